@@ -15,7 +15,7 @@ from skope_ope.audit._checks import (
 from skope_ope.audit._explained import explained
 from skope_ope.audit._lazy_policy import lazy_policy_findings
 from skope_ope.audit._result import Audit
-from skope_ope.evaluators._partition_sums import sum_over
+from skope_ope.evaluators.parts._partition_sums import sum_over
 from skope_ope.logs import BanditLogs
 from skope_ope.logs.checks._fact_sums import FactSums
 from skope_ope.logs.checks._log_facts import facts_of_sums

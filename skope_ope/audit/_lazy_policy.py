@@ -9,11 +9,11 @@ import numpy as np
 
 from skope_ope.audit._checks import POLICY_CHECKS, SLATE_POLICY_CHECKS
 from skope_ope.audit._policy_weights import weight_facts
-from skope_ope.evaluators._partition_sums import sum_over
 from skope_ope.evaluators._summarize import summarize
 from skope_ope.evaluators.core._drowned import huge_finding, is_huge
 from skope_ope.evaluators.core._warnings import findings_of_learned
 from skope_ope.evaluators.core._weight_findings import overlap_findings
+from skope_ope.evaluators.parts._partition_sums import sum_over
 from skope_ope.evaluators.static._ips import IPS
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import plain

@@ -14,7 +14,7 @@ from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 

@@ -3,12 +3,12 @@
 """What evaluators do with lazy logs: fits, values and tables."""
 
 from skope_ope.evaluators._counted import Counted
-from skope_ope.evaluators._partition_sums import head_of
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._recommended import recommended_row
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
+from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.evaluators.sequential._earlier_rewards import takes_earlier
 from skope_ope.evaluators.sequential._sequential_values import sequential_values
 from skope_ope.reward_models._part_models import part_models, source_on

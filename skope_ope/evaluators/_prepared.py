@@ -11,9 +11,9 @@ import numpy as np
 from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._memory_logs import MemoryLogs
-from skope_ope.evaluators._partition_sums import head_of
+from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._action_probabilities import (
     check_policy_fitted,
     resolve_policy,

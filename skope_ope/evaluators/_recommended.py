@@ -11,8 +11,8 @@ from skope_ope.evaluators._defaults import (
     SLATE_RATIO,
 )
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._log_sums import known_fields
 from skope_ope.logs._propensity_audit import acting_loggers
+from skope_ope.logs.sums._log_sums import known_fields
 
 # What an evaluator may be given without becoming another estimator.
 INPUTS = {"reward_model", "cv", "random_state"}

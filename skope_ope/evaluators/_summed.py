@@ -4,12 +4,12 @@
 
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._model_facts import model_facts
-from skope_ope.evaluators._partition_sums import logger_shares, partition_sums
 from skope_ope.evaluators._prepared import check_policies, refuse_learning
-from skope_ope.evaluators._pushdown import frame_sums
-from skope_ope.evaluators._stated import Stated
 from skope_ope.evaluators._summary_facts import facts
 from skope_ope.evaluators._value_summary import ValueSummary
+from skope_ope.evaluators.frames._pushdown import frame_sums
+from skope_ope.evaluators.parts._partition_sums import logger_shares, partition_sums
+from skope_ope.evaluators.parts._stated import Stated
 
 
 def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):

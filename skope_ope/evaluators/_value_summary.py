@@ -450,7 +450,7 @@ def load_summary(path, evaluators=None):
     >>> total.n_rounds
     1000
     """
-    from skope_ope.evaluators._part_sums import PartSums
+    from skope_ope.evaluators.parts._part_sums import PartSums
 
     header, tables = read_file(path, FORMAT)
     given = {} if evaluators is None else evaluators

@@ -8,8 +8,8 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import (
     BasePolicy,
     check_some_available,

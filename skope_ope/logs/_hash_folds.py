@@ -34,7 +34,7 @@ class HashKFold(BaseEstimator):
     -----
     A group with integer label :math:`g` lies in fold
 
-    .. math:: (g \bmod P) \cdot 48271^{s + 2} \bmod P \bmod K, \qquad P = 2^{31} - 1,
+    .. math:: (g \bmod P) \cdot 48271^{s + 3} \bmod P \bmod K, \qquad P = 2^{31} - 1,
 
     with :math:`s` the `random_state` and :math:`K` folds. Labels of other kinds are
     replaced by the CRC-32 of their text; whole floats are integers.
@@ -47,14 +47,14 @@ class HashKFold(BaseEstimator):
     >>> logs = BanditLogs(np.zeros((6, 1)), [0, 1] * 3, np.ones(6), group=user)
     >>> cv = HashKFold(n_splits=2)
     >>> [logs[test].group.tolist() for _, test in cv.split(logs)]
-    [['bob', 'bob'], ['ann', 'cid', 'ann', 'dee']]
+    [['ann', 'ann', 'dee'], ['bob', 'cid', 'bob']]
     >>> [logs[3:][test].group.tolist() for _, test in cv.split(logs[3:])]
-    [['bob'], ['ann', 'dee']]
+    [['ann', 'dee'], ['bob']]
     """
 
     _parameter_constraints: dict = {
         "n_splits": [Interval(Integral, 2, None, closed="left")],
-        "random_state": [Interval(Integral, 0, PRIME - 4, closed="both"), None],
+        "random_state": [Interval(Integral, 0, PRIME - 5, closed="both"), None],
     }
     __metadata_request__split = {"groups": True}  # as scikit-learn's own splitters
 
@@ -132,7 +132,7 @@ class HashKFold(BaseEstimator):
         --------
         >>> from skope_ope import HashKFold
         >>> HashKFold(n_splits=2).fold_of(range(3), ["ann", "bob", "ann"]).tolist()
-        [1, 0, 1]
+        [0, 1, 0]
         """
         self._validate_params()
         if hasattr(X, "partitions"):
@@ -150,6 +150,6 @@ class HashKFold(BaseEstimator):
             number = label_hash(X.row_id.position)
         else:
             number = label_hash(X.groups)[X.group_index]
-        multiplier = pow(ROOT, 1 + (self.random_state or 0), PRIME)
-        # By ROOT alone, small labels that are multiples of n_splits would share a fold.
+        multiplier = pow(ROOT, 2 + (self.random_state or 0), PRIME)
+        # By ROOT or its square, labels that follow each other would share a fold.
         return number * multiplier % PRIME % self.n_splits

@@ -45,7 +45,10 @@ class RowId:
 
 
 def is_drawn(origin):
-    """Tell whether an origin was drawn when logs were built, and is never met again."""
+    """Tell whether an origin was drawn when logs were built, and is never met again.
+
+    Those of files and frames are longer: they are the same in every process.
+    """
     return len(origin) == 32 and set(origin) <= set("0123456789abcdef")
 
 

@@ -6,8 +6,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._kind_of import kind_of
-from skope_ope.logs._lazy_logs import LazyLogs
 
 
 class BaseLogTransformer(TransformerMixin, BaseEstimator):
@@ -35,9 +33,7 @@ class BaseLogTransformer(TransformerMixin, BaseEstimator):
         self : object
         """
         if not isinstance(X, BanditLogs):
-            raise TypeError(
-                f"{type(self).__name__} takes BanditLogs, got {kind_of(X)}."
-            )
+            raise self._refusal(X)
         self._validate_params()
         self._fit(X)
         self.n_features_in_ = X.n_features
@@ -57,8 +53,14 @@ class BaseLogTransformer(TransformerMixin, BaseEstimator):
             New logs with the same `row_id` and the same context.
         """
         check_is_fitted(self)
-        if isinstance(X, LazyLogs):  # unchanged, its propensities would be believed
-            raise TypeError(
-                f"{type(self).__name__} takes BanditLogs, got {kind_of(X)}."
-            )
-        return self._transform(X) if isinstance(X, BanditLogs) else X
+        if isinstance(X, BanditLogs):
+            return self._transform(X)
+        if hasattr(X, "partitions"):  # unchanged, its propensities would be believed
+            raise self._refusal(X)
+        return X
+
+    def _refusal(self, X):
+        """Return what is raised where logs in memory are needed."""
+        from skope_ope.logs.lazy._kind_of import kind_of
+
+        return TypeError(f"{type(self).__name__} takes BanditLogs, got {kind_of(X)}.")

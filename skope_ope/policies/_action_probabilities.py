@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._kind_of import kind_of, refuse_lazy
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
     as_array,
     check_distributions,
     label_codes,
 )
+from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import BasePolicy, as_floats, n_rows, restrict
 

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import UNUSED
 
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._row_container import take_rows
+from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import BasePolicy, first_best, n_rows, one_hot, restrict
 
 

@@ -8,8 +8,8 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._validation import as_array, as_numbers, row_sums
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._kind_of import kind_of
-from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.propensities._weighted_fit import check_classes

@@ -6,13 +6,13 @@ import numpy as np
 
 from skope_ope._renamed import reordered
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._validation import (
     check_agreement,
     check_distributions,
     check_propensity,
     plain,
 )
+from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._action_probabilities import (
     policy_probabilities,
     resolve_policy,

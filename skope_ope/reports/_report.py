@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
-from skope_ope.logs._kind_of import kind_of
-from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reports._provenance import call_text, fingerprint, versions
 from skope_ope.reports._result import Report

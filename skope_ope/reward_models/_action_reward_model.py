@@ -15,9 +15,9 @@ from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._factorise import rows_of_codes
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes, plain
+from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 from skope_ope.reward_models._design import design, designs
 

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.reward_models._slate_design import (
     ItemColumns,
     rows_at_once,

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from skope_ope._part_tasks import merge_parts, task_count
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import FULL, HeldOut
-from skope_ope.logs._partitions import read_partitions
+from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.propensities._weighted_fit import weight_parameter
 from skope_ope.reward_models._action_reward_model import warn_unweighted
 from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward

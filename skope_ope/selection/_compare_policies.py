@@ -15,7 +15,7 @@ from skope_ope.evaluators._summed import summed
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.logs._known_range import known_range
-from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.selection._act_alike import act_alike
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._policy_comparison import (

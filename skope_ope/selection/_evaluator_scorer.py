@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._row_container import in_stored_order
+from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.selection._candidates import (
     check_evaluator,
     check_policy_of_search,

@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators.core._seeds import with_seed
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._row_container import in_stored_order
+from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._action_probabilities import refuse_non_policies
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 from skope_ope.selection._candidates import (

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, SlateLogs, SoftmaxPolicy, audit, scan_logs
+from skope_ope.logs._row_container import is_drawn
+from skope_ope.logs.sums._log_sums import LogSums
 
 pytestmark = pytest.mark.frames
 pytest.importorskip("pyarrow")
@@ -214,6 +216,17 @@ def test_rounds_that_a_policy_has_learned_from(tmp_path, few):
     ]
     assert found.number == pytest.approx(300 / N)
     assert found.rows == tuple(range(10))
+
+
+def test_days_are_sampled_apart_from_each_other(tmp_path):
+    days = []
+    for day in range(2):
+        (tmp_path / str(day)).mkdir()
+        lazy = written(tmp_path / str(day), columns(day))
+        [part, *_] = [logs for _, logs in lazy.read()]
+        days.append(LogSums.of(part).sample.reduced(100))
+    assert not is_drawn(days[0].origins[0])
+    assert set(days[0].position) != set(days[1].position)
 
 
 def test_what_cannot_be_audited(tmp_path):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from skope_ope import IPS, SNIPS, DoublyRobust, scan_logs
-from skope_ope.evaluators._part_sums import sums_of_part
-from skope_ope.evaluators._pushdown import frame_sums
+from skope_ope.evaluators.frames._pushdown import frame_sums
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 from tests.evaluators._frame_worlds import (
     LOGGERS,
     ONE_LOGGER,
@@ -16,7 +16,7 @@ from tests.evaluators._frame_worlds import (
     in_memory,
     roles,
 )
-from tests.evaluators.test_pushdown import check_same
+from tests.evaluators.frames.test_pushdown import check_same
 
 pytestmark = [
     pytest.mark.engines,

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The worlds of `_reference_worlds` as parquet files, cut in any way."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from skope_ope import scan_logs
@@ -63,7 +65,7 @@ def lazy_world(logs, folder, rng, n_files=None):
     n_files = rng.randint(1, 6) if n_files is None else n_files
     cuts = np.sort(rng.randint(0, len(logs) + 1, n_files - 1))  # equal ones: no rows
     bounds = [0, *cuts.tolist(), len(logs)]
-    for k, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for k, (low, high) in enumerate(pairwise(bounds)):
         least = max(1, len(logs) // 16)
         size = rng.randint(least, max(least, high - low) + 1)
         part = table.slice(low, high - low)

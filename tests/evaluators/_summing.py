@@ -6,8 +6,8 @@ import numpy as np
 
 from skope_ope import BanditLogs
 from skope_ope.evaluators._counted import Counted
-from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators._value_summary import ValueSummary
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 
 N_ACTIONS = 4
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from skope_ope import IPS, SNIPS, BanditLogs, evaluate
 from skope_ope.evaluators._counted import Counted
-from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators._value_summary import ValueSummary
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 POLICIES = {"new": "pi", "other": "other"}

@@ -30,8 +30,8 @@ from skope_ope import (
     SubGaussianIPS,
     SwitchDR,
 )
-from skope_ope.evaluators._part_sums import PartSums, sums_of_part
 from skope_ope.evaluators.core._estimate import difference
+from skope_ope.evaluators.parts._part_sums import PartSums, sums_of_part
 from tests.evaluators._reference_worlds import WORLDS, logged
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

@@ -36,9 +36,9 @@ from skope_ope import (
     report,
     summarize,
 )
-from skope_ope.evaluators._part_sums import sums_of_part
-from skope_ope.evaluators._partition_sums import logger_shares
 from skope_ope.evaluators._prepared import prepared
+from skope_ope.evaluators.parts._part_sums import sums_of_part
+from skope_ope.evaluators.parts._partition_sums import logger_shares
 from skope_ope.exceptions import OPEWarning, SupportWarning
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS

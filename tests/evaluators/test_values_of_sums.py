@@ -26,7 +26,7 @@ from skope_ope import (
     evaluate,
     summarize,
 )
-from skope_ope.evaluators._part_sums import sums_of_part
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import ExplorationWarning, LoggerWarning
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import parts_of, shares_of, world_of
@@ -260,3 +260,38 @@ def test_days_of_other_loggers_than_the_mixture_have_no_values(
     for one in found.values():
         names = [w.name for w in one.warnings]
         assert ("logger" in names) == day_of_loggers
+
+
+@pytest.mark.parametrize("balanced_first", [False, True])
+def test_the_largest_weight_does_not_depend_on_what_was_asked_before(balanced_first):
+    rng = np.random.default_rng(0)
+    n = 400
+    mu = np.array([[0.95, 0.05], [0.6, 0.4]])
+    logger = rng.integers(0, 2, n)
+    table = mu[logger]
+    table[0] = 0.99, 0.01  # a weight of 100 that was not drawn
+    action = (rng.random(n) > table[:, 0]).astype(int)
+    action[0] = 0
+    rows = np.arange(n)
+    under = np.stack([mu[0][action], mu[1][action]], axis=1)
+    under[0, logger[0]] = table[0, 0]
+    logs = BanditLogs(
+        np.zeros((n, 0)),
+        action,
+        rng.random(n) < 0.05,
+        table[rows, action],
+        logging_proba=table,
+        logger=logger,
+        logger_proba=under,
+        reward_range=(0, 1),
+    ).with_columns(pi=np.tile([0.0, 1.0], (n, 1)))
+    evaluators = {"IPS": IPS(), "balanced": MultiLoggerIPS(pooling="balanced")}
+
+    def found(asked):
+        values = evaluate({"a": "pi"}, logs, evaluators=evaluators)
+        for name in asked:
+            last = values["a", name].confidence_interval()
+        return last.max_weight, last.max_weight_from, last.low, last.high
+
+    asked = ["balanced", "IPS"] if balanced_first else ["IPS", "balanced"]
+    assert found(asked) == found(asked[1:])

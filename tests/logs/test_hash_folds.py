@@ -116,7 +116,7 @@ def test_a_seed_assigns_the_groups_anew():
 def test_integers_follow_the_documented_arithmetic():
     groups, prime = np.arange(-50, 50), 2**31 - 1
     expected = [
-        (g % prime) * pow(48271, 3 + 2, prime) % prime % 4 for g in groups.tolist()
+        (g % prime) * pow(48271, 3 + 3, prime) % prime % 4 for g in groups.tolist()
     ]
     assert_array_equal(folds_of(HashKFold(4, 3), np.zeros((100, 1)), groups), expected)
 

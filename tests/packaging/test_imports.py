@@ -35,7 +35,7 @@ FLOW = [
 ]
 # Likewise inside folders that have rooms of their own; "" are the files beside them.
 ROOMS = {
-    "logs": ["", "checks"],
+    "logs": ["", "sums", "checks", "lazy"],
     "evaluators": [
         "core",
         "static",
@@ -44,6 +44,8 @@ ROOMS = {
         "multi_logger",
         "adaptive_logger",
         "slate",
+        "parts",
+        "frames",
         "",
     ],
     "policies": ["", "adaptive", "slate"],
@@ -54,9 +56,10 @@ EXEMPT = {"__init__", "__main__", "_shell", "base"}
 DOORS = {
     ("logs/_row_container.py", "audit"),
     ("logs/_bandit_logs.py", "checks"),
-    ("logs/_lazy_logs.py", "audit"),
-    ("logs/_sums_as_logs.py", "checks"),
-    ("logs/_sampled_logs.py", "checks"),
+    ("logs/_transformer.py", "lazy"),  # what is said of lazy logs
+    ("logs/lazy/_lazy_logs.py", "audit"),
+    ("logs/sums/_sums_as_logs.py", "checks"),
+    ("logs/sums/_sampled_logs.py", "checks"),
     ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms
     ("evaluators/core/_policy_value.py", "audit"),
     ("displays/_policy_comparison_display.py", "selection"),

@@ -539,7 +539,7 @@ def test_rounds_of_one_group_cannot_be_held_out(model):
 
 @pytest.mark.parametrize("model", [None, Ridge(), SGDRegressor(random_state=0)])
 def test_a_fold_may_be_empty(model):
-    group = np.where(np.arange(N) < 99, 2, 7)
+    group = np.where(np.arange(N) < 99, 2, 8)
     fold = HashKFold(9).fold_of(X, group)
     assert fold[0] != fold[-1]
     lazy = Parts(logs_of(group=group), CUTS)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parts of a stream of rounds: logs in memory, and partitions that are read in turn."""
 
-from skope_ope.logs._lazy_logs import LazyLogs
-from skope_ope.logs._partitions import Partition, read_partitions
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._partitions import Partition, read_partitions
 
 
 def stream_parts(logs):

@@ -20,10 +20,10 @@ from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._kind_of import refuse_lazy
-from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
+from skope_ope.logs.lazy._kind_of import refuse_lazy
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.reward_models._action_reward_model import match_actions
 from skope_ope.reward_models._sources import (
     fittable,

@@ -210,9 +210,6 @@ class PartPass:
             stack.flush()
             for owner, numbers in stack.places.items():
                 self.places[name if owner == REWARD else owner] = name, numbers
-        # observers know this pass: in a circle, the rounds would outlive their part
-        self._weights.clear()
-        self._passes.clear()
 
     def release(self):
         """Forget the rounds: what holds each other keeps those of several parts."""

@@ -14,8 +14,8 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._text_table import text_table
+from skope_ope.logs.lazy._kind_of import kind_of
 
 NAMES = ("n_rounds", "share", "mean_reward", "min_propensity")
 TARGET_NAMES = ("policy_effective_share", "policy_max_weight", "policy_unsupported")

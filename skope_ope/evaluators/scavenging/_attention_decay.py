@@ -26,7 +26,7 @@ from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._kind_of import kind_of
+from skope_ope.logs.lazy._kind_of import kind_of
 
 
 @validate_params(

@@ -26,8 +26,8 @@ from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._lazy_logs import LazyLogs
-from skope_ope.logs._lazy_rows import kept_sizes
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_rows import kept_sizes
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh, seeds_of
 from skope_ope.policies._own_draws import repeated_draws_warnings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skope_ope.evaluators.sequential._uniforms import UniformStream
-from skope_ope.logs._partitions import read_partitions
+from skope_ope.logs.lazy._partitions import read_partitions
 
 
 @dataclass(frozen=True)

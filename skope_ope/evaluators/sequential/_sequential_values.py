@@ -41,7 +41,7 @@ from skope_ope.evaluators.sequential._summed_sequential_value import (
     SummedSequentialValue,
 )
 from skope_ope.evaluators.sequential._uniforms import stream_state
-from skope_ope.logs._partitions import read_partitions
+from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._part_models import part_models
 

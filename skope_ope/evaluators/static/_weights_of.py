@@ -6,7 +6,7 @@ from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
-from skope_ope.logs._kind_of import refuse_lazy
+from skope_ope.logs.lazy._kind_of import refuse_lazy
 
 
 def weights_of(evaluator, policy, logs):

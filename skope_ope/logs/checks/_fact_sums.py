@@ -6,10 +6,10 @@ from copy import copy
 
 import numpy as np
 
-from skope_ope.logs._group_sums import MANY
-from skope_ope.logs._log_sums import LogSums
-from skope_ope.logs._merged_labels import merged_labels, placed
 from skope_ope.logs._slate_logs import EMPTY, column_weights
+from skope_ope.logs.sums._group_sums import MANY
+from skope_ope.logs.sums._log_sums import LogSums
+from skope_ope.logs.sums._merged_labels import merged_labels, placed
 
 MOST_VALUES = 1000  # of the rewards, that are counted
 

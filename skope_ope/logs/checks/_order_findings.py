@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._log_sums import LogSums
-from skope_ope.logs._order_sums import OrderSums
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._rounds_alike import chance_of_gap, long_run_spread
+from skope_ope.logs.sums._log_sums import LogSums
+from skope_ope.logs.sums._order_sums import OrderSums
 
 TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds

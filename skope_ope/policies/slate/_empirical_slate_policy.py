@@ -8,9 +8,9 @@ import numpy as np
 
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._coded_labels import encode_labels
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs._validation import plain
+from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies.slate._logged_shares import (
     alike_warnings,
     counts_of,

@@ -5,9 +5,9 @@
 import numpy as np
 
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
+from skope_ope.logs.lazy._kind_of import kind_of
 
 
 def check_slate_logs(logs):

@@ -4,8 +4,8 @@
 
 import numpy as np
 
-from skope_ope.logs._kind_of import refuse_lazy
 from skope_ope.logs._row_container import RowContainer
+from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
 from skope_ope.policies.slate._given_marginals import GivenMarginals

@@ -20,9 +20,9 @@ from skope_ope import (
     SlateLogs,
 )
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._estimate import difference
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import OPEWarning, SupportWarning, TailWarning
 
 N = 600

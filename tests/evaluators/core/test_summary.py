@@ -18,8 +18,6 @@ from skope_ope import (
     FunctionPolicy,
     MultiLoggerIPS,
 )
-from skope_ope.evaluators import _part_sums
-from skope_ope.evaluators._part_sums import PartSums, sums_of_part
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._estimate import Estimate, difference
 from skope_ope.evaluators.core._functions import mean
@@ -29,6 +27,8 @@ from skope_ope.evaluators.core._summary import (
     stated_shares,
 )
 from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.parts import _part_sums
+from skope_ope.evaluators.parts._part_sums import PartSums, sums_of_part
 from tests.evaluators._reference_worlds import logged
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

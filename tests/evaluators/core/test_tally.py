@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import IPS, BanditLogs, MultiLoggerIPS
-from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 

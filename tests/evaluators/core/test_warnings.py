@@ -26,7 +26,6 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
@@ -36,6 +35,7 @@ from skope_ope.evaluators.core._warnings import (
     group_warnings,
     unformed_warning,
 )
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import (
     FewGroupsWarning,
     LogsWarning,

@@ -1,0 +1,289 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A pass over the rounds of a lazy frame, which the library behind it makes.
+
+Evaluators enter a `FramePass` as they enter the pass over a part of a log in memory.
+Their formulas are the same; what comes back is the same sums.
+"""
+
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from skope_ope.evaluators.core._part_pass import LOGGERS, REWARD
+from skope_ope.evaluators.core._round_ends import RoundEnds
+from skope_ope.evaluators.core._summary import N_BUCKETS
+from skope_ope.evaluators.frames._columns import where
+from skope_ope.evaluators.frames._frame_log import FrameLog
+from skope_ope.evaluators.frames._frame_query import FrameQuery
+from skope_ope.evaluators.frames._frame_rounds import FrameRounds
+from skope_ope.evaluators.frames._frame_stack import (
+    CellAnswers,
+    Cells,
+    FrameStack,
+    Strata,
+    sum_of,
+)
+from skope_ope.evaluators.frames._frame_weights import FrameWanted, FrameWeights
+
+N_GROUPS = 100_000  # clusters that are told apart
+
+
+@dataclass
+class About:
+    """From where sums of terms are taken, and what bounds bounded weights.
+
+    Attributes
+    ----------
+    offset : float
+        What is subtracted from rewards and model values.
+    origins : dict of list
+        What is subtracted from the terms, by the name of the stack.
+    rewards_used : bool
+        Whether it is asked which rewards have a weight that is not zero.
+    has_large_weights : bool
+        Whether a weight is larger than the root of the number of rounds.
+    """
+
+    offset: float = 0.0
+    origins: dict = field(default_factory=dict)
+    rewards_used: bool = False
+    has_large_weights: bool = False
+
+
+class FramePass:
+    """What several evaluators want of several policies on the rounds of a frame.
+
+    It stands in the place of a `PartPass`.
+
+    Parameters
+    ----------
+    lazy : LazyLogs
+        The frame.
+    policies : dict of str
+        Names of columns, by the name of the policy.
+    counts : FrameCounts
+        How many rounds there are, by logger and action.
+    shares : dict, default=None
+        Share of every logger in the rounds, where their mixture is wanted.
+    about : About, default=None
+        From where sums are taken; `None`: from zero.
+    n_groups : int, default=100000
+        Clusters that are told apart; of more, hash buckets are made.
+    n_buckets : int, default=1000
+        Number of these.
+
+    Attributes
+    ----------
+    stacks : dict of FrameStack
+        By the name of the design.
+    places : dict
+        See `PartPass`.
+    """
+
+    def __init__(
+        self,
+        lazy,
+        policies,
+        counts,
+        shares=None,
+        about=None,
+        n_groups=N_GROUPS,
+        n_buckets=N_BUCKETS,
+    ):
+        self.lazy, self.policies, self.counts = lazy, policies, counts
+        self.about = About() if about is None else about
+        self.n_groups, self.n_buckets = n_groups, n_buckets
+        self.query = FrameQuery(lazy.frame)
+        self.rounds = FrameRounds(self.query, lazy, counts, shares)
+        self.moved = self.rounds.less(self.about.offset)
+        self.stacks, self.places = {}, {}
+        self._targets, self._weights, self._limits = {}, {}, {}
+        self.asking = self.query.asking()
+        self._rewards = self._ends_of(self.rounds.reward)
+
+    # -- what evaluators call ----------------------------------------------------
+    def stack(self, name, role=None):
+        """Return the `FrameStack` of a design, by its name."""
+        if name not in self.stacks:
+            self.stacks[name] = FrameStack(role, self)
+        return self.stacks[name]
+
+    def stack_of_loggers(self):
+        """Return the one whose strata are the loggers."""
+        return self.stack(LOGGERS, "logger" if self.rounds.has("logger") else None)
+
+    def target(self, policy, role="action"):
+        """Return the columns of a policy, the same for all evaluators."""
+        key = policy, role
+        if key not in self._targets:
+            what = self.policies[policy]
+            self._targets[key] = self.rounds.policy(what, policy, role)
+        return self._targets[key]
+
+    def add(self, owner, formula, stack, target, source=None):
+        """Add the terms of an evaluator on a policy, see `PartPass`."""
+        rounds = self.rounds if formula._moves is None else self.moved
+        values = ()
+        if source is not None:
+            values = rounds.model(source, target, owner[0])
+        terms = formula._terms(rounds.of(target, *values))
+        stack.put(owner, terms, formula._moves)
+        self._limits[owner] = (
+            tuple(map(self._ends_of, terms)),
+            tuple(map(self._ends_of, values)),
+        )
+
+    def add_weights(self, kind, policy, target):
+        """Have weights of a policy observed: "plain", "loggers" or "mixture"."""
+        owner = "weights", kind, policy
+        if owner not in self._weights:
+            self._weights[owner] = FrameWeights(self, kind, policy, target)
+
+    def add_wanted(self, kind, policy, target, role):
+        """Have observed what a policy wants of all actions, or loggers."""
+        owner = "weights", kind, policy
+        if owner not in self._weights:
+            arms = self.counts.actions if role == "action" else self.counts.loggers
+            self._weights[owner] = FrameWanted(self, target, arms)
+
+    def _ends_of(self, found):
+        """Ask for the extremes of a column in the rounds that weigh something."""
+        if isinstance(found, float):
+            return found, found
+        found = self.query.define(self.counted(found))
+        return self.asking.least(found), self.asking.largest(found)
+
+    def counted(self, found):
+        """Return a column that is null in rounds that weigh nothing."""
+        omega = self.rounds.omega
+        return found if omega is None else where(omega > 0, found, None)
+
+    # -- answers -----------------------------------------------------------------
+    def run(self, by=None):
+        """Ask the frame.
+
+        Parameters
+        ----------
+        by : str, default=None
+            Name of a column of the frame: answers come by its labels.
+
+        Returns
+        -------
+        found : dict of Taken
+            By label; the only one is None where no column is named.
+        """
+        rounds, cells = self.rounds, {}
+        self._count = rounds.count(self.asking)
+        for name, stack in self.stacks.items():
+            if rounds.has("group") and stack.role not in cells:
+                cells[stack.role] = self.query.asking()
+            stack.ask(self.about.origins.get(name), self.asking, cells.get(stack.role))
+            for owner, numbers in stack.places.items():
+                self.places[name if owner == REWARD else owner] = name, numbers
+        roles = [stack.role for stack in self.stacks.values() if stack.role]
+        self._roles = list(dict.fromkeys(roles))
+        log = FrameLog(self) if by is None else None
+        if rounds.has("group") and log is not None:
+            log.ask_cells(cells.setdefault(None, self.query.asking()))
+        first = [] if by is None else [self.rounds.column_label(by)]
+        keys = [rounds.label(role) for role in self._roles]
+        answers = self.asking.run([*first, *keys])
+        by_cell = {role: self._by_cell(first, role, one) for role, one in cells.items()}
+        if by is None:
+            out = self._taken(answers, by_cell)
+            whole = Strata(answers, None)
+            out.log = log.taken(whole, out.reward_limits, by_cell.get(None))
+            return {None: out}
+        return {
+            label: self._taken(part, {r: one.of(label) for r, one in by_cell.items()})
+            for label, part in answers.by_first_key().items()
+        }
+
+    def _by_cell(self, first, role, asking):
+        """Return the answers by stratum and cluster."""
+        rounds, asked = self.rounds, CellAnswers()
+        asked.count, asked.mass = rounds.count(asking), sum_of(asking, rounds.omega)
+        keys = [*first, *([rounds.label(role)] if role else [])]
+        group = rounds.label("group")
+        answers = asking.run([*keys, group], self.n_groups)
+        if len(answers) > self.n_groups:
+            asked.n_buckets = self.n_buckets
+            number = rounds.bucket("group", self.n_buckets)
+            answers = asking.run([*keys, number or group])
+            if number is None:
+                answers = answers.bucketed(self.n_buckets)
+        asked.answers = answers
+        return asked
+
+    def _taken(self, answers, by_cell):
+        """Return what the answers are for one label, or for all rounds."""
+        roles, out = self._roles, Taken()
+        strata = {
+            role: Strata(answers, roles.index(role) if role else None)
+            for role in [None, *roles]
+        }
+        for name, stack in self.stacks.items():
+            cells = by_cell.get(stack.role)
+            cells = None if cells is None else Cells(cells)
+            out.sums[name] = stack.taken(strata[stack.role], self._count, cells)
+        whole = strata[None]
+        out.n_logged = int(answers.n.sum())
+        out.reward_limits = tuple(
+            _of(whole, end, k) for k, end in enumerate(self._rewards)
+        )
+        for owner, (terms, values) in self._limits.items():
+            out.ends[owner] = _round_ends(whole, terms, values)
+        for owner, weights in self._weights.items():
+            out.tallies[owner], ends = weights.taken(strata, out.reward_limits)
+            if ends is not None:
+                out.ends[owner] = ends
+        return out
+
+
+@dataclass
+class Taken:
+    """What a lazy frame answered of some rounds: as a `PartPass` has it.
+
+    Attributes
+    ----------
+    n_logged : int
+        Number of rounds.
+    reward_limits : tuple (float, float)
+        Smallest and largest reward of those that weigh something.
+    sums, ends, tallies : dict
+        See `PartPass`.
+    log : LogSums or None
+        What is known of the log; None for the rounds of a label.
+    """
+
+    n_logged: int = 0
+    reward_limits: tuple = (inf, -inf)
+    sums: dict = field(default_factory=dict)
+    ends: dict = field(default_factory=dict)
+    tallies: dict = field(default_factory=dict)
+    log: object = None
+
+
+def _round_ends(whole, terms, values):
+    """Return the `RoundEnds` of terms and model values, from their extremes.
+
+    Of model values the corners are taken: rounds lie within them, not on them.
+    """
+    out = RoundEnds()
+    pairs = [[_of(whole, end, k) for k, end in enumerate(ends)] for ends in terms]
+    out.terms = np.array(pairs)
+    if values:
+        (low_v, high_v), (low_q, high_q) = (
+            [_of(whole, end, k) for k, end in enumerate(ends)] for ends in values
+        )
+        out.fronts = [np.array([[high_v, low_q]]), np.array([[low_v, high_q]])]
+    return out
+
+
+def _of(whole, end, k):
+    """Return an extreme that was asked for, or is known."""
+    if isinstance(end, float):
+        return end
+    return float((whole.largest if k else whole.least)(end)[0])

@@ -1,0 +1,382 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""One query for sums, extremes and counts over the rows of a lazy frame.
+
+Rows that are not what they should be are counted in the same query, and refused:
+null terms would vanish from the sums of a database in silence.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.evaluators.frames._columns import (
+    Column,
+    all_of,
+    column,
+    expression,
+    where,
+)
+from skope_ope.logs._factorise import factorise
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._label_hash import PRIME, ROOT, label_hash
+from skope_ope.logs._validation import plain
+
+GUARD = "guard"  # the column that is null where a row is refused
+LARGEST = float(np.finfo(np.float64).max)
+INSTEAD = "Write the frame to parquet, and scan the files: scan_logs(folder, ...)."
+
+
+class FrameQuery:
+    """Columns of a lazy frame, and what is made of them, for one query or more.
+
+    Parameters
+    ----------
+    frame : narwhals LazyFrame
+        The rows.
+
+    Attributes
+    ----------
+    backend : str
+        Name of the library that answers.
+    """
+
+    def __init__(self, frame):
+        self.frame, self.narwhals = frame, import_narwhals()
+        self.backend = str(frame.implementation.name).lower()
+        self._read, self._defined = {}, {}  # columns as they are, and made of them
+        self._guarded = None
+        self.checks = {}
+
+    @cached_property
+    def schema(self):
+        """Types of the columns of the frame."""
+        return self.frame.collect_schema()
+
+    # -- columns -----------------------------------------------------------------
+    def number(self, name, what):
+        """Return the `Column` of numbers of a name, as floats.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column in the frame.
+        what : str
+            What it stands for, for messages.
+        """
+        dtype = self._type_of(name, what)
+        if not (dtype.is_numeric() or dtype == self.narwhals.Boolean):
+            raise TypeError(
+                f"{what}: column {name!r} must hold numbers, and holds {dtype}. Cast "
+                "it before the scan."
+            )
+        cast = self.narwhals.col(name).cast(self.narwhals.Float64)
+        return self._reads(("number", name), cast)
+
+    def label(self, name, what, again=False):
+        """Return the name of a column of labels in this query.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column in the frame.
+        what : str
+            What it stands for, for messages.
+        again : bool, default=False
+            Whether it is one more copy of a column that may be a key already.
+        """
+        self._type_of(name, what)
+        found = self._reads(("label", name, again), self.narwhals.col(name))
+        return found.key[1]
+
+    def bucket(self, name, n_buckets):
+        """Return the name of hash buckets of integer labels, those of `label_hash`.
+
+        `None` where they are not integers: what hashes texts is not in all databases.
+        """
+        dtype = self.schema[name]
+        if not dtype.is_integer() or dtype == self.narwhals.UInt64:
+            return None
+        number = self.narwhals.col(name).cast(self.narwhals.Int64) % PRIME
+        found = self._reads(("bucket", name), number * ROOT % PRIME % n_buckets)
+        return found.key[1]
+
+    def _type_of(self, name, what):
+        if name not in self.schema.names():
+            raise ValueError(
+                f"{what}: the frame has no column {name!r}, it has "
+                f"{self.schema.names()}."
+            )
+        return self.schema[name]
+
+    def _reads(self, key, found):
+        if key not in self._read:
+            self._read[key] = f"c{len(self._read)}", found
+        return column(self._read[key][0])
+
+    @property
+    def is_unguarded(self):
+        """Whether no column is null where a check refuses a row."""
+        return self._guarded is None
+
+    def define(self, found):
+        """Return a `Column` that is computed once, whatever it is used for."""
+        if found.key[0] == "column":
+            return found
+        name = self._defined.setdefault(found.key, f"d{len(self._defined)}")
+        return column(name)
+
+    def guarded(self, found):
+        """Return a column that is null in every row that a check refuses.
+
+        So one count tells whether there are any, and nothing is computed of what is out
+        of its limits, which some libraries answer by an error of their own. No check
+        may depend on it.
+        """
+        self._guarded = found
+        return column(GUARD)
+
+    def _levels(self, wanted):
+        """Return the definitions that some columns need, in lists.
+
+        Those of a list depend on lists before it only.
+        """
+        defined = {name: Column(*key) for key, name in self._defined.items()}
+        if self._guarded is not None:
+            ok = all_of(list(self.checks.values()))
+            defined[GUARD] = where(ok, self._guarded, None)
+        depth, levels = {}, []
+
+        def place(name):
+            if name in defined and name not in depth:
+                depth[name] = 1 + max(map(place, defined[name].names()), default=0)
+            return depth.get(name, 0)
+
+        for name in wanted:
+            place(name)
+        for name, level in depth.items():
+            levels += [{} for _ in range(level - len(levels))]
+            levels[level - 1][name] = defined[name]
+        return levels
+
+    def check(self, ok, message):
+        """Refuse rows where a flag is not true, or null.
+
+        Parameters
+        ----------
+        ok : Column
+            What must be true of every row.
+        message : str
+            What is to be said of the others, which are counted.
+        """
+        self.checks[message] = ok
+
+    def check_number(self, found, message, low=-LARGEST, high=LARGEST):
+        """Refuse rows whose entry is null, NaN, or not within limits."""
+        # two-sided: engines differ in whether NaN is larger than all numbers
+        self.check((found >= low) & (found <= high), message)
+
+    def refusal(self):
+        """Return what is said of the rows that are not what they should be."""
+        narwhals, wanted, asked = self.narwhals, set(), []
+        for k, ok in enumerate(self.checks.values()):
+            bad = where(ok, 0.0, 1.0)
+            wanted |= bad.names()
+            asked.append(expression(bad, narwhals).sum().alias(f"b{k}"))
+        row = self.prepared(wanted).select(*asked).collect()
+        found = [int(row[f"b{k}"].to_numpy()[0]) for k in range(len(asked))]
+        pairs = zip(self.checks, found, strict=True)
+        return "; ".join(f"{message} ({n:,} rows)" for message, n in pairs if n)
+
+    def first_row(self, columns):
+        """Return what some columns are in one row, a list of floats."""
+        names = [found.key[1] for found in columns]
+        row = self.prepared(names).select(*dict.fromkeys(names)).head(1).collect()
+        return [float(row[name].to_numpy()[0]) for name in names]
+
+    def asking(self):
+        """Return what will be asked: sums and extremes by some keys."""
+        return Asking(self)
+
+    def prepared(self, wanted):
+        """Return the frame of the columns that were read, and of some that are made.
+
+        Parameters
+        ----------
+        wanted : iterable of str
+            Their names.
+        """
+        narwhals = self.narwhals
+        read = [found.alias(name) for name, found in self._read.values()]
+        frame = self.frame.select(*read)
+        for level in self._levels(wanted):
+            frame = frame.with_columns(
+                *(expression(c, narwhals).alias(name) for name, c in level.items())
+            )
+        return frame
+
+
+class Asking:
+    """Sums and extremes of columns: one query.
+
+    Parameters
+    ----------
+    query : FrameQuery
+        The columns.
+    """
+
+    def __init__(self, query):
+        self.query, self._asked = query, {}
+
+    def sum(self, found):
+        """Ask for the sum of a column; returns the name of the answer."""
+        return self._ask("sum", found)
+
+    def least(self, found):
+        """Ask for the smallest entry of a column."""
+        return self._ask("min", found)
+
+    def largest(self, found):
+        """Ask for the largest entry of a column."""
+        return self._ask("max", found)
+
+    def count(self, found):
+        """Ask for the number of entries that are not null."""
+        return self._ask("count", found)
+
+    def _ask(self, how, found):
+        if self.query.backend == "dask":  # it aggregates columns, not expressions
+            found = self.query.define(found)
+        return self._asked.setdefault((how, found.key), f"a{len(self._asked)}")
+
+    def run(self, keys=(), n_most=None):
+        """Return the answers.
+
+        Parameters
+        ----------
+        keys : tuple of str, default=()
+            Names of the columns of labels, one row of answers for each of their
+            combinations.
+        n_most : int, default=None
+            Most rows of answers that come; one more tells that there are more.
+
+        Returns
+        -------
+        answers : Answers
+
+        Raises
+        ------
+        ValueError
+            If rows are not what they should be, or there are none.
+        TypeError
+            If the library behind the frame lacks a function.
+        """
+        query = self.query
+        good = "n" if query.is_unguarded else self.count(column(GUARD))
+        try:
+            asked = self._built(keys)
+            if n_most is not None and keys:
+                asked = asked.head(n_most + 1)
+            how = {"engine": "streaming"} if query.backend == "polars" else {}
+            rows = asked.collect(**how)
+        except (RuntimeError, AttributeError, _narwhals_error()) as error:
+            raise TypeError(
+                f"{query.backend} cannot compute these sums: {error} {INSTEAD}"
+            ) from error
+        found = Answers.of_rows(keys, rows)
+        n, n_good = found.n.sum(), found.of(good).sum()
+        if not n:
+            raise ValueError(
+                "the lazy frame has no rows: an estimate needs at least one round."
+            )
+        if n_good != n:
+            raise ValueError(f"{query.refusal()}, of {int(n):,}.")
+        return found
+
+    def _built(self, keys):
+        narwhals = self.query.narwhals
+        wanted = [narwhals.len().alias("n")]
+        for (how, key), name in self._asked.items():
+            found = getattr(expression(Column(*key), narwhals), how)()
+            wanted.append(found.alias(name))
+        names = set().union(*(Column(*key).names() for _, key in self._asked), [])
+        frame = self.query.prepared(sorted(names))
+        if not keys:
+            return frame.select(*wanted)
+        return frame.group_by(*keys).agg(*wanted)
+
+
+def _narwhals_error():
+    from narwhals.exceptions import NarwhalsError
+
+    return NarwhalsError
+
+
+class Answers:
+    """Answers of a lazy frame, a row for every combination of keys.
+
+    Attributes
+    ----------
+    n : ndarray of shape (n_rows,)
+        Numbers of rounds.
+    keys : list of ndarray
+        The labels.
+    """
+
+    def __init__(self, n, keys, columns):
+        self.n, self.keys, self._columns = n, keys, columns
+
+    @classmethod
+    def of_rows(cls, keys, rows):
+        """Return the answers in the rows of a frame of narwhals."""
+        columns = {
+            name: np.asarray(rows[name].to_numpy(), dtype=np.float64)
+            for name in rows.columns
+            if name not in keys
+        }
+        return cls(columns["n"], [_labels(rows[name]) for name in keys], columns)
+
+    def of(self, name):
+        """Return the answers of a name, an array of floats."""
+        return self._columns[name]
+
+    def __len__(self):
+        return len(self.n)
+
+    def by_first_key(self):
+        """Return the answers of every label of the first key, without that key."""
+        labels, codes = factorise(self.keys[0])
+        return {
+            plain(label): self._some(np.flatnonzero(codes == k))
+            for k, label in enumerate(labels.tolist())
+        }
+
+    def _some(self, rows):
+        columns = {name: values[rows] for name, values in self._columns.items()}
+        return Answers(self.n[rows], [key[rows] for key in self.keys[1:]], columns)
+
+    def bucketed(self, n_buckets):
+        """Return the sums over hash buckets of the last key; extremes are lost."""
+        buckets = label_hash(self.keys[-1]) % n_buckets
+        keys, codes = [*self.keys[:-1], buckets], np.zeros(len(self), dtype=np.intp)
+        for key in keys:
+            labels, code = factorise(key)
+            codes = codes * len(labels) + code
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+        columns = {
+            name: np.bincount(codes, values, len(first))
+            for name, values in self._columns.items()
+        }
+        return Answers(columns["n"], [key[first] for key in keys], columns)
+
+
+def _labels(series):
+    """Return labels as an array of one kind, or of objects; None for nulls."""
+    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
+    values = series.to_numpy()
+    if values.dtype.kind in "OT" or missing.any():
+        out = np.empty(len(series), dtype=object)
+        out[:] = series.to_list()
+        out[missing] = None
+        return out
+    return values

@@ -1,0 +1,250 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Importance weights of a policy on the rounds of a lazy frame: what is asked of them.
+
+The same is known of them as `PartWeights` finds out in memory.
+"""
+
+from math import inf
+
+import numpy as np
+
+from skope_ope.evaluators.core._loggers import SURE
+from skope_ope.evaluators.core._round_ends import RoundEnds
+from skope_ope.evaluators.core._tally import Tally
+from skope_ope.evaluators.frames._columns import total, where
+
+
+class FrameWeights:
+    """Weights of a policy against the propensities, or against the loggers' mixture.
+
+    Parameters
+    ----------
+    whole : FramePass
+        What is wanted of the frame.
+    kind : {"plain", "loggers", "mixture"}
+        Which weights.
+    policy : str
+        Name of the policy.
+    target : PolicyColumns
+        What it does.
+    """
+
+    def __init__(self, whole, kind, policy, target):
+        self.whole, self.kind, self.target = whole, kind, target
+        self.w = target.b if kind == "mixture" else target.w
+        self.role = "logger" if kind == "loggers" and whole.counts.loggers else None
+        self.several = len(whole.counts.loggers or [None]) > 1
+        asking, rounds = whole.asking, whole.rounds
+        self._asked = {}
+        if self.w is not None:
+            stack = whole.stack("rounds")
+            if kind == "loggers":
+                stack = whole.stack_of_loggers()
+            small = self.w  # mostly none is larger than the bound
+            if whole.about.has_large_weights:
+                small = np.minimum(self.w, whole.counts.n**0.5)
+            stack.put(("weights", kind, policy), (self.w, small))
+            self._ask_extremes(asking, rounds)
+            if rounds.omega is None:
+                self._ask_yes_no(asking, rounds)
+        if target.table is not None:
+            self._ask_missing(asking, rounds)
+
+    def _define(self, found):
+        return self.whole.query.define(found)
+
+    def _ask_extremes(self, asking, rounds):
+        w, omega, asked = self.w, rounds.omega, self._asked
+        counted = self._define(self.whole.counted(w))
+        asked["least"], asked["largest"] = (
+            asking.least(counted),
+            asking.largest(counted),
+        )
+        whole = w if omega is None else self._define(omega * w)
+        asked["heaviest"] = asking.largest(whole)
+        if omega is not None or self.whole.about.rewards_used:
+            used = self._define(where(whole != 0.0, rounds.reward, None))
+            asked["low"], asked["high"] = asking.least(used), asking.largest(used)
+        if omega is not None:
+            positive = self._define(self.whole.counted(omega))
+            asked["lightest"] = asking.least(positive)
+            asked["omega"] = asking.largest(positive)
+        p = self._define(self.whole.counted(rounds.p))
+        asked["propensity"] = asking.least(p)
+
+    def _ask_yes_no(self, asking, rounds):
+        """Ask for sums of powers of the weights, for rewards of 0 and 1."""
+        w, r, asked = self.w, rounds.reward, self._asked
+        gain = self._define(w * r)
+        some = self._define(where(gain != 0.0, w, None))
+        # of 0 and 1 alone these sums are the same
+        asked["rewards"] = asking.sum(r), asking.sum(r * r)
+        square = gain * gain
+        powers = gain, square, square * gain
+        asked["some"] = [asking.count(some), *map(asking.sum, powers)]
+        square = w * w
+        asked["all"] = [*map(asking.sum, (w, square, square * w))]
+        asked["some least"] = asking.least(some)
+        asked["some largest"] = asking.largest(some)
+
+    def _ask_missing(self, asking, rounds):
+        """Ask for what the policy wants and the logger could not do, or did not."""
+        asked, target, counts = self._asked, self.target, self.whole.counts
+        told = rounds.logging_proba is not None
+        if self.kind == "mixture":
+            told = told and not self.several
+        if told:
+            pairs = zip(rounds.logging_proba, target.table, strict=True)
+            mass = total([where(mu <= 0.0, pi, 0.0) for mu, pi in pairs])
+            asked["told"] = asking.sum(self._weighed(mass))
+        else:
+            self._ask_lacking(asking, rounds, counts)
+        if self.kind == "plain" or not self.several or rounds.logger_proba is None:
+            return
+        if self.kind == "mixture":
+            self._ask_gaps(asking, rounds)
+        elif not told:
+            b = self._weighed(target.b)
+            asked["lost"] = [
+                asking.sum(where(proba <= 0.0, b, 0.0)) for proba in rounds.logger_proba
+            ]
+            asked["sum_b"] = asking.sum(b)
+
+    def _ask_lacking(self, asking, rounds, counts):
+        target, asked = self.target, self._asked
+        certain = None
+        if self.kind == "mixture" and self.several:
+            certain = rounds.mixture() > 1 - SURE
+        elif rounds.p is not None:
+            certain = rounds.p >= 1.0
+        if certain is not None:
+            mass = self._define(where(certain, 1.0 - target.pi, 0.0))
+            asked["certain"] = asking.sum(self._weighed(mass))
+        each = self.kind == "loggers" and rounds.logger_proba is None
+        asked["wanted"], asked["there"] = {}, {}
+        for code in counts.lacking(each):
+            mass = self._weighed(target.table[code])
+            if certain is None:
+                asked["wanted"][code] = asking.sum(mass)
+                continue
+            asked["wanted"][code] = asking.sum(where(certain, 0.0, mass))
+            asked["there"][code] = asking.sum(where(certain, mass, 0.0))
+
+    def _ask_gaps(self, asking, rounds):
+        some = [*rounds.logger_proba, *(rounds.logging_proba or [])]
+        self._asked["gaps"] = [asking.least(one) for one in some]
+        self._asked["sure"] = [asking.largest(one) for one in rounds.logger_proba]
+
+    def _weighed(self, found):
+        omega = self.whole.rounds.omega
+        return self._define(found if omega is None else omega * found)
+
+    # -- answers -----------------------------------------------------------------
+    def taken(self, strata, limits):
+        """Return the `Tally` and the `RoundEnds`.
+
+        Parameters
+        ----------
+        strata : dict of Strata
+            Answers by what the strata are.
+        limits : tuple (float, float)
+            Smallest and largest reward of the rounds that weigh something.
+        """
+        counts, asked = self.whole.counts, self._asked
+        labels = counts.loggers if self.role else [None]
+        by, whole = strata[self.role], strata[None]
+        rows = np.array([labels.index(one) for one in by.labels or [None]], dtype=int)
+        tally = Tally(labels, counts.actions, self.target.table is not None)
+        ends = RoundEnds()
+        if self.w is not None:
+            tally.largest[rows] = by.largest(asked["heaviest"])
+            tally.lowest = min(0.0, float(whole.least(asked["least"])[0]))
+            is_yes_no = self._take_ends(ends, by, whole, limits)
+            tally.reward_range = self._range_of_used(whole, limits, is_yes_no)
+        for name in ("told", "certain"):
+            if name in asked:
+                getattr(tally, name)[rows] = by.of(asked[name])
+        for name, array in (("wanted", tally.wanted), ("there", tally.wanted_there)):
+            for code, answer in asked.get(name, {}).items():
+                array[rows, code] = by.of(answer)
+        if "lost" in asked:
+            tally.lost[:] = [whole.of(name)[0] for name in asked["lost"]]
+            tally.sum_b = float(whole.of(asked["sum_b"])[0])
+        if "gaps" in asked:
+            tally.gaps = any(whole.least(name)[0] <= 0 for name in asked["gaps"])
+            tally.gaps |= any(whole.largest(name)[0] >= 1 for name in asked["sure"])
+        return tally, ends
+
+    def _range_of_used(self, whole, limits, is_yes_no):
+        """Return the range of the rewards whose weight is not zero; None: unknown."""
+        asked = self._asked
+        if "low" in asked:
+            low, high = whole.least(asked["low"]), whole.largest(asked["high"])
+            return float(low[0]), float(high[0])
+        if whole.least(asked["least"])[0] > 0:
+            return limits
+        if not is_yes_no:
+            return None
+        rewarded, every = (whole.of(asked[name][1])[0] for name in ("some", "all"))
+        found = [
+            reward for reward, w in ((0.0, every - rewarded), (1.0, rewarded)) if w > 0
+        ]
+        return min(found, default=inf), max(found, default=-inf)
+
+    def _take_ends(self, ends, by, whole, limits):
+        """Take the extremes; return whether all rewards are 0 or 1."""
+        asked = self._asked
+        largest = by.largest(asked["largest"]).tolist()
+        pairs = zip(by.labels or [None], largest, strict=True)
+        ends.weights = {label: found for label, found in pairs if found > -inf}
+        ends.propensity = float(whole.least(asked["propensity"])[0])
+        ends.omega = 1.0, 1.0
+        if "omega" in asked:
+            ends.omega = (
+                float(whole.least(asked["lightest"])[0]),
+                float(whole.largest(asked["omega"])[0]),
+            )
+        yes_no = ends.yes_no
+        one, square = (whole.of(name)[0] for name in asked.get("rewards", "nn"))
+        if "some" not in asked or limits[0] < 0 or limits[1] > 1 or one != square:
+            yes_no.sums[:] = np.nan
+            return False
+        some = np.array([whole.of(name)[0] for name in asked["some"]])
+        every = [whole.of("n")[0], *(whole.of(n)[0] for n in asked["all"])]
+        yes_no.sums[:] = some, np.array(every) - some
+        lows, highs = ("some least", "least"), ("some largest", "largest")
+        yes_no.least[:] = [whole.least(asked[name])[0] for name in lows]
+        found = [whole.largest(asked[name])[0] for name in highs]
+        yes_no.largest[:] = np.maximum(found, 0.0)
+        return True
+
+
+class FrameWanted:
+    """What a policy wants of all arms, logged or not.
+
+    Parameters
+    ----------
+    whole : FramePass
+        What is wanted of the frame.
+    target : PolicyColumns
+        The policy.
+    arms : list
+        Labels of what it chooses among.
+    """
+
+    def __init__(self, whole, target, arms):
+        asking, query, omega = whole.asking, whole.query, whole.rounds.omega
+        self.arms = arms
+        columns = [*target.table, target.pi]
+        if omega is not None:
+            columns = [query.define(omega * one) for one in columns]
+        *table, pi = columns
+        self._wanted, self._largest = [*map(asking.sum, table)], asking.largest(pi)
+
+    def taken(self, strata, limits):
+        """Return the `Tally`, and no ends."""
+        tally, whole = Tally([None], self.arms), strata[None]
+        tally.wanted[0] = [whole.of(name)[0] for name in self._wanted]
+        tally.largest[0] = whole.largest(self._largest)[0]
+        return tally, None

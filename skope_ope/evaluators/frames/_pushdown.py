@@ -1,0 +1,245 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums of policies by evaluators, computed by the library behind a lazy frame.
+
+Every policy and every model is a column, and the formulas of the evaluators become
+expressions: nothing comes to Python but the sums, or one row per group.
+"""
+
+from copy import copy
+
+import numpy as np
+
+from skope_ope.evaluators.core._part_pass import offset_of
+from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
+from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.evaluators.frames._frame_counts import counts_of
+from skope_ope.evaluators.frames._frame_pass import N_GROUPS, About, FramePass
+from skope_ope.evaluators.frames._frame_query import INSTEAD
+from skope_ope.evaluators.frames._frame_stack import best_origin
+from skope_ope.evaluators.parts._part_sums import PartSums, bare_evaluator
+from skope_ope.logs import BanditLogs
+
+
+def frame_sums(
+    policies,
+    evaluators,
+    lazy,
+    *,
+    sources=None,
+    reward_model=None,
+    shares=None,
+    by=None,
+    n_groups=N_GROUPS,
+    n_buckets=N_BUCKETS,
+):
+    """Return the sums of policies by evaluators over the rounds of a lazy frame.
+
+    Parameters
+    ----------
+    policies : dict
+        Names of columns, by the name of the policy: one column with the probabilities
+        of the logged actions, or a name of `lazy.columns` with one column per action.
+    evaluators : dict
+        Evaluators by name; they need no fit.
+    lazy : LazyLogs
+        Logs whose `frame` is a lazy frame.
+    sources : dict, default=None
+        Numbers and names of columns (one per action) that stand for reward models, or
+        their sources, by the name of the evaluator; otherwise the evaluators' own.
+    reward_model : float or str, default=None
+        The model of evaluators that have none of their own.
+    shares : dict, default=None
+        Share of every logger in the rounds, by label, where their mixture enters.
+        `None`: those of the rounds.
+    by : str or list of str, default=None
+        Columns by whose labels the same sums are wanted, too.
+    n_groups : int, default=100000
+        Clusters that are told apart; of more, hash buckets are made.
+    n_buckets : int, default=1000
+        Number of these.
+
+    Returns
+    -------
+    sums : PartSums
+
+    Raises
+    ------
+    TypeError
+        If a policy or a model is no column, an evaluator is no formula of columns, or
+        the library behind the frame lacks a function.
+    ValueError
+        If rows are not what they should be: they are counted, and none is left out.
+    """
+    if lazy.log_type is not BanditLogs:
+        raise TypeError(
+            "slates cannot be summed inside a lazy frame: their terms are no "
+            f"arithmetic of columns. {INSTEAD}"
+        )
+    ready = {
+        name: _ready(evaluator, (sources or {}).get(name), reward_model)
+        for name, evaluator in evaluators.items()
+    }
+    counts = counts_of(lazy)
+    if not counts.n:
+        raise ValueError("no round of the lazy frame has a positive sample weight.")
+    if shares is None and lazy.roles.get("logger_proba"):
+        shares = counts.shares
+    how = {"n_groups": n_groups, "n_buckets": n_buckets, "shares": shares}
+    asked = Asked(policies, ready, lazy, counts, how)
+    whole, about = asked.found()
+    out = asked.part_sums(whole[None], counts, evaluators)
+    for name in [by] if isinstance(by, str) else by or ():
+        column = _column_of(lazy, name)
+        parts, tallied = asked.passed(about, column), counts_of(lazy, column)
+        out.by[name] = {
+            label: asked.part_sums(part, tallied[label], evaluators)
+            for label, part in parts.items()
+        }
+    return out
+
+
+def _column_of(lazy, name):
+    """Return the column of the frame by whose labels sums are wanted."""
+    found = lazy.columns.get(name) or lazy.roles.get(name) or name
+    found = (found,) if isinstance(found, str) else tuple(found)
+    if len(found) > 1:
+        raise ValueError(
+            f"by={name!r} names {len(found)} columns of the frame: sums by label need "
+            "one."
+        )
+    return found[0]
+
+
+class Asked:
+    """What is asked of a lazy frame.
+
+    Parameters
+    ----------
+    policies, evaluators : dict
+        See `frame_sums`; the evaluators can be asked for their terms.
+    lazy : LazyLogs
+        The frame.
+    counts : FrameCounts
+        How many rounds there are.
+    how : dict
+        Further arguments of `FramePass`.
+    """
+
+    def __init__(self, policies, evaluators, lazy, counts, how):
+        self.policies, self.evaluators, self.lazy = policies, evaluators, lazy
+        self.counts, self.how = counts, how
+
+    def found(self):
+        """Return what the frame answers, and from where sums were taken.
+
+        Sums of squares of what lies far from zero lose the digits that tell it apart:
+        then the same is asked once more, about what was found.
+        """
+        about = About()
+        whole = self.passed(about)
+        offset = offset_of(np.array(whole[None].reward_limits))
+        origins = {
+            name: best_origin(sums, offset) for name, sums in whole[None].sums.items()
+        }
+        moved = offset or any(near != 0.0 for one in origins.values() for near in one)
+        unknown = any(one.reward_range is None for one in whole[None].tallies.values())
+        bound = self.counts.n**0.5
+        large = any(
+            weight > bound
+            for one in whole[None].ends.values()
+            for weight in one.weights.values()
+        )
+        if moved or unknown or large:
+            about = About(offset, origins, unknown, large)
+            whole = self.passed(about)
+        return whole, about
+
+    def passed(self, about, by=None):
+        """Return what one pass finds, a dict of `Taken` by label."""
+        self.whole = whole = FramePass(
+            self.lazy, self.policies, self.counts, about=about, **self.how
+        )
+        for name, evaluator in self.evaluators.items():
+            check_fields(evaluator, whole.rounds)
+            evaluator._enter_frame(whole, name)
+        return self._check_unchanged(whole.run(by))
+
+    def _check_unchanged(self, found):
+        """Raise where another query has met other rounds."""
+        n = sum(one.n_logged for one in found.values())
+        if n != self.counts.n_logged:
+            raise RuntimeError(
+                f"the lazy frame had {self.counts.n_logged:,} rows, and then {n:,}: it "
+                "changed while it was read. Scan a snapshot of it."
+            )
+        return found
+
+    def part_sums(self, taken, counts, evaluators):
+        """Return the `PartSums` of all rounds, or of those of one label."""
+        bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+        loggers = [None] if counts.loggers is None else counts.loggers
+        if not counts.n:
+            return PartSums(counts.n_logged, self.policies, bare)
+        return PartSums(
+            counts.n_logged,
+            self.policies,
+            bare,
+            RoundCounts(
+                counts.n,
+                float(counts.mass.sum()),
+                counts.actions,
+                loggers,
+                counts.counts,
+                taken.reward_limits,
+            ),
+            taken.sums,
+            self.whole.places,
+            taken.tallies,
+            taken.ends,
+            {None: {"logger_proba": self.whole.rounds.logger_proba is not None}},
+            taken.log,
+        )
+
+
+def check_fields(evaluator, rounds):
+    """Raise where the frame lacks what an evaluator needs."""
+    name = type(evaluator).__name__
+    refuse_unstated(evaluator, rounds)
+    if evaluator.__sklearn_tags__().needs_propensity and rounds.p is None:
+        raise ValueError(
+            f"{name} needs the propensities of the logged actions: name their column, "
+            "scan_logs(..., propensity=...)."
+        )
+    several = rounds.loggers is not None and len(rounds.loggers) > 1
+    if evaluator._mixes_loggers(rounds) and several and rounds.logger_proba is None:
+        raise ValueError(
+            f"{name} mixes the loggers and needs the probability of the logged "
+            "action under each of them: scan_logs(..., logger_proba=[columns])."
+        )
+    if evaluator._uses_range and rounds.reward_range is None:
+        rounds.query.check_number(
+            rounds.reward,
+            f"{name} needs rewards that are not negative, or reward_range",
+            0.0,
+        )
+
+
+def _ready(evaluator, source, reward_model):
+    """Return an evaluator that can be asked for its terms, as if it were fitted."""
+    out = copy(evaluator)
+    if not evaluator._uses_model:
+        return out
+    if source is None:
+        model = evaluator._model_of_fit
+        source = evaluator.reward_model if model is None else model
+        source = reward_model if source is None else source
+    if source is None:
+        raise TypeError(
+            f"the reward model of {type(evaluator).__name__} is None, the mean reward "
+            "of every action out of fold, which is fitted to rounds in memory. Inside "
+            "a lazy frame a number may stand for a model, or the name of columns of "
+            f"its predictions, one per action. {INSTEAD}"
+        )
+    out.reward_source_ = source
+    return out

@@ -1,0 +1,435 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums of several policies by several evaluators over a part of a log.
+
+Parts add up to the whole: `sums_of_part(...) + sums_of_part(...)`.
+"""
+
+from copy import copy
+
+import numpy as np
+
+from skope_ope.evaluators.core._part_pass import ROUNDS, PartPass
+from skope_ope.evaluators.core._positive_rounds import Part
+from skope_ope.evaluators.core._sample_weights import plain_weights
+from skope_ope.evaluators.core._summary import (
+    LOGGER,
+    N_BUCKETS,
+    N_GROUPS,
+    JointSummary,
+    Summary,
+    refuse_unstated,
+    stated_shares,
+)
+from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.evaluators.parts._cells import Cells
+from skope_ope.evaluators.parts._part_tables import (
+    bare_evaluator,
+    sums_of_tables,
+    tables_of,
+)
+from skope_ope.evaluators.static._snips import SNIPS
+from skope_ope.logs import BanditLogs
+from skope_ope.logs.sums._log_sums import LogSums
+from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
+
+
+class PartSums:
+    """Sums over parts of a log, of several policies and evaluators.
+
+    Parameters
+    ----------
+    n : int
+        Number of rounds, those of sample weight zero included.
+    policies : tuple of str
+        Names of the policies.
+    evaluators : dict
+        Evaluators by name, without their models.
+    counts : RoundCounts or None
+        Numbers of the rounds that enter; `None`: there are none.
+    sums : dict of Sums
+        By the name of the design: sums of the terms of all policies and evaluators.
+    places : dict
+        (name of the design, numbers of the terms) of every owner: (evaluator, policy),
+        ("weights", kind, policy), or the name of a design, for the logged rewards.
+    tallies, ends : dict
+        `Tally` and `RoundEnds` by owner.
+    facts : dict
+        What else evaluators must know, by owner or None.
+    log : LogSums, default=None
+        What is known of the log itself.
+    by : dict, default=None
+        By column: a dict of `PartSums` by label, which know nothing of the log.
+    learned : dict, default=None
+        `LearnedRounds` by the name of a policy that has learned from logs.
+    """
+
+    def __init__(
+        self,
+        n,
+        policies,
+        evaluators,
+        counts=None,
+        sums=None,
+        places=None,
+        tallies=None,
+        ends=None,
+        facts=None,
+        log=None,
+        by=None,
+        learned=None,
+    ):
+        self.n, self.policies, self.evaluators = n, tuple(policies), evaluators
+        self.counts, self.sums, self.places = counts, sums or {}, places or {}
+        self.tallies, self.ends = tallies or {}, ends or {}
+        self.facts, self.log, self.by = facts or {}, log, by or {}
+        self.learned = learned or {}
+
+    @property
+    def by_evaluator(self):
+        """`JointSummary` by the name of the evaluator."""
+        if self.counts is None:
+            raise ValueError("no round has a positive weight: there is nothing to sum.")
+        return {name: self._joint(name) for name in self.evaluators}
+
+    def _joint(self, name):
+        """Return the `JointSummary` of an evaluator."""
+        designs = [self.places[name, policy][0] for policy in self.policies]
+        shared = next((one for one in designs if one in self.places), designs[0])
+        found = {policy: self._summary(name, policy) for policy in self.policies}
+        places = {
+            policy: self.places[name, policy][1]
+            for policy, design in zip(self.policies, designs, strict=True)
+            if design == shared
+        }
+        # the logged rewards are in every design but those of rounds that are left out
+        design = next(name for name in (shared, *self.sums) if name in self.places)
+        found[LOGGER] = Summary(None, self._some(design), self.counts)
+        if design == shared:
+            places[LOGGER] = self.places[shared][1]
+        return JointSummary(found, self.sums[shared], places)
+
+    def _summary(self, name, policy):
+        """Return the `Summary` of an evaluator on a policy."""
+        evaluator, owner = self.evaluators[name], (name, policy)
+        kind = getattr(evaluator, "_weight_kind", name)
+        weighted = "weights", kind, policy
+        weights = self._some(weighted) if weighted in self.places else None
+        ends = self.ends.get(owner)
+        if ends is not None:
+            ends = ends.beside(weights=self.ends.get(weighted))
+        counts = self.counts
+        if kind == "wanted of loggers":
+            counts = counts.of_loggers()  # they are the arms
+        found = Summary(
+            evaluator,
+            self._some(owner),
+            counts,
+            weights,
+            self.tallies.get(weighted),
+            ends,
+            self.facts.get(None, {}) | self.facts.get(owner, {}),
+        )
+        plain = self._plain_owner(evaluator, kind, policy)
+        if plain is not None:
+            found.plain, found.plain_owner = self._some(plain), plain
+        return found
+
+    def _plain_owner(self, evaluator, kind, policy):
+        """Return whose sums are those of SNIPS, for an evaluator with a model."""
+        if kind != "plain" or not evaluator._uses_model:
+            return None
+        alike = (
+            name
+            for name, one in self.evaluators.items()
+            if type(one) is SNIPS and one.cmax is None
+        )
+        name = next(alike, None)
+        return None if name is None else (name, policy)
+
+    def _some(self, owner):
+        """Return the sums of the terms of an owner."""
+        design, numbers = self.places[owner]
+        return self.sums[design].some(numbers)
+
+    def __add__(self, other):
+        """Return the sums of both parts."""
+        if not isinstance(other, PartSums):
+            return NotImplemented
+        names, policies = list(self.evaluators), self.policies
+        if (names, policies) != (list(other.evaluators), other.policies):
+            raise ValueError(
+                "these sums are of different evaluators or policies: "
+                f"{names} on {list(policies)}, and {list(other.evaluators)} on "
+                f"{list(other.policies)}."
+            )
+        n = self.n + other.n
+        both = self.log is not None and other.log is not None
+        log = self.log + other.log if both else None
+        learned = _union(self.learned, other.learned)
+        by = {
+            name: _union(self.by.get(name, {}), other.by.get(name, {}))
+            for name in [*self.by, *(one for one in other.by if one not in self.by)]
+        }
+        if self.counts is None or other.counts is None:
+            out = copy(other if self.counts is None else self)
+            out.n, out.log, out.by, out.learned = n, log, by, learned
+            return out
+        one, two = _apart(self, other), _apart(other, self)
+        sums = {name: part + two.sums[name] for name, part in one.sums.items()}
+        offsets = {name: both.offset for name, both in sums.items()}
+        out = PartSums(
+            n,
+            policies,
+            self.evaluators,
+            self.counts + other.counts,
+            sums,
+            one.places,
+            _union(self.tallies, other.tallies),
+            _union(one._moved_ends(offsets), two._moved_ends(offsets)),
+            self.facts | other.facts,
+            log,
+            by,
+            learned,
+        )
+        return out.bucketed() if out._has_too_many_groups else out
+
+    def bucketed(self, n_buckets=N_BUCKETS):
+        """Return the sums with hash buckets in place of groups.
+
+        Clustered errors are right, for a bucket holds whole groups, and the size no
+        longer grows with the groups.
+
+        Parameters
+        ----------
+        n_buckets : int, default=1000
+            Number of buckets.
+        """
+        out = copy(self)
+        out.sums = {
+            name: sums.bucketed(n_buckets) if sums.frame.n_buckets is None else sums
+            for name, sums in self.sums.items()
+        }
+        out.by = {
+            name: {label: part.bucketed(n_buckets) for label, part in parts.items()}
+            for name, parts in self.by.items()
+        }
+        return out
+
+    @property
+    def _has_too_many_groups(self):
+        """Whether there are more groups than are told apart."""
+        return any(
+            sums.frame.clustered
+            and sums.frame.n_buckets is None
+            and len(sums.frame.clusters) > N_GROUPS
+            for sums in self.sums.values()
+        )
+
+    def to_table(self):
+        """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
+        return tables_of(self)
+
+    @classmethod
+    def from_table(cls, table, like):
+        """Return the sums that `to_table` wrote.
+
+        Parameters
+        ----------
+        table : dict of ndarray, or the file that numpy.load opened
+            The table.
+        like : PartSums, or dict of evaluators
+            Evaluators by name: a table holds numbers, not the functions that make an
+            estimate of them.
+        """
+        evaluators = like.evaluators if isinstance(like, PartSums) else like
+        bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+        return sums_of_tables(table, bare, cls)
+
+    def _moved_ends(self, offsets):
+        """Return the ends of terms of rewards less other offsets, by design."""
+        out = dict(self.ends)
+        for owner, ends in self.ends.items():
+            if owner in self.places and ends.terms is not None:
+                sums = self._some(owner)
+                step = sums.offset - offsets[self.places[owner][0]]
+                if sums.moves is not None and step:
+                    out[owner] = ends.moved(step, sums.moves)
+        return out
+
+    def __radd__(self, other):
+        """Return self for the 0 that `sum` begins with."""
+        return self if other == 0 else NotImplemented
+
+
+def _union(one, other):
+    """Return the sums of two dicts; what one of them lacks is the other's."""
+    out = dict(one)
+    for key, part in other.items():
+        out[key] = out[key] + part if key in out else part
+    return out
+
+
+def _apart(one, other):
+    """Return the sums with those terms apart that are so in the other.
+
+    Rounds that an evaluator leaves out of one part alone have no place among the
+    terms of others: in the whole the sums stand apart.
+    """
+    if one.places == other.places:
+        return one
+    design_of = {owner: other.places[owner][0] for owner in one.places}
+    owners = {}
+    for owner, (design, _) in sorted(one.places.items(), key=lambda item: item[1][1]):
+        moves = design == ROUNDS
+        owners.setdefault(design_of[owner] if moves else design, []).append(owner)
+    out = copy(one)
+    out.places, out.sums = {}, {}
+    for design, some in owners.items():
+        source, begin, numbers = one.places[some[0]][0], 0, []
+        for owner in some:
+            own = one.places[owner][1]
+            out.places[owner] = design, tuple(range(begin, begin + len(own)))
+            begin, numbers = begin + len(own), [*numbers, *own]
+        out.sums[design] = one.sums[source].some(numbers)
+    return out
+
+
+def sums_of_part(
+    policies,
+    evaluators,
+    logs,
+    *,
+    sources=None,
+    n_total=None,
+    shares=None,
+    by=None,
+    sample_weight=None,
+):
+    """Return the sums of policies by evaluators over a part of a log.
+
+    Parameters
+    ----------
+    policies : dict
+        Policies by name: policies, names of columns, or arrays for the rows of `logs`.
+    evaluators : dict
+        Evaluators by name; they need no fit.
+    logs : BanditLogs or SlateLogs
+        The rounds of the part.
+    sources : dict, default=None
+        Reward source (`bind(logs)`) by the name of the evaluator, for evaluators whose
+        reward model is none of a number, the name of a column, or a frozen model.
+    n_total : int, default=None
+        Number of rounds of the whole log, where it is known.
+    shares : dict, default=None
+        Share of every logger in the rounds of the whole log, by label.
+    by : str or list of str, default=None
+        Columns by whose labels the same sums are wanted, too.
+    sample_weight : ndarray of shape (n_rounds,), default=None
+        Weights of the rounds, multiplied with those of the logs, up to the same factor
+        in all parts.
+
+    Returns
+    -------
+    sums : PartSums
+    """
+    given = {"sources": sources, "n_total": n_total, "shares": shares}
+    if by is not None and len(logs):
+        cells = Cells(logs, [by] if isinstance(by, str) else by)
+        return _sums_by(cells, policies, evaluators, logs, given, sample_weight)
+    return _sums_of_rounds(policies, evaluators, logs, sample_weight, **given)
+
+
+def _sums_of_rounds(
+    policies, evaluators, logs, sample_weight, sources, n_total, shares, about=True
+):
+    """Return the sums, of the log itself only if it is asked for."""
+    bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+    part = Part(logs, plain_weights(logs, sample_weight)) if len(logs) else None
+    log, learned = _of_the_log(policies, logs, part) if about else (None, {})
+    if part is None or not part.n:
+        return PartSums(len(logs), policies, bare, log=log, learned=learned)
+    whole = PartPass(part, policies, sources or {}, n_total, log)
+    ready = {}
+    for name, evaluator in evaluators.items():
+        evaluator._check_kind(logs)
+        ready[name] = _ready(evaluator, whole, name)
+        refuse_unstated(ready[name], logs)
+        ready[name]._check_logs(logs)
+    mixes = any(one._mixes_loggers(logs) for one in evaluators.values())
+    if mixes or (shares is not None and getattr(logs, "loggers", None) is not None):
+        by_label = stated_shares(shares, logs)
+        if len(by_label) > 1:
+            part.shares = np.array(list(by_label.values()))
+    for name, evaluator in ready.items():
+        evaluator._enter(whole, name)
+    whole.run()
+    facts = {owner: {"combine": form} for owner, form in whole.combines.items()}
+    facts[None] = {"logger_proba": getattr(logs, "logger_proba", None) is not None}
+    found = PartSums(
+        len(logs),
+        policies,
+        bare,
+        RoundCounts.of(part),
+        {name: stack.sums for name, stack in whole.stacks.items()},
+        whole.places,
+        whole.tallies,
+        whole.ends,
+        facts,
+        log,
+        learned=learned,
+    )
+    whole.release()
+    return found.bucketed() if found._has_too_many_groups else found
+
+
+def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
+    """Return the sums, and those by the labels of columns.
+
+    Every policy is asked once per round: the sums of the cells, of rounds with the same
+    labels, add up to those of every label and to the whole.
+    """
+    total, found = 0, {name: {} for name in cells.names}
+    for labels, rows in cells:
+        some = {name: _rows_of(one, rows, len(logs)) for name, one in policies.items()}
+        weight = None if sample_weight is None else sample_weight[rows]
+        part = logs[rows]
+        part = _sums_of_rounds(some, evaluators, part, weight, about=False, **given)
+        total = total + part
+        for name, label in zip(cells.names, labels, strict=True):
+            known = found[name]
+            known[label] = known[label] + part if label in known else part
+    part = Part(logs, plain_weights(logs, sample_weight))
+    total = copy(total)  # of a single cell it is the part itself
+    total.log, total.learned = _of_the_log(policies, logs, part)
+    total.by = found
+    return total
+
+
+def _of_the_log(policies, logs, part):
+    """Return what is known of the rounds themselves, and of what policies learned."""
+    learned = {
+        name: LearnedRounds.of(policy, logs, by_position=True)
+        for name, policy in policies.items()
+        if has_learned(policy)
+    }
+    return LogSums.of(logs, logs if part is None else part.logs), learned
+
+
+def _rows_of(policy, rows, n):
+    """Return the rows of a policy that is an array; another one as it is."""
+    is_array = isinstance(policy, (np.ndarray, list, tuple))
+    return np.asarray(policy)[rows] if is_array and len(policy) == n else policy
+
+
+def _ready(evaluator, whole, name):
+    """Return an evaluator that can be asked for its terms, as if it were fitted."""
+    out, logs = copy(evaluator), whole.logs
+    out.logs_ = logs
+    if isinstance(logs, BanditLogs):
+        out.actions_ = logs.actions
+    else:
+        out.n_slots_ = logs.n_slots
+    if evaluator._uses_model:
+        out._take_source(whole.source(name, evaluator))
+    return out

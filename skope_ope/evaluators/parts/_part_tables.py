@@ -1,0 +1,179 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums of parts of a log as arrays of numbers and texts, which files hold."""
+
+import json
+from copy import copy
+from functools import partial
+
+import numpy as np
+
+from skope_ope.evaluators.core import _functions
+from skope_ope.evaluators.core._round_ends import RoundEnds
+from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._tally import RoundCounts, Tally
+from skope_ope.evaluators.slate._control_variates import Regression
+from skope_ope.evaluators.slate._estimability import Estimable
+from skope_ope.logs._label_texts import label_of_text, text_of_label
+from skope_ope.logs._validation import plain
+from skope_ope.logs.sums._log_sums import LogSums
+from skope_ope.policies._learned_rounds import LearnedRounds
+
+SAMPLE = 1000  # rows of a log that a file keeps, for the tests of its propensities
+FUNCTIONS = (
+    _functions.mean,
+    _functions.second_mean,
+    _functions.ratio,
+    _functions.mean_plus_ratio,
+)
+
+
+def tables_of(sums):
+    """Return the arrays of `PartSums`, by name."""
+    header = {
+        "n": sums.n,
+        "policies": list(sums.policies),
+        "designs": list(sums.sums),
+        "places": [[_listed(o), d, list(t)] for o, (d, t) in sums.places.items()],
+        "tallies": [_listed(owner) for owner in sums.tallies],
+        "ends": [_listed(owner) for owner in sums.ends],
+        "facts": [[_listed(o), _fact_texts(f)] for o, f in sums.facts.items()],
+        "by": {
+            name: [text_of_label(plain(k)) for k in parts]
+            for name, parts in sums.by.items()
+        },
+        "learned": {
+            name: [one.n, one.count, list(one.rows)]
+            for name, one in sums.learned.items()
+        },
+        "known": [sums.counts is not None, _is_stored(sums.log)],
+    }
+    out = {"header": np.array(json.dumps(header))}
+    parts = {"design": list(map(_small, sums.sums.values()))}
+    parts |= {"tally": sums.tallies.values(), "ends": sums.ends.values()}
+    parts["counts"] = [] if sums.counts is None else [sums.counts]
+    parts["log"] = [sums.log] if _is_stored(sums.log) else []
+    for column, labels in sums.by.items():
+        parts[f"by {column}"] = labels.values()
+    for name, some in parts.items():
+        for k, one in enumerate(some):
+            given = {} if name != "log" else {"n_rows": SAMPLE}
+            out |= {f"{name} {k}: {key}": v for key, v in one.to_table(**given).items()}
+    return out
+
+
+def sums_of_tables(table, evaluators, make):
+    """Return the `PartSums` that `tables_of` wrote.
+
+    Parameters
+    ----------
+    table : dict of ndarray
+        The arrays.
+    evaluators : dict
+        By name.
+    make : type
+        `PartSums`.
+    """
+    by_prefix = {}
+    for key in table:
+        prefix, _, name = key.partition(": ")
+        if name:
+            by_prefix.setdefault(prefix, {})[name] = table[key]
+    header = json.loads(str(table["header"]))
+
+    def read(name, keys, how):
+        return {key: how(by_prefix[f"{name} {k}"]) for k, key in enumerate(keys)}
+
+    counts, log = header["known"]
+    like = partial(sums_of_tables, evaluators=evaluators, make=make)
+    return make(
+        header["n"],
+        header["policies"],
+        evaluators,
+        RoundCounts.from_table(by_prefix["counts 0"]) if counts else None,
+        read("design", header["designs"], Sums.from_table),
+        {_owner(o): (d, tuple(t)) for o, d, t in header["places"]},
+        read("tally", map(_owner, header["tallies"]), Tally.from_table),
+        read("ends", map(_owner, header["ends"]), _ends_of),
+        {_owner(o): _facts_of(f) for o, f in header["facts"]},
+        LogSums.from_table(by_prefix["log 0"]) if log else None,
+        {
+            column: _nested(by_prefix, column, map(label_of_text, labels), like)
+            for column, labels in header["by"].items()
+        },
+        {
+            name: LearnedRounds(n, count, tuple(rows))
+            for name, (n, count, rows) in header["learned"].items()
+        },
+    )
+
+
+def _is_stored(log):
+    return hasattr(log, "to_table")
+
+
+def _nested(by_prefix, column, labels, like):
+    """Return the sums by the labels of a column."""
+    return {
+        label: like(by_prefix[f"by {column} {k}"]) for k, label in enumerate(labels)
+    }
+
+
+def _small(sums):
+    """Return sums whose clusters have labels that a file may hold."""
+    clusters = sums.frame.clusters
+    if clusters is None or clusters.dtype != object:
+        return sums
+    texts = all(isinstance(label, str) for label in clusters.tolist())
+    return sums if texts else sums.bucketed()
+
+
+def _ends_of(table):
+    return RoundEnds.from_table(table, label_of_text)
+
+
+def _listed(owner):
+    return list(owner) if isinstance(owner, tuple) else owner
+
+
+def _owner(listed):
+    return tuple(listed) if isinstance(listed, list) else listed
+
+
+def _fact_texts(facts):
+    """Return facts as JSON holds them: functions of means by their names."""
+    out = dict(facts)
+    if "combine" in out:
+        found = out["combine"]
+        if isinstance(found.combine, Regression):
+            known = found.combine
+            name = [known.k, known.rows.tolist(), known.cols.tolist()]
+        else:
+            name = found.combine.__name__
+        out["combine"] = [name, found.weighed]
+    return out
+
+
+def _facts_of(texts):
+    """Return the facts that `_fact_texts` wrote."""
+    out = dict(texts)
+    if "combine" in out:
+        name, weighed = out["combine"]
+        if isinstance(name, list):
+            k, rows, cols = name
+            found = Regression(k, np.array(rows), np.array(cols))
+        else:
+            found = next(one for one in FUNCTIONS if one.__name__ == name)
+        out["combine"] = Estimable(found, weighed)
+    return out
+
+
+def bare_evaluator(evaluator):
+    """Return an evaluator that forms estimates of sums, without model and rounds."""
+    out = copy(evaluator)
+    for name in list(vars(out)):
+        if name.endswith("_") or name == "_model_of_fit":
+            del out.__dict__[name]
+    if hasattr(out, "reward_model"):
+        out.reward_model = None
+    return out

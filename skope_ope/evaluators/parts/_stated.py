@@ -1,0 +1,63 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is summed over the parts of a log, all of it stated beforehand."""
+
+from copy import copy
+from dataclasses import dataclass
+
+from skope_ope.evaluators.core._summary import refuse_unstated
+from skope_ope.evaluators.parts._part_sums import sums_of_part
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What every part of a log is asked, wherever it lies.
+
+    Attributes
+    ----------
+    policies, evaluators : dict
+        By name.
+    sources : dict
+        Reward sources by name of the evaluator.
+    n_total : int or None
+        Rounds of the whole log, where that is known.
+    shares : dict or None
+        Shares of the loggers in the whole log, where their mixture enters.
+    by : tuple of str
+        Columns by whose values sums are wanted, too.
+    """
+
+    policies: dict
+    evaluators: dict
+    sources: dict
+    n_total: int | None = None
+    shares: dict | None = None
+    by: tuple = ()
+
+    def sums_of(self, logs, sample_weight=None):
+        """Return the `PartSums` of a part of the log."""
+        return sums_of_part(
+            self.policies,
+            self.evaluators,
+            logs,
+            sources=self.sources,
+            n_total=self.n_total,
+            shares=self.shares,
+            by=list(self.by) or None,
+            sample_weight=sample_weight,
+        )
+
+    def check(self, head):
+        """Raise where something depends on the whole log, before a part is read.
+
+        Parameters
+        ----------
+        head : BanditLogs or SlateLogs
+            A few rounds.
+        """
+        for name, evaluator in self.evaluators.items():
+            evaluator = copy(evaluator)
+            evaluator.logs_ = head
+            if name in self.sources:
+                evaluator._take_source(self.sources[name])
+            refuse_unstated(evaluator, head)

@@ -1,0 +1,240 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Partitions of csv files: blocks of whole rows, with the same types in all of them."""
+
+import csv
+import io
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from skope_ope.logs.lazy._log_files import folder_columns
+from skope_ope.logs.lazy._parquet_parts import (
+    READERS,
+    Scanned,
+    constant_types,
+    import_parquet,
+)
+
+BLOCK = 1 << 25  # bytes of a partition
+GUESS = 1 << 20  # bytes that tell the types of the columns of a file
+MISSING = ["", "NA", "N/A", "NULL", "null", "NaN", "nan"]
+
+
+@dataclass(frozen=True)
+class CsvPart:
+    """Where the rows of a partition lie in a csv file.
+
+    Parameters
+    ----------
+    path, key, name, file_system, constants : object
+        See `ParquetPart`.
+    block : int
+        Number of the block of rows.
+    span : tuple of (int, int)
+        First byte, and number of bytes.
+    n_rounds : int
+        Number of rows.
+    first_row : int
+        Rows of the file before them.
+    header : tuple of str
+        Names of the columns.
+    """
+
+    path: str
+    key: str
+    name: str
+    block: int
+    span: tuple
+    n_rounds: int
+    first_row: int
+    header: tuple
+    constants: dict
+    file_system: object = None
+
+    @property
+    def place(self):
+        """What tells this part from all others."""
+        return self.key, "block", self.block
+
+    @property
+    def rows(self):
+        """All rows of the block are read together."""
+        return 0, self.n_rounds
+
+    of = property(lambda self: (self.n_rounds, None))
+
+    def __str__(self):
+        return f"{self.name}, block {self.block}"
+
+    def up_to(self, n_rows):
+        """Return this part: a block is read as a whole."""
+        return self
+
+    def opened(self, reading):
+        """Open the file."""
+        return opened(self.path, self.file_system)
+
+    def batches(self, file, names, reading, n_rows):
+        """Yield the rows in record batches."""
+        file.seek(self.span[0])
+        data = file.read(self.span[1])
+        types = {n: reading.types[n] for n in names if n in reading.types}
+        whole = len(data) == self.span[1]
+        table = parsed(data, self.header, names, types) if whole else ()
+        if len(table) != self.n_rounds:
+            raise ValueError(
+                "the file has other rows than when it was scanned. Scan it again."
+            )
+        yield from table.combine_chunks().to_batches()
+
+
+def opened(path, file_system=None):
+    """Open a file for reading at any place."""
+    if file_system is None:
+        return open(path, "rb")
+    return file_system.open_input_file(path)
+
+
+def parsed(data, header, names=None, types=None):
+    """Return rows of a csv file without its header as a table of pyarrow."""
+    import pyarrow
+    from pyarrow import csv as reader
+
+    return reader.read_csv(
+        pyarrow.BufferReader(data),
+        reader.ReadOptions(column_names=list(header), use_threads=False),
+        reader.ParseOptions(newlines_in_values=b'"' in data),
+        reader.ConvertOptions(
+            include_columns=names,
+            column_types=types,
+            null_values=MISSING,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+class ScannedCsv(Scanned):
+    """Csv files, of which the line ends have been counted."""
+
+    def types(self, uses):
+        """Return the type that every column has in all blocks."""
+        import pyarrow
+
+        types = super().types(uses)
+        for name, kind in types.items():
+            numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+            if name in self.folder_columns:
+                continue
+            if pyarrow.types.is_null(kind):
+                types[name] = pyarrow.string()
+            elif uses[name] == "number" or (uses[name] != "label" and numeric):
+                # a whole number may be followed by fractions
+                types[name] = pyarrow.float64()
+        return types
+
+
+def scan_csv(files):
+    """Return what csv files hold: rows are counted, types are told by the first ones.
+
+    Parameters
+    ----------
+    files : list of LogFile
+        At least one.
+
+    Returns
+    -------
+    scanned : ScannedCsv
+    """
+    import_parquet()
+    constants = folder_columns(files)
+    with ThreadPoolExecutor(READERS) as threads:
+        found = list(threads.map(_look, files))
+    parts, schemas = [], []
+    for file, (header, schema, blocks), said in zip(
+        files, found, constants, strict=True
+    ):
+        schemas.append((file.name, schema))
+        first = 0
+        for number, (start, size, n_rows) in enumerate(blocks):
+            parts.append(
+                CsvPart(
+                    file.path,
+                    file.key,
+                    file.name,
+                    number,
+                    (start, size),
+                    n_rows,
+                    first,
+                    header,
+                    said,
+                    file.file_system,
+                )
+            )
+            first += n_rows
+    return ScannedCsv(parts, schemas, constant_types(constants))
+
+
+def _look(file):
+    """Return header, types and blocks of a csv file."""
+    if file.path.endswith((".gz", ".zip", ".bz2", ".xz", ".zst")):
+        raise ValueError(
+            f"{file.path} is compressed, so that no block of it can be read by itself. "
+            "Unpack it, or write the log as parquet, which is compressed inside."
+        )
+    try:
+        with opened(file.path, file.file_system) as stream:
+            header, start = _header(stream)
+            blocks = list(_blocks(stream, start))
+            stream.seek(start)
+            some = stream.read(GUESS)
+        whole = some if len(some) < GUESS else some[: _end_of_rows(some)[0]]
+        return header, parsed(whole, header).schema, blocks
+    except Exception as error:  # pyarrow raises many kinds where bytes are wrong
+        raise ValueError(f"{file.path} cannot be read as csv: {error}") from error
+
+
+def _header(stream):
+    """Return the names of the columns, and where the rows begin."""
+    line = io.BytesIO(stream.read(GUESS)).readline()
+    if not line.strip() or line.count(b'"') % 2:
+        raise ValueError("its first line must hold the names of the columns.")
+    text = line.decode("utf-8-sig").rstrip("\r\n")
+    return tuple(next(csv.reader([text]))), len(line)
+
+
+def _blocks(stream, start):
+    """Yield first byte, number of bytes and number of rows of every block."""
+    stream.seek(start)
+    rest = b""
+    while True:
+        more = stream.read(BLOCK)
+        data = rest + more
+        if not data:
+            return
+        if more:
+            size, n_rows = _end_of_rows(data)
+        else:
+            _, n_rows = _end_of_rows(data + b"\n")
+            size = len(data)
+        if n_rows or (size and not more):
+            yield start, size, n_rows
+        start, rest = start + size, data[size:]
+
+
+def _end_of_rows(data):
+    """Return where the last whole row ends, and how many rows there are up to it."""
+    odd = (b'"', b"\n\n", b"\n\r\n")
+    if not any(one in data for one in odd) and data[:1] not in (b"\n", b"\r"):
+        return data.rfind(b"\n") + 1, data.count(b"\n")
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    quotes = np.flatnonzero(text == ord('"'))
+    ends = ends[np.searchsorted(quotes, ends) % 2 == 0]  # others stand in a cell
+    if not len(ends):
+        return 0, 0
+    sizes = np.diff(ends, prepend=-1)
+    blank = (sizes == 1) | ((sizes == 2) & (text[ends - 1] == ord("\r")))
+    return int(ends[-1]) + 1, int((~blank).sum())

@@ -1,0 +1,34 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is said where logs in memory are needed and lazy logs are given."""
+
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
+
+REMEDY = "take some, lazy.sample(100_000, random_state=0)"
+
+
+def kind_of(value):
+    """Return the name of a type; of lazy logs with what to do about them.
+
+    Parameters
+    ----------
+    value : object
+        What was given in place of logs in memory.
+
+    Returns
+    -------
+    text : str
+        What follows "got".
+    """
+    if isinstance(value, LazyLogs):
+        return f"LazyLogs, whose rounds are not in memory: {REMEDY}"
+    return type(value).__name__
+
+
+def refuse_lazy(logs):
+    """Raise where rounds themselves are needed and logs hold none."""
+    if isinstance(logs, LazyLogs):
+        raise TypeError(
+            "what every round does is asked for here, and the rounds of LazyLogs are "
+            f"not in memory: {REMEDY}, and fit on them."
+        )

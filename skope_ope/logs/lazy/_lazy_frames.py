@@ -1,0 +1,169 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sources that are neither paths nor lists: lazy frames, and what is refused."""
+
+import importlib
+from hashlib import sha256
+
+import numpy as np
+from sklearn.utils.random import sample_without_replacement
+
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs.lazy._conditions import ROW, is_expression, module_of
+
+RAY = (
+    "scan_logs takes no Ray Dataset: its blocks have no names by which rounds could be "
+    "counted once. Write it as parquet, dataset.write_parquet(folder), and scan the "
+    "folder; joblib.parallel_config('ray') puts Ray's workers to the task."
+)
+
+
+def is_dataset(source):
+    """Tell whether the source is a Dataset of pyarrow."""
+    return any(
+        cls.__name__ == "Dataset" and cls.__module__.startswith("pyarrow")
+        for cls in type(source).__mro__
+    )
+
+
+def lazy_frame(source):
+    """Return the narwhals LazyFrame of a lazy frame of any library.
+
+    Parameters
+    ----------
+    source : object
+        What was scanned: no path, list or pyarrow Dataset.
+
+    Raises
+    ------
+    TypeError
+        If it is eager, a Ray Dataset, or no frame at all.
+    """
+    kind = type(source)
+    if kind.__module__.split(".")[0] == "ray":
+        raise TypeError(RAY)
+    narwhals = import_narwhals()
+    if kind.__module__.split(".")[0] == "narwhals":  # of any of its versions
+        source = source.to_native()
+    frame = narwhals.from_native(source, pass_through=True)
+    if isinstance(frame, narwhals.LazyFrame):
+        return frame
+    if isinstance(frame, narwhals.DataFrame):
+        raise TypeError(
+            f"this {kind.__module__.split('.')[0]} {kind.__name__} is in memory "
+            f"already ({len(frame):,} rows): BanditLogs.from_frame takes it. scan_logs "
+            "takes files and lazy frames, as polars makes them with frame.lazy()."
+        )
+    raise TypeError(
+        "scan_logs takes a path, folder, glob, list of files, a pyarrow Dataset or a "
+        f"lazy frame (polars, duckdb, Dask, Spark, Ibis), got {kind.__name__}."
+    )
+
+
+def _library(thing):
+    return type(thing).__module__.split(".")[0].lstrip("_")
+
+
+class ScannedFrame:
+    """A lazy frame, of which the columns are known.
+
+    Parameters
+    ----------
+    frame : narwhals LazyFrame
+        The frame.
+    """
+
+    parts = None
+
+    def __init__(self, frame):
+        self.frame = frame
+        self.columns = frame.collect_schema().names()
+
+    def types(self, uses):
+        """Raise where a column is missing; the frame knows the types itself."""
+        for name in uses:
+            if name not in self.columns:
+                raise ValueError(
+                    f"column {name!r} is not in the frame; it has "
+                    f"{', '.join(map(repr, self.columns))}."
+                )
+        return {}
+
+    def origin(self):
+        """Token of the frame: what its library says of the query."""
+        kind = str(self.frame.implementation)
+        told = [kind, self.columns]
+        if kind in ("polars", "duckdb"):  # others print what they explain
+            told.append(self.frame.to_native().explain())
+        return sha256(repr(told).encode()).hexdigest()[:40]
+
+    def filter(self, what):
+        """Return the frame of the rows that fulfil a condition.
+
+        Parameters
+        ----------
+        what : expression
+            Of narwhals, or of the library of the frame.
+        """
+        native = self.frame.to_native()
+        if is_expression(what, "narwhals", "Expr"):
+            own = importlib.import_module(module_of(what))
+            native = own.from_native(native).filter(what).to_native()
+        elif _library(what) == _library(native):
+            native = native.filter(what)
+        else:
+            raise TypeError(
+                "filter takes an expression, such as narwhals.col('day') > 3, or one "
+                f"of the library of the frame; got {type(what).__name__}."
+            )
+        return ScannedFrame(lazy_frame(native))
+
+
+def sample_of_frame(frame, names, n, random_state):
+    """Return rows of a frame drawn at random, each as likely as any other.
+
+    Parameters
+    ----------
+    frame : narwhals LazyFrame
+        Of polars or duckdb.
+    names : list of str
+        Columns.
+    n : int
+        How many rows; all, where there are no more.
+    random_state : RandomState
+        Which rows are drawn.
+
+    Returns
+    -------
+    table : pyarrow Table
+        The rows.
+    rows : ndarray of int or None
+        Their numbers in the frame, where its rows have an order.
+    """
+    narwhals, library = import_narwhals(), str(frame.implementation)
+    frame = frame.select(*names)
+    if library == "polars":
+        counted = frame.select(n=narwhals.len()).collect("pyarrow")
+        total = int(counted["n"][0])
+        drawn = np.arange(total)
+        if n < total:
+            drawn = sample_without_replacement(total, n, random_state=random_state)
+            drawn = np.sort(drawn)
+        native = frame.to_native().with_row_index(ROW)
+        chosen = narwhals.col(ROW).is_in(drawn.tolist())
+        native = narwhals.from_native(native).filter(chosen)
+        return native.drop(ROW).collect("pyarrow").to_native(), drawn
+    if library == "duckdb":
+        columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        seed = random_state.randint(2**31 - 1)
+        query = (
+            f"SELECT {columns} FROM log USING SAMPLE reservoir({n} ROWS) "
+            f"REPEATABLE ({seed})"
+        )
+        found = narwhals.from_native(frame.to_native().query("log", query))
+        return found.collect("pyarrow").to_native(), None
+    raise TypeError(
+        f"a {library} frame has no rows that could be drawn by number. Draw them with "
+        "its own functions, and pass them to BanditLogs.from_frame, or write it as "
+        "parquet and scan that."
+    )

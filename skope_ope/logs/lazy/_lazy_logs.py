@@ -1,0 +1,373 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs that stay where they are: files that are read part by part, or lazy frames."""
+
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from skope_ope.logs._html import summary_html
+from skope_ope.logs.lazy._conditions import filtered
+from skope_ope.logs.lazy._lazy_labels import labelled
+from skope_ope.logs.lazy._lazy_rows import check_size, first_rows, some_rows
+from skope_ope.logs.lazy._log_description import describe
+from skope_ope.logs.lazy._partitions import SMALL, Partition, read_partitions
+
+FEW_TASKS = 32  # of any size
+
+
+class LazyLogs:
+    """Logs of which nothing is read before it is needed, made by `scan_logs`.
+
+    They are given to whatever takes logs; rounds are read part by part, used and
+    dropped. Read more in the :ref:`User Guide <lazy_logs>`.
+
+    Parameters
+    ----------
+    reading : Reading
+        What is read of every part, and what it means.
+    scanned : Scanned or ScannedFrame
+        Where the rows lie.
+    source : str
+        What messages and the repr call the source.
+
+    Attributes
+    ----------
+    n_rounds : int or None
+        Number of rounds; `None` where only a pass over them tells.
+    partitions : tuple of Partition or None
+        The parts of files; `None` for a frame.
+    frame : narwhals LazyFrame or None
+        The frame; `None` for files.
+
+    Examples
+    --------
+    >>> from skope_ope import scan_logs
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> frame = pd.DataFrame({"item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]})
+    >>> frame.to_parquet(f"{folder.name}/monday.parquet")
+    >>> logs = scan_logs(folder.name, action="item", reward="click", propensity="p")
+    >>> logs.n_rounds, logs.partitions
+    (2, (Partition('monday.parquet, row group 0', n_rounds=2),))
+    >>> logs.describe().action_counts
+    array([1, 1])
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, reading, scanned, source=""):
+        self._reading, self._scanned, self.source = reading, scanned, source
+
+    @property
+    def frame(self):
+        """The narwhals LazyFrame; None for files."""
+        return self._scanned.frame
+
+    @property
+    def log_type(self):
+        """`BanditLogs` or `SlateLogs`, what the partitions are read as."""
+        return self._reading.log_type
+
+    @property
+    def roles(self):
+        """Names of the columns of every field, a tuple each."""
+        return dict(self._reading.roles)
+
+    @property
+    def columns(self):
+        """The column, or the tuple of columns, of every named row field."""
+        return dict(self._reading.columns)
+
+    @property
+    def stated(self):
+        """What was stated of all rounds: `actions`, `reward_range` and others."""
+        return dict(self._reading.stated)
+
+    @property
+    def origin(self):
+        """Token of the source, the same in all processes."""
+        return self._reading.origin
+
+    @property
+    def actions(self):
+        """Ordered labels of the actions; None where they are not known yet."""
+        return self._reading.stated.get("actions")
+
+    @property
+    def loggers(self):
+        """Ordered labels of the loggers; None where they are not known yet."""
+        return self._reading.loggers
+
+    @property
+    def reward_range(self):
+        """Known bounds of the reward, or None."""
+        return self._reading.stated.get("reward_range")
+
+    @cached_property
+    def partitions(self):
+        """Parts that are read one by one, a tuple of `Partition`; None for a frame."""
+        if self._scanned.parts is None:
+            return None
+        return tuple(
+            Partition(part, self._reading, index, start)
+            for index, start, part in self._scanned.places()
+        )
+
+    @property
+    def n_rounds(self):
+        """Number of rounds; None where only a pass over them tells."""
+        if self.partitions is None:
+            return None
+        sizes = [part.n_rounds for part in self.partitions]
+        return None if None in sizes else sum(sizes)
+
+    def __len__(self):
+        if self.n_rounds is None:
+            raise TypeError(
+                "the number of rounds is not known before they are read: ask "
+                "describe().n_rounds."
+            )
+        return self.n_rounds
+
+    def __getitem__(self, key):
+        raise TypeError(
+            "rows of LazyLogs cannot be taken: they are not in memory. Take some at "
+            "random, lazy.sample(100_000, random_state=0), and split or search these; "
+            "or keep files apart, scan_logs(train_files, ...)."
+        )
+
+    __iter__ = None  # `for` would ask for rows
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            "LazyLogs are no array: their rounds are not in memory. Take some, "
+            "lazy.sample(100_000, random_state=0)."
+        )
+
+    def _with(self, **changes):
+        return self._of(self._scanned, replace(self._reading, **changes))
+
+    def _of(self, scanned, reading=None):
+        """Return the same logs of other rows, or of which something else is read."""
+        reading = self._reading if reading is None else reading
+        return type(self)(reading, scanned, self.source)
+
+    def needing(self, context=True, columns=None):
+        """Return the same logs, of which less is read.
+
+        Parameters
+        ----------
+        context : bool, default=True
+            Whether the features are read.
+        columns : sequence of str, default=None
+            The named row fields that are read. `None`: all.
+
+        Returns
+        -------
+        logs : LazyLogs
+        """
+        roles, named = self.roles, self.columns
+        if not context:
+            roles["context"] = ()
+        if columns is not None:
+            missing = [name for name in columns if name not in named]
+            if missing:
+                raise ValueError(
+                    f"column {missing[0]!r} is not among the columns that were named: "
+                    f"{list(named)}. Name it in scan_logs(columns=...)."
+                )
+            named = {name: named[name] for name in columns}
+        return self._with(roles=roles, columns=named)
+
+    def tasks(self, n_tasks):
+        """Return the partitions in contiguous tuples of about equally many rounds.
+
+        Parameters
+        ----------
+        n_tasks : int
+            Number of tuples; there are fewer where there are fewer partitions, and
+            beyond 32 where they would have less than 65,536 rounds: every task costs.
+
+        Returns
+        -------
+        tasks : list of tuple of Partition
+        """
+        if not self._in_files():
+            return []
+        # an empty partition costs something, a filtered one as much as a whole one
+        sizes = np.array([max(part.part.n_rounds, 1) for part in self.partitions])
+        ends = np.cumsum(sizes)
+        n_tasks = min(n_tasks, max(FEW_TASKS, int(ends[-1:].sum()) // SMALL))
+        middle = ends - sizes / 2
+        task = np.minimum(middle * n_tasks // ends[-1], n_tasks - 1).astype(int)
+        cuts = np.flatnonzero(np.diff(task)) + 1
+        bounds = [0, *cuts.tolist(), len(ends)]
+        return [self.partitions[low:high] for low, high in pairwise(bounds)]
+
+    def _in_files(self):
+        """Return the partitions; raise where there are none because it is a frame."""
+        if self.partitions is None:
+            raise TypeError(
+                "a lazy frame has no partitions that could be read one by one: write "
+                "it as parquet, and scan that; or let it compute what you ask for."
+            )
+        return self.partitions
+
+    def labelled(self, n_jobs=None):
+        """Return the same logs, of which the labels of actions and loggers are known.
+
+        What is stated is taken; otherwise one pass is made over these columns alone.
+
+        Parameters
+        ----------
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        logs : LazyLogs
+            With `actions` and, where there is such a column, `loggers`; slates with
+            `n_candidates`.
+        """
+        return labelled(self, n_jobs)
+
+    def read(self):
+        """Read the partitions in turn, each as ordinary logs.
+
+        Yields
+        ------
+        partition : Partition
+            One of `partitions`.
+        logs : BanditLogs, SlateLogs or None
+            Its rounds; `None` where there are none.
+        """
+        yield from read_partitions(self._in_files())
+
+    def head(self, n=5):
+        """Return the first rounds as ordinary logs.
+
+        Parameters
+        ----------
+        n : int, default=5
+            How many, at most.
+
+        Returns
+        -------
+        logs : BanditLogs or SlateLogs
+        """
+        return first_rows(self, check_size("head", n))
+
+    def sample(self, n, random_state=None, n_jobs=None):
+        """Return rounds drawn at random as ordinary logs, in the order of the source.
+
+        Every round is as likely as any other, and none is drawn twice. All partitions
+        are read, which is why it costs a pass over the data.
+
+        Parameters
+        ----------
+        n : int
+            How many; all, where there are no more.
+        random_state : int, RandomState instance or None, default=None
+            Which rounds are drawn.
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        logs : BanditLogs or SlateLogs
+        """
+        return some_rows(self, check_size("sample", n), random_state, n_jobs)
+
+    def filter(self, condition):
+        """Return the logs of the rounds that fulfil a condition.
+
+        Their positions stay those in the source. Rounds for which the answer is
+        missing, as a comparison with a missing value is, are left out.
+
+        Parameters
+        ----------
+        condition : expression or callable
+            An expression of narwhals or of pyarrow, about any column of the source;
+            for files also a function that takes a narwhals frame and returns a mask.
+
+        Returns
+        -------
+        logs : LazyLogs
+        """
+        return filtered(self, condition)
+
+    def describe(self, n_jobs=None):
+        """Tell what the logs hold, in one pass over the fields.
+
+        Parameters
+        ----------
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        description : LogDescription
+            Rounds, actions and their counts, rewards, propensities, loggers, groups.
+        """
+        return describe(self, n_jobs)
+
+    def audit(self, policy=None, *, random_state=0, n_jobs=None):
+        """Check whether the logs can answer, see :func:`~skope_ope.audit`.
+
+        Parameters
+        ----------
+        policy : policy or str, default=None
+            What is to be evaluated; `None` checks the logs alone.
+        random_state : int, RandomState instance or None, default=0
+            Which rounds are drawn for the checks that look at them one by one.
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        audit : Audit
+            What the logs hold, and the findings: the worst first.
+        """
+        from skope_ope.audit import audit
+
+        given = (self,) if policy is None else (policy, self)
+        return audit(*given, random_state=random_state, n_jobs=n_jobs)
+
+    def __repr__(self):
+        n_rounds, n_parts = self.n_rounds, len(self.partitions or ())
+        known = "" if n_rounds is None else f", n_rounds={n_rounds:,}"
+        where = "" if self.frame is not None else f", n_partitions={n_parts:,}"
+        kind = self.log_type.__name__
+        return f"LazyLogs({self.source!r}, {kind}{known}{where})"
+
+    def summary(self):
+        """Return what is known without reading as a dict of short texts.
+
+        Returns
+        -------
+        summary : dict
+            Source, rounds, partitions and the columns of the fields.
+        """
+        n_rounds = self.n_rounds
+        out = {
+            "source": self.source,
+            "read as": self.log_type.__name__,
+            "rounds": "known after a pass" if n_rounds is None else f"{n_rounds:,}",
+        }
+        if self.frame is None:
+            out["partitions"] = f"{len(self.partitions):,}"
+        for field, names in self.roles.items():
+            if names:
+                more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+                out[field] = ", ".join(names[:8]) + more
+        if self.columns:
+            out["columns"] = ", ".join(self.columns)
+        if self.actions is not None:
+            out["labels of actions"] = f"{len(self.actions):,}"
+        return out
+
+    def _repr_html_(self):
+        return summary_html("LazyLogs", self.summary())

@@ -1,0 +1,192 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What lazy logs hold, told by one pass over their fields."""
+
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+
+import numpy as np
+
+from skope_ope._parallel import run_tasks
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._html import summary_html
+from skope_ope.logs._text_table import text_table
+from skope_ope.logs.lazy._partitions import read_partitions
+from skope_ope.logs.sums._group_sums import MANY
+from skope_ope.logs.sums._log_sums import LogSums
+
+MOST_TASKS = 64
+MOST_GROUPS = 100_000  # beyond it their number is an estimate
+SHOWN = 12  # labels
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogDescription:
+    """What a log holds; made by `LazyLogs.describe`.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Number of rounds.
+    actions : ndarray of shape (n_actions,) or None
+        Labels of the actions; None for slates.
+    action_counts : ndarray of int of shape (n_actions,) or None
+        How often each was logged.
+    reward : tuple of (float, float, float)
+        Smallest, largest and mean reward.
+    propensity : tuple of (float, float) or None
+        Smallest and largest propensity.
+    inverse_propensity_z : float or None
+        Mean of 1 / propensity against the number of actions, in standard errors: far
+        from 0, the propensities are not those of these actions.
+    loggers : ndarray of shape (n_loggers,) or None
+        Labels of the loggers.
+    logger_counts : ndarray of int of shape (n_loggers,) or None
+        How many rounds each made.
+    n_groups : int or None
+        Number of groups; beyond 100,000 it is an estimate, off by half a percent.
+    time : tuple or None
+        Smallest and largest timestamp.
+    """
+
+    n_rounds: int
+    actions: object = None
+    action_counts: object = None
+    reward: tuple = None
+    propensity: tuple = None
+    inverse_propensity_z: float = None
+    loggers: object = None
+    logger_counts: object = None
+    n_groups: int = None
+    time: tuple = None
+    source: str = ""
+
+    def summary(self):
+        """Return what the log holds as a dict of short texts.
+
+        Returns
+        -------
+        summary : dict
+            Rounds, actions, range of rewards and propensities, loggers, groups.
+        """
+        out = {"rounds": f"{self.n_rounds:,}"}
+        if self.actions is not None:
+            out["actions"] = _shares(self.actions, self.action_counts)
+        if self.reward is not None:
+            low, high, mean = self.reward
+            out["reward"] = f"{low:.4g} to {high:.4g}, mean {mean:.4g}"
+        out["propensity"] = (
+            "unknown"
+            if self.propensity is None
+            else "{:.4g} to {:.4g}".format(*self.propensity)
+        )
+        z = self.inverse_propensity_z
+        if z is not None and isfinite(z):
+            out["1 / propensity"] = f"mean {z:+.1f} standard errors from expected"
+        if self.loggers is not None:
+            out["loggers"] = _shares(self.loggers, self.logger_counts)
+        if self.n_groups is not None:
+            about = "about " if self.n_groups > MOST_GROUPS else ""
+            out["groups"] = f"{about}{self.n_groups:,}"
+        if self.time is not None:
+            out["time"] = "{} to {}".format(*self.time)
+        return out
+
+    def __repr__(self):
+        rows = [[name, text] for name, text in self.summary().items()]
+        return "\n".join(text_table(["log", self.source], rows, n_left=2))
+
+    def _repr_html_(self):
+        return summary_html(self.source, self.summary())
+
+
+def _shares(labels, counts):
+    """Return labels and their shares of the rounds, the most frequent first."""
+    order = np.argsort(-counts, kind="stable")
+    total = max(int(counts.sum()), 1)
+    shown = [f"{labels[k]} {counts[k] / total:.1%}" for k in order[:SHOWN]]
+    more = len(order) - SHOWN
+    if more > 0:
+        rest = counts[order[SHOWN:]].sum() / total
+        shown.append(f"{more:,} others {rest:.1%}")
+    return f"{len(labels):,}: {', '.join(shown)}"
+
+
+def describe(logs, n_jobs=None):
+    """Return the description of lazy logs."""
+    if logs.partitions is None:
+        return _describe_frame(logs)
+    logs = logs.labelled(n_jobs).needing(context=False, columns=())
+    tasks = [partial(_part, task) for task in logs.tasks(MOST_TASKS)]
+    parts = [one for one in run_tasks(tasks, n_jobs) if one is not None]
+    if not parts:
+        return LogDescription(0, source=logs.source)
+    sums = sum(parts)
+    found, z = sums.propensities, float(sums.inverse_propensity_z)
+    return LogDescription(
+        n_rounds=sums.n_logged,
+        actions=sums.actions,
+        action_counts=sums.action_counts,
+        reward=(sums.reward_low, sums.reward_high, sums.reward_sum / max(sums.n, 1)),
+        propensity=None if found is None else (found.low, found.high),
+        inverse_propensity_z=None if found is None else z,
+        loggers=sums.loggers,
+        logger_counts=sums.logger_counts,
+        n_groups=sums.n_groups,
+        time=None if sums.first_time is None else (sums.first_time, sums.last_time),
+        source=logs.source,
+    )
+
+
+def _part(partitions):
+    """Return the sums of some partitions, or None."""
+    sums = None
+    for _, logs in read_partitions(partitions):
+        if logs is not None:
+            found = LogSums.of(logs, logs, MANY)
+            sums = found if sums is None else sums + found
+    return sums
+
+
+def _describe_frame(logs):
+    """Return the description of a frame, by a few queries."""
+    nw, roles, frame = import_narwhals(), logs.roles, logs.frame
+    one = {field: names[0] for field, names in roles.items() if names}
+    asked = {"n": nw.len()}
+    for field in ("reward", "propensity", "timestamp"):
+        if field in one:
+            column = nw.col(one[field])
+            asked[f"{field} low"], asked[f"{field} high"] = column.min(), column.max()
+    if "reward" in one:
+        asked["mean"] = nw.col(one["reward"]).mean()
+    if "group" in one:
+        asked["groups"] = nw.col(one["group"]).n_unique()
+    query = frame.select(**asked).collect("pyarrow").to_native()
+    found = {name: query.column(name)[0].as_py() for name in asked}
+    labels = {}
+    for field in ("action", "logger"):
+        if field in one:
+            table = frame.group_by(one[field]).agg(n=nw.len()).sort(one[field])
+            table = table.collect("pyarrow")
+            labels[field] = (table[one[field]].to_numpy(), table["n"].to_numpy())
+    actions, loggers = (labels.get(f, (None, None)) for f in ("action", "logger"))
+
+    def span(field, *more):
+        if f"{field} low" not in found:
+            return None
+        values = [found[f"{field} low"], found[f"{field} high"], *more]
+        return tuple(values if field == "timestamp" else map(float, values))
+
+    return LogDescription(
+        n_rounds=int(found["n"]),
+        actions=actions[0],
+        action_counts=actions[1],
+        reward=span("reward", found.get("mean")),
+        propensity=span("propensity"),
+        loggers=loggers[0],
+        logger_counts=loggers[1],
+        n_groups=found.get("groups"),
+        time=span("timestamp"),
+        source=logs.source,
+    )

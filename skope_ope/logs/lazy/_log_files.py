@@ -1,0 +1,214 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The files of a lazy log: paths, folders, globs, and what names of folders tell."""
+
+import glob
+import os
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+FORMATS = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv",)}
+ABSENT = "__HIVE_DEFAULT_PARTITION__"  # what Hive writes in place of a missing value
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of a log.
+
+    Parameters
+    ----------
+    path : str
+        Path in its file system.
+    key : str
+        The same whatever the spelling of the path.
+    name : str
+        What messages call it: the end of the path.
+    folders : dict
+        What the folders ``key=value`` on its path say, as texts.
+    file_system : object, default=None
+        A file system of pyarrow; `None`: that of the machine.
+    """
+
+    path: str
+    key: str
+    name: str
+    folders: dict
+    file_system: object = None
+
+
+def find_files(source, format=None):
+    """Return the files of a log, in the order of their names.
+
+    Parameters
+    ----------
+    source : list of paths
+        Files, folders or globs.
+    format : {"parquet", "csv"}, default=None
+        `None`: as the names of the files end.
+
+    Returns
+    -------
+    files : list of LogFile
+        In the order of the list; those of a folder or glob by name.
+    format : str
+        Their common format.
+    """
+    if format not in (None, *FORMATS):
+        raise ValueError(f"format must be one of {list(FORMATS)}, got {format!r}.")
+    files = []
+    for one in source:
+        if not isinstance(one, (str, os.PathLike)):
+            raise TypeError(
+                f"a list of files must hold paths, got {type(one).__name__} ({one!r})."
+            )
+        files += _expand(os.fspath(one), format)
+    if not files:
+        raise ValueError("the list of files is empty.")
+    refuse_twice(files)
+    return files, format or _common_format(files)
+
+
+def _expand(path, format):
+    """Return the files of a path, folder or glob."""
+    if "://" in path:
+        return _remote(path, format)
+    if os.path.isdir(path):
+        found = _below(path, format)
+        if not found:
+            ends = ", ".join(sum(FORMATS.values(), ()))
+            raise ValueError(
+                f"the folder {path} holds no log file ({ends}), nor do its folders."
+            )
+        return [_local(one, os.path.relpath(one, path)) for one in found]
+    if os.path.exists(path):
+        return [_local(path, os.path.basename(path))]
+    if not glob.has_magic(path):
+        raise FileNotFoundError(f"there is no file or folder {path}.")
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise FileNotFoundError(
+            f"no file matches {path}. The folder it is looked up from is {os.getcwd()}."
+        )
+    files = []
+    for one in found:
+        inner = _below(one, format) if os.path.isdir(one) else [one]
+        files += [_local(file, file) for file in inner]
+    if not files:
+        raise ValueError(f"what matches {path} are folders without a log file.")
+    return files
+
+
+def _remote(uri, format):
+    """Return the files of a URI."""
+    from skope_ope.logs.lazy._parquet_parts import import_parquet
+    from skope_ope.logs.lazy._remote_files import remote_paths
+
+    import_parquet()
+    if uri.startswith("file://"):
+        return _expand(unquote(uri.removeprefix("file://")), format)
+    system, paths = remote_paths(uri, _ends(format), _hidden)
+    scheme = uri.partition("://")[0]
+    return [
+        LogFile(path, f"{scheme}://{path}", path, folders_of(path), system)
+        for path in paths
+    ]
+
+
+def _ends(format):
+    return FORMATS[format] if format else sum(FORMATS.values(), ())
+
+
+def _below(folder, format):
+    ends = _ends(format)
+    found = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _hidden(name))
+        found += [
+            os.path.join(root, name)
+            for name in names
+            if name.endswith(ends) and not _hidden(name)
+        ]
+    return sorted(found)
+
+
+def _hidden(name):
+    return name.startswith((".", "_"))  # as other readers of such folders have it
+
+
+def _local(path, name):
+    key = os.path.realpath(path)
+    return LogFile(os.fspath(path), key, name.replace(os.sep, "/"), folders_of(path))
+
+
+def folders_of(path):
+    """Return what the folders ``key=value`` of a path say."""
+    said = {}
+    for folder in path.replace(os.sep, "/").split("/")[:-1]:
+        key, is_said, value = folder.partition("=")
+        if is_said and key:
+            said[key] = unquote(value)
+    return said
+
+
+def refuse_twice(files):
+    """Raise where two of the files are one."""
+    seen = {}
+    for file in files:
+        if file.key in seen:
+            other = seen[file.key]
+            spelled = "" if other == file.path else f" (also as {other})"
+            raise ValueError(
+                f"{file.path} is listed twice{spelled}: its rounds would count twice. "
+                "List every file once."
+            )
+        seen[file.key] = file.path
+
+
+def _common_format(files):
+    kinds = {}
+    for file in files:
+        lower = file.path.lower()
+        for kind, ends in FORMATS.items():
+            if lower.endswith(ends):
+                kinds.setdefault(kind, file)
+                break
+        else:
+            kinds.setdefault("parquet", file)
+    if len(kinds) > 1:
+        paths = " and ".join(file.path for file in kinds.values())
+        raise ValueError(f"the files have several formats ({paths}). Scan them apart.")
+    return next(iter(kinds))
+
+
+def folder_columns(files):
+    """Return the columns that folders tell, a dict by file with values of one type.
+
+    Parameters
+    ----------
+    files : list of LogFile
+        All files of a log.
+
+    Returns
+    -------
+    constants : list of dict
+        One for every file, of the names that all have: whole numbers where all folders
+        of this name hold such, otherwise texts; None where the value is missing.
+    """
+    shared = set.intersection(*(set(file.folders) for file in files))
+    names = [name for name in files[0].folders if name in shared]
+    whole = {
+        name: all(_is_whole(file.folders[name]) for file in files) for name in names
+    }
+
+    def value(name, text):
+        if text == ABSENT:
+            return None
+        return int(text) if whole[name] else text
+
+    return [{name: value(name, file.folders[name]) for name in names} for file in files]
+
+
+def _is_whole(text):
+    digits = text.removeprefix("-")
+    plain = digits.isascii() and digits.isdigit() and len(digits) < 19
+    return text == ABSENT or (plain and (digits == "0" or digits[0] != "0"))

@@ -1,0 +1,317 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs from the columns of an arrow table: the rows of one partition."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.exceptions import RowError
+from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._row_container import Own
+from skope_ope.logs._slate_logs import WEIGHT, SlateLogs
+from skope_ope.logs._validation import label_codes
+from skope_ope.logs.lazy._column_types import is_text
+
+LABELS = ("action", "logger", "group")
+TABLES = ("logging_proba", "logger_proba", "slate", "slot_reward")
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is read of every partition, and what it means.
+
+    Parameters
+    ----------
+    log_type : type
+        `BanditLogs` or `SlateLogs`.
+    roles : dict
+        Names of the columns of every field, a tuple each, `context` among them.
+    columns : dict
+        For every named row field, the name of its column, or a tuple of names.
+    origin : str
+        Token of the source.
+    types : dict
+        Type that every column has in all partitions, as pyarrow has it.
+    stated : dict
+        Arguments of `log_type` that are the same in all rounds: `actions`,
+        `reward_range`, a number as `propensity`, `n_candidates`, `logging_policy`.
+    loggers : ndarray, default=None
+        All labels of the loggers, where they are known.
+    conditions : tuple, default=()
+        Which rows are kept.
+    """
+
+    log_type: type
+    roles: dict
+    columns: dict
+    origin: str
+    types: dict = field(default_factory=dict)
+    stated: dict = field(default_factory=dict)
+    loggers: object = None
+    conditions: tuple = ()
+
+    @cached_property
+    def coded(self):
+        """Columns of texts that are read as codes: as nothing but labels."""
+        labels = {self.roles[field][0] for field in LABELS if field in self.roles}
+        used = [name for some in self.columns.values() for name in as_tuple(some)]
+        others = {*self.roles.get("context", ()), *used}
+        names = [name for name in labels - others if name in self.types]
+        return sorted(name for name in names if is_text(self.types[name]))
+
+    @cached_property
+    def uses(self):
+        """What every column is used as: number, label, time or feature."""
+        found = {}
+        for role, names in self.roles.items():
+            kind = "label" if role in LABELS else "number"
+            kind = {"context": "feature", "timestamp": "time"}.get(role, kind)
+            found |= {name: kind for name in names if found.get(name) != "label"}
+        for name in self.names:
+            found.setdefault(name, "feature")
+        return found
+
+    @cached_property
+    def names(self):
+        """Names of all columns that are read, each once."""
+        names = [name for some in self.roles.values() for name in some]
+        for some in self.columns.values():
+            names += as_tuple(some)
+        for condition in self.conditions:
+            names += condition.names
+        return list(dict.fromkeys(names))
+
+
+def as_tuple(names):
+    """Return a tuple of names, also of a single one."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def logs_of_table(reading, table, start, rows=None):
+    """Return the logs of the rows of a table.
+
+    Parameters
+    ----------
+    reading : Reading
+        What the columns mean.
+    table : pyarrow Table
+        With these columns; no row makes no logs.
+    start : int
+        Position of row 0 of the partition in the source.
+    rows : ndarray of int, default=None
+        Numbers that the rows of the table have in the partition. `None`: 0, 1, ...
+
+    Returns
+    -------
+    logs : BanditLogs or SlateLogs
+    """
+    fields = {
+        name: _field(reading, name, names, table)
+        for name, names in reading.roles.items()
+        if name != "context"
+    }
+    stated = dict(reading.stated)
+    if "propensity" in stated:
+        fields["propensity"] = np.full(len(table), stated.pop("propensity"))
+    weight = None
+    if reading.log_type is SlateLogs:
+        weight = fields.pop("sample_weight", None)
+        fields.setdefault("reward", None)
+    context = reading.roles.get("context", ())
+    features = frame_of(table.select(list(context)), len(table))
+    nothing = fields.get("sample_weight")
+    if nothing is not None and not np.any(nothing):  # other parts weigh something
+        fields["sample_weight"] = np.ones(len(table))
+    logs = reading.log_type(features, **fields, **stated)
+    if nothing is not None and not np.any(nothing):
+        logs.__dict__["sample_weight"] = np.zeros(len(table))
+    logs.__dict__["_origin"] = reading.origin
+    logs.__dict__["_position"] = start if rows is None else start + rows
+    added = {
+        name: table_of(table, as_tuple(some), isinstance(some, str))
+        for name, some in reading.columns.items()
+    }
+    if weight is not None:
+        added[WEIGHT] = weight
+    return logs.with_columns(**added) if added else logs
+
+
+def frame_of(table, n_rows):
+    """Return a table of pyarrow as a frame that scikit-learn's transformers take.
+
+    Parameters
+    ----------
+    table : pyarrow Table
+        Columns of the context.
+    n_rows : int
+        Number of rows; a table without a column has forgotten it.
+
+    Returns
+    -------
+    frame : pandas DataFrame, polars DataFrame or pyarrow Table
+        The first of them that is installed; an array where there is no column.
+    """
+    if not table.num_columns:
+        return np.empty((n_rows, 0))
+    with suppress(ImportError):
+        import pandas  # noqa: F401
+
+        return table.to_pandas(split_blocks=True)  # without copies
+    with suppress(ImportError):
+        import polars
+
+        return polars.from_arrow(table)
+    return table
+
+
+def _field(reading, name, names, table):
+    """Return the values of a field as the constructor takes them."""
+    if name in TABLES:
+        return table_of(table, names, len(names) == 1)
+    if name == "timestamp":
+        return _times(table, names[0])
+    if name not in LABELS:
+        return plain_values(table, names[0])
+    if len(names) > 1:  # parts of a composite group
+        return table.select(list(names))
+    listed = {"action": reading.stated.get("actions"), "logger": reading.loggers}
+    return labels_of(table, names[0], listed.get(name), name == "logger")
+
+
+def _times(table, name):
+    """Return a column of times; texts such as 2026-01-01, which folders tell, too."""
+    import pyarrow
+
+    at = table.column_names.index(name)
+    column = table.column(at)
+    if is_text(column.type):
+        with suppress(pyarrow.ArrowException):  # the constructor refuses them
+            table = table.set_column(at, name, column.cast(pyarrow.timestamp("us")))
+    return plain_values(table, name)
+
+
+def labels_of(table, name, listed=None, all_of_them=False):
+    """Return labels of a column, with their codes where these are found quickly.
+
+    Parameters
+    ----------
+    table : pyarrow Table
+        With the column.
+    name : str
+        Name of the column.
+    listed : ndarray, default=None
+        The labels there are, where they are known.
+    all_of_them : bool, default=False
+        Whether the logs keep all of these labels, those that no row has too.
+    """
+    column = table.column(name)
+    _refuse_nulls(column, name)
+    coded = column_codes(column)
+    if coded is None:
+        values = _numpy(column, exact=True)
+        if listed is None or not len(values):
+            return values
+        codes = label_codes(listed, values)  # the constructor names a row that has -1
+        return ColumnCodes(listed, codes, np.asarray(values), listed=all_of_them)
+    if listed is None or not all_of_them:
+        return coded
+    codes = label_codes(listed, coded.labels)[coded.codes]
+    if codes.min(initial=0) < 0:
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise RowError(
+            f"column {name!r} holds {coded.values[row]!r}",
+            row,
+            f", which is not among the loggers {listed.tolist()} that were found.",
+        )
+    return ColumnCodes(listed, codes, coded.values, listed=True)
+
+
+def plain_values(table, name):
+    """Return a column without missing entries as an array of numpy."""
+    column = table.column(name)
+    _refuse_nulls(column, name)
+    return _numpy(column)
+
+
+def table_of(table, names, single):
+    """Return columns side by side, or the lists of a single one, as an array.
+
+    Parameters
+    ----------
+    table : pyarrow Table
+        With the columns.
+    names : sequence of str
+        Names of the columns.
+    single : bool
+        Whether one column of numbers has one dimension.
+    """
+    from pyarrow import types
+
+    if len(names) > 1 or not single:
+        return np.column_stack([plain_values(table, name) for name in names])
+    column = table.column(names[0])
+    kind = column.type
+    if not (types.is_list(kind) or types.is_large_list(kind)) and (
+        not types.is_fixed_size_list(kind)
+    ):
+        return plain_values(table, names[0])
+    _refuse_nulls(column, names[0])
+    column = _one_chunk(column)
+    inner = column.flatten()
+    if types.is_fixed_size_list(kind):
+        size = kind.list_size
+    else:
+        sizes = column.value_lengths().to_numpy(zero_copy_only=False)
+        size = int(sizes[0]) if len(sizes) else 0
+        off = np.flatnonzero(sizes != size)
+        if off.size:
+            raise RowError(
+                f"column {names[0]!r} has a list of {sizes[off[0]]} entries",
+                off[0],
+                f" and one of {size} at the first row: all lists need the same length.",
+            )
+    if inner.null_count:
+        row = int(np.flatnonzero(inner.is_null())[0]) // size
+        raise RowError(f"column {names[0]!r} has a list with a missing entry", row)
+    return _numpy(inner).reshape(len(column), size)
+
+
+def _refuse_nulls(column, name):
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise RowError(
+            f"column {name!r} has a missing value",
+            row,
+            f" ({column.null_count} such rows). Drop or fill these rows.",
+        )
+
+
+def _one_chunk(column):
+    import pyarrow
+
+    if isinstance(column, pyarrow.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        column = column.combine_chunks()
+        if isinstance(column, pyarrow.ChunkedArray):
+            column = pyarrow.concat_arrays(column.chunks)
+    return column
+
+
+def _numpy(column, exact=False):
+    """Return an array of which no copy needs to be made; `exact` keeps decimals."""
+    from pyarrow import float64, types
+
+    if types.is_dictionary(column.type) or is_text(column.type):
+        coded = column_codes(column)
+        if coded is not None:  # texts: rows share their labels
+            return np.asarray(coded.values).view(Own)
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+    elif types.is_decimal(column.type) and not exact:
+        column = column.cast(float64())
+    array = _one_chunk(column).to_numpy(zero_copy_only=False)
+    return array.view(Own)

@@ -1,0 +1,59 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small partitions that follow each other, read as one: sums cost something each."""
+
+from skope_ope.logs.lazy._part_columns import logs_of_table
+from skope_ope.logs.lazy._partitions import STRETCH, PartReader
+
+
+def read_together(partitions):
+    """Read partitions in turn, small ones that follow each other as one.
+
+    Parameters
+    ----------
+    partitions : iterable of Partition
+        What is read.
+
+    Yields
+    ------
+    some : tuple of Partition
+        One of them, or several.
+    logs : BanditLogs, SlateLogs or None
+        Their rounds; `None` where there are none.
+    """
+    with PartReader() as reader:
+        for some in _runs(partitions):
+            joined = _joined(some, reader) if len(some) > 1 else None
+            if joined is None:
+                for one in some:
+                    yield (one,), one.logs(reader)
+            else:
+                yield some, joined
+
+
+def _runs(partitions):
+    """Yield tuples of partitions that make no more than the rounds of a large one."""
+    run, size = [], 0
+    for one in partitions:
+        n = one.n_rounds
+        known = n is not None and one.start is not None
+        follows = run and known and one.start == run[0].start + size
+        if run and not (follows and size + n <= STRETCH):
+            yield tuple(run)
+            run, size = [], 0
+        run.append(one)
+        size = size + n if known else STRETCH
+    if run:
+        yield tuple(run)
+
+
+def _joined(some, reader):
+    """Return the rounds of several partitions, None where one of them is at fault."""
+    import pyarrow
+
+    try:
+        tables = [one.kept(reader)[0] for one in some]
+        table = pyarrow.concat_tables(tables)
+        return logs_of_table(some[0].reading, table, some[0].start) if table else None
+    except Exception:  # read one by one, it is told with its place
+        return None

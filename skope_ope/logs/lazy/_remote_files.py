@@ -1,0 +1,101 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files that lie in stores: s3://, gs://, hdfs:// and what fsspec knows."""
+
+import posixpath
+from fnmatch import fnmatchcase
+
+PACKAGES = {
+    "s3": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "hdfs": "Hadoop's libhdfs for pyarrow, and the variables HADOOP_HOME and CLASSPATH",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+    "http": "fsspec with aiohttp",
+    "https": "fsspec with aiohttp",
+}
+
+
+def remote_paths(uri, ends, hidden):
+    """Return the file system and the paths of the files of a URI.
+
+    Parameters
+    ----------
+    uri : str
+        ``scheme://path`` of a file, a folder, or with ``*`` and ``?`` of several.
+    ends : tuple of str
+        How the names of the files of a folder end.
+    hidden : callable
+        Tells of the name of a file or folder that it does not belong to the log.
+
+    Returns
+    -------
+    file_system : pyarrow FileSystem
+    paths : list of str
+        In the order of their names.
+    """
+    from pyarrow import fs
+
+    base, is_glob = uri, any(mark in uri for mark in "*?[")
+    while any(mark in base for mark in "*?["):
+        base = posixpath.dirname(base)
+    system, path = file_system(base)
+    try:
+        info = system.get_file_info(path)
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(f"there is no file or folder {base}.")
+        if info.is_file:
+            return system, [path]
+        found = system.get_file_info(fs.FileSelector(path, recursive=True))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise OSError(f"{uri} cannot be reached: {error}") from error
+    paths = [one.path for one in found if one.is_file]
+    root = path.rstrip("/")
+    inside = {one: one[len(root) :].strip("/") for one in paths}
+    paths = [p for p in paths if not any(map(hidden, inside[p].split("/")))]
+    if is_glob:
+        pattern = uri[len(base) :].strip("/")
+        paths = [p for p in paths if _matches(inside[p], pattern)]
+    else:
+        paths = [p for p in paths if p.endswith(ends)]
+    if not paths:
+        raise FileNotFoundError(f"{uri} holds no log file ({', '.join(ends)}).")
+    return system, sorted(paths)
+
+
+def _matches(path, pattern):
+    """Tell whether a path, or a folder above it, matches a glob."""
+    parts, wanted = path.split("/"), pattern.split("/")
+    if "**" in wanted:
+        return fnmatchcase(path, pattern.replace("**/", "*"))
+    return len(parts) >= len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def file_system(uri):
+    """Return the file system of a URI, and the path in it."""
+    from pyarrow import ArrowException, fs
+
+    scheme = uri.partition("://")[0]
+    try:
+        return fs.FileSystem.from_uri(uri)
+    except (ArrowException, RuntimeError, OSError) as error:
+        own = error
+    try:
+        from fsspec.core import url_to_fs
+
+        system, path = url_to_fs(uri)
+    except (ImportError, ValueError, OSError) as error:
+        needs = PACKAGES.get(scheme, "a package that gives fsspec this scheme")
+        raise ImportError(
+            f"{uri} cannot be opened: pyarrow says {_first_line(own)!r}, fsspec says "
+            f"{_first_line(error)!r}. {scheme}:// needs {needs}."
+        ) from error
+    return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+
+
+def _first_line(error):
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

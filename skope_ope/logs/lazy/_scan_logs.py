@@ -1,0 +1,297 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Lazy logs from files and lazy frames: what is named is checked, nothing is read."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from numbers import Integral, Real
+
+import numpy as np
+
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._coded_labels import encode_labels
+from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
+from skope_ope.logs._validation import check_labels, check_reward_range
+from skope_ope.logs.lazy._csv_parts import scan_csv
+from skope_ope.logs.lazy._dataset_parts import scan_dataset
+from skope_ope.logs.lazy._lazy_frames import ScannedFrame, is_dataset, lazy_frame
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._log_files import find_files
+from skope_ope.logs.lazy._parquet_parts import scan_parquet
+from skope_ope.logs.lazy._part_columns import Reading, as_tuple
+
+
+def scan_logs(
+    source,
+    *,
+    action=None,
+    reward=None,
+    propensity=None,
+    context=None,
+    exclude=None,
+    actions=None,
+    logging_proba=None,
+    logger=None,
+    logger_proba=None,
+    timestamp=None,
+    group=None,
+    sample_weight=None,
+    columns=None,
+    reward_range=None,
+    slate=None,
+    slot_reward=None,
+    n_candidates=None,
+    logging_policy=None,
+    format=None,
+):
+    """Scan logs that may be larger than memory.
+
+    Footers of files are read, and nothing else. Read more in the
+    :ref:`User Guide <lazy_logs>`.
+
+    Parameters
+    ----------
+    source : path, list of paths, pyarrow Dataset or lazy frame
+        Parquet or csv files: a path, a folder, a glob, or a list of them. Folders
+        ``day=2026-01-01`` are columns. Or a frame that narwhals takes as lazy: a
+        polars LazyFrame, a duckdb relation, a Dask or Spark DataFrame, an Ibis table.
+    action, reward : str
+        Names of the columns. For slates, the reward may be left out where
+        `slot_reward` is named.
+    propensity : str or float in (0, 1], default=None
+        Name of the column, or the one propensity of all rounds.
+    context : list of str, default=None
+        Names of the columns that were known before the decision. `None`: none, as
+        nothing is read that was not named.
+    exclude : list of str, default=None
+        In place of `context`: names of columns that do not belong there. All others
+        that are not named elsewhere do.
+    actions : array-like, default=None
+        Ordered labels of all actions. `None`: found by one pass over their column
+        where they are needed.
+    logging_proba : list of str, default=None
+        Names of the columns with the probabilities, in the order of `actions`, or of
+        one column of lists.
+    logger : str, default=None
+        Name of the column that says which logger acted.
+    logger_proba : list of str, default=None
+        As `logging_proba`, in the order of the sorted loggers.
+    timestamp : str, default=None
+        Name of the column.
+    group : str or list of str, default=None
+        Name of the column, or of the columns whose tuples are the labels.
+    sample_weight : str, default=None
+        Name of the column.
+    columns : list of str or dict, default=None
+        Columns that go along as named row fields. A dict tells the column of every
+        name, or a list of columns, which becomes an array with a column for each.
+    reward_range : tuple of (float, float), default=None
+        Known bounds of the reward.
+    slate : list of str or str, default=None
+        For logs of slates, in place of `action`: the columns with the candidate in
+        every slot, or one column of lists.
+    slot_reward : list of str or str, default=None
+        Rewards of the slots, likewise.
+    n_candidates : int, default=None
+        How many candidates there were in every round.
+    logging_policy : slate policy, default=None
+        The policy that composed the slates, where known.
+    format : {"parquet", "csv"}, default=None
+        Format of the files. `None`: as their names end.
+
+    Returns
+    -------
+    logs : LazyLogs
+        To be given to `evaluate` and others in place of logs.
+
+    Raises
+    ------
+    ValueError, TypeError, FileNotFoundError, ImportError
+        If a file is missing or unreadable, a column is missing or has another type in
+        another file, a file is listed twice, or a package is missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from skope_ope import scan_logs
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for day in (1, 2):
+    ...     frame = pd.DataFrame({"item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]})
+    ...     frame.to_parquet(f"{folder.name}/day{day}.parquet")
+    >>> logs = scan_logs(
+    ...     f"{folder.name}/*.parquet", action="item", reward="click", propensity="p"
+    ... )
+    >>> len(logs), [part.n_rounds for part in logs.partitions]
+    (4, [2, 2])
+    >>> logs.partitions[1].read()
+    BanditLogs(n_rounds=2, n_features=0, n_actions=2)
+    >>> folder.cleanup()
+    """
+    single = {
+        "action": action,
+        "reward": reward,
+        "propensity": propensity,
+        "logger": logger,
+        "timestamp": timestamp,
+        "sample_weight": sample_weight,
+    }
+    tables = {
+        "logging_proba": logging_proba,
+        "logger_proba": logger_proba,
+        "slate": slate,
+        "slot_reward": slot_reward,
+    }
+    stated = {
+        "actions": actions,
+        "reward_range": reward_range,
+        "n_candidates": n_candidates,
+        "logging_policy": logging_policy,
+    }
+    scanned, spelled = _scan(source, format)
+    roles, columns, stated, log_type = _meaning(
+        single | {"group": group}, tables, columns, stated
+    )
+    roles["context"] = _context(roles, columns, context, exclude, scanned.columns)
+    reading = Reading(log_type, roles, columns, "", stated=stated)
+    reading = replace(
+        reading, types=scanned.types(reading.uses), origin=scanned.origin()
+    )
+    return LazyLogs(reading, scanned, spelled)
+
+
+def _scan(source, format):
+    """Return what is known of a source without reading it, and what it is called."""
+    if isinstance(source, (str, os.PathLike)):
+        source = [source]
+    elif isinstance(source, (tuple, set, Iterator)):
+        source = list(source)
+    if isinstance(source, list):
+        files, format = find_files(source, format)
+        scan = scan_csv if format == "csv" else scan_parquet
+        return scan(files), _spelled(source)
+    if is_dataset(source):
+        return scan_dataset(source), "pyarrow Dataset"
+    return ScannedFrame(lazy_frame(source)), type(source).__name__
+
+
+def _meaning(single, tables, columns, stated):
+    """Return names by field and by column, what is stated, and the kind of logs."""
+    is_slate = tables["slate"] is not None
+    roles = {}
+    for field, name in single.items():
+        if field == "propensity" and isinstance(name, Real):
+            stated[field] = _number(name)
+        elif field == "group" and isinstance(name, (list, tuple)) and name:
+            roles[field] = tuple(_name(field, one) for one in name)
+        elif name is not None:
+            roles[field] = (_name(field, name),)
+    for field, names in tables.items():
+        if names is not None:
+            roles[field] = as_tuple(names)
+    stated = {name: value for name, value in stated.items() if value is not None}
+    own, other = (_SLATE, _BANDIT) if is_slate else (_BANDIT, _SLATE)
+    wrong = [name for name in (*roles, *stated) if name in other and name not in own]
+    if wrong:
+        what = "slates" if is_slate else "single actions: slate=... is not given"
+        raise ValueError(f"{wrong[0]} has no meaning for logs of {what}.")
+    if not is_slate and "action" not in roles:
+        raise ValueError("scan_logs needs the name of the action column, or slate=...")
+    if "reward" not in roles and "slot_reward" not in roles:
+        raise ValueError("scan_logs needs the name of the reward column.")
+    _check_stated(stated)
+    return roles, _named(columns), stated, SlateLogs if is_slate else BanditLogs
+
+
+def _check_stated(stated):
+    """Check what is stated of all rounds now, not in every partition."""
+    if "actions" in stated:
+        actions = check_labels("actions", stated["actions"])
+        stated["actions"], _ = encode_labels("actions", actions, actions, "actions")
+    if "reward_range" in stated:
+        no_reward = np.zeros(0)
+        stated["reward_range"] = check_reward_range(stated["reward_range"], no_reward)
+    if "logging_policy" in stated:
+        check_logging_policy(stated["logging_policy"])
+    number = stated.get("n_candidates", 1)
+    if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
+        raise ValueError(
+            f"n_candidates must be a number of candidates, got {number!r}: rounds with "
+            "several numbers of them are read as SlateLogs in memory."
+        )
+
+
+_BANDIT = ("action", "actions", "logging_proba", "logger", "logger_proba")
+_SLATE = ("slate", "slot_reward", "n_candidates", "logging_policy")
+
+
+def _name(field, name):
+    if not isinstance(name, str):
+        raise TypeError(f"{field} must be the name of a column, got {name!r}.")
+    return name
+
+
+def _number(value):
+    if isinstance(value, bool) or not 0 < value <= 1:
+        raise ValueError(
+            f"propensity {value!r} is neither the name of a column nor a number in "
+            "(0, 1], the one propensity of all rounds."
+        )
+    return float(value)
+
+
+def _named(columns):
+    """Return the columns that go along: by name, one or a tuple of them."""
+    if columns is None:
+        return {}
+    if isinstance(columns, str):
+        raise TypeError(
+            f"columns must be a list of names or a dict, got the text {columns!r}. Use "
+            f"[{columns!r}]."
+        )
+    if not isinstance(columns, dict):
+        columns = {name: name for name in columns}
+    return {
+        name: some if isinstance(some, str) else tuple(some)
+        for name, some in columns.items()
+    }
+
+
+def _used(roles, columns):
+    used = list(chain(*roles.values()))
+    for some in columns.values():
+        used += as_tuple(some)
+    return used
+
+
+def _context(roles, columns, context, exclude, there):
+    """Return the names of the context."""
+    if context is None and exclude is None:
+        return ()
+    for argument, names in (("context", context), ("exclude", exclude)):
+        if isinstance(names, str):
+            raise TypeError(
+                f"{argument} must be a list of column names, got the text {names!r}. "
+                f"Use [{names!r}]."
+            )
+    if context is not None:
+        context = list(context)
+        check_context_names(context, {f: n[0] for f, n in roles.items()})
+    used = set(_used(roles, columns))
+    others = [name for name in there if name not in used]
+    missing = [name for name in exclude or () if name not in there]
+    if missing:
+        raise ValueError(
+            f"column {missing[0]!r} of exclude is not there; there are "
+            f"{', '.join(map(repr, there))}."
+        )
+    return tuple(choose_context(others, context, exclude))
+
+
+def _spelled(source):
+    """Return what the repr calls files: short, however many there are."""
+    first = os.fspath(source[0])
+    return first if len(source) == 1 else f"{first}, and {len(source) - 1:,} more"

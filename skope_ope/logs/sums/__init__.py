@@ -1,0 +1,3 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is known of a log from merged parts."""

@@ -1,0 +1,244 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums by group that add up over parts, of all groups or of those of a fair lot."""
+
+from contextlib import suppress
+
+import numpy as np
+
+from skope_ope.logs._factorise import sums_of_codes
+from skope_ope.logs._row_content import column_words, mixed
+
+# How many groups are all kept, and how many of more: those with the smallest words.
+FEW = 20_000, 5_000  # as values need them
+MANY = 100_000, 20_000  # to tell their number
+ALL = 2**62, 2**62
+SPARE = 6.0  # standard errors by which a first guess takes more than are kept
+TOP = 2.0**64
+LONGEST = 64  # characters of a text that is hashed with others at once
+
+
+class GroupSums:
+    """Sums by group.
+
+    The groups have words, 64-bit hashes of their labels: the same wherever the label
+    comes back. Of many groups those with the smallest words are kept, whose sums are
+    those of the whole log.
+
+    Parameters
+    ----------
+    words : ndarray of uint64 of shape (n_kept,)
+        Sorted.
+    sums : dict of ndarray of shape (n_kept,)
+        By name; "last" takes the larger one of two parts instead of their sum.
+    complete : bool
+        Whether all groups are kept.
+    limits : tuple of two ints, default=FEW
+        How many groups are all kept, and how many of more.
+    """
+
+    def __init__(self, words, sums, complete, limits=FEW):
+        self.words, self.sums = words, sums
+        self.complete, self.limits = complete, limits
+
+    @classmethod
+    def of(cls, words, sums):
+        """Return the sums of some groups.
+
+        Parameters
+        ----------
+        words : WordsOfGroups
+            The groups of some logs.
+        sums : dict of ndarray of shape (n_kept,)
+            In the order of the words that are kept.
+        """
+        return cls(words.sorted, sums, words.complete, words.limits)
+
+    def reduced(self, limits=None):
+        """Return the same, or the sums of fewer groups where there are many."""
+        limits = self.limits if limits is None else min(limits, self.limits)
+        exact, sampled = limits
+        if len(self.words) <= (exact if self.complete else sampled):
+            return GroupSums(self.words, self.sums, self.complete, limits)
+        sums = {name: values[:sampled] for name, values in self.sums.items()}
+        return GroupSums(self.words[:sampled], sums, False, limits)
+
+    def __add__(self, other):
+        """Return the sums of both parts."""
+        if not len(self.words) or not len(other.words):
+            return self if len(self.words) else other
+        complete = self.complete and other.complete
+        place = np.searchsorted(self.words, other.words)
+        known = self.words.take(place, mode="clip") == other.words
+        words, at = self.words, np.arange(len(self.words))
+        if not known.all():  # new groups take their places among those known
+            new = place[~known]
+            words = np.insert(words, new, other.words[~known])
+            at += np.searchsorted(new, at, side="right")
+            place = np.searchsorted(words, other.words)
+        sums = {}
+        for name, mine in self.sums.items():
+            total = np.full(len(words), -1 if name == "last" else 0, dtype=mine.dtype)
+            total[at], more = mine, other.sums[name]
+            if name == "last":
+                total[place] = np.maximum(total[place], more)
+            else:
+                total[place] += more  # every group has one place
+            sums[name] = total
+        out = GroupSums(words, sums, complete, min(self.limits, other.limits))
+        return out._known_to(self)._known_to(other).reduced()
+
+    def _known_to(self, part):
+        """Return the groups that a part would have kept, had it met them."""
+        if part.complete or self.words[-1] <= part.words[-1]:
+            return self
+        n = int(np.searchsorted(self.words, part.words[-1], side="right"))
+        sums = {name: values[:n] for name, values in self.sums.items()}
+        return GroupSums(self.words[:n], sums, False, self.limits)
+
+    def with_sums(self, **sums):
+        """Return the same groups with other sums."""
+        sums = {**self.sums, **sums}
+        return GroupSums(self.words, sums, self.complete, self.limits)
+
+    def __getitem__(self, name):
+        return self.sums[name]
+
+    @property
+    def n_groups(self):
+        """Number of groups, about where not all of them are kept."""
+        if self.complete:
+            return len(self.words)
+        return round((len(self.words) - 1) / (float(self.words[-1]) / TOP))
+
+    @property
+    def per_kept(self):
+        """Number of groups that each of those kept stands for."""
+        return self.n_groups / len(self.words)
+
+
+class WordsOfGroups:
+    """64-bit words for the labels of the groups of some logs.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        With groups.
+
+    limits : tuple of two ints, default=FEW
+        How many groups are all kept, and how many of more.
+
+    Attributes
+    ----------
+    words : ndarray of uint64 of shape (n_groups,)
+        By the codes of the groups.
+    sorted : ndarray of uint64 of shape (n_kept,)
+        Those that are kept, from the smallest on.
+    order : ndarray of int of shape (n_kept,)
+        Codes of these.
+    complete : bool
+        Whether all are kept.
+    """
+
+    def __init__(self, logs, limits=FEW):
+        self.words, self.limits = mixed(_plain_words(logs.groups)), limits
+        (exact, sampled), n = limits, len(self.words)
+        self.complete = n <= exact
+        some = np.arange(n)
+        if not self.complete:
+            share = (sampled + SPARE * sampled**0.5) / n
+            if share < 1:  # most words are told without a sort
+                few = np.flatnonzero(self.words < np.uint64(share * TOP))
+                some = few if len(few) >= sampled else some
+        order = some[np.argsort(self.words[some])]
+        self.order = order if self.complete else order[:sampled]
+        self.sorted = self.words[self.order]
+
+
+def _plain_words(labels):
+    """Return a word for every label: equal ones of any type of number have the same."""
+    kind = labels.dtype.kind
+    if kind in "iub":
+        return labels.astype(np.int64).view(np.uint64)
+    if kind == "f":
+        whole = (labels == np.floor(labels)) & (np.abs(labels) < 2.0**63)
+        words = column_words(labels).copy()
+        words[whole] = labels[whole].astype(np.int64).view(np.uint64)
+        return words
+    if kind == "U":
+        return _text_words(labels)
+    if kind != "O":
+        return column_words(labels)
+    words = np.empty(len(labels), dtype=np.uint64)
+    given = labels.tolist()
+    texts = np.array([isinstance(label, str) for label in given], dtype=bool)
+    if texts.any():
+        words[texts] = _text_words(labels[texts])
+    for row in np.flatnonzero(~texts):
+        words[row] = _plain_word(given[row])
+    return words
+
+
+def _plain_word(label):
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(label, (bytes, tuple)) and int(label) == label:
+            return np.uint64(int(label) % 2**64)
+    return column_words([label])[0] if not isinstance(label, tuple) else _pair(label)
+
+
+def _pair(label):
+    words = _plain_words(_objects(label))
+    factors = mixed(np.arange(len(words), dtype=np.uint64)) | np.uint64(1)
+    return mixed((mixed(words) * factors).sum(keepdims=True))[0]
+
+
+def _objects(parts):
+    out = np.empty(len(parts), dtype=object)
+    out[:] = parts
+    return out
+
+
+def _text_words(labels):
+    """Return a word for every text: of its characters, each times an odd number."""
+    words = np.zeros(len(labels), dtype=np.uint64)
+    if labels.dtype.kind == "U":
+        short = np.full(len(labels), labels.dtype.itemsize // 4 <= LONGEST)
+        if not short.all():
+            short = np.char.str_len(labels) <= LONGEST
+    else:
+        short = np.fromiter(map(len, labels.tolist()), np.intp, len(labels)) <= LONGEST
+    if short.any():
+        texts = np.array(labels[short].tolist(), dtype=str)
+        width = max(texts.dtype.itemsize // 4, 1)
+        letters = np.ascontiguousarray(texts).view(np.uint32).reshape(-1, width)
+        factors = mixed(np.arange(LONGEST, dtype=np.uint64)) | np.uint64(1)
+        sums = np.zeros(len(texts), dtype=np.uint64)
+        for column, factor in zip(letters.T, factors[:width], strict=True):
+            sums += column * factor
+        words[short] = mixed(sums)
+    if not short.all():
+        words[~short] = column_words(labels[~short])
+    return words
+
+
+def sums_of_groups(logs, words, values):
+    """Return the `GroupSums` of some rounds.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds, with groups.
+    words : WordsOfGroups
+        Of these.
+    values : dict of ndarray of shape (n_rounds,), or None
+        What is summed by group, by name; None stands for ones.
+    """
+    sizes, kept = logs.group_sizes, words.order
+    # to sum all is faster than to choose
+    sums = {"n": sizes[kept]}
+    for name, one in values.items():
+        total = sizes.astype(float)
+        if one is not None:
+            total = sums_of_codes(logs.group_index, one, len(sizes))
+        sums[name] = total[kept]
+    return GroupSums.of(words, sums)

@@ -1,0 +1,343 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is known of a log from its parts: counts, extremes and a sample that add up."""
+
+from math import inf
+
+import numpy as np
+
+from skope_ope.logs._slate_logs import WEIGHT
+from skope_ope.logs.sums import _log_table, _pair_sums, _sampled_logs
+from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
+from skope_ope.logs.sums._merged_labels import merged_labels, placed
+from skope_ope.logs.sums._order_sums import OrderSums
+from skope_ope.logs.sums._propensity_sums import PropensitySums
+from skope_ope.logs.sums._row_sample import RowSample
+from skope_ope.logs.sums._sums_as_logs import SumsAsLogs
+
+SUMS = "n", "n_logged", "mass", "reward_sum", "n_rewarded"
+LOWS = "reward_low", "weight_low"
+HIGHS = "reward_high", "weight_high"
+FIELDS = (
+    "actions",
+    "slate",
+    "propensity",
+    "logging_proba",
+    "logger",
+    "logger_proba",
+    "logging_policy",
+    "available",
+    "timestamp",
+    "group",
+    "sample_weight",
+)
+PLURAL = {"group": "groups", "propensity": "propensities", "timestamp": "timestamps"}
+LABELS = ("actions", "action_counts"), ("loggers", "logger_counts")
+
+
+class LogSums(SumsAsLogs):
+    """Counts, extremes and a sample of the rounds of a log, or of a part of it.
+
+    Parts add up to what one pass over the whole log gives, in any order and however it
+    is cut into stretches of rows. Wherever findings ask for facts about logs they take
+    these sums as well. What needs rows (tests of the propensities) looks at the sample:
+    20,000 rounds with the smallest hashes of their positions. In memory 20,000 rounds
+    are drawn by a generator: another sample, of the same law; the same one where the
+    log has no more.
+
+    Attributes
+    ----------
+    n : int
+        Number of rounds that enter values: those with a positive sample weight.
+    n_logged : int
+        Number of all rounds.
+    mass : float
+        Sum of the sample weights of the rounds that enter.
+    weight_low, weight_high : float
+        Smallest and largest of these, 1 where there are none.
+    actions : ndarray of shape (n_actions,) or None
+        Labels; None for slates.
+    action_counts : ndarray of int of shape (n_actions,) or None
+        How often each was logged, over the rounds that enter.
+    loggers : ndarray of shape (n_loggers,) or None
+        Labels of the loggers, where the logs tell them.
+    logger_counts : ndarray of int of shape (n_loggers,) or None
+        How many rounds each made.
+    fields : frozenset of str
+        Which fields the logs have, of those that not all logs have.
+    reward_range : tuple (float, float) or None
+        The bounds that were stated.
+    reward_low, reward_high, reward_sum : float
+        Of the rewards of the rounds that enter.
+    n_rewarded : int
+        Number of these whose reward is not zero.
+    propensities : PropensitySums or None
+        Sums of the propensities; None for slates, and where they are not known.
+    propensity_estimated : bool
+        Whether some of the propensities were estimated.
+    groups : GroupSums or None
+        Sums by group of the rounds that enter.
+    pairs : PairSums or None
+        Which groups took rare actions, where some were never logged.
+    orders : dict of OrderSums
+        Order of all rounds, by origin.
+    first_time, last_time : number, datetime64 or None
+        Smallest and largest timestamp of all rounds.
+    sample, first : RowSample
+        Rounds that enter, drawn by lot; the first ones of all rounds.
+    """
+
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
+    def of(cls, logs, entering=None, limits=FEW):
+        """Return the sums of some rounds.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            The rounds.
+        entering : BanditLogs or SlateLogs, default=None
+            Those of them that enter values. `None`: those whose own sample weight is
+            positive.
+        limits : tuple of two ints, default=FEW
+            How many groups are all kept, and how many of more.
+
+        Returns
+        -------
+        sums : LogSums
+        """
+        weight = _weights(logs)
+        if entering is None:
+            some = weight is None or weight.all()
+            entering = logs if some else logs[weight > 0]
+        out = cls.__new__(cls)
+        out.n, out.n_logged = len(entering), len(logs)
+        out.fields, out.reward_range = known_fields(logs), logs.reward_range
+        out._count_labels(entering)
+        out._sum_weights(entering)
+        out._sum_rewards(entering)
+        words = all_words = None
+        if logs.group is not None:
+            words = all_words = WordsOfGroups(entering, limits)
+            if entering is not logs:
+                all_words = WordsOfGroups(logs, limits)
+        sums = out._sum_propensities(entering, words)
+        out.groups = None if words is None else sums_of_groups(entering, words, sums)
+        out._see_order(logs, all_words)
+        out._keep_rows(logs, entering)
+        return out
+
+    def _count_labels(self, logs):
+        self.actions = self.action_counts = self.loggers = self.logger_counts = None
+        if hasattr(logs, "action_index"):
+            self.actions, self.action_counts = logs.actions, logs.action_counts
+            if logs.loggers is not None:
+                self.loggers, self.logger_counts = logs.loggers, logs.logger_counts
+
+    def _sum_weights(self, logs):
+        weight = _weights(logs)
+        self.mass, self.weight_low, self.weight_high = float(self.n), inf, -inf
+        if weight is not None:
+            self.mass = float(weight.sum())
+            self.weight_low = float(weight.min(initial=inf))
+            self.weight_high = float(weight.max(initial=-inf))
+        elif self.n:
+            self.weight_low = self.weight_high = 1.0
+
+    def _sum_rewards(self, logs):
+        reward = logs.reward
+        self.reward_low = float(reward.min(initial=inf))
+        self.reward_high = float(reward.max(initial=-inf))
+        self.reward_sum = float(reward.sum())
+        self.n_rewarded = int(np.count_nonzero(reward))
+        inside = self.reward_low >= 0 and self.reward_high <= 1
+        self._binary = inside and np.count_nonzero(reward == 1) == self.n_rewarded
+
+    def _sum_propensities(self, logs, words):
+        """Sum propensities, and return what is summed by group."""
+        self.propensity_estimated = getattr(logs, "propensity_estimated", False)
+        self.propensities = self.pairs = None
+        if self.actions is None or logs.propensity is None:
+            return {}
+        gap = np.zeros(0)
+        if self.n:
+            self.propensities, gap = PropensitySums.of(logs)
+        if logs.group is None:
+            return {}
+        if self.n:
+            self.pairs = _pair_sums.of(logs, words)
+        return {"gap": gap, "mass": logs.sample_weight}
+
+    def _see_order(self, logs, words):
+        time = logs.timestamp
+        self.orders, self.first_time, self.last_time = {}, None, None
+        if len(logs):
+            self.orders = {logs._origin: OrderSums.of(logs, words)}
+            if time is not None:
+                self.first_time, self.last_time = time.min(), time.max()
+
+    def _keep_rows(self, logs, entering):
+        most = _sampled_logs.most_rows(logs)
+        self.sample = RowSample.by_lot(most, entering, _sampled_logs.columns_of)
+        first = _sampled_logs.FIRST, logs, _sampled_logs.first_columns
+        self.first = RowSample.first(*first)
+
+    # -- parts -------------------------------------------------------------------------
+    @np.errstate(over="ignore", invalid="ignore")
+    def __add__(self, other):
+        """Return the sums of both parts."""
+        if not isinstance(other, LogSums):
+            return NotImplemented
+        self._refuse_unlike(other)
+        out = LogSums.__new__(LogSums)
+        for name in SUMS:
+            setattr(out, name, getattr(self, name) + getattr(other, name))
+        for name in LOWS:
+            setattr(out, name, min(getattr(self, name), getattr(other, name)))
+        for name in HIGHS:
+            setattr(out, name, max(getattr(self, name), getattr(other, name)))
+        same = self.reward_range == other.reward_range
+        out.reward_range = self.reward_range if same else None
+        out._binary = self._binary and other._binary
+        out.fields = self.fields
+        out.propensity_estimated = (
+            self.propensity_estimated or other.propensity_estimated
+        )
+        parts = out._merge_labels(self, other)
+        for name in ("propensities", "groups", "pairs", "sample", "first"):
+            one, more = (part[name] for part in parts)
+            setattr(out, name, _sum_of_known(one, more))
+        if any(one.n and one.pairs is None for one in (self, other)):
+            out.pairs = None  # a part in which all actions were logged tells none
+        out._merge_orders(self, other)
+        times = [one for one in (self, other) if one.first_time is not None]
+        out.first_time = min((one.first_time for one in times), default=None)
+        out.last_time = max((one.last_time for one in times), default=None)
+        return out
+
+    def __radd__(self, other):
+        """Return self for the 0 that `sum` begins with."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def to_table(self, n_rows=None):
+        """Return the sums as a dict of arrays of numbers and texts, for files.
+
+        Parameters
+        ----------
+        n_rows : int, default=None
+            How many rows of the samples, and how many groups, are kept: the smallest
+            table has few. `None`: all.
+
+        Returns
+        -------
+        table : dict of ndarray
+            All names begin with "log_".
+        """
+        return _log_table.table_of(self, n_rows)
+
+    @classmethod
+    def from_table(cls, table):
+        """Return the sums that `to_table` wrote, among other arrays or alone."""
+        return _log_table.fill(cls.__new__(cls), table)
+
+    def _merge_labels(self, *parts):
+        """Take the labels of both parts; return what they hold, by the merged codes."""
+        held = [
+            {
+                name: getattr(one, name)
+                for name in ("propensities", "groups", "pairs", "sample", "first")
+            }
+            for one in parts
+        ]
+        for labels, counts in LABELS:
+            merged, *places = merged_labels(*(getattr(one, labels) for one in parts))
+            setattr(self, labels, merged)
+            if merged is None:
+                setattr(self, counts, None)
+                continue
+            n = len(merged)
+            both = [
+                placed(getattr(one, counts), place, n)
+                for one, place in zip(parts, places, strict=True)
+            ]
+            setattr(self, counts, both[0] + both[1])
+            for one, place in zip(held, places, strict=True):
+                if place is not None:
+                    _move(one, labels, place, n)
+        return held
+
+    def _merge_orders(self, *parts):
+        names = list(dict.fromkeys(name for one in parts for name in one.orders))
+        self.orders = {}
+        for name in names:
+            found = [one.orders[name] for one in parts if name in one.orders]
+            self.orders[name] = found[0] if len(found) == 1 else found[0] + found[1]
+        if len(names) > 1:
+            self.orders = {k: v.with_fewer_ends() for k, v in self.orders.items()}
+
+    def _refuse_unlike(self, other):
+        if self.fields != other.fields:
+            name = min(self.fields ^ other.fields)
+            name = PLURAL.get(name, name)
+            raise ValueError(
+                f"one part of the log has {name} and another has none: build all parts "
+                "with the same fields."
+            )
+
+
+def known_fields(logs):
+    """Return which fields some logs have, of those that not all logs have.
+
+    Parameters
+    ----------
+    logs : BanditLogs, SlateLogs or LogSums
+        The rounds.
+
+    Returns
+    -------
+    names : frozenset of str
+    """
+    if isinstance(logs, LogSums):
+        return logs.fields
+    return frozenset(n for n in FIELDS if getattr(logs, n, None) is not None)
+
+
+def _weights(logs):
+    if hasattr(logs, "action_index"):
+        return logs.sample_weight
+    # not `column_weights`, which wants a positive one: a part may have none
+    return logs.columns.get(WEIGHT)
+
+
+def _sum_of_known(one, other):
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
+
+
+def _move(held, labels, places, n):
+    """Give what a part holds the codes of merged labels."""
+    column = {"actions": "action", "loggers": "logger"}[labels]
+    for name in ("sample", "first"):
+        rows = held[name]
+        if column in rows.columns:
+            held[name] = rows.with_column(column, places[rows.columns[column]])
+        for wide in ("logging_proba", "available") if labels == "actions" else ():
+            if wide in held[name].columns:
+                values = held[name].columns[wide]
+                held[name] = held[name].with_column(wide, placed(values.T, places, n).T)
+    if labels == "actions":
+        if held["propensities"] is not None:
+            held["groups"] = _shifted(held, n)
+            held["propensities"] = held["propensities"].among(n, places)
+        if held["pairs"] is not None:
+            held["pairs"] = held["pairs"].among(n, places)
+
+
+def _shifted(held, n):
+    """Return sums by group of gaps to more actions."""
+    groups, sums = held["groups"], held["propensities"]
+    if groups is None or sums.offered is not None:
+        return groups
+    gap = groups["gap"] - (n - sums.n_actions) * groups["mass"]
+    return groups.with_sums(gap=gap)

@@ -1,0 +1,236 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""`LogSums` as plain arrays for files, and back."""
+
+from ast import literal_eval
+
+import numpy as np
+
+from skope_ope.logs._factorise import objects
+from skope_ope.logs.sums._group_sums import GroupSums
+from skope_ope.logs.sums._order_sums import NUMBERS, OrderSums
+from skope_ope.logs.sums._pair_sums import PairSums
+from skope_ope.logs.sums._propensity_sums import SUMS as PROPENSITY_SUMS
+from skope_ope.logs.sums._propensity_sums import PropensitySums
+from skope_ope.logs.sums._row_sample import RowSample
+
+PREFIX = "log_"
+PLAIN = (
+    "n",
+    "n_logged",
+    "mass",
+    "weight_low",
+    "weight_high",
+    "reward_sum",
+    "reward_low",
+    "reward_high",
+    "n_rewarded",
+    "propensity_estimated",
+    "_binary",
+)
+MAYBE = "action_counts", "logger_counts", "reward_range", "first_time", "last_time"
+LABELS = "actions", "loggers"
+ARRAYS = "by_action", "law", "offered"
+
+
+def table_of(sums, n_rows=None):
+    """Return sums as a dict of arrays of numbers and texts.
+
+    Parameters
+    ----------
+    sums : LogSums
+        The sums.
+    n_rows : int, default=None
+        How many rows of a sample and how many groups are kept; `None`: all.
+    """
+    table = {name: np.array(getattr(sums, name)) for name in PLAIN}
+    table["fields"] = np.array(sorted(sums.fields), dtype=str)
+    for name in MAYBE:
+        if getattr(sums, name) is not None:
+            table[name] = np.array(getattr(sums, name))
+    for name in LABELS:
+        if getattr(sums, name) is not None:
+            table |= _labels(name, getattr(sums, name))
+    if sums.propensities is not None:
+        table |= _named("p", _propensity_table(sums.propensities))
+    groups, pairs = sums.groups, sums.pairs
+    if groups is not None:
+        groups = groups if n_rows is None else groups.reduced((n_rows, n_rows))
+        table |= _named("group", _group_table(groups))
+    if pairs is not None:
+        found = pairs.taken, pairs.by, pairs.words, np.array(pairs.complete)
+        table |= _named("pair", dict(zip(PAIRS, found, strict=True)))
+    orders = sums.orders
+    if n_rows is not None:
+        orders = {name: one.with_fewer_ends(n_rows) for name, one in orders.items()}
+    table["origins"] = np.array(list(orders), dtype=str)
+    for k, order in enumerate(orders.values()):
+        table |= _named(f"order{k}", _order_table(order.joined()))
+    for name in ("sample", "first"):
+        rows = getattr(sums, name)
+        rows = rows if n_rows is None else rows.reduced(min(n_rows, rows.most))
+        table |= _named(name, _row_table(rows))
+    return {f"{PREFIX}{name}": values for name, values in table.items()}
+
+
+PAIRS = "taken", "by", "words", "complete"
+
+
+def fill(sums, table):
+    """Give an empty `LogSums` what `table_of` wrote.
+
+    Parameters
+    ----------
+    sums : LogSums
+        Made without `of`.
+    table : mapping of ndarray
+        May hold other arrays, too.
+    """
+    own = {
+        name[len(PREFIX) :]: np.asarray(table[name])
+        for name in table
+        if name.startswith(PREFIX)
+    }
+    for name in PLAIN:
+        setattr(sums, name, own[name].item())
+    sums.fields = frozenset(own["fields"].tolist())
+    for name in MAYBE:
+        setattr(sums, name, own.get(name))
+    if sums.reward_range is not None:
+        sums.reward_range = tuple(sums.reward_range.tolist())
+    for name in ("first_time", "last_time"):
+        if name in own:
+            setattr(sums, name, own[name][()])
+    for name in LABELS:
+        setattr(sums, name, _labels_from(name, own))
+    sums.propensities = sums.groups = sums.pairs = None
+    if "p_sums" in own:
+        sums.propensities = _propensities_from(_part("p", own), len(sums.actions))
+    if "group_words" in own:
+        sums.groups = _groups_from(_part("group", own))
+    if "pair_words" in own:
+        part = _part("pair", own)
+        found = (part[name] for name in PAIRS)
+        sums.pairs = PairSums(*found)
+    sums.orders = {
+        origin: _order_from(_part(f"order{k}", own))
+        for k, origin in enumerate(own["origins"].tolist())
+    }
+    for name in ("sample", "first"):
+        setattr(sums, name, _rows_from(_part(name, own)))
+    return sums
+
+
+def _named(prefix, table):
+    return {f"{prefix}_{name}": np.asarray(values) for name, values in table.items()}
+
+
+def _part(prefix, table):
+    start = f"{prefix}_"
+    return {k[len(start) :]: v for k, v in table.items() if k.startswith(start)}
+
+
+def _labels(name, labels):
+    """Return labels as an array, objects as the texts that Python reads again."""
+    if labels.dtype.kind in "biufUSmM":
+        return {name: np.asarray(labels)}
+    given = labels.tolist()
+    if all(isinstance(label, str) for label in given):
+        return {f"{name}_text": np.array(given, dtype=str)}
+    texts = [repr(label) for label in given]
+    for label, text in zip(given, texts, strict=True):
+        try:
+            same = literal_eval(text) == label
+        except (ValueError, SyntaxError):
+            same = False
+        if not same:
+            raise TypeError(
+                f"label {label!r} of {name} cannot be written to a file: use numbers, "
+                "texts or tuples of them as labels."
+            )
+    return {f"{name}_repr": np.array(texts, dtype=str)}
+
+
+def _labels_from(name, table):
+    if f"{name}_text" in table:
+        return objects(table[f"{name}_text"].tolist())
+    if f"{name}_repr" in table:
+        return objects(map(literal_eval, table[f"{name}_repr"].tolist()))
+    return table.get(name)
+
+
+def _propensity_table(sums):
+    numbers = (*PROPENSITY_SUMS, "low", "high")
+    table = {"sums": np.array([float(getattr(sums, name)) for name in numbers])}
+    for name in ARRAYS:
+        if getattr(sums, name) is not None:
+            table[name] = getattr(sums, name)
+    return table | _named("small", sums.small)
+
+
+def _propensities_from(table, n_actions):
+    out = PropensitySums.__new__(PropensitySums)
+    numbers = (*PROPENSITY_SUMS, "low", "high")
+    for name, value in zip(numbers, table["sums"].tolist(), strict=True):
+        setattr(out, name, value)
+    out.n, out.n_actions = int(out.n), n_actions
+    for name in ARRAYS:
+        setattr(out, name, table.get(name))
+    out.small = _part("small", table)
+    return out
+
+
+def _group_table(groups):
+    about = {"complete": groups.complete, "limits": groups.limits}
+    return {"words": groups.words, **about} | _named("sum", groups.sums)
+
+
+def _groups_from(table):
+    complete, limits = bool(table["complete"]), tuple(table["limits"].tolist())
+    return GroupSums(table["words"], _part("sum", table), complete, limits)
+
+
+def _order_table(order):
+    gaps = sorted(order.gaps.items())
+    table = {
+        "stretches": order.stretches,
+        "gaps": np.array(gaps, dtype=np.int64).reshape(-1, 2),
+    }
+    if order.times is not None:
+        table["times"] = order.times
+    if order.ends is not None:
+        table |= _named("ends", _group_table(order.ends))
+    return table
+
+
+def _order_from(table):
+    ends = _part("ends", table)
+    stretches = table["stretches"].reshape(-1, len(NUMBERS))
+    gaps = dict(map(tuple, table["gaps"].tolist()))
+    ends = _groups_from(ends) if ends else None
+    return OrderSums(stretches, table.get("times"), gaps, ends)
+
+
+def _row_table(rows):
+    table = {
+        "most": rows.most,
+        "by_origin": rows.by_origin,
+        "origins": np.array(rows.origins, dtype=str),
+        "origin": rows.origin,
+        "position": rows.position,
+        "key": rows.key,
+    }
+    for name, values in rows.columns.items():
+        named = {name: values} if values.dtype != object else _labels(name, values)
+        table |= _named("column", named)
+    return table
+
+
+def _rows_from(table):
+    columns = {}
+    for name in _part("column", table):
+        stem = name.removesuffix("_text").removesuffix("_repr")
+        columns[stem] = _labels_from(stem, _part("column", table))
+    found = [table[name] for name in ("origin", "position", "key")]
+    most, by_origin = int(table["most"]), bool(table["by_origin"])
+    return RowSample(most, table["origins"].tolist(), *found, columns, by_origin)

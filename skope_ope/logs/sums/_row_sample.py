@@ -1,0 +1,219 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Some rows of a log, the same however the log is cut into parts."""
+
+from hashlib import blake2b
+
+import numpy as np
+
+from skope_ope.logs._row_container import is_drawn
+
+BLOCK = 1 << 14  # rows whose hashes stay in the cache
+SPARE = 6.0  # standard errors by which a first guess takes more rows than are kept
+TOP = 2.0**64
+HALF = np.uint64(32)
+ODD = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class RowSample:
+    """Rows of a log with the smallest keys, whose union is kept when parts are added.
+
+    Parameters
+    ----------
+    most : int
+        Number of rows that are kept.
+    origins : list of str
+        Origins of the rows.
+    origin : ndarray of int of shape (n,)
+        Which of them, by row.
+    position : ndarray of int of shape (n,)
+        Positions of the rows in their origin.
+    key : ndarray of uint64 of shape (n,)
+        Rows of the smallest keys are kept.
+    columns : dict of ndarray of shape (n, ...)
+        What is kept of the rows.
+    by_origin : bool
+        Whether rows of the first origins, in the order of their texts, are kept before
+        others.
+    """
+
+    def __init__(self, most, origins, origin, position, key, columns, by_origin):
+        self.most, self.origins, self.by_origin = most, list(origins), by_origin
+        self.origin, self.position, self.key = origin, position, key
+        self.columns = columns
+
+    @classmethod
+    def by_lot(cls, most, logs, columns_of):
+        """Return rows drawn by a hash of their position.
+
+        Every row of a log is kept with the same probability, and another row of it
+        tells nothing of that. An origin that was drawn by lot itself does not count, so
+        that the sample of logs in memory is the same in every process.
+
+        Parameters
+        ----------
+        most : int
+            Number of rows that are kept.
+        logs : BanditLogs or SlateLogs
+            The rows.
+        columns_of : callable
+            Takes logs and row numbers and returns the dict of the rows' columns.
+        """
+        rows, key = _smallest_hashes(most, logs)
+        return cls._of(most, logs, rows, key, columns_of, False)
+
+    @classmethod
+    def first(cls, most, logs, columns_of):
+        """Return the rows of the lowest positions; the arguments are those of `by_lot`.
+
+        Of several origins those of the first one are kept, in the order of their texts.
+        """
+        rows = np.arange(min(len(logs), most))
+        if not logs._in_order:
+            rows = np.sort(np.argsort(logs.row_id.position, kind="stable")[:most])
+        key = logs._positions_at(rows).astype(np.uint64)
+        return cls._of(most, logs, rows, key, columns_of, True)
+
+    @classmethod
+    def _of(cls, most, logs, rows, key, columns_of, by_origin):
+        origin = np.zeros(len(rows), dtype=np.int32)
+        found = logs._positions_at(rows), key, columns_of(logs, rows), by_origin
+        return cls(most, [logs._origin], origin, *found)
+
+    def __len__(self):
+        return len(self.position)
+
+    def __add__(self, other):
+        """Return the rows of both that have the smallest keys."""
+        if not len(other):
+            return self
+        if not len(self):
+            return other
+        most = min(self.most, other.most)
+        one, other = self._before(other, most), other._before(self, most)
+        if not (len(one) and len(other)):
+            return one.reduced(most) if len(one) else other.reduced(most)
+        return one._with(other, most)
+
+    def _before(self, other, most):
+        """Return what has its place beside another sample that is full."""
+        if len(other) < most or (
+            self.by_origin and not self.origins == other.origins == self.origins[:1]
+        ):
+            return self
+        some = np.flatnonzero(self.key <= other.key.max())
+        return self if len(some) == len(self) else self._taken(some, most)
+
+    def _with(self, other, most):
+        origins = sorted({*self.origins, *other.origins})
+        place = {name: k for k, name in enumerate(origins)}
+        parts = self, other
+        origin = np.concatenate(
+            [
+                np.array([place[o] for o in one.origins], dtype=np.int32)[one.origin]
+                for one in parts
+            ]
+        )
+        position = np.concatenate([one.position for one in parts])
+        key = np.concatenate([one.key for one in parts])
+        columns = {
+            name: np.concatenate([one.columns[name] for one in parts])
+            for name in self.columns
+        }
+        out = RowSample(most, origins, origin, position, key, columns, self.by_origin)
+        return out.reduced(most)
+
+    def reduced(self, most):
+        """Return fewer rows, as if fewer had been kept from the start."""
+        if len(self) <= most:
+            found = self.position, self.key, self.columns, self.by_origin
+            return RowSample(most, self.origins, self.origin, *found)
+        return self._taken(self._smallest(most), most)
+
+    def _taken(self, rows, most):
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        origins, origin = self.origins, self.origin[rows]
+        if len(origins) > 1:
+            used = np.unique(origin)
+            origins = [origins[k] for k in used]
+            origin = np.searchsorted(used, origin).astype(np.int32)
+        found = self.position[rows], self.key[rows], columns, self.by_origin
+        return RowSample(most, origins, origin, *found)
+
+    def _smallest(self, most):
+        if self.by_origin and len(self.origins) > 1:
+            return np.sort(np.lexsort((self.key, self.origin))[:most])
+        return lowest(self.key, most, self.origin)
+
+    def with_column(self, name, values):
+        """Return the same rows with other values in a column."""
+        columns = {**self.columns, name: values}
+        found = self.position, self.key, columns, self.by_origin
+        return RowSample(self.most, self.origins, self.origin, *found)
+
+    def order(self):
+        """Return the rows in the order of the log, by origin."""
+        return np.lexsort((self.position, self.origin))
+
+
+def lowest(key, most, then=None):
+    """Return the rows of the smallest keys, in order.
+
+    Parameters
+    ----------
+    key : ndarray of shape (n,)
+        Keys, more than are wanted.
+    most : int
+        How many are.
+    then : ndarray of shape (n,), default=None
+        What decides between equal keys; `None`, and after it: their order.
+    """
+    limit = np.partition(key, most - 1)[most - 1]
+    rows = np.flatnonzero(key <= limit)
+    if len(rows) == most:
+        return rows
+    tied = key[rows] == limit
+    below, ties = rows[~tied], rows[tied]
+    if then is not None:
+        ties = ties[np.argsort(then[ties], kind="stable")]
+    return np.sort(np.concatenate([below, ties[: most - len(below)]]))
+
+
+def _smallest_hashes(most, logs):
+    """Return the rows of the smallest hashes, in order, and their hashes."""
+    n, origin, word = len(logs), logs._origin, ODD[0]
+    if not is_drawn(origin):
+        digest = blake2b(origin.encode(), digest_size=8).digest()
+        word = np.uint64(int.from_bytes(digest, "little"))
+    # the first guess fails once in a billion parts, or where positions repeat
+    for share in ((most + SPARE * most**0.5) / max(n, 1), 1.0):
+        rows, keys = [np.zeros(0, np.intp)], [np.zeros(0, np.uint64)]
+        for start in range(0, n, BLOCK):
+            key = hashed(logs._positions_at(slice(start, start + BLOCK)), word)
+            if share < 1:
+                some = np.flatnonzero(key < np.uint64(share * TOP))
+                key = key[some]
+            else:
+                some = np.arange(len(key))
+            rows.append(some + start)
+            keys.append(key)
+        rows, keys = np.concatenate(rows), np.concatenate(keys)
+        if len(rows) >= min(most, n):
+            break
+    if len(rows) > most:
+        some = lowest(keys, most)
+        rows, keys = rows[some], keys[some]
+    return rows, keys
+
+
+def hashed(position, word):
+    """Return a 64-bit hash of every position, another one for every origin's word.
+
+    What is compared are its first bits, which follow from all of the position's.
+    """
+    key = position.astype(np.uint64)
+    key ^= word
+    key *= ODD[0]
+    key ^= key >> HALF
+    key *= ODD[1]
+    return key

@@ -1,0 +1,496 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums inside the library behind a lazy frame: the numbers of memory, and no row lost.
+
+polars and duckdb answer here; Spark and Dask in tests/engines.
+"""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skope_ope import (
+    IPS,
+    MRDR,
+    SNIPS,
+    DirectMethod,
+    DoublyRobust,
+    LogSmoothing,
+    MultiLoggerIPS,
+    Replay,
+    UniformPolicy,
+    evaluate,
+    scan_logs,
+)
+from skope_ope.evaluators.core._summary import LOGGER
+from skope_ope.evaluators.frames import _frame_query, _pushdown
+from skope_ope.evaluators.frames._pushdown import frame_sums
+from skope_ope.evaluators.parts._part_sums import sums_of_part
+from tests.evaluators._frame_worlds import (
+    LOGGERS,
+    ONE_LOGGER,
+    POLICIES,
+    columns,
+    in_memory,
+    roles,
+)
+
+pytestmark = pytest.mark.frames
+
+
+def polars_frame(data):
+    return pytest.importorskip("polars").DataFrame(data).lazy()
+
+
+def duckdb_frame(data):
+    duckdb = pytest.importorskip("duckdb")
+    pa = pytest.importorskip("pyarrow")
+    return duckdb.from_arrow(pa.table(data))
+
+
+def ibis_frame(data):
+    ibis = pytest.importorskip("ibis")
+    pytest.importorskip("duckdb")
+    return ibis.memtable(pytest.importorskip("pyarrow").table(data))
+
+
+LOGGED = {"one": "one_logged"}
+BACKENDS = {"polars": polars_frame, "duckdb": duckdb_frame}
+backends = pytest.mark.parametrize("frame_of", BACKENDS.values(), ids=BACKENDS)
+
+
+def lazy_of(frame_of, data, **which):
+    return scan_logs(frame_of(data), **roles(**which))
+
+
+def check_same(found, expected, rtol=1e-12):
+    """Two `PartSums` tell the same of every evaluator and policy."""
+    for name in expected.evaluators:
+        mine, theirs = (one.by_evaluator[name] for one in (found, expected))
+        for policy in expected.policies:
+            check_summary(mine.summary(policy), theirs.summary(policy), rtol)
+        for pair in (("one", "two"), ("two", LOGGER)):
+            a, b = (one.difference(*pair) for one in (mine, theirs))
+            assert_allclose(a.value, b.value, rtol=rtol, atol=rtol)
+            assert_allclose(a.standard_error, b.standard_error, rtol=1e-9)
+
+
+def check_summary(mine, theirs, rtol):
+    a, b = mine.estimate(), theirs.estimate()
+    assert_allclose(a.value, b.value, rtol=rtol)
+    assert_allclose(a.standard_error, b.standard_error, rtol=rtol)
+    assert a.degrees_of_freedom == b.degrees_of_freedom
+    assert_allclose(mine.missing_mass, theirs.missing_mass, rtol=rtol, atol=1e-15)
+    if theirs.overlap is not None:
+        for fact in ("effective_sample_size", "mean_weight", "mean_weight_z", "max_w"):
+            values = (getattr(one.overlap, fact) for one in (mine, theirs))
+            assert_allclose(*values, rtol=1e-9)
+    if theirs.tally is not None:
+        assert mine.tally.reward_range == theirs.tally.reward_range
+        assert_allclose(mine.tally.largest, theirs.tally.largest, rtol=rtol)
+    if theirs.ends is not None:
+        assert_allclose(mine.ends.propensity, theirs.ends.propensity, rtol=rtol)
+        assert mine.ends.omega == theirs.ends.omega
+        if theirs.ends.terms is not None:
+            assert_allclose(mine.ends.terms, theirs.ends.terms, rtol=rtol, atol=1e-13)
+        if theirs.ends.omega == (1.0, 1.0):
+            powers = (one.ends.yes_no.to_table() for one in (mine, theirs))
+            assert_allclose(*powers, rtol=rtol)
+
+
+@backends
+@pytest.mark.parametrize("which", ["plain", "weighted groups"])
+def test_one_logger(frame_of, which):
+    which = {"groups": which != "plain", "weights": which != "plain"}
+    data = columns()
+    found = frame_sums(POLICIES, ONE_LOGGER, lazy_of(frame_of, data, **which))
+    logs = in_memory(data, roles(**which))
+    check_same(found, sums_of_part(POLICIES, ONE_LOGGER, logs, n_total=len(logs)))
+    assert found.n == len(logs)
+
+
+@backends
+@pytest.mark.parametrize("which", ["plain", "weighted groups"])
+def test_several_loggers(frame_of, which):
+    which = {"groups": which != "plain", "weights": which != "plain", "loggers": True}
+    data = columns(seed=1)
+    evaluators = {k: one for k, one in LOGGERS.items() if k != "loggers"}
+    lazy = lazy_of(frame_of, data, **which)
+    found = frame_sums(POLICIES, evaluators, lazy)
+    logs = in_memory(data, roles(**which))
+    weight = np.ones(len(logs)) if logs.sample_weight is None else logs.sample_weight
+    shares = np.bincount(logs.logger_index, weight) / weight.sum()
+    shares = dict(zip("AB", shares.tolist(), strict=True))
+    given = {"shares": shares, "n_total": len(logs)}
+    check_same(found, sums_of_part(POLICIES, evaluators, logs, **given))
+
+
+@backends
+def test_a_choice_among_loggers(frame_of):
+    data = columns()
+    which = {"loggers": True}
+    evaluators, policies = {"it": LOGGERS["loggers"]}, {"it": "which logger"}
+    found = frame_sums(policies, evaluators, lazy_of(frame_of, data, **which))
+    logs = in_memory(data, roles(**which))
+    expected = sums_of_part(policies, evaluators, logs)
+    check_summary(
+        *(one.by_evaluator["it"].summary("it") for one in (found, expected)), 1e-12
+    )
+
+
+def test_ibis():
+    data, names = columns(), ("SNIPS", "DR", "LogSmoothing", "scavenging")
+    some = {name: ONE_LOGGER[name] for name in names}
+    found = frame_sums(POLICIES, some, lazy_of(ibis_frame, data, groups=True))
+    logs = in_memory(data, roles(groups=True))
+    check_same(found, sums_of_part(POLICIES, some, logs, n_total=len(logs)))
+
+
+@backends
+def test_only_logged_probabilities(frame_of):
+    data = columns()
+    policies = {"one": "one_logged", "two": "two_logged"}
+    evaluators = {"IPS": IPS(), "SNIPS": SNIPS()}
+    found = frame_sums(policies, evaluators, lazy_of(frame_of, data))
+    logs = in_memory(data, roles())
+    check_same(found, sums_of_part(policies, evaluators, logs, n_total=len(logs)))
+    with pytest.raises(ValueError, match="DirectMethod needs the policy's probab"):
+        frame_sums(policies, {"DM": DirectMethod(reward_model=0.5)}, found_lazy(data))
+
+
+def found_lazy(data, **which):
+    return lazy_of(polars_frame, data, **which)
+
+
+@backends
+def test_actions_that_were_never_logged(frame_of):
+    data = columns()
+    labels = np.array(["w", *"xyz"])
+    keep = data["action"] != "y"
+    data = {name: values[keep] for name, values in data.items()}
+    data |= {f"{name}_3": np.zeros(keep.sum()) for name in ("one", "two", "q")}
+    given = roles()
+    for name in ("one", "two", "q"):
+        # the column of w comes first, and takes half of what the policy gives to x
+        if name != "q":
+            data[f"{name}_3"] = data[f"{name}_0"] / 2
+            data[f"{name}_0"] = data[f"{name}_0"] / 2
+        given["columns"][name] = [f"{name}_{a}" for a in (3, 0, 1, 2)]
+    lazy = scan_logs(frame_of(data), actions=labels, **given)
+    found = frame_sums(POLICIES, ONE_LOGGER, lazy)
+    logs = in_memory(data, given, actions=labels)
+    expected = sums_of_part(POLICIES, ONE_LOGGER, logs, n_total=len(logs))
+    check_same(found, expected)
+    assert found.by_evaluator["IPS"].summary("one").missing_mass > 0.3
+
+
+@backends
+def test_rewards_far_from_zero_lose_no_digits(frame_of):
+    data = columns(shift=1e6)
+    evaluators = {"SNIPS": SNIPS(), "DR": DoublyRobust(reward_model=1e6)}
+    found = frame_sums(POLICIES, evaluators, lazy_of(frame_of, data))
+    logs = in_memory(data, roles())
+    expected = sums_of_part(POLICIES, evaluators, logs, n_total=len(logs))
+    for name in evaluators:
+        a, b = (
+            one.by_evaluator[name].summary("one").estimate()
+            for one in (found, expected)
+        )
+        assert_allclose(a.value, b.value, rtol=1e-14)
+        assert_allclose(a.standard_error, b.standard_error, rtol=1e-9)
+
+
+@backends
+def test_terms_that_are_all_equal_have_no_error(frame_of):
+    data = columns()
+    data["reward"] = np.full(len(data["p"]), 0.1)
+    evaluators = {"SNIPS": SNIPS(), "DM": DirectMethod(reward_model=0.7)}
+    found = frame_sums({"one": "one"}, evaluators, lazy_of(frame_of, data))
+    snips, model = (found.by_evaluator[name].summary("one") for name in evaluators)
+    assert_allclose(snips.estimate().value, 0.1, rtol=1e-14)
+    assert_allclose(model.estimate().value, 0.7, rtol=1e-12)
+    assert model.estimate().standard_error < 1e-15
+    assert snips.estimate().standard_error < 1e-15
+    logged = found.by_evaluator["SNIPS"].summary(LOGGER).estimate()
+    assert (logged.value, logged.standard_error) == (0.1, 0.0)
+
+
+@backends
+def test_sums_by_the_labels_of_a_column(frame_of):
+    data = columns()
+    evaluators = {"SNIPS": SNIPS(), "DR": DoublyRobust(reward_model="q")}
+    lazy = lazy_of(frame_of, data, groups=True)
+    found = frame_sums(POLICIES, evaluators, lazy, by="day")
+    logs = in_memory(data, roles(groups=True))
+    assert list(found.by["day"]) == [0, 1, 2]
+    for day, part in found.by["day"].items():
+        some = logs[data["day"] == day]
+        check_same(part, sums_of_part(POLICIES, evaluators, some, n_total=len(logs)))
+
+
+def test_sums_by_a_name_of_several_columns_are_refused():
+    lazy = found_lazy(columns(30))
+    with pytest.raises(ValueError, match="by='q' names 3 columns"):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy, by="q")
+    found = frame_sums(LOGGED, {"IPS": IPS()}, lazy, by="action")
+    assert list(found.by["action"]) == ["x", "y", "z"]
+
+
+@backends
+@pytest.mark.parametrize("texts", [False, True])
+def test_more_groups_than_are_told_apart_are_hash_buckets(frame_of, texts):
+    data = columns(shift=0.5)
+    if texts:
+        data["group"] = np.array([f"user {g}" for g in data["group"]])
+    lazy = lazy_of(frame_of, data, groups=True)
+    evaluators = {"SNIPS": SNIPS()}
+    found = frame_sums(POLICIES, evaluators, lazy, n_groups=20, n_buckets=7)
+    logs = in_memory(data, roles(groups=True))
+    expected = sums_of_part(POLICIES, evaluators, logs, n_total=len(logs))
+    sums = found.by_evaluator["SNIPS"].summary("one").sums
+    exact = expected.by_evaluator["SNIPS"].summary("one").sums.bucketed(7)
+    assert sums.frame.n_buckets == exact.frame.n_buckets == 7
+    order = np.argsort(sums.frame.clusters[sums.frame.cell_cluster])
+    totals = sums.about(exact.origin, exact.offset)[2][:, order]
+    assert_allclose(totals, exact.about(exact.origin, exact.offset)[2], rtol=1e-10)
+    assert_allclose(sums.frame.cell_count[order], exact.frame.cell_count)
+
+
+@backends
+def test_one_query_and_no_more_rows_than_groups(frame_of, monkeypatch):
+    data, rows = columns(), []
+    data["p"] = np.maximum(data["p"], 0.2)  # no weight is so large that it is bounded
+    run = _frame_query.Asking.run
+
+    def counted(asking, *args):
+        answers = run(asking, *args)
+        rows.append(len(answers))
+        return answers
+
+    monkeypatch.setattr(_frame_query.Asking, "run", counted)
+    evaluators = {"IPS": IPS(), "SNIPS": SNIPS(), "DR": DoublyRobust(reward_model="q")}
+    frame_sums(POLICIES, evaluators, lazy_of(frame_of, data))
+    assert rows == [3, 1]  # actions are counted, then the sums
+    rows.clear()
+    frame_sums(POLICIES, evaluators, lazy_of(frame_of, data, groups=True))
+    assert rows == [3, 1, len(np.unique(data["group"]))]
+
+
+@backends
+@pytest.mark.parametrize("which", ["plain", "weighted groups"])
+def test_the_log_behind_a_frame_is_known_as_that_in_memory(frame_of, which):
+    which = {"groups": which != "plain", "weights": which != "plain"}
+    data = columns()
+    by_action = {"x": 0.2, "y": 0.5, "z": 0.3}
+    data["p"] = np.array([by_action[action] for action in data["action"]])
+    lazy = lazy_of(frame_of, data, **which)
+    found = frame_sums(POLICIES, {"IPS": IPS()}, lazy).log
+    logs = in_memory(data, roles(**which))
+    expected = sums_of_part(POLICIES, {"IPS": IPS()}, logs).log
+    for name in ("n", "n_logged", "n_rewarded", "reward_low", "reward_high"):
+        assert getattr(found, name) == getattr(expected, name)
+    for name in ("mass", "weight_low", "weight_high", "reward_sum", "propensity_low"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+    assert found.n_groups == expected.n_groups
+    assert_allclose(found.inverse_propensity_z, expected.inverse_propensity_z)
+    assert_allclose(found.propensity_by_action, expected.propensity_by_action)
+    assert_allclose(found.action_count_law, expected.action_count_law)
+    assert found.action_counts.tolist() == expected.action_counts.tolist()
+    assert found._says_yes_and_no
+
+
+BAD = {
+    "reward": [(None, "reward"), (np.nan, "reward"), (np.inf, "reward")],
+    "p": [(v, "propensity must lie in") for v in (None, np.nan, 0.0, -0.1, 1.5)],
+    "one_logged": [(v, "policy 'one'") for v in (None, np.nan, -0.1, 1.1)],
+    "weight": [(v, "sample_weight") for v in (None, np.nan, -1.0, np.inf)],
+    "group": [(None, "group is missing")],
+    "action": [(None, "the action is missing")],
+}
+BAD_CASES = [(name, *case) for name, cases in BAD.items() for case in cases]
+
+
+@backends
+@pytest.mark.parametrize(("name", "value", "said"), BAD_CASES)
+def test_bad_rows_are_counted_and_refused(frame_of, name, value, said):
+    data = columns(60)
+    data = {one: values.tolist() for one, values in data.items()}
+    if name == "group":
+        data[name] = [float(g) for g in data[name]]
+    data[name][3] = data[name][50] = value
+    lazy = lazy_of(frame_of, data, groups=True, weights=True)
+    with pytest.raises(ValueError, match=rf"{said}.*\(2 rows.*60"):
+        frame_sums(LOGGED, {"SNIPS": SNIPS()}, lazy)
+
+
+@backends
+def test_bad_tables_are_counted_and_refused(frame_of):
+    for column, value, said in (
+        ("one_1", 0.9, "must not be negative, and sum to 1"),
+        ("one_1", None, "must not be negative, and sum to 1"),
+        ("q_2", np.nan, "model values must be finite"),
+        ("q_2", None, "model values must be finite"),
+    ):
+        data = {one: values.tolist() for one, values in columns(60).items()}
+        data[column][7] = value
+        lazy = lazy_of(frame_of, data)
+        with pytest.raises(ValueError, match=rf"{said} \(1 rows\), of 60"):
+            frame_sums({"one": "one"}, {"DR": DoublyRobust(reward_model="q")}, lazy)
+
+
+@backends
+def test_several_kinds_of_bad_rows_are_all_told(frame_of):
+    data = {one: values.tolist() for one, values in columns(60).items()}
+    data["reward"][1], data["p"][2], data["p"][3] = None, 0.0, np.nan
+    with pytest.raises(ValueError, match=r"reward.*\(1 rows\); .*propensity.*\(2 rows"):
+        frame_sums({"one": "one"}, {"IPS": IPS()}, lazy_of(frame_of, data))
+
+
+@backends
+def test_labels_that_are_not_among_the_actions(frame_of):
+    lazy = scan_logs(frame_of(columns(60)), actions=np.array(["x", "y"]), **roles())
+    with pytest.raises(ValueError, match="action 'z' is none of the 2 actions"):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy)
+
+
+@backends
+def test_rewards_outside_their_range(frame_of):
+    lazy = scan_logs(frame_of(columns(60)), reward_range=(0, 0.5), **roles())
+    with pytest.raises(ValueError, match=r"reward_range=\(0, 0.5\)"):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy)
+
+
+@backends
+def test_log_smoothing_needs_rewards_that_are_not_negative(frame_of):
+    data, evaluators = columns(60, shift=-1.0), {"it": LogSmoothing(lam=0.1)}
+    with pytest.raises(ValueError, match="rewards that are not negative"):
+        frame_sums(LOGGED, evaluators, lazy_of(frame_of, data))
+    lazy = scan_logs(frame_of(data), reward_range=(-1, 0), **roles())
+    found = frame_sums(LOGGED, evaluators, lazy)
+    logs = in_memory(data, roles(), reward_range=(-1, 0))
+    expected = sums_of_part(LOGGED, evaluators, logs)
+    pair = (
+        one.by_evaluator["it"].summary("one").estimate().value
+        for one in (found, expected)
+    )
+    assert_allclose(*pair, rtol=1e-12)
+
+
+@backends
+def test_columns_of_other_types(frame_of):
+    data = columns(60)
+    expected = frame_sums(LOGGED, {"IPS": IPS()}, lazy_of(frame_of, data))
+    other = dict(data, reward=data["reward"] > 0)
+    other["p"] = [Decimal(float(p)).quantize(Decimal("1e-15")) for p in data["p"]]
+    found = frame_sums(LOGGED, {"IPS": IPS()}, lazy_of(frame_of, other))
+    values = (
+        one.by_evaluator["IPS"].summary("one").estimate().value
+        for one in (found, expected)
+    )
+    assert_allclose(*values, rtol=1e-12)
+    other["reward"] = ["none"] * 60
+    with pytest.raises(TypeError, match="reward: column 'reward' must hold numbers"):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy_of(frame_of, other))
+
+
+def test_empty_frames_and_weights_of_zero():
+    data = {name: values[:0] for name, values in columns(10).items()}
+    with pytest.raises(ValueError, match="no rows"):
+        frame_sums(LOGGED, {"IPS": IPS()}, found_lazy(data))
+    data = columns(10)
+    data["weight"] = np.zeros(10)
+    with pytest.raises(ValueError, match=r"no round .* has a positive sample weight"):
+        frame_sums(LOGGED, {"IPS": IPS()}, found_lazy(data, weights=True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "evaluator", "error", "said"),
+    [
+        (UniformPolicy(), IPS(), TypeError, "Add it to the frame"),
+        ("one", DoublyRobust(), TypeError, "is None, the mean reward of every action"),
+        ("one", IPS(cmax="auto"), ValueError, "cmax='auto' is chosen from all rounds"),
+        ("one", LogSmoothing(), ValueError, "State that number"),
+        ("one", Replay(), (TypeError, ValueError), "Replay"),
+        ("one", MRDR(), (TypeError, ValueError), "MRDR"),
+    ],
+)
+def test_what_cannot_be_pushed_down_is_refused(policy, evaluator, error, said):
+    with pytest.raises(error, match=said):
+        frame_sums({"one": policy}, {"it": evaluator}, found_lazy(columns(30)))
+
+
+@backends
+def test_a_number_stands_for_all_propensities(frame_of):
+    data = columns(60)
+    given = dict(roles(), propensity=0.5)
+    found = frame_sums(LOGGED, {"IPS": IPS()}, scan_logs(frame_of(data), **given))
+    value = found.by_evaluator["IPS"].summary("one").estimate().value
+    assert_allclose(value, np.mean(data["one_logged"] / 0.5 * data["reward"]))
+
+
+def test_a_frame_that_changes_while_it_is_read(monkeypatch):
+    counts_of = _pushdown.counts_of
+
+    def counted(*args):
+        return replace(counts_of(*args), n_logged=29)
+
+    monkeypatch.setattr(_pushdown, "counts_of", counted)
+    with pytest.raises(RuntimeError, match="had 29 rows, and then 30: it changed"):
+        frame_sums(LOGGED, {"IPS": IPS()}, found_lazy(columns(30)))
+
+
+def test_slates_and_groups_of_several_columns_are_refused():
+    frame, names = polars_frame(columns(30)), ["one_logged", "two_logged"]
+    given = dict(roles(), group=["group", "day"])
+    with pytest.raises(TypeError, match="group is labelled by several columns"):
+        frame_sums(LOGGED, {"IPS": IPS()}, scan_logs(frame, **given))
+    slates = scan_logs(frame, slate=names, reward="reward", n_candidates=3)
+    with pytest.raises(TypeError, match="slates cannot be summed inside a lazy frame"):
+        frame_sums(LOGGED, {"IPS": IPS()}, slates)
+
+
+def test_balanced_loggers_need_their_probabilities():
+    given = dict(roles(), logger="logger")
+    lazy = scan_logs(polars_frame(columns(60)), **given)
+    with pytest.raises(ValueError, match="logger_proba="):
+        evaluators = {"it": MultiLoggerIPS(pooling="balanced")}
+        frame_sums({"one": "one"}, evaluators, lazy)
+
+
+def test_a_library_that_lacks_a_function_is_named(monkeypatch):
+    def lacking(asking, keys):
+        raise NotImplementedError("'log' is not implemented for: polars.")
+
+    lazy = found_lazy(columns(30))
+    monkeypatch.setattr(_frame_query.Asking, "_built", lacking)
+    with pytest.raises(TypeError, match=r"polars cannot .*'log' is not .* parquet"):
+        frame_sums({"one": "one"}, {"IPS": IPS()}, lazy)
+
+
+@backends
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_evaluate_says_of_lazy_frames_what_it_says_in_memory(frame_of, groups):
+    data = columns()
+    data["p"] = data["p"] ** 0.5  # too large: a reason to warn
+    evaluators = ["IPS", "SNIPS"]
+    found = evaluate(
+        POLICIES, lazy_of(frame_of, data, groups=groups), evaluators=evaluators
+    )
+    logs = in_memory(data, roles(groups=groups))
+    expected = evaluate(POLICIES, logs, evaluators=evaluators)
+    assert (found.recommended, found.reason) == (expected.recommended, expected.reason)
+    for name, value in expected.items():
+        mine = found[name]
+        assert_allclose(mine.value, value.value, rtol=1e-12)
+        assert_allclose(mine.standard_error, value.standard_error, rtol=1e-12)
+        assert_allclose(mine.effective_sample_size, value.effective_sample_size)
+        assert value.warnings
+        texts = [
+            {str(w) for w in one.warnings if "skewness" not in str(w)}
+            for one in (mine, value)
+        ]
+        assert texts[0] == texts[1]

@@ -1,0 +1,683 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import os
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_array_equal
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import train_test_split
+
+from skope_ope import BanditLogs, HashKFold, LazyLogs, evaluate, scan_logs
+from skope_ope.logs.lazy import _parquet_parts
+
+pytestmark = pytest.mark.frames
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+nw = pytest.importorskip("narwhals")
+ds = pytest.importorskip("pyarrow.dataset")
+
+NAMES = {"action": "item", "reward": "click", "propensity": "p", "group": "user"}
+N = 90
+
+
+def frame(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "item": rng.choice(list("abc"), n),
+            "click": rng.integers(0, 2, n),
+            "p": np.full(n, 1 / 3),
+            "user": rng.integers(0, 7, n),
+            "age": rng.integers(18, 80, n),
+            "pi": rng.random(n),
+            "server": rng.choice(["x", "y"], n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three days of 20, 30 and 40 rounds, in row groups of 15."""
+    folder, data = tmp_path_factory.mktemp("log"), frame()
+    for day, low, size in ((1, 0, 20), (2, 20, 30), (10, 50, 40)):
+        below = folder / f"day=2026-01-{day:02}"
+        below.mkdir()
+        pq.write_table(data.slice(low, size), below / "log.parquet", row_group_size=15)
+    return folder
+
+
+def scanned(source, **more):
+    return scan_logs(source, **NAMES, **more)
+
+
+def in_memory(**more):
+    return BanditLogs.from_frame(frame(), **{"context": [], **NAMES, **more})
+
+
+def rewards(lazy):
+    return np.concatenate([logs.reward for _, logs in lazy.read()])
+
+
+# -- sources -----------------------------------------------------------------------
+def test_a_source_has_many_spellings(folder, monkeypatch):
+    files = sorted(folder.glob("*/*.parquet"))
+    monkeypatch.chdir(folder)
+    origins = set()
+    for source in (
+        folder,
+        str(folder),
+        f"{folder}/*/*.parquet",
+        f"{folder}/day=*",
+        f"{folder}/**/*.parquet",
+        files,
+        tuple(map(str, files)),
+        iter(files),
+        ".",
+        "*/log.parquet",
+        f"file://{folder}",
+    ):
+        lazy = scanned(source)
+        assert len(lazy) == N
+        assert_array_equal(rewards(lazy), in_memory().reward)
+        origins.add(lazy.origin)
+    assert len(origins) == 1  # so positions are those of the same rounds
+
+
+def test_nothing_is_read_that_was_not_named(folder):
+    logs = scanned(folder).partitions[0].read()
+    assert logs.n_features == 0
+    assert logs.columns == {}
+    lazy = scanned(folder, context=["age"], columns=["pi", "server"])
+    assert lazy.partitions[0].read().n_features == 1
+    less = lazy.needing(context=False, columns=["pi"])
+    logs = less.partitions[0].read()
+    assert logs.n_features == 0
+    assert list(logs.columns) == ["pi"]
+    assert less.origin == lazy.origin
+    with pytest.raises(ValueError, match="'age' is not among the columns"):
+        lazy.needing(columns=["age"])
+
+
+def test_exclude_takes_all_other_columns(folder):
+    lazy = scanned(folder, exclude=["pi", "server", "day"])
+    assert lazy.roles["context"] == ("age",)
+    with pytest.raises(ValueError, match="'nope' of exclude is not there"):
+        scanned(folder, exclude=["nope"])
+    with pytest.raises(ValueError, match="both given"):
+        scanned(folder, exclude=["pi"], context=["age"])
+
+
+def test_folders_are_columns(folder):
+    lazy = scan_logs(
+        folder, action="day", reward="click", columns=["day"], timestamp="day"
+    )
+    assert_array_equal(
+        lazy.labelled().actions, ["2026-01-01", "2026-01-02", "2026-01-10"]
+    )
+    read = [logs for _, logs in lazy.labelled().read()]
+    assert_array_equal(
+        np.concatenate([logs.action_index for logs in read])[:21],
+        [
+            *[0] * 20,
+            1,
+        ],
+    )
+    assert read[-1].timestamp[0] == np.datetime64("2026-01-10")
+    assert read[0].columns["day"][0] == "2026-01-01"
+
+
+def test_whole_numbers_of_folders(tmp_path):
+    for hour in (9, 10, -1):
+        (tmp_path / f"hour={hour}").mkdir()
+        pq.write_table(frame(5), tmp_path / f"hour={hour}/x.parquet")
+    lazy = scan_logs(tmp_path, action="hour", reward="click").labelled()
+    assert_array_equal(lazy.actions, [-1, 9, 10])
+    (tmp_path / "hour=__HIVE_DEFAULT_PARTITION__").mkdir()
+    path = tmp_path / "hour=__HIVE_DEFAULT_PARTITION__/x.parquet"
+    pq.write_table(frame(5), path)
+    lazy = scan_logs(tmp_path, action="hour", reward="click", actions=[-1, 9, 10])
+    with pytest.raises(ValueError, match="column 'hour' has a missing value at row 0"):
+        list(lazy.read())
+    assert len(scan_logs(tmp_path, action="item", reward="click")) == 20
+
+
+def test_folders_that_tell_different_columns(tmp_path):
+    for name in ("day=1", "hour=2"):
+        (tmp_path / name).mkdir()
+        pq.write_table(frame(5), tmp_path / name / "x.parquet")
+    assert len(scanned(tmp_path)) == 10
+    with pytest.raises(ValueError, match=r"column 'day' is not in day=1/x.parquet"):
+        scanned(tmp_path, columns=["day"])
+
+
+@pytest.mark.parametrize("format", ["parquet", "ipc", "csv"])
+def test_datasets(tmp_path, format):
+    data = frame().append_column("day", pa.array(np.repeat([1, 2, 3], 30)))
+    hive = ds.partitioning(pa.schema([("day", pa.int64())]), flavor="hive")
+    ds.write_dataset(data, tmp_path, format=format, partitioning=hive)
+    dataset = ds.dataset(tmp_path, format=format, partitioning=hive)
+    lazy = scanned(dataset, columns=["day"])
+    assert len(lazy) == N
+    assert_array_equal(rewards(lazy), in_memory().reward)
+    last = lazy.partitions[-1]
+    assert set(last.read().columns["day"]) == {3}
+    assert last.start + last.n_rounds == N
+    assert len(scanned(dataset).filter(nw.col("day") < 3)) == 60
+    assert pickle.loads(pickle.dumps(last)).read().reward.tolist()
+
+
+def test_files_of_datasets_are_read_in_stretches(tmp_path, monkeypatch):
+    monkeypatch.setattr(_parquet_parts, "STRETCH", 20)
+    ds.write_dataset(frame(), tmp_path, format="ipc")
+    lazy = scanned(ds.dataset(tmp_path, format="ipc"))
+    assert [part.n_rounds for part in lazy.partitions] == [22, 23, 22, 23]
+    assert "rows 22 to 44" in lazy.partitions[1].name
+    assert_array_equal(rewards(lazy), in_memory().reward)
+    assert_array_equal(lazy.partitions[2].read().reward, in_memory().reward[45:67])
+    assert_array_equal(lazy.head(30).reward, in_memory().reward[:30])
+
+
+def test_datasets_of_row_groups_and_those_refused(folder):
+    dataset = ds.dataset(folder, partitioning="hive")
+    parts = [
+        part for file in dataset.get_fragments() for part in file.split_by_row_group()
+    ]
+    some = ds.FileSystemDataset(
+        parts[1:3], dataset.schema, dataset.format, dataset.filesystem
+    )
+    keys = [part.key for part in scanned(folder).partitions]
+    with pytest.raises(ValueError, match="listed twice"):
+        scanned(
+            ds.FileSystemDataset(
+                parts, dataset.schema, dataset.format, dataset.filesystem
+            )
+        )
+    assert [part.key for part in scanned(some).partitions] == keys[1:3]
+    with pytest.raises(TypeError, match="in memory already"):
+        scanned(ds.dataset(frame()))
+    with pytest.raises(ValueError, match=r"cannot be told apart.*filter"):
+        scanned(dataset.filter(ds.field("click") > 0))
+
+
+def test_remote_files(folder):
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    for path in folder.glob("*/*.parquet"):
+        with memory.open(f"/bucket/{path.parent.name}/log.parquet", "wb") as file:
+            file.write(path.read_bytes())
+    try:
+        for uri in ("memory://bucket", "memory://bucket/day=*/*.parquet"):
+            lazy = scanned(uri, columns=["day"])
+            assert_array_equal(rewards(lazy), in_memory().reward)
+            assert lazy.partitions[0].key[0].startswith("memory://")
+        for uri in ("memory://nowhere", "memory://bucket/*.csv"):
+            with pytest.raises(FileNotFoundError, match=r"no (file|log file)"):
+                scanned(uri)
+    finally:
+        memory.rm("/bucket", recursive=True)
+
+
+@pytest.mark.parametrize("scheme", ["nosuch", "nosuch2"])
+def test_remote_files_without_their_package(scheme):
+    with pytest.raises(ImportError, match=f"{scheme}://b/x cannot be opened: .*needs"):
+        scanned(f"{scheme}://b/x")
+
+
+# -- what a scan knows ---------------------------------------------------------------
+def test_sizes_names_and_keys(folder, tmp_path):
+    lazy = scanned(folder)
+    assert [part.n_rounds for part in lazy.partitions] == [15, 5, 15, 15, 15, 15, 10]
+    assert [part.start for part in lazy.partitions] == [0, 15, 20, 35, 50, 65, 80]
+    assert lazy.partitions[1].name == "day=2026-01-01/log.parquet, row group 1"
+    link = tmp_path / "link.parquet"
+    link.symlink_to(folder / "day=2026-01-01" / "log.parquet")
+    odd = f"{folder}/day=2026-01-02/../day=2026-01-01/log.parquet"
+    for other in (link, odd):
+        keys = [part.key for part in scanned(other).partitions]
+        assert keys == [part.key for part in lazy.partitions[:2]]
+
+
+def test_tasks_are_contiguous_and_even(folder):
+    lazy = scanned(folder)
+    for n_tasks in (1, 2, 3, 7, 50):
+        tasks = lazy.tasks(n_tasks)
+        assert len(tasks) <= n_tasks
+        assert [part for task in tasks for part in task] == list(lazy.partitions)
+        assert all(tasks)
+    sizes = [sum(part.n_rounds for part in task) for task in lazy.tasks(2)]
+    assert max(sizes) <= 55
+
+
+def test_reprs_are_short(folder):
+    lazy = scanned(folder, columns=["pi"])
+    assert repr(lazy) == (
+        f"LazyLogs({str(folder)!r}, BanditLogs, n_rounds=90, n_partitions=7)"
+    )
+    html = lazy._repr_html_()
+    assert "day=" not in html
+    assert "<td" in html and "pi" in html
+    many = sorted(folder.glob("*/*.parquet"))
+    assert "and 2 more" in repr(scanned(many))
+    assert repr(lazy.partitions[0]) == (
+        "Partition('day=2026-01-01/log.parquet, row group 0', n_rounds=15)"
+    )
+
+
+def test_lazy_logs_pickle(folder):
+    lazy = scanned(folder, actions=["c", "b", "a"]).filter(nw.col("age") > 30)
+    again = pickle.loads(pickle.dumps(scanned(folder, actions=["c", "b", "a"])))
+    assert isinstance(again, LazyLogs)
+    assert again.origin == lazy.origin
+    assert_array_equal(again.actions, ["c", "b", "a"])
+
+
+def test_lazy_logs_are_not_indexed(folder):
+    lazy = scanned(folder)
+    for take in (lambda: lazy[0], lambda: train_test_split(lazy)):
+        with pytest.raises(TypeError, match="rows of LazyLogs cannot be taken"):
+            take()
+    with pytest.raises(TypeError, match="LazyLogs are no array"):
+        np.asarray(lazy)
+
+
+def test_labels_are_found_by_a_pass_over_their_columns(folder):
+    lazy = scanned(folder, logger="server")
+    assert lazy.actions is None
+    assert lazy.loggers is None
+    with parallel_config("threading"):
+        known = lazy.labelled(n_jobs=2)
+    assert_array_equal(known.actions, list("abc"))
+    assert_array_equal(known.loggers, ["x", "y"])
+    assert known.actions.dtype == in_memory().actions.dtype
+    kept = lazy.filter(nw.col("item") != "b").labelled()
+    assert_array_equal(kept.actions, ["a", "c"])
+
+
+# -- rows ----------------------------------------------------------------------------
+def test_head(folder):
+    lazy, whole = scanned(folder, columns=["pi"]), in_memory(columns=["pi"])
+    for n in (1, 15, 17, 60, 1000):
+        logs = lazy.head(n)
+        rows = whole[:n]
+        assert_array_equal(logs.columns["pi"], rows.columns["pi"])
+        assert_array_equal(logs.row_id.position, rows.row_id.position)
+    assert len(lazy.head()) == 5
+    for n in (0, -1, 2.5, True):
+        with pytest.raises(ValueError, match="head needs a positive number"):
+            lazy.head(n)
+
+
+def test_sample_has_the_rows_of_the_source(folder):
+    lazy, whole = scanned(folder, context=["age"]), in_memory(context=["age"])
+    logs = lazy.sample(25, random_state=3)
+    rows = logs.row_id.position
+    assert len(rows) == 25 == len(set(rows))
+    assert (np.diff(rows) > 0).all()
+    assert_array_equal(logs.reward, whole.reward[rows])
+    assert_array_equal(logs.action, whole.action[rows])
+    assert_array_equal(logs.context["age"], whole.context["age"].take(rows))
+    with parallel_config("threading"):
+        again = lazy.sample(25, random_state=3, n_jobs=2)
+    assert_array_equal(again.row_id.position, rows)
+    assert_array_equal(lazy.sample(1000).row_id.position, np.arange(N))
+
+
+def test_every_round_is_as_likely_in_a_sample(folder, global_random_seed):
+    lazy = scan_logs(folder, action="item", reward="click")
+    rng = np.random.RandomState(global_random_seed)
+    found = Counter()
+    for _ in range(200):
+        found.update(lazy.sample(9, rng).row_id.position.tolist())
+    counts = np.array([found[row] for row in range(N)])
+    z = (counts - 20) / np.sqrt(200 * 0.1 * 0.9)
+    assert np.abs(z).max() < 5.5
+    assert abs((z**2).mean() - 1) < 4 * np.sqrt(2 / N)
+
+
+CONDITIONS = {
+    "narwhals": nw.col("age") > 40,
+    "stable": pytest.importorskip("narwhals.stable.v2").col("age") > 40,
+    "pyarrow": ds.field("age") > 40,
+    "function": lambda frame: frame["age"] > 40,
+    "array": lambda frame: frame["age"].to_numpy() > 40,
+}
+
+
+@pytest.mark.parametrize("kind", CONDITIONS)
+def test_filter_keeps_positions(folder, kind):
+    whole = in_memory()
+    kept = np.flatnonzero(frame()["age"].to_numpy() > 40)
+    lazy = scanned(folder).filter(CONDITIONS[kind])
+    assert lazy.n_rounds is None
+    with pytest.raises(TypeError, match="number of rounds is not known"):
+        len(lazy)
+    assert "n_rounds" not in repr(lazy)
+    position = np.concatenate([logs.row_id.position for _, logs in lazy.read()])
+    assert_array_equal(position, kept)
+    assert_array_equal(lazy.head(7).reward, whole.reward[kept[:7]])
+    logs = lazy.sample(10, random_state=0)
+    assert set(logs.row_id.position) < set(kept)
+    assert_array_equal(logs.reward, whole.reward[logs.row_id.position])
+    assert lazy.describe().n_rounds == len(kept)
+    assert len(lazy.filter(nw.col("age") < 50).sample(99)) == np.sum(
+        (frame()["age"].to_numpy() > 40) & (frame()["age"].to_numpy() < 50)
+    )
+
+
+def test_filters_on_folders_leave_their_files_alone(folder):
+    lazy = scanned(folder).filter(nw.col("day") == "2026-01-02")
+    assert len(lazy) == 30
+    assert [part.start for part in lazy.partitions] == [20, 35]
+    assert_array_equal(rewards(lazy), in_memory().reward[20:50])
+    none = scanned(folder).filter(nw.col("day") > "2027")
+    assert len(none) == 0
+    assert none.tasks(4) == []
+    with pytest.raises(ValueError, match="there is no round"):
+        none.head()
+
+
+def test_missing_answers_leave_a_row_out(tmp_path):
+    data = frame(4).append_column("x", pa.array([1, None, 3, None]))
+    pq.write_table(data, tmp_path / "log.parquet")
+    lazy = scanned(tmp_path)
+    for condition in (nw.col("x") > 0, ds.field("x") > 0, lambda frame: frame["x"] > 0):
+        assert_array_equal(lazy.filter(condition).head().row_id.position, [0, 2])
+
+
+@pytest.mark.parametrize("what", [True, "age > 3", None, 3, [True]])
+def test_filters_that_are_no_expressions(folder, what):
+    with pytest.raises(TypeError, match="filter takes an expression"):
+        scanned(folder).filter(what)
+
+
+def test_filters_that_cannot_be_asked(folder):
+    with pytest.raises(ValueError, match=r"cannot be asked of these columns.*nope"):
+        scanned(folder).filter(nw.col("nope") > 1)
+    for answer in (lambda frame: frame["age"], lambda frame: [True]):
+        lazy = scanned(folder)
+        with pytest.raises((TypeError, ValueError), match="one boolean for every row"):
+            lazy.filter(answer).head()
+
+
+def test_describe(folder):
+    lazy, whole = scanned(folder, logger="server"), in_memory(logger="server")
+    for n_jobs in (None, 2):
+        with parallel_config("threading"):
+            found = lazy.describe(n_jobs)
+        assert found.n_rounds == N
+        assert_array_equal(found.actions, whole.actions)
+        assert_array_equal(found.action_counts, whole.action_counts)
+        assert_array_equal(found.loggers, whole.loggers)
+        assert_array_equal(found.logger_counts, whole.logger_counts)
+        assert found.reward == pytest.approx((0, 1, whole.reward.mean()))
+        assert found.propensity == (1 / 3, 1 / 3)
+        assert found.n_groups == whole.n_groups
+    text = repr(found)
+    for row in ("rounds", "actions", "reward", "propensity", "loggers", "groups"):
+        assert row in text
+        assert row in found._repr_html_()
+    found = scan_logs(folder, action="item", reward="click", timestamp="age").describe()
+    ages = frame()["age"].to_numpy()
+    assert found.time == (ages.min(), ages.max())
+    assert "unknown" in repr(found)
+
+
+# -- lazy frames ---------------------------------------------------------------------
+def lazy_frames():
+    data = frame()
+    polars = pytest.importorskip("polars")
+    yield polars.from_arrow(data).lazy()
+    duckdb = pytest.importorskip("duckdb")
+    yield duckdb.from_arrow(data)
+    yield nw.from_native(polars.from_arrow(data).lazy())
+
+
+def test_lazy_frames():
+    whole = in_memory()
+    for source in lazy_frames():
+        lazy = scanned(source)
+        assert lazy.partitions is None
+        assert lazy.n_rounds is None
+        assert lazy.origin == scanned(source).origin
+        assert "n_partitions" not in repr(lazy)
+        assert_array_equal(lazy.labelled().actions, list("abc"))
+        found = lazy.describe()
+        assert found.n_rounds == N
+        assert_array_equal(found.action_counts, whole.action_counts)
+        assert found.reward == pytest.approx((0, 1, whole.reward.mean()))
+        assert found.n_groups == whole.n_groups
+        assert len(lazy.head(4)) == 4
+        logs = lazy.sample(20, random_state=0)
+        assert len(logs) == 20
+        assert len(lazy.sample(10**6)) == N
+        assert len(lazy.filter(nw.col("age") > 40).sample(10**6)) == int(
+            (frame()["age"].to_numpy() > 40).sum()
+        )
+        with pytest.raises(TypeError, match="filter takes an expression"):
+            lazy.filter(3)
+        with pytest.raises(TypeError, match="has no partitions"):
+            lazy.tasks(2)
+        with pytest.raises(TypeError, match="has no partitions"):
+            list(lazy.read())
+        with pytest.raises(ValueError, match="column 'nope' is not in the frame"):
+            scanned(source, columns=["nope"])
+
+
+def test_samples_of_ordered_frames_are_their_rows():
+    polars = pytest.importorskip("polars")
+    lazy = scanned(polars.from_arrow(frame()).lazy())
+    logs = lazy.sample(20, random_state=0)
+    assert_array_equal(logs.reward, in_memory().reward[logs.row_id.position])
+    native = lazy.filter(polars.col("age") > 40).describe().n_rounds
+    assert native == (frame()["age"].to_numpy() > 40).sum()
+
+
+def test_eager_frames_go_to_from_frame():
+    polars = pytest.importorskip("polars")
+    data = frame()
+    for eager in (data, data.to_pandas(), polars.from_arrow(data)):
+        with pytest.raises(TypeError, match=r"in memory already .90 rows.*from_frame"):
+            scanned(eager)
+
+
+@pytest.mark.parametrize("source", [3, None, {"a": 1}, np.zeros(3), [3], [None]])
+def test_what_is_no_source(source):
+    with pytest.raises(TypeError, match=r"scan_logs takes a path|must hold paths"):
+        scanned(source)
+
+
+def test_ray_datasets_are_refused_with_a_recipe():
+    class Dataset:
+        __module__ = "ray.data.dataset"
+
+    with pytest.raises(TypeError, match=r"write_parquet.folder."):
+        scanned(Dataset())
+
+
+# -- bad input -----------------------------------------------------------------------
+def test_no_files(tmp_path):
+    with pytest.raises(ValueError, match="holds no log file"):
+        scanned(tmp_path)
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ValueError, match="are folders without a log file"):
+        scanned(f"{tmp_path}/*")
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        scanned(f"{tmp_path}/*.parquet")
+    with pytest.raises(FileNotFoundError, match="there is no file or folder"):
+        scanned(tmp_path / "log.parquet")
+    with pytest.raises(ValueError, match="list of files is empty"):
+        scanned([])
+    with pytest.raises(ValueError, match="format must be one of"):
+        scanned(tmp_path, format="json")
+
+
+def test_files_that_are_listed_twice(folder, tmp_path):
+    path = folder / "day=2026-01-01" / "log.parquet"
+    link = tmp_path / "link.parquet"
+    link.symlink_to(path)
+    odd = f"{folder}/day=2026-01-02/../day=2026-01-01/log.parquet"
+    for again in (path, link, odd, os.path.relpath(path), folder):
+        with pytest.raises(ValueError, match=r"is listed twice.*would count twice"):
+            scanned([path, again])
+
+
+def test_unreadable_files(folder, tmp_path):
+    bad = tmp_path / "bad.parquet"
+    bad.write_bytes(b"PAR1 this is no parquet file")
+    good = folder / "day=2026-01-01" / "log.parquet"
+    os.symlink(good, tmp_path / "good.parquet")
+    with pytest.raises(ValueError, match=r"bad.parquet cannot be read as parquet"):
+        scanned([tmp_path / "good.parquet", bad])
+    (tmp_path / "one.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="several formats"):
+        scanned([bad, tmp_path / "one.csv"])
+
+
+def two_files(tmp_path, change):
+    for k, data in enumerate((frame(10), change(frame(10)))):
+        pq.write_table(data, tmp_path / f"{k}.parquet")
+    return tmp_path
+
+
+def with_column(name, values):
+    def change(data):
+        at = data.schema.get_field_index(name)
+        return data.set_column(at, name, pa.array(values))
+
+    return change
+
+
+def test_files_with_other_columns(tmp_path):
+    source = two_files(tmp_path, lambda data: data.drop_columns(["p"]))
+    with pytest.raises(ValueError, match=r"1.parquet has no column 'p', which 0.parq"):
+        scanned(source)
+    assert len(scan_logs(source, action="item", reward="click")) == 20
+    with pytest.raises(ValueError, match=r"'nope' is not in 0.parquet; it has 'item'"):
+        scan_logs(source, action="item", reward="click", context=["nope"])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "more"),
+    [
+        ("item", range(10), {}),
+        ("user", [str(k) for k in range(10)], {}),
+        ("user", [float(k) for k in range(10)], {}),
+        ("click", ["yes"] * 10, {}),
+        ("age", ["old"] * 10, {"context": ["age"]}),
+    ],
+)
+def test_files_with_other_types(tmp_path, name, values, more):
+    source = two_files(tmp_path, with_column(name, values))
+    with pytest.raises(
+        TypeError, match=f"column '{name}' is .* in 1.parquet and .* in 0.parquet"
+    ):
+        scanned(source, **more)
+
+
+def test_files_with_other_types_of_numbers(tmp_path):
+    change = with_column("click", [float(k) for k in range(10)])
+    lazy = scanned(two_files(tmp_path, change), context=["click"][:0])
+    assert {logs.reward.dtype for _, logs in lazy.read()} == {np.dtype(float)}
+    context = two_files(tmp_path, with_column("age", [k + 0.5 for k in range(10)]))
+    kinds = {
+        str(logs.context["age"].dtype)
+        for _, logs in scanned(context, context=["age"]).read()
+    }
+    assert kinds == {"float64"}
+
+
+def test_texts_and_categories_are_one_kind(tmp_path):
+    change = with_column("server", pa.array(["x", "y"] * 5).dictionary_encode())
+    for k, first in enumerate((True, False)):
+        source = tmp_path / str(k)
+        source.mkdir()
+        data = [frame(10), change(frame(10))]
+        for name, one in zip("ab", data if first else data[::-1], strict=True):
+            pq.write_table(one, source / f"{name}.parquet")
+        lazy = scanned(source, logger="server", context=["server"], columns=["server"])
+        for part, logs in lazy.labelled().read():
+            rows = data[part.index if first else 1 - part.index]["server"].to_pylist()
+            assert_array_equal(logs.logger, rows)
+            assert_array_equal(logs.columns["server"], rows)
+            assert logs.context["server"].tolist() == rows
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_sources_give_the_values_of_memory(tmp_path, format):
+    data, half = frame(400), 250
+    at = data.schema.get_field_index("user")
+    data = data.set_column(at, "user", pa.array(np.arange(400) * 37 % 101))
+    pi = np.full((400, 3), [0.2, 0.3, 0.5])
+    names = {**NAMES, "columns": {"new": ["n0", "n1", "n2"]}, "context": ["age"]}
+    for j in range(3):
+        data = data.append_column(f"n{j}", pa.array(pi[:, j]))
+    for k, part in enumerate((data.slice(0, half), data.slice(half))):
+        if format == "csv":
+            part.to_pandas().to_csv(tmp_path / f"{k}.csv", index=False)
+        else:
+            pq.write_table(part, tmp_path / f"{k}.parquet", row_group_size=90)
+    kept = data["age"].to_numpy() > 40
+    whole = BanditLogs.from_frame(data, context=["age"], **NAMES)
+    whole = whole.with_columns(new=pi)[kept]
+    lazy = scan_logs(tmp_path, **names).filter(nw.col("age") > 40)
+    for model in (0.5, LinearRegression()):
+        asked = {"cv": HashKFold(5), "reward_model": model}
+        mine, own = evaluate("new", lazy, **asked), evaluate("new", whole, **asked)
+        assert list(mine) == list(own)
+        for name, value in own.items():
+            assert mine[name].value == pytest.approx(value.value, rel=1e-12)
+            error = pytest.approx(value.standard_error, rel=1e-12)
+            assert mine[name].standard_error == error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"reward": "click"}, "needs the name of the action column"),
+        ({"action": "item"}, "needs the name of the reward column"),
+        ({"action": "item", "slate": ["item"], "reward": "click"}, "no meaning"),
+        ({"action": "item", "reward": "click", "n_candidates": 3}, "no meaning"),
+        ({"action": "item", "reward": "click", "propensity": 2.0}, "one propensity"),
+        ({"action": "item", "reward": "click", "context": ["click"]}, "the reward"),
+        ({"action": "item", "reward": "click", "actions": "aab"[:0]}, "must be 1-d"),
+        ({"action": "item", "reward": "click", "actions": [1, 1]}, "be distinct"),
+        ({"action": "item", "reward": "click", "reward_range": (1, 0)}, "low < high"),
+        ({"slate": ["item"], "reward": "click", "n_candidates": 0}, "n_candidates"),
+    ],
+)
+def test_names_that_do_not_fit(folder, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        scan_logs(folder, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"columns": "pi"}, "columns must be a list"),
+        ({"context": "age"}, "context must be a list"),
+        ({"logger": 3}, "logger must be the name of a column"),
+        ({"action": ["item"]}, "action must be the name of a column"),
+        ({"group": 3}, "group must be the name of a column"),
+        ({"group": ["user", 3]}, "group must be the name of a column"),
+    ],
+)
+def test_names_of_the_wrong_type(folder, arguments, message):
+    with pytest.raises(TypeError, match=message):
+        scan_logs(folder, **{"action": "item", "reward": "click", **arguments})
+
+
+def test_many_files_scan_fast_and_print_shortly(tmp_path):
+    data = frame(3)
+    for k in range(300):
+        pq.write_table(data, tmp_path / f"{k:03}.parquet")
+    lazy = scanned(tmp_path)
+    assert len(lazy) == 900
+    assert len(repr(lazy)) < 300
+    assert len(lazy._repr_html_()) < 2000
+    assert len(lazy.tasks(16)) == 16

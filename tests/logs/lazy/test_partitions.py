@@ -1,0 +1,493 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from skope_ope import BanditLogs, ClassifierPolicy, SlateLogs, scan_logs
+from skope_ope.logs.lazy import _csv_parts, _parquet_parts, _partitions
+from skope_ope.logs.lazy._partitions import read_partitions
+
+pytestmark = pytest.mark.frames
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+N = 60
+NAMES = {
+    "action": "item",
+    "reward": "click",
+    "propensity": "p",
+    "context": ["age", "city"],
+    "group": "user",
+    "logger": "server",
+    "timestamp": "t",
+    "sample_weight": "w",
+    "logging_proba": ["mu_a", "mu_b", "mu_c"],
+    "logger_proba": ["l_x", "l_y"],
+    "columns": ["pi", "city"],
+    "reward_range": (0, 1),
+}
+
+
+def table(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    item = rng.choice(list("abc"), n)
+    server = rng.choice(["x", "y"], n)
+    mu = rng.dirichlet([2, 2, 2], n)
+    p = mu[np.arange(n), np.searchsorted(list("abc"), item)]
+    return pa.table(
+        {
+            "item": item,
+            "click": rng.integers(0, 2, n),
+            "p": p,
+            "age": rng.integers(18, 80, n),
+            "city": pa.array(rng.choice(["Paris", "Rome"], n)).dictionary_encode(),
+            "user": rng.choice([f"u{k}" for k in range(9)], n),
+            "server": server,
+            "t": np.datetime64("2026-01-01", "ms") + np.arange(n),
+            "w": rng.random(n) + 0.5,
+            "mu_a": mu[:, 0],
+            "mu_b": mu[:, 1],
+            "mu_c": mu[:, 2],
+            "l_x": np.where(server == "x", p, 0.1),
+            "l_y": np.where(server == "y", p, 0.1),
+            "pi": rng.random(n),
+        }
+    )
+
+
+def assert_same_rows(part, logs, whole):
+    """The logs of a partition are those rows of logs built in memory."""
+    rows = whole[part.start : part.start + len(logs)]
+    assert_same_fields(logs, rows)
+    assert_array_equal(logs.row_id.position, rows.row_id.position)
+
+
+def as_pandas(context):
+    frame = context if hasattr(context, "iloc") else context.to_pandas()
+    return frame.reset_index(drop=True)
+
+
+def assert_same_fields(logs, rows):
+    for name in rows._row_fields:
+        if name == "_group_code":
+            continue
+        mine, own = getattr(logs, name), getattr(rows, name)
+        if name == "context" and own.shape[1]:
+            pd.testing.assert_frame_equal(mine, as_pandas(own), check_categorical=False)
+            continue
+        if own is None:
+            assert mine is None, name
+            continue
+        assert_array_equal(mine, own, err_msg=name)
+        assert np.asarray(mine).dtype == np.asarray(own).dtype, name
+    assert_array_equal(logs.group_index, rows.group_index)
+    for name in ("actions", "loggers"):
+        if hasattr(rows, name):
+            assert_array_equal(getattr(logs, name), getattr(rows, name))
+    assert set(logs.columns) == set(rows.columns)
+    for name, values in rows.columns.items():
+        assert_array_equal(logs.columns[name], values)
+        assert logs.columns[name].dtype == values.dtype
+
+
+def test_partitions_have_the_fields_of_logs_in_memory(tmp_path):
+    data = table()
+    pq.write_table(data.slice(0, 40), tmp_path / "1.parquet", row_group_size=15)
+    pq.write_table(data.slice(40), tmp_path / "2.parquet")
+    whole = BanditLogs.from_frame(data, **NAMES)
+    lazy = scan_logs(tmp_path, **NAMES)
+    assert [part.n_rounds for part in lazy.partitions] == [15, 15, 10, 20]
+    assert [part.start for part in lazy.partitions] == [0, 15, 30, 40]
+    assert lazy.actions is None
+    lazy = lazy.labelled()
+    for part, logs in lazy.read():
+        assert_same_rows(part, logs, whole)
+        assert logs.row_id.origin == lazy.origin
+        assert logs.reward_range == (0, 1)
+
+
+def test_partitions_read_alone_and_in_turn_are_the_same(tmp_path):
+    pq.write_table(table(), tmp_path / "1.parquet", row_group_size=25)
+    lazy = scan_logs(tmp_path, **NAMES).labelled()
+    for part, logs in read_partitions(lazy.partitions[::-1]):
+        assert_same_fields(logs, part.read())
+        assert_same_fields(logs, pickle.loads(pickle.dumps(part)).read())
+
+
+def test_large_row_groups_are_read_in_stretches(tmp_path, monkeypatch):
+    data = table()
+    pq.write_table(data, tmp_path / "log.parquet", row_group_size=50)
+    monkeypatch.setattr(_parquet_parts, "STRETCH", 10)
+    monkeypatch.setattr(_partitions, "STRETCH", 7)
+    whole = BanditLogs.from_frame(data, **NAMES)
+    lazy = scan_logs(tmp_path, **NAMES).labelled()
+    assert [part.n_rounds for part in lazy.partitions] == [10] * 6
+    assert lazy.partitions[1].name == "log.parquet, row group 0, rows 10 to 19"
+    assert lazy.partitions[5].name == "log.parquet, row group 1"
+    for part, logs in lazy.read():
+        assert_same_rows(part, logs, whole)
+    for k in (3, 1, 5, 0, 2):  # in any order, and one by one
+        part = lazy.partitions[k]
+        assert_same_rows(part, part.read(), whole)
+    some = [lazy.partitions[k] for k in (0, 2, 4)]
+    for part, logs in read_partitions(some):
+        assert_same_rows(part, logs, whole)
+    assert len({part.key for part in lazy.partitions}) == 6
+
+
+def test_stretches_of_a_row_group_are_decoded_once(tmp_path, monkeypatch):
+    pq.write_table(table(), tmp_path / "log.parquet")
+    monkeypatch.setattr(_parquet_parts, "STRETCH", 10)
+    lazy = scan_logs(tmp_path, action="item", reward="click")
+    opened = []
+    batches = _partitions.ParquetPart.batches
+
+    def counting(part, *args):
+        opened.append(part)
+        return batches(part, *args)
+
+    monkeypatch.setattr(_partitions.ParquetPart, "batches", counting)
+    assert sum(len(logs) for _, logs in lazy.read()) == N
+    assert len(opened) == 1
+
+
+def test_files_are_opened_once(tmp_path, monkeypatch):
+    for k in range(2):
+        pq.write_table(table(), tmp_path / f"{k}.parquet", row_group_size=10)
+    lazy = scan_logs(tmp_path, action="item", reward="click")
+    opened, open_ = [], _partitions.ParquetPart.opened
+
+    def counting(part, reading):
+        opened.append(open_(part, reading))
+        return opened[-1]
+
+    monkeypatch.setattr(_partitions.ParquetPart, "opened", counting)
+    assert sum(len(logs) for _, logs in lazy.read()) == 2 * N
+    assert len(opened) == 2
+    assert all(file.closed for file in opened)
+
+
+def test_integer_actions_keep_codes_of_all_partitions(tmp_path):
+    data = pa.table({"a": [7, 3, 3, 9], "r": [0.0, 1, 2, 3], "p": [0.5] * 4})
+    pq.write_table(data, tmp_path / "log.parquet", row_group_size=2)
+    lazy = scan_logs(tmp_path, action="a", reward="r", propensity="p").labelled()
+    assert_array_equal(lazy.actions, [3, 7, 9])
+    codes = [logs.action_index.tolist() for _, logs in lazy.read()]
+    assert codes == [[1, 0], [0, 2]]
+    stated = scan_logs(tmp_path, action="a", reward="r", actions=[9, 7, 3, 1])
+    assert [logs.action_index.tolist() for _, logs in stated.read()] == [[1, 2], [2, 0]]
+    assert stated.labelled() is stated
+
+
+def test_what_was_read_is_not_written_to(tmp_path):
+    pq.write_table(table(), tmp_path / "log.parquet")
+    logs = scan_logs(tmp_path, **NAMES).partitions[0].read()
+    for values in (logs.reward, logs.action, logs.group, logs.columns["pi"]):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = values[1]
+
+
+def test_whole_numbers_of_several_widths_are_one_type(tmp_path):
+    for k, kind in enumerate(("int32", "int64", "uint8")):
+        column = pa.array([1, 2], type=kind)
+        data = pa.table({"a": column, "r": pa.array([0, 1], type=kind)})
+        pq.write_table(data, tmp_path / f"{k}.parquet")
+    lazy = scan_logs(tmp_path, action="a", reward="r", context=["r2"][:0])
+    assert {logs.action.dtype for _, logs in lazy.read()} == {np.dtype("int64")}
+
+
+def test_columns_of_lists_and_dicts_of_columns(tmp_path):
+    n, rng = 12, np.random.default_rng(0)
+    pi = rng.random((n, 3))
+    flat = pa.array(pi.ravel())
+    data = pa.table(
+        {
+            "a": rng.integers(0, 3, n),
+            "r": rng.random(n),
+            "fixed": pa.FixedSizeListArray.from_arrays(flat, 3),
+            "lists": pa.array(pi.tolist()),
+            "x": pi[:, 0],
+            "y": pi[:, 1],
+        }
+    )
+    pq.write_table(data, tmp_path / "log.parquet", row_group_size=5)
+    columns = {"f": "fixed", "l": "lists", "xy": ["x", "y"], "one": ["y"], "z": "x"}
+    lazy = scan_logs(tmp_path, action="a", reward="r", columns=columns)
+    for part, logs in lazy.read():
+        rows = slice(part.start, part.start + part.n_rounds)
+        for name, values in {
+            "f": pi,
+            "l": pi,
+            "xy": pi[:, :2],
+            "one": pi[:, 1:2],
+            "z": pi[:, 0],
+        }.items():
+            assert_array_equal(logs.columns[name], values[rows])
+
+
+def test_slates_from_columns_and_from_lists(tmp_path):
+    n, rng = 20, np.random.default_rng(1)
+    slate = np.argsort(rng.random((n, 4)), axis=1)[:, :2]
+    clicks = rng.integers(0, 2, (n, 2)).astype(float)
+    data = pa.table(
+        {
+            "s0": slate[:, 0],
+            "s1": slate[:, 1],
+            "slate": pa.array(slate.tolist()),
+            "c0": clicks[:, 0],
+            "c1": clicks[:, 1],
+            "p": np.full(n, 0.25),
+            "u": np.arange(n) % 3,
+            "w": rng.random(n),
+            "x": rng.random(n),
+        }
+    )
+    pq.write_table(data, tmp_path / "log.parquet", row_group_size=8)
+    whole = SlateLogs(
+        data.select(["x"]),
+        slate,
+        slot_reward=clicks,
+        propensity=data["p"].to_numpy(),
+        group=data["u"].to_numpy(),
+        n_candidates=4,
+    ).with_columns(sample_weight=data["w"].to_numpy())
+    roles = {
+        "slot_reward": ["c0", "c1"],
+        "propensity": "p",
+        "group": "u",
+        "sample_weight": "w",
+        "context": ["x"],
+    }
+    for lazy in (
+        scan_logs(tmp_path, slate=["s0", "s1"], n_candidates=4, **roles),
+        scan_logs(tmp_path, slate="slate", **roles).labelled(),
+    ):
+        assert lazy.log_type is SlateLogs
+        for part, logs in lazy.read():
+            assert logs.n_candidates == 4
+            assert_same_rows(part, logs, whole)
+
+
+def test_contexts_are_frames_that_transformers_take(tmp_path):
+    data = table()
+    pq.write_table(data, tmp_path / "log.parquet", row_group_size=25)
+    names = {**NAMES, "columns": None, "group": None}
+    whole = BanditLogs.from_frame(data.to_pandas(), **names)
+    pick = make_column_transformer((OneHotEncoder(), ["city"]), remainder="passthrough")
+    model = make_pipeline(pick, LogisticRegression(max_iter=1000))
+    policy = ClassifierPolicy(model).fit(whole)
+    told = policy.predict_proba(whole.context)
+    for part, logs in scan_logs(tmp_path, **names).labelled().read():
+        rows = slice(part.start, part.start + part.n_rounds)
+        assert_array_equal(policy.predict_proba(logs.context), told[rows])
+
+
+def test_a_group_of_several_columns(tmp_path):
+    data = pa.table(
+        {"a": [0, 1, 0], "r": [0.0, 1, 1], "u": [1, 1, 2], "v": list("xyx")}
+    )
+    pq.write_table(data, tmp_path / "log.parquet")
+    lazy = scan_logs(tmp_path, action="a", reward="r", group=["u", "v"])
+    assert lazy.partitions[0].read().group.tolist() == [(1, "x"), (1, "y"), (2, "x")]
+
+
+def test_one_propensity_of_all_rounds(tmp_path):
+    pq.write_table(table(), tmp_path / "log.parquet", row_group_size=50)
+    lazy = scan_logs(tmp_path, action="item", reward="click", propensity=1 / 3)
+    for part, logs in lazy.read():
+        assert_array_equal(logs.propensity, np.full(part.n_rounds, 1 / 3))
+
+
+def test_empty_row_groups_and_files(tmp_path):
+    data = table()
+    pq.write_table(data.slice(0, 0), tmp_path / "0.parquet")
+    pq.write_table(data, tmp_path / "1.parquet")
+    with pq.ParquetWriter(tmp_path / "2.parquet", data.schema) as writer:
+        writer.write_table(data.slice(0, 0))
+        writer.write_table(data.slice(0, 10))
+    lazy = scan_logs(tmp_path, **NAMES).labelled()
+    read = [None if logs is None else len(logs) for _, logs in lazy.read()]
+    assert [size for size in read if size] == [N, 10]
+    assert None in read
+    assert len(lazy) == N + 10
+
+
+# -- errors name file, row group and row ---------------------------------------------
+def one_bad(tmp_path, change, **names):
+    """Scan a file of two row groups, the second of which is bad at row 3."""
+    data = table()
+    bad = change(data.slice(30))
+    with pq.ParquetWriter(tmp_path / "log.parquet", bad.schema) as writer:
+        writer.write_table(data.slice(0, 30).cast(bad.schema))
+        writer.write_table(bad)
+    return scan_logs(tmp_path, **{"action": "item", "reward": "click", **names})
+
+
+def with_value(name, value):
+    def change(data):
+        values = data[name].to_pylist()
+        values[3] = value
+        at = data.schema.get_field_index(name)
+        return data.set_column(at, name, pa.array(values))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "names", "message"),
+    [
+        ("click", float("nan"), {}, "reward must be finite, got nan at row 3"),
+        ("click", None, {}, "column 'click' has a missing value at row 3"),
+        ("item", None, {}, "column 'item' has a missing value at row 3"),
+        ("item", "d", {"actions": list("abc")}, "action 'd' at row 3 is not among"),
+        ("p", 0.0, {"propensity": "p"}, "propensity must lie in .* at row 3"),
+        ("p", 1.5, {"propensity": "p"}, "propensity must lie in .* at row 3"),
+        ("w", -1.0, {"sample_weight": "w"}, "sample_weight .* at row 3"),
+        ("user", None, {"group": "user"}, "column 'user' has a missing value at row 3"),
+        ("pi", None, {"columns": ["pi"]}, "column 'pi' has a missing value at row 3"),
+        ("click", 7, {"reward_range": (0, 1)}, "reward 7 at row 3 lies outside"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, name, value, names, message):
+    lazy = one_bad(tmp_path, with_value(name, value), **names)
+    first, second = lazy.partitions
+    assert len(first.read()) == 30
+    with pytest.raises(ValueError, match=f"^log.parquet, row group 1: {message}"):
+        second.read()
+
+
+def test_bad_rows_of_a_stretch_and_of_a_filter_have_their_own_number(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_parquet_parts, "STRETCH", 10)
+    data = with_value("p", 0.0)(table().slice(20))  # row 3 of the stretch, 23 of all
+    data = pa.concat_tables([table().slice(0, 20), data])
+    pq.write_table(data, tmp_path / "log.parquet")
+    lazy = scan_logs(tmp_path, action="item", reward="click", propensity="p")
+    where = "row group 0, rows 20 to 29: .* at row 23"
+    with pytest.raises(ValueError, match=where):
+        lazy.partitions[2].read()
+    later = lazy.filter(lambda frame: frame["t"] >= data["t"][22].as_py())
+    with pytest.raises(ValueError, match=where):
+        later.partitions[2].read()
+
+
+def test_a_corrupt_row_group_is_named_and_the_others_are_read(tmp_path):
+    path = tmp_path / "log.parquet"
+    pq.write_table(table(), path, row_group_size=20, compression="snappy")
+    group = pq.ParquetFile(path).metadata.row_group(1)
+    column = group.column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    data = bytearray(path.read_bytes())
+    data[start : start + column.total_compressed_size] = b"\xff" * (
+        column.total_compressed_size
+    )
+    path.write_bytes(data)
+    lazy = scan_logs(path, action="item", reward="click", actions=list("abc"))
+    parts = lazy.partitions
+    assert len(parts[0].read()) == len(parts[2].read()) == 20
+    with pytest.raises(ValueError, match=r"^log.parquet, row group 1 cannot be read: "):
+        parts[1].read()
+    with pytest.raises(ValueError, match=r"^log.parquet, row group 1 cannot be read: "):
+        scan_logs(path, action="item", reward="click").labelled()
+
+
+def test_a_file_that_is_gone_or_was_written_anew(tmp_path):
+    path = tmp_path / "log.parquet"
+    pq.write_table(table(), path)
+    part = scan_logs(path, action="item", reward="click").partitions[0]
+    pq.write_table(table(30), path)
+    with pytest.raises(ValueError, match=r"row group 0 cannot be read: .*Scan it"):
+        part.read()
+    pq.write_table(table().drop_columns(["click"]), path)
+    with pytest.raises(ValueError, match="column 'click' is gone since the scan"):
+        part.read()
+    os.remove(path)
+    with pytest.raises(FileNotFoundError, match=r"log.parquet, row group 0: the file"):
+        part.read()
+
+
+# -- csv -------------------------------------------------------------------------------
+CSV = {k: v for k, v in NAMES.items() if k not in ("context", "columns")}
+
+
+@pytest.mark.parametrize("block", [1 << 25, 4000, 700])
+def test_csv_blocks_are_the_rows_of_the_files(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(_csv_parts, "BLOCK", block)
+    data = table()
+    for k, part in enumerate((data.slice(0, 40), data.slice(40))):
+        part.to_pandas().to_csv(tmp_path / f"{k}.csv", index=False)
+    whole = BanditLogs.from_frame(data, context=["age"], columns=["pi"], **CSV)
+    lazy = scan_logs(tmp_path, context=["age"], columns=["pi"], **CSV)
+    assert len(lazy) == N
+    if block < 1000:
+        assert len(lazy.partitions) > 10
+    assert_array_equal(lazy.head(11).timestamp, whole.timestamp[:11])
+    for part, logs in lazy.labelled().read():
+        rows = whole[part.start : part.start + part.n_rounds]
+        assert_array_equal(logs.row_id.position, rows.row_id.position)
+        for name in ("action", "action_index", "logger_index", "group", "timestamp"):
+            assert_array_equal(getattr(logs, name), getattr(rows, name))
+        for name in ("reward", "propensity", "sample_weight", "logging_proba"):
+            np.testing.assert_allclose(getattr(logs, name), getattr(rows, name), 1e-12)
+        assert_array_equal(logs.context["age"], rows.context["age"])
+
+
+@pytest.mark.parametrize("block", [1 << 25, 20, 7])
+def test_csv_cells_with_line_ends_and_blank_lines(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(_csv_parts, "BLOCK", block)
+    text = '\nb,0\r\n\r\n"two\nlines",1\n"say ""hi""",0\n\nb,1'
+    (tmp_path / "log.csv").write_bytes(b"\xef\xbb\xbfitem,click" + text.encode())
+    lazy = scan_logs(tmp_path / "log.csv", action="item", reward="click")
+    assert len(lazy) == 4
+    read = [logs for _, logs in lazy.read() if logs is not None]
+    assert [item for logs in read for item in logs.action] == [
+        "b",
+        "two\nlines",
+        'say "hi"',
+        "b",
+    ]
+    assert [r for logs in read for r in logs.reward] == [0, 1, 0, 1]
+
+
+def test_csv_numbers_have_one_type_in_all_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(_csv_parts, "BLOCK", 16)
+    monkeypatch.setattr(_csv_parts, "GUESS", 20)
+    (tmp_path / "log.csv").write_text("a,r,x\n1,0,1\n2,1,2\n1,0.5,2.5\n2,1,3\n")
+    lazy = scan_logs(tmp_path / "log.csv", action="a", reward="r", context=["x"])
+    read = [logs for _, logs in lazy.read() if logs is not None]
+    assert len(read) > 1
+    assert {str(logs.context["x"].dtype) for logs in read} == {"float64"}
+    assert {logs.action.dtype for logs in read} == {np.dtype("int64")}
+
+
+def test_csv_errors_name_file_and_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(_csv_parts, "BLOCK", 16)
+    monkeypatch.setattr(_csv_parts, "GUESS", 20)
+    path = tmp_path / "log.csv"
+    path.write_text("a,r,p\n1,0,.5\n2,1,.5\n1,1,.5\nx,1,.5\n2,1,0\n")
+    lazy = scan_logs(path, action="a", reward="r", propensity="p", actions=[1, 2])
+    with pytest.raises(ValueError, match=r"^log.csv, block \d cannot be read: .*'x'"):
+        list(lazy.read())
+    last = lazy.partitions[-1]
+    with pytest.raises(ValueError, match=r"^log.csv, block \d: propensity .* at row 4"):
+        last.read()
+    path.write_text("a,r,p\n1,0,.5\n")
+    with pytest.raises(ValueError, match=r"cannot be read: .*Scan it again"):
+        last.read()
+    (tmp_path / "log.csv.gz").write_bytes(b"")
+    with pytest.raises(ValueError, match="is compressed"):
+        scan_logs(tmp_path / "log.csv.gz", action="a", reward="r", format="csv")
+    (tmp_path / "none.csv").write_text("")
+    with pytest.raises(ValueError, match="first line must hold the names"):
+        scan_logs(tmp_path / "none.csv", action="a", reward="r")
