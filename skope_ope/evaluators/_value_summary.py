@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums that become values: parts of a log, days and machines add up."""
 
+import warnings
 from functools import cached_property, partial
+from math import nan
 
 import numpy as np
 
@@ -19,12 +21,16 @@ from skope_ope.evaluators._summary_facts import (
 from skope_ope.evaluators._summary_files import check_suffix, read_file, write_file
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import warn_once
-from skope_ope.evaluators.core._design import in_order
+from skope_ope.evaluators.core._design import Frame, in_order
+from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._grounds import propensities_of_sums
+from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
 from skope_ope.evaluators.core._summary import LOGGER
 from skope_ope.evaluators.core._summed_reach import SummedReach
-from skope_ope.evaluators.core._summed_value import JointTerms
+from skope_ope.evaluators.core._summed_value import JointTerms, SummedValue
+from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
+from skope_ope.exceptions import SupportWarning
 from skope_ope.logs._html import table_html
 from skope_ope.logs._known_range import known_range
 
@@ -294,6 +300,9 @@ class ValueSummary:
         found = {}
         for label in in_order(sums.by[column]):
             part = sums.by[column][label]
+            if part.counts is None:  # all its rounds have sample weight zero
+                found[label] = self._nothing(part, name, label)
+                continue
             summary = part.by_evaluator[name].summary(policy)
             value = self._value(part, summary, policy, name)
             value.estimator = f"{value.estimator} of {label!r}"
@@ -301,7 +310,24 @@ class ValueSummary:
             if isinstance(value._find_reach, SummedReach):
                 value._find_reach.limits = limits
             found[label] = value
+        mixed = self.evaluators[name]._mixes_in_sums(
+            sums.by_evaluator[name].summary(policy)
+        )
+        doubt = doubt_of_parts(sums, sums.by[column]) if mixed else None
+        if doubt is not None:
+            warnings.warn(doubt, stacklevel=3)
+            found = {k: one._with_warnings([doubt]) for k, one in found.items()}
         return found
+
+    def _nothing(self, part, name, label):
+        """Return the value of rounds of which none counts: NaN."""
+        estimate = GivenEstimate(nan, nan, 0.0, None, Frame(np.zeros(1, dtype=int)))
+        return SummedValue(
+            estimate,
+            part.n,
+            estimator=f"{type(self.evaluators[name]).__name__} of {label!r}",
+            warnings=[SupportWarning(NO_GROUP_VALUE, nan)],
+        )
 
     def __add__(self, other):
         """Return the summary of the rounds of both."""

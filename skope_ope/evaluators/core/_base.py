@@ -406,6 +406,10 @@ class BaseEvaluator(BaseEstimator):
         """Whether the shares of the loggers enter the terms of a round."""
         return False
 
+    def _mixes_in_sums(self, summary):
+        """Whether merged sums are of rounds weighted by the mixture of all loggers."""
+        return False
+
     def _takes_part(self, target):
         """Whether a pass over the rounds that is shared with others values a policy.
 

@@ -75,7 +75,7 @@ class KeptRounds:
         for target in {id(one.target): one.target for one in self.in_pass}.values():
             if target.policy is None or target.answers_alone(self.logs):
                 continue
-            bound = self._bounds[id(target)] = WeightBound(self.logs, target)
+            bound = self._bounds[id(target), False] = WeightBound(self.logs, target)
             if bound.needs_tables:
                 self.bounds_in_pass.append(_BoundOf(id(target), bound))
 
@@ -109,9 +109,10 @@ class KeptRounds:
 
     def bound(self, job):
         """Return the `WeightBound` of the policy of a job."""
-        key = id(job.target)
+        # loggers that are told apart may have other largest weights than all as one
+        several = job.design.n_strata > 1
+        key = id(job.target), several
         if key not in self._bounds:
-            several = job.design.n_strata > 1
             bound = self._bounds[key] = WeightBound(self.logs, job.target, several)
             if bound.needs_tables:
                 self._run(self._found(job), [bound])

@@ -11,6 +11,7 @@ one day, they average to something else.
 import numpy as np
 from scipy.special import ndtr
 
+from skope_ope.evaluators.core._design import in_order
 from skope_ope.evaluators.core._uniform_counts import SURPRISE
 from skope_ope.exceptions import LoggerWarning
 from skope_ope.logs._validation import plain
@@ -93,6 +94,44 @@ class LoggerMixture:
         """Whether the mixture of a group's own loggers gives other weights."""
         own = np.bincount(self.index[rows], minlength=len(self.shares)) / len(rows)
         return bool((np.abs(self.proba[rows] @ own / mixture[rows] - 1) > 1e-9).any())
+
+
+def doubt_of_parts(whole, parts):
+    """Return a `LoggerWarning` where means of groups of rounds are no values, or None.
+
+    Sums do not tell what all loggers would have made of the contexts and actions of a
+    group: it is suspect where its loggers have other shares than in all rounds.
+
+    Parameters
+    ----------
+    whole : PartSums
+        Sums over all rounds.
+    parts : dict of PartSums
+        Sums over those of every group, by its label.
+    """
+    loggers = whole.counts.loggers
+    if len(loggers) < 2:
+        return None
+    by_logger = whole.counts.counts.sum(axis=1)
+    shares = by_logger / by_logger.sum()
+    tests, found, labels = len(parts) * len(loggers), [], in_order(parts)
+    for place, label in enumerate(labels):
+        part = parts[label]
+        if part.counts is None:
+            continue
+        own = np.zeros(len(loggers))
+        places = [loggers.index(one) for one in part.counts.loggers]
+        own[places] = part.counts.counts.sum(axis=1)
+        frame = next(iter(part.sums.values())).frame
+        units = own.sum()
+        if frame.clustered:  # whose rounds may all be those of one logger
+            units = len(frame.cluster_sizes)
+        gap = np.abs(own / own.sum() - shares)
+        spread = np.sqrt(np.maximum(shares * (1 - shares) / units, 1e-300))
+        seen = 2 * ndtr(-gap / spread) * tests < SURPRISE
+        if (seen & (gap > MATERIAL)).any():
+            found.append(place)
+    return _warning(labels, found) if found else None
 
 
 def _warning(labels, found):

@@ -337,7 +337,7 @@ class LinearReach:
         """Return the `Reach` of a `PolicyValue`, or None where no range is known."""
         if self.limits is None:
             return None
-        _refuse_stated(max_weight)
+        refuse_stated(max_weight)
         change = value.round_values - value.value
         ends = []
         for end in self.limits:
@@ -355,7 +355,8 @@ class LinearReach:
         return range_only(self.limits)
 
 
-def _refuse_stated(max_weight):
+def refuse_stated(max_weight):
+    """Raise where a bound of the weights is stated that would not be used."""
     if max_weight is not None:
         raise ValueError(
             "max_weight cannot be stated for this evaluator: its interval takes the "
@@ -452,7 +453,7 @@ def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
     spare : float, default=0.0
         Not needed.
     """
-    _refuse_stated(max_weight)
+    refuse_stated(max_weight)
 
     def moved(end, rows):
         first = terms[0][rows] + w[rows] * (end - reward[rows])

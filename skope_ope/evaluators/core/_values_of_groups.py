@@ -19,7 +19,7 @@ _NO_GROUP_ERROR = (
     "values of groups of rounds have no standard error: the rounds of a policy that "
     "learns depend on each other."
 )
-_NO_GROUP_VALUE = (
+NO_GROUP_VALUE = (
     "the logged rounds of the group say nothing about the policy. The value is NaN."
 )
 
@@ -112,7 +112,7 @@ class ValuesOfGroups:
             estimate = estimate.without_value()
         if not np.isnan(estimate.value):
             return estimate, []
-        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))]
+        return estimate, [SupportWarning(NO_GROUP_VALUE, float("nan"))]
 
     def _of_group(self, places, label):
         estimate, rows = self._group_estimate(places)

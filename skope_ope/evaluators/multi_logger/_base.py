@@ -97,6 +97,9 @@ class MultiLoggerEvaluator(StaticEvaluator):
         mixture = LoggerMixture(loggers.index, loggers.proba, loggers.shares)
         return result._with_mixture(mixture)
 
+    def _mixes_in_sums(self, summary):
+        return self.pooling == "balanced"
+
     def _unstated(self, logs):
         if self.pooling == "weighted":
             if isinstance(self.divergences, str):

@@ -207,7 +207,10 @@ class ArmsEstimate(Estimate):
         share = partial(
             _shares, numbers // arms.n_arms, arms.under is not None, self._sought(arms)
         )
-        super().__init__(sums, ratio if arms.self_normalized else mean, share)
+        combine = ratio if arms.self_normalized else mean
+        super().__init__(sums, combine, share)
+        if self.lost:  # in the rounding of squares: those of the rounds tell it
+            super().__init__(sums, combine, share, rounds=(self.terms, design))
         self.mean_weight = self.means[WEIGHTS]
         counted = np.atleast_1d(self.shares.weight)[cell] * w
         if design.omega is not None:

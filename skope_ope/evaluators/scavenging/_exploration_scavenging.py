@@ -10,6 +10,7 @@ import numpy as np
 
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._drowned import lost_finding
 from skope_ope.evaluators.core._mean_weight import EFFECT
 from skope_ope.evaluators.core._mean_weight import SURE as SURE_OF_MEAN
 from skope_ope.evaluators.core._mean_weight_findings import (
@@ -20,11 +21,7 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 from skope_ope.evaluators.core._part_weights import Wanted
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._reach import (
-    CornerReach,
-    range_only,
-    weighted_corners,
-)
+from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._warnings import unformed_warning
@@ -45,11 +42,22 @@ from skope_ope.evaluators.scavenging._matching import (
     strata_of,
 )
 from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
-from skope_ope.evaluators.scavenging._summed_arms import SummedArms, estimate_of_sums
+from skope_ope.evaluators.scavenging._summed_arms import (
+    SummedArms,
+    estimate_of_sums,
+    reach_of_sums,
+)
 from skope_ope.evaluators.static._base import check_all_actions
-from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
+
+UNTESTED = OPEWarning(
+    "merged sums do not tell whether the logged arms can be predicted from the "
+    "context, and scavenging is biased where they can. Ask a sample in memory: "
+    "ExplorationScavenging().fit(lazy.sample(100_000)).evaluate(policy) warns of it.",
+    name="untested_context",
+)
 
 
 class ScavengedValue(PolicyValue):
@@ -288,10 +296,13 @@ class ExplorationScavenging(BaseEvaluator):
         """What a policy wants of its arms, as parts of a log tell it."""
         return f"wanted of {self.match}s"
 
+    def _mixes_in_sums(self, summary):
+        return summary.facts["logger_proba"] and self.match == "action"
+
     def _estimate_of_sums(self, summary):
         return estimate_of_sums(
             self.self_normalized,
-            summary.facts["logger_proba"] and self.match == "action",
+            self._mixes_in_sums(summary),
             self.on_missing,
             summary,
         )
@@ -301,7 +312,7 @@ class ExplorationScavenging(BaseEvaluator):
 
     def _known_of_sums(self, summary, log, n_rounds):
         arms = SummedArms(summary, summary.estimate())
-        mixes = summary.facts["logger_proba"] and self.match == "action"
+        mixes = self._mixes_in_sums(summary)
         match, warned = SimpleNamespace(missing_mass=arms.missing_mass), []
         if mixes:
             warned = _doubts_of_mixture(arms, arms, match, log)
@@ -320,11 +331,20 @@ class ExplorationScavenging(BaseEvaluator):
         if not mixes:
             facts["uniform_value"] = facts["n_arms"] * arms.mean_gain
         found = self._judged(found, match, arms.n_alone, bool(arms.largest), warned)
+        if not np.isnan(found.value):
+            warned.append(UNTESTED)
+            if arms.lost:
+                warned.append(lost_finding().warning())
         return found, {
             "effective_sample_size": arms.effective_sample_size,
             "diagnostics": facts,
             "warnings": warned,
-            "reach": range_only(None if log is None else known_range(log)),
+            "reach": reach_of_sums(
+                summary,
+                self.self_normalized,
+                None if log is None else known_range(log),
+                n_rounds,
+            ),
         }
 
     def _evaluate(self, policy, logs, sample_weight):

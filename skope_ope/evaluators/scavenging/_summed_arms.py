@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arms whose rounds were summed in parts of a log."""
 
+from copy import copy
 from functools import cached_property, partial
 from math import nan, sqrt
 
@@ -14,8 +15,12 @@ from skope_ope.evaluators.core._mean_weight import (
     log_evidence,
     squares_about,
 )
+from skope_ope.evaluators.core._reach import range_only, refuse_stated
+from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.core._sums import total
-from skope_ope.evaluators.scavenging._arms import WEIGHTS, _shares
+from skope_ope.evaluators.scavenging._arms import WEIGHTS, _shares, arm_terms
+
+DROWNED = 1e-3  # of the size of rewards: squares of smaller differences may be lost
 
 
 def estimate_of_sums(self_normalized, mixes, on_missing, summary):
@@ -38,13 +43,20 @@ def estimate_of_sums(self_normalized, mixes, on_missing, summary):
         sought = np.array([wanted[label] > 0 for label in frame.strata])
     share = partial(_shares, np.zeros(frame.n_strata, dtype=int), mixes, sought)
     found = Estimate(sums, ratio if self_normalized else mean, share)
-    if (found.shares.needed & (frame.count == 1)).any():
+    if (found.shares.needed & (frame.count == 1)).any() or _is_lost(found, summary):
         found = found.without_error()
     missing = tally.missing_mass(summary.counts)
     nothing = not tally.largest[0] or missing > 1 - 1e-9
     if nothing or (missing > 1e-9 and on_missing == "nan"):
         found = found.without_value()
     return found
+
+
+def _is_lost(estimate, summary):
+    """Whether sums of squares have lost how far the rounds of an arm differ."""
+    low, high = summary.counts.reward_range
+    # rewards that differ as much as they are large do not drown: they are alike by arm
+    return estimate.lost and 0 < high - low < DROWNED * max(abs(low), abs(high))
 
 
 class SummedArms:
@@ -61,6 +73,11 @@ class SummedArms:
     def __init__(self, summary, estimate):
         self.summary, self.estimate = summary, estimate
         self._weights = summary.sums.some([WEIGHTS])
+
+    @property
+    def lost(self):
+        """Whether sums of squares have lost how far the rounds of an arm differ."""
+        return _is_lost(self.estimate, self.summary)
 
     @property
     def missing_mass(self):
@@ -116,3 +133,64 @@ class SummedArms:
         gap, square, unit = deviations(self._weights, 1.0, expected)
         unit *= expected
         return log_evidence(gap / unit, square / unit**2)
+
+
+def reach_of_sums(summary, self_normalized, limits, n_rounds):
+    """Return what finds how far the value of a round may lie from the estimate.
+
+    Parameters
+    ----------
+    summary : Summary
+        Sums of the terms w r and w by arm, and what was seen beside them.
+    self_normalized : bool
+        Whether the value is divided by the mean weight.
+    limits : tuple (float, float) or None
+        The known range of the rewards.
+    n_rounds : int
+        Number of rounds.
+    """
+    if summary.ends is None or summary.ends.terms is None:
+        return range_only(limits)
+    sums, ends = summary.sums, copy(summary.ends)
+    ends.weights = {None: float(ends.terms[WEIGHTS, 1])}  # of any arm
+    ends.omega = (sums.frame.heaviest,) * 2
+    of_groups = None
+    if sums.totals is not None:
+        frame, near = sums.frame, sums.origin[WEIGHTS]
+        cells = sums.totals[WEIGHTS] + near * sums.totals[-1]
+        of_groups = np.bincount(frame.cell_cluster, cells, len(frame.clusters))
+    return ArmsReach(
+        ArmOfRound(self_normalized),
+        limits,
+        ends,
+        n_rounds,
+        seen=summary.counts.reward_range,
+        group_weights=of_groups,
+    )
+
+
+class ArmsReach(SummedReach):
+    """The reach of an estimate from arms: a round may be as heavy as the heaviest."""
+
+    def __call__(self, value, max_weight=None, error=None):
+        """Return the `Reach` of a `SummedValue`, or None where no range is known."""
+        refuse_stated(max_weight)
+        return super().__call__(value, error=error)
+
+
+class ArmOfRound:
+    """The formula of the terms of a round, of its weight and its reward.
+
+    Parameters
+    ----------
+    self_normalized : bool
+        Whether the value is divided by the mean weight.
+    """
+
+    _uses_weights, _uses_model, _uses_range = True, False, False
+
+    def __init__(self, self_normalized):
+        self._moves = WEIGHTS if self_normalized else None
+
+    def _terms(self, rounds):
+        return arm_terms(rounds.w, rounds.r)

@@ -49,7 +49,7 @@ def known_of_sums(evaluator, summary, log, n_rounds):
         formed = isfinite(estimate.value)
         beyond = [huge_finding(overlap.max_w, log, formed).warning()]
         estimate = estimate.without_error() if formed else estimate.without_value()
-    elif estimate.lost and isfinite(estimate.value) and isnan(estimate.standard_error):
+    elif _has_lost_its_error(estimate):
         beyond = [lost_finding().warning()]
     if evaluator._uses_weights:
         target = SimpleNamespace(logged_only=logged_only, array=None)
@@ -72,6 +72,12 @@ def known_of_sums(evaluator, summary, log, n_rounds):
         "warnings": warned,
         "reach": _reach(evaluator, summary, overlap, log, n_rounds),
     }
+
+
+def _has_lost_its_error(estimate):
+    """Whether nothing but the rounding of squares hides the error of a value."""
+    unknown = isfinite(estimate.value) and isnan(estimate.standard_error)
+    return estimate.lost and unknown and not estimate.rests_on_one
 
 
 def _entries(evaluator, summary, overlap, log):
