@@ -8,7 +8,7 @@ from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._lazy_values import lazy_table
 from skope_ope.evaluators._passes import values_of
-from skope_ope.evaluators._prepared import prepared
+from skope_ope.evaluators._prepared import for_recorded, prepared
 from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
@@ -142,9 +142,12 @@ def quiet_table(
         return lazy_table(asked, sample_weight, verbose)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
+    asked = evaluators
     evaluators, left_out = named_evaluators(evaluators, logs)
     single = not isinstance(policies, Mapping)
     wanted = {None: policies} if single else policies
+    if asked is None and reward_model is None:
+        evaluators, left_out = for_recorded(wanted, logs, evaluators, left_out)
     recommended, reason = recommended_row(logs, evaluators)
     if recommended is None and any(map(_learns, wanted.values())):
         reason = LEARNS
