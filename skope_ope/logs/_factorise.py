@@ -207,6 +207,16 @@ def count_codes(codes, n_codes):
     return counts
 
 
+def sums_of_codes(codes, values, n_codes):
+    """Return the sum of the values of each of 0..n_codes-1."""
+    size = max(1 << 16, n_codes)
+    sums = np.zeros(n_codes)
+    for start in range(0, len(codes), size):  # as above
+        some = slice(start, start + size)
+        sums += np.bincount(codes[some], values[some], n_codes)
+    return sums
+
+
 def rows_of_codes(codes, n_codes):
     """Return the rows that have each of the codes, in rising order.
 

@@ -9,7 +9,13 @@ import numpy as np
 from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import coded_labels
 from skope_ope.logs._column_codes import ColumnCodes, column_codes
-from skope_ope.logs._factorise import among, distinct_labels, in_order, objects
+from skope_ope.logs._factorise import (
+    among,
+    count_codes,
+    distinct_labels,
+    in_order,
+    objects,
+)
 from skope_ope.logs._row_container import read_only
 from skope_ope.logs._validation import (
     as_array,
@@ -176,7 +182,9 @@ class Grouped:
     @cached_property
     def group_sizes(self):
         """Numbers of rounds of the groups, ndarray of shape (n_groups,)."""
-        return None if self.group is None else np.bincount(self.group_index)
+        if self.group is None:
+            return None
+        return read_only(count_codes(self.group_index, len(self.groups)))
 
     @property
     def n_groups(self):

@@ -14,7 +14,12 @@ from scipy.sparse.csgraph import connected_components
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._stratum_sums import partial_sums
-from skope_ope.logs._factorise import factorise, rows_of_codes
+from skope_ope.logs._factorise import (
+    count_codes,
+    factorise,
+    rows_of_codes,
+    sums_of_codes,
+)
 from skope_ope.logs._label_hash import label_hash
 
 SMALL = 10_000_000  # entries of a table of flags
@@ -147,6 +152,8 @@ class Frame:
             and np.array_equal(self.clusters, other.clusters)
         ):
             clusters, code = self.clusters, np.tile(np.arange(len(self.clusters)), 2)
+            if len(strata) == 1 and self._is_plain and other._is_plain:
+                return self._beside(other, count, most), [(at[0], slice(None))] * 2
         else:
             clusters, code = factorise(np.concatenate([self.clusters, other.clusters]))
         codes = code[: len(self.clusters)], code[len(self.clusters) :]
@@ -167,9 +174,23 @@ class Frame:
         frame = Frame(count, strata, clusters, *cells, self.n_buckets, mass, most)
         return frame, list(zip(at, where, strict=True))
 
+    def _beside(self, other, count, heaviest):
+        """Return the frame of both, where their cells are the same ones."""
+        return Frame(
+            count,
+            self.strata,
+            self.clusters,
+            self.cell_stratum,
+            self.cell_cluster,
+            self.cell_count + other.cell_count,
+            self.n_buckets,
+            self.cell_mass + other.cell_mass,
+            heaviest,
+        )
+
     @property
     def _is_plain(self):
-        """Whether every cluster has one cell."""
+        """Whether every cluster has one cell, at its place."""
         return self.n_strata == 1 and len(self.cell_cluster) == len(self.clusters)
 
     def bucketed(self, n_buckets):
@@ -245,6 +266,8 @@ class Design(Frame):
         Labels of the clusters.
     count : ndarray of shape (n_strata,), default=None
         Number of rounds of every stratum where it is known; `None`: counted.
+    sizes : ndarray of shape (n_clusters,), default=None
+        Number of rounds of every cluster where it is known; `None`: counted.
     """
 
     def __init__(
@@ -256,6 +279,7 @@ class Design(Frame):
         cluster=None,
         clusters=None,
         count=None,
+        sizes=None,
     ):
         self.n_rounds, self.omega = n_rounds, omega
         self.stratum, self.cluster = stratum, cluster
@@ -270,9 +294,11 @@ class Design(Frame):
         self.cell = None
         if cluster is not None:
             self.cell, *cells = _cells(stratum, cluster, n_strata, len(clusters))
-            cells.append(np.bincount(_of(self.cell, positive), minlength=len(cells[0])))
+            if sizes is None or stratum is not None or positive is not None:
+                sizes = count_codes(_of(self.cell, positive), len(cells[0]))
+            cells.append(sizes)
             if omega is not None:
-                cell_mass = np.bincount(self.cell, omega, len(cells[0]))
+                cell_mass = sums_of_codes(self.cell, omega, len(cells[0]))
         most = 1.0 if omega is None else float(omega.max(initial=0.0))
         super().__init__(
             count, strata, clusters, *cells, cell_mass=cell_mass, heaviest=most
@@ -396,7 +422,8 @@ def design_of(logs, omega=None):
     """Return the design of some logs: their sample weights and their groups."""
     if logs.group is None:
         return Design(len(logs), omega)
-    return Design(len(logs), omega, cluster=logs.group_index, clusters=logs.groups)
+    groups = {"clusters": logs.groups, "sizes": logs.group_sizes}
+    return Design(len(logs), omega, cluster=logs.group_index, **groups)
 
 
 def in_order(labels):

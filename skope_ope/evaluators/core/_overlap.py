@@ -4,6 +4,7 @@
 
 from functools import cached_property
 from math import copysign, inf, isnan, log, nan, sqrt
+from types import SimpleNamespace
 
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
@@ -86,7 +87,7 @@ class Overlap:
         out, tally = cls.__new__(cls), summary.tally
         out.n, scale = summary.n, summary.n / summary.mass
         if summary.weights is None:  # no propensities
-            out.sums = out.bounded = Sums(summary.sums.frame)
+            out.sums = out.bounded = SimpleNamespace(first=None)
         else:
             weights = summary.weights.scaled(scale)
             out.sums, out.bounded = weights.some([0]), weights.some([1])

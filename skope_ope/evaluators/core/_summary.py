@@ -55,9 +55,11 @@ class Summary:
         What else the evaluator must know of the logs.
     plain : Sums or None
         Sums of the terms of SNIPS on the same policy, where it is among the evaluators.
+    plain_owner : tuple (str, str) or None
+        Its name, and that of the policy.
     """
 
-    plain = None
+    plain = plain_owner = None
 
     def __init__(
         self, evaluator, sums, counts, weights=None, tally=None, ends=None, facts=None

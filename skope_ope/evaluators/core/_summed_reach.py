@@ -39,6 +39,10 @@ class SummedReach:
     plain : callable, default=None
         Takes no arguments and returns the value of the same rounds without a reward
         model, or None.
+    weighted : bool, default=True
+        Whether a bound of the weights is told.
+    plain_owner : tuple (str, str), default=None
+        (evaluator, policy) of the sums behind that value, where others share them.
     """
 
     def __init__(
@@ -53,11 +57,12 @@ class SummedReach:
         group_weights=None,
         plain=None,
         weighted=True,
+        plain_owner=None,
     ):
         self.evaluator, self.limits, self.ends = evaluator, limits, ends
         self.n_rounds, self.shift, self.seen = n_rounds, shift, seen
         self.lost, self.group_weights, self.plain = lost, group_weights, plain
-        self.weighted = weighted
+        self.weighted, self.plain_owner = weighted, plain_owner
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `SummedValue`, or None where no range is known."""

@@ -8,9 +8,9 @@ from math import isnan, sqrt
 
 import numpy as np
 
-from skope_ope.evaluators.core._estimate import Estimate, difference
+from skope_ope.evaluators.core._estimate import Estimate, GivenEstimate, difference
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._reach import DifferenceReach
+from skope_ope.evaluators.core._reach import DifferenceReach, without_model
 from skope_ope.evaluators.core._summary import LOGGER, joint_difference
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.exceptions import SupportWarning
@@ -97,8 +97,33 @@ class SummedDifferenceReach(DifferenceReach):
     """The reach of a difference of two values from merged sums."""
 
     def without_model(self, value):
-        """Return None: the two values without models have no sums in common."""
-        return None
+        """Return the difference of the values without reward models, or None.
+
+        It is exact where the summary holds the sums of both, those of SNIPS. Otherwise
+        its error is at most the sum of both errors, and is taken for that.
+        """
+        pair = self.a, self.b
+        found = [_without_model(one) for one in pair]
+        if found == [None, None]:
+            return None
+        one, other = (f or v for f, v in zip(found, pair, strict=True))
+        if one._joint is not None and one._joint is other._joint:
+            return one - other
+        estimates = one._estimate, other._estimate
+        freedom = min(each.degrees_of_freedom for each in estimates)
+        error = sum(each.standard_error for each in estimates)
+        gap = one.value - other.value
+        estimate = GivenEstimate(gap, error, freedom, None, estimates[0].frame)
+        return one._derived_difference(estimate, other)
+
+
+def _without_model(value):
+    """Return the value without a reward model, with what its sums are part of."""
+    found = without_model(value)
+    if found is not None:
+        owner = getattr(value._find_reach, "plain_owner", None)
+        found._joint, found._owner = (None if owner is None else value._joint), owner
+    return found
 
 
 class SummedValue(PolicyValue):

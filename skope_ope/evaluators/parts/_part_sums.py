@@ -130,11 +130,13 @@ class PartSums:
             ends,
             self.facts.get(None, {}) | self.facts.get(owner, {}),
         )
-        found.plain = self._plain(evaluator, kind, policy)
+        plain = self._plain_owner(evaluator, kind, policy)
+        if plain is not None:
+            found.plain, found.plain_owner = self._some(plain), plain
         return found
 
-    def _plain(self, evaluator, kind, policy):
-        """Return the sums of SNIPS on a policy, for an evaluator with a model."""
+    def _plain_owner(self, evaluator, kind, policy):
+        """Return whose sums are those of SNIPS, for an evaluator with a model."""
         if kind != "plain" or not evaluator._uses_model:
             return None
         alike = (
@@ -143,7 +145,7 @@ class PartSums:
             if type(one) is SNIPS and one.cmax is None
         )
         name = next(alike, None)
-        return None if name is None else self._some((name, policy))
+        return None if name is None else (name, policy)
 
     def _some(self, owner):
         """Return the sums of the terms of an owner."""

@@ -142,6 +142,7 @@ def _reach(evaluator, summary, overlap, log, n_rounds):
         overlap.missing_mass,
         of_groups,
         plain,
+        plain_owner=summary.plain_owner,
     )
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from skope_ope.logs._factorise import count_codes
+from skope_ope.logs._factorise import sums_of_codes
 from skope_ope.logs._row_content import column_words, mixed
 
 # How many groups are all kept, and how many of more: those with the smallest words.
@@ -230,22 +230,15 @@ def sums_of_groups(logs, words, values):
         The rounds, with groups.
     words : WordsOfGroups
         Of these.
-    values : dict of ndarray of shape (n_rounds,) or None
+    values : dict of ndarray of shape (n_rounds,), or None
         What is summed by group, by name; None stands for ones.
     """
-    place, n, order = logs.group_index, len(words.words), words.order
-    if not words.complete:
-        n, order = len(words.order), slice(None)
-        kept = np.full(len(words.words), -1, dtype=np.intp)
-        kept[words.order] = np.arange(n)
-        place = kept[place]
-        rows = np.flatnonzero(place >= 0)
-        place = place[rows]
-        values = {k: None if one is None else one[rows] for k, one in values.items()}
-    sums = {"n": count_codes(place, n)[order]}
+    sizes, kept = logs.group_sizes, words.order
+    # to sum all is faster than to choose
+    sums = {"n": sizes[kept]}
     for name, one in values.items():
-        if one is None:
-            sums[name] = sums["n"].astype(float)
-        else:
-            sums[name] = np.bincount(place, one, n)[order]
+        total = sizes.astype(float)
+        if one is not None:
+            total = sums_of_codes(logs.group_index, one, len(sizes))
+        sums[name] = total[kept]
     return GroupSums.of(words, sums)

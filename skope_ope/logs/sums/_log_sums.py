@@ -151,7 +151,7 @@ class LogSums(SumsAsLogs):
         self.reward_sum = float(reward.sum())
         self.n_rewarded = int(np.count_nonzero(reward))
         inside = self.reward_low >= 0 and self.reward_high <= 1
-        self._binary = bool(inside and (reward * reward == reward).all())
+        self._binary = inside and np.count_nonzero(reward == 1) == self.n_rewarded
 
     def _sum_propensities(self, logs, words):
         """Sum propensities, and return what is summed by group."""

@@ -11,6 +11,7 @@ from skope_ope.logs.sums._group_sums import ALL, GroupSums, WordsOfGroups
 
 NUMBERS = ("start", "stop", "n", "rewarded", "lead", "trail", "last", "backwards")
 MANY_VALUES = 1 << 16  # of gaps, above which they are sorted
+BLOCK = 1 << 16  # rows
 ENDS = 2_000  # groups of every origin whose last rounds are kept, where it is several
 
 
@@ -71,7 +72,9 @@ class OrderSums:
         by_group = None
         if logs.group is not None:
             at = np.zeros(logs.n_groups, dtype=np.intp)
-            at[logs.group_index] = np.arange(n)  # the last one of a group stays
+            for low in range(0, n, BLOCK):  # the last one of a group stays
+                codes = logs.group_index[low : low + BLOCK]
+                at[codes] = np.arange(low, low + len(codes))
             words = WordsOfGroups(logs, ALL) if words is None else words
             at = at[words.order]
             told = 2 * logs._positions_at(at) + (reward[at] != 0)

@@ -90,6 +90,21 @@ class RowSample:
         if not len(self):
             return other
         most = min(self.most, other.most)
+        one, other = self._before(other, most), other._before(self, most)
+        if not (len(one) and len(other)):
+            return one.reduced(most) if len(one) else other.reduced(most)
+        return one._with(other, most)
+
+    def _before(self, other, most):
+        """Return what has its place beside another sample that is full."""
+        if len(other) < most or (
+            self.by_origin and not self.origins == other.origins == self.origins[:1]
+        ):
+            return self
+        some = np.flatnonzero(self.key <= other.key.max())
+        return self if len(some) == len(self) else self._taken(some, most)
+
+    def _with(self, other, most):
         origins = sorted({*self.origins, *other.origins})
         place = {name: k for k, name in enumerate(origins)}
         parts = self, other
@@ -113,22 +128,22 @@ class RowSample:
         if len(self) <= most:
             found = self.position, self.key, self.columns, self.by_origin
             return RowSample(most, self.origins, self.origin, *found)
-        rows = np.sort(self._smallest(most))
+        return self._taken(self._smallest(most), most)
+
+    def _taken(self, rows, most):
         columns = {name: values[rows] for name, values in self.columns.items()}
-        used = np.unique(self.origin[rows])
-        origins = [self.origins[k] for k in used]
-        origin = np.searchsorted(used, self.origin[rows]).astype(np.int32)
+        origins, origin = self.origins, self.origin[rows]
+        if len(origins) > 1:
+            used = np.unique(origin)
+            origins = [origins[k] for k in used]
+            origin = np.searchsorted(used, origin).astype(np.int32)
         found = self.position[rows], self.key[rows], columns, self.by_origin
         return RowSample(most, origins, origin, *found)
 
     def _smallest(self, most):
         if self.by_origin and len(self.origins) > 1:
-            return np.lexsort((self.key, self.origin))[:most]
-        limit = np.partition(self.key, most - 1)[most - 1]
-        below = np.flatnonzero(self.key < limit)
-        ties = np.flatnonzero(self.key == limit)
-        ties = ties[np.argsort(self.origin[ties], kind="stable")]
-        return np.concatenate([below, ties[: most - len(below)]])
+            return np.sort(np.lexsort((self.key, self.origin))[:most])
+        return lowest(self.key, most, self.origin)
 
     def with_column(self, name, values):
         """Return the same rows with other values in a column."""
@@ -139,6 +154,29 @@ class RowSample:
     def order(self):
         """Return the rows in the order of the log, by origin."""
         return np.lexsort((self.position, self.origin))
+
+
+def lowest(key, most, then=None):
+    """Return the rows of the smallest keys, in order.
+
+    Parameters
+    ----------
+    key : ndarray of shape (n,)
+        Keys, more than are wanted.
+    most : int
+        How many are.
+    then : ndarray of shape (n,), default=None
+        What decides between equal keys; `None`, and after it: their order.
+    """
+    limit = np.partition(key, most - 1)[most - 1]
+    rows = np.flatnonzero(key <= limit)
+    if len(rows) == most:
+        return rows
+    tied = key[rows] == limit
+    below, ties = rows[~tied], rows[tied]
+    if then is not None:
+        ties = ties[np.argsort(then[ties], kind="stable")]
+    return np.sort(np.concatenate([below, ties[: most - len(below)]]))
 
 
 def _smallest_hashes(most, logs):
@@ -152,16 +190,18 @@ def _smallest_hashes(most, logs):
         rows, keys = [np.zeros(0, np.intp)], [np.zeros(0, np.uint64)]
         for start in range(0, n, BLOCK):
             key = hashed(logs._positions_at(slice(start, start + BLOCK)), word)
-            some = slice(None)
             if share < 1:
                 some = np.flatnonzero(key < np.uint64(share * TOP))
-            rows.append(np.arange(start, start + len(key))[some])
-            keys.append(key[some])
+                key = key[some]
+            else:
+                some = np.arange(len(key))
+            rows.append(some + start)
+            keys.append(key)
         rows, keys = np.concatenate(rows), np.concatenate(keys)
         if len(rows) >= min(most, n):
             break
     if len(rows) > most:
-        some = np.sort(np.argpartition(keys, most)[:most])
+        some = lowest(keys, most)
         rows, keys = rows[some], keys[some]
     return rows, keys
 
