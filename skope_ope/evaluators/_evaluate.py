@@ -167,8 +167,10 @@ def _check_arguments(policies, logs, n_jobs):
     """Raise unless there are policies and rounds."""
     if not isinstance(logs, (BanditLogs, SlateLogs, LazyLogs)):
         raise TypeError(
-            f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
-            "call is evaluate(policies, logs)."
+            "logs must be BanditLogs, SlateLogs or LazyLogs, got "
+            f"{type(logs).__name__}. The call is evaluate(policies, logs); files become "
+            "logs by scan_logs(path, action=..., reward=...), frames by "
+            "BanditLogs.from_frame."
         )
     if not isinstance(logs, LazyLogs) and not len(logs):
         raise ValueError("the logs are empty: an estimate needs a round.")

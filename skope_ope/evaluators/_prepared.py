@@ -120,7 +120,12 @@ def prepared(
     policies = dict(policies) if isinstance(policies, Mapping) else {None: policies}
     if not policies:
         raise ValueError("policies is empty; name at least one.")
-    by = (by,) if isinstance(by, str) else tuple(by or ())
+    by = (by,) if isinstance(by, str) else by or ()
+    if not isinstance(by, (list, tuple)) or not all(map(_is_name, by)):
+        raise TypeError(
+            f"by must be the name of a column, or a list of names, got {by!r}."
+        )
+    by = tuple(by)
     lazy = isinstance(logs, LazyLogs)
     if lazy:
         refuse_arrays(policies)

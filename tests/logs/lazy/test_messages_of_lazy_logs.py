@@ -149,3 +149,11 @@ def test_a_policy_without_a_name_in_a_frame(tmp_path):
     frame = polars.scan_parquet(write(tmp_path) / "*.parquet")
     with pytest.raises(TypeError, match=r"^the policy is a UniformPolicy: inside a l"):
         evaluate(UniformPolicy(), scan_logs(frame, **ROLES), evaluators=["IPS"])
+
+
+def test_calls_with_something_else(tmp_path):
+    logs = scan_logs(write(tmp_path), **ROLES)
+    with pytest.raises(TypeError, match=r"got str.*files become logs by scan_logs"):
+        evaluate("pi", str(tmp_path))
+    with pytest.raises(TypeError, match="by must be the name of a column, or a list"):
+        summarize("pi", logs, by=3)
