@@ -168,8 +168,8 @@ def _check_arguments(policies, logs, n_jobs):
     if not isinstance(logs, (BanditLogs, SlateLogs, LazyLogs)):
         raise TypeError(
             "logs must be BanditLogs, SlateLogs or LazyLogs, got "
-            f"{type(logs).__name__}. The call is evaluate(policies, logs); files become "
-            "logs by scan_logs(path, action=..., reward=...), frames by "
+            f"{type(logs).__name__}. The call is evaluate(policies, logs); files "
+            "become logs by scan_logs(path, action=..., reward=...), frames by "
             "BanditLogs.from_frame."
         )
     if not isinstance(logs, LazyLogs) and not len(logs):
