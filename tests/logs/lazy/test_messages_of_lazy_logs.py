@@ -157,3 +157,38 @@ def test_calls_with_something_else(tmp_path):
         evaluate("pi", str(tmp_path))
     with pytest.raises(TypeError, match="by must be the name of a column, or a list"):
         summarize("pi", logs, by=3)
+
+
+LINE = "1,1,0.5,0.9\n0,0,0.5,0.1\n"
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Write two days as csv."""
+    for day in range(2):
+        (tmp_path / f"day{day}.csv").write_text("a,r,p,pi\n" + 20 * LINE)
+    return tmp_path
+
+
+def test_a_csv_day_without_rounds_is_a_day(days):
+    value = evaluate("pi", scan_logs(days, **ROLES), evaluators=["IPS"])["IPS"]
+    (days / "day2.csv").write_text("a,r,p,pi\n")
+    again = evaluate("pi", scan_logs(days, **ROLES), evaluators=["IPS"])["IPS"]
+    assert (again.value, again.n_rounds) == (value.value, 80)
+    (days / "day2.csv").write_text("a,r,q,pi\n")
+    with pytest.raises(ValueError, match=r"day2\.csv has no column 'p', which day0"):
+        scan_logs(days, **ROLES)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_compressed_csv_is_not_passed_over(days, alone):
+    (days / "day2.csv.gz").write_bytes(b"packed")
+    source = days / "day2.csv.gz" if alone else days
+    with pytest.raises(ValueError, match=r"day2\.csv\.gz is compressed.*Unpack it"):
+        scan_logs(source, **ROLES)
+
+
+def test_the_home_folder_is_known(days, monkeypatch):
+    monkeypatch.setenv("HOME", str(days))
+    monkeypatch.setenv("USERPROFILE", str(days))
+    assert len(scan_logs("~/day0.csv", **ROLES).head(9)) == 9
