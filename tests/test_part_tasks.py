@@ -3,6 +3,7 @@
 
 import _thread
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -109,7 +110,15 @@ def test_threads_end_where_one_has_failed():
     assert len(done) < 6
 
 
-def test_an_interrupt_is_passed_on_and_stops_the_rest():
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises, which runners of tests in several processes may turn off."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_is_passed_on_and_stops_the_rest(interruptible):
     done = []
 
     def interrupted(part, given):

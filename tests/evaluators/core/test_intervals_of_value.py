@@ -26,7 +26,8 @@ def make_value(evaluator=None, rate=0.4):
         return (evaluator or IPS()).fit(logs).evaluate(ConstantPolicy(1))
 
 
-@pytest.mark.parametrize("method", NAMES)
+# The jackknife leaves out groups, and has tests of its own.
+@pytest.mark.parametrize("method", [name for name in NAMES if name != "jackknife"])
 def test_bounds_are_ends_of_the_interval_with_the_same_tails(method):
     value = make_value()
     interval = value.confidence_interval(0.9, method)
@@ -85,8 +86,10 @@ def test_one_round(method):
     logs = BanditLogs([[0.0]], [0], [0.0], [0.5], actions=[0, 1], reward_range=(0, 1))
     value = IPS().fit(logs).evaluate(np.array([[1.0, 0.0]]))
     options = {"max_weight": 2.0} if method in USERS["max_weight"] else {}
-    if method in ("bootstrap", "percentile", "empirical_bernstein"):
-        with pytest.raises(ValueError, match=r"got 1: every|there is one term"):
+    refusing = ("bootstrap", "percentile", "empirical_bernstein", "jackknife")
+    if method in refusing:
+        told = r"got 1: every|there is one term|these rounds have none"
+        with pytest.raises(ValueError, match=told):
             value.confidence_interval(method=method)
         return
     with warnings.catch_warnings():
