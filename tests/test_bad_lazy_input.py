@@ -138,6 +138,22 @@ def test_a_policy_of_features_that_are_not_named(tmp_path):
         evaluate(policy, scan_logs(tmp_path, **ROLES), evaluators=["IPS"])
 
 
+def test_a_model_of_features_that_are_not_named(tmp_path):
+    from sklearn.linear_model import Ridge
+
+    logs = scan_logs(write(tmp_path), **ROLES)
+    with pytest.raises(ValueError, match="0 feature") as error:
+        evaluate(UniformPolicy(), logs, reward_model=Ridge())
+    assert "context=[...]" in "".join(error.value.__notes__)
+
+
+def test_the_folder_stands_before_a_column_of_its_name(tmp_path):
+    (tmp_path / "x=7").mkdir()
+    write(tmp_path / "x=7")
+    head = scan_logs(tmp_path, **ROLES, context=["x"]).head(3)
+    assert np.asarray(head.context).ravel().tolist() == [7, 7, 7]
+
+
 def test_a_summary_needs_its_folder(tmp_path):
     summary = summarize("pi", scan_logs(write(tmp_path), **ROLES))
     with pytest.raises(FileNotFoundError, match=r"there is no folder .* Make it first"):
