@@ -8,7 +8,7 @@ from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._lazy_values import lazy_table
 from skope_ope.evaluators._passes import values_of
-from skope_ope.evaluators._prepared import prepared
+from skope_ope.evaluators._prepared import for_recorded, prepared
 from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
@@ -142,9 +142,12 @@ def quiet_table(
         return lazy_table(asked, sample_weight, verbose)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
+    asked = evaluators
     evaluators, left_out = named_evaluators(evaluators, logs)
     single = not isinstance(policies, Mapping)
     wanted = {None: policies} if single else policies
+    if asked is None and reward_model is None:
+        evaluators, left_out = for_recorded(wanted, logs, evaluators, left_out)
     recommended, reason = recommended_row(logs, evaluators)
     if recommended is None and any(map(_learns, wanted.values())):
         reason = LEARNS
@@ -164,8 +167,10 @@ def _check_arguments(policies, logs, n_jobs):
     """Raise unless there are policies and rounds."""
     if not isinstance(logs, (BanditLogs, SlateLogs, LazyLogs)):
         raise TypeError(
-            f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
-            "call is evaluate(policies, logs)."
+            "logs must be BanditLogs, SlateLogs or LazyLogs, got "
+            f"{type(logs).__name__}. The call is evaluate(policies, logs); files "
+            "become logs by scan_logs(path, action=..., reward=...), frames by "
+            "BanditLogs.from_frame."
         )
     if not isinstance(logs, LazyLogs) and not len(logs):
         raise ValueError("the logs are empty: an estimate needs a round.")

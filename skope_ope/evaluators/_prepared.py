@@ -25,6 +25,8 @@ from skope_ope.reward_models._part_models import part_models
 from skope_ope.reward_models._sources import model_and_folds
 
 COLUMN_MODEL = "predictions that are a column (reward_model='q_hat')"
+ALL_ACTIONS = "the policy's probabilities of all actions (columns={'pi': [...]})"
+ALL_PRODUCTS = "the products of many terms, which sums do not keep"
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,12 @@ def prepared(
     policies = dict(policies) if isinstance(policies, Mapping) else {None: policies}
     if not policies:
         raise ValueError("policies is empty; name at least one.")
-    by = (by,) if isinstance(by, str) else tuple(by or ())
+    by = (by,) if isinstance(by, str) else by or ()
+    if not isinstance(by, (list, tuple)) or not all(map(_is_name, by)):
+        raise TypeError(
+            f"by must be the name of a column, or a list of names, got {by!r}."
+        )
+    by = tuple(by)
     lazy = isinstance(logs, LazyLogs)
     if lazy:
         refuse_arrays(policies)
@@ -133,8 +140,14 @@ def prepared(
     evaluators, left_out = named_evaluators(evaluators, head, n_loggers)
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
-    if lazy and logs.frame is not None and named is None:
-        evaluators, left_out = without_models(evaluators, left_out, reward_model)
+    if named is None:
+        if lazy and logs.frame is not None:
+            evaluators, left_out = without_models(evaluators, left_out, reward_model)
+        if reward_model is None:
+            evaluators, left_out = for_recorded(policies, head, evaluators, left_out)
+        evaluators, left_out = without(
+            evaluators, left_out, _has_many_terms, ALL_PRODUCTS
+        )
     if lazy:
         check_columns(logs, policies, by)
         logs = narrowed(logs, policies, evaluators, reward_model, by)
@@ -158,11 +171,44 @@ def without_models(evaluators, left_out, reward_model):
     """Return the evaluators that a database can sum, and what those lack left out."""
     if isinstance(reward_model, (str, Real)):
         return evaluators, left_out
-    kept = {name: one for name, one in evaluators.items() if not one._uses_model}
-    if not kept or reward_model is not None:  # which is refused with a sentence
+    if reward_model is not None:  # which is refused with a sentence
         return evaluators, left_out
-    need = dict.fromkeys(evaluators.keys() - kept.keys(), COLUMN_MODEL)
-    return kept, left_out | {name: need[name] for name in evaluators if name in need}
+    return without(evaluators, left_out, lambda one: one._uses_model, COLUMN_MODEL)
+
+
+def without(evaluators, left_out, lacking, need):
+    """Return evaluators and what those lack left out, without some of them.
+
+    Parameters
+    ----------
+    evaluators, left_out : dict
+        As `named_evaluators` returns them.
+    lacking : callable
+        Tells of an evaluator that it is left out; if all are, none is.
+    need : str
+        What it lacks.
+    """
+    gone = [name for name, one in evaluators.items() if lacking(one)]
+    if len(gone) == len(evaluators):  # the first of them says what is wrong
+        return evaluators, left_out
+    kept = {name: one for name, one in evaluators.items() if name not in gone}
+    return kept, left_out | dict.fromkeys(gone, need)
+
+
+def for_recorded(policies, logs, evaluators, left_out):
+    """Return the same without models, where these have nothing to predict for.
+
+    That is where of a policy no more is recorded than the logged actions' probability.
+    """
+    named = [one for one in policies.values() if _is_name(one)]
+    tables = [logs.columns[one] for one in named if one in logs.columns]
+    if all(np.ndim(table) > 1 for table in tables):
+        return evaluators, left_out
+    return without(evaluators, left_out, lambda one: one._uses_model, ALL_ACTIONS)
+
+
+def _has_many_terms(evaluator):
+    return getattr(evaluator, "control_variates", None) == "multiple"
 
 
 def narrowed(lazy, policies, evaluators, reward_model, by=()):

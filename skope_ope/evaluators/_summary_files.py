@@ -41,6 +41,11 @@ def write_file(path, header, tables):
         if np.asarray(array).dtype.kind == "O":
             raise TypeError(f"{name} holds objects, which no file without code does.")
     text = json.dumps({"kind": KIND, **header}, default=_plain)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {path.parent!s} for the summary {path.name}. Make it "
+            "first."
+        )
     beside = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
     try:
         WRITERS[suffix](beside, text, tables)

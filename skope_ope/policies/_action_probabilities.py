@@ -213,9 +213,10 @@ def policy_probabilities(policy, logs, unknown="raise"):
     check_policy_fitted(policy)
     expected = getattr(policy, "n_features_in_", logs.n_features)
     if expected != logs.n_features:
+        none = ": name their columns, context=[...]" if not logs.n_features else ""
         raise ValueError(
             f"the policy was fitted on {expected} features, the logs have "
-            f"{logs.n_features}. Evaluate it on logs with the same context."
+            f"{logs.n_features}. Evaluate it on logs with the same context{none}."
         )
     if hasattr(policy, "logs_proba"):
         proba = np.asarray(policy.logs_proba(logs))

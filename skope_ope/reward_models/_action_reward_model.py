@@ -260,6 +260,10 @@ class ActionRewardModel(BaseEstimator):
         try:
             return self._kept(fit_weighted)(clone(self.model), X, reward, weight)
         except ValueError as error:
+            if not X.shape[1]:
+                error.add_note(
+                    "The logs have no features: name their columns, context=[...]."
+                )
             self._explain(error, f"{label}, fitted on {len(reward)} rounds")
             raise
 

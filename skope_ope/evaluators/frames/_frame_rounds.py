@@ -194,7 +194,8 @@ class FrameRounds:
         role : {"action", "logger"}, default="action"
             What it chooses among.
         """
-        names = self._columns_of(what, f"policy {name!r}")
+        who = "the policy" if name is None else f"policy {name!r}"
+        names = self._columns_of(what, who)
         found = [self.query.number(one, f"policy {name!r}") for one in names]
         if len(found) == 1:
             self.query.check_number(

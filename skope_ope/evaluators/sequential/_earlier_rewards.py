@@ -20,12 +20,13 @@ def takes_earlier(evaluator, reward_model=None):
     reward_model : model or None
         What takes the place of its own where that is None.
     """
-    if not evaluator._uses_model or isinstance(evaluator.cv, str):
+    cv = getattr(evaluator, "cv", None)  # AdaptiveDR has none
+    if not evaluator._uses_model or cv is None or isinstance(cv, str):
         return False
     from sklearn.model_selection import TimeSeriesSplit  # its import takes long
 
     none = reward_model is None and evaluator.reward_model is None
-    return none and isinstance(evaluator.cv, TimeSeriesSplit)
+    return none and isinstance(cv, TimeSeriesSplit)
 
 
 def is_one_mean(source):

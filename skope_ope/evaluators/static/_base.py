@@ -332,5 +332,6 @@ def check_all_actions(evaluator, target):
             f"{type(evaluator).__name__} needs the policy's probabilities of all "
             "actions, an array of shape (n_rounds, n_actions); the probability of the "
             "logged action alone serves IPS, SNIPS, MultiLoggerIPS, Replay and "
-            "RejectionSampling."
+            "RejectionSampling. Ask for those, evaluators=['IPS', 'SNIPS'], or carry "
+            "one column per action, columns={'pi': [...]}."
         )

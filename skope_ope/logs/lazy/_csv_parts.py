@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skope_ope.logs.lazy._log_files import folder_columns
+from skope_ope.logs.lazy._log_files import COMPRESSED, folder_columns
 from skope_ope.logs.lazy._parquet_parts import (
     READERS,
     Scanned,
@@ -179,7 +179,7 @@ def scan_csv(files):
 
 def _look(file):
     """Return header, types and blocks of a csv file."""
-    if file.path.endswith((".gz", ".zip", ".bz2", ".xz", ".zst")):
+    if file.path.endswith(COMPRESSED):
         raise ValueError(
             f"{file.path} is compressed, so that no block of it can be read by itself. "
             "Unpack it, or write the log as parquet, which is compressed inside."
@@ -190,10 +190,19 @@ def _look(file):
             blocks = list(_blocks(stream, start))
             stream.seek(start)
             some = stream.read(GUESS)
+        if not some.strip():  # a day without a round
+            return header, _of_nothing(header), []
         whole = some if len(some) < GUESS else some[: _end_of_rows(some)[0]]
         return header, parsed(whole, header).schema, blocks
     except Exception as error:  # pyarrow raises many kinds where bytes are wrong
         raise ValueError(f"{file.path} cannot be read as csv: {error}") from error
+
+
+def _of_nothing(header):
+    """Return the types of columns without rows, which fit any other."""
+    import pyarrow
+
+    return pyarrow.schema([(name, pyarrow.null()) for name in header])
 
 
 def _header(stream):

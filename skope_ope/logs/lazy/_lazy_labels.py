@@ -74,7 +74,9 @@ def _of_parts(wanted, partitions):
 
 def _add(found, field, table, names):
     if field == "slate":
-        most = int(np.max(table_of(table, names, len(names) == 1), initial=-1))
+        slate = table_of(table, names, len(names) == 1)
+        check_numbered(slate, names)
+        most = int(np.max(slate, initial=-1))
         found[field] = max(most, found.get(field, -1))
         return
     labels = _distinct(field, table, names[0])
@@ -82,6 +84,16 @@ def _add(found, field, table, names):
         labels = np.concatenate([found[field], labels])
         labels = coded_labels(field, labels, copy=False)[1]
     found[field] = labels
+
+
+def check_numbered(slate, names):
+    """Raise where candidates have names in place of numbers."""
+    if slate.dtype.kind not in "biuf":
+        raise TypeError(
+            f"slate columns {', '.join(map(repr, names))} hold {slate.dtype}, first "
+            f"{slate.flat[0]!r}: candidates are numbered 0, 1, ... in the order of the "
+            "policy's. Write their numbers."
+        )
 
 
 def _distinct(field, table, name):

@@ -132,6 +132,15 @@ class LazyLogs:
             )
         return self.n_rounds
 
+    def __getattr__(self, name):
+        if not name.startswith("_") and hasattr(self.log_type, name):
+            raise AttributeError(
+                f"LazyLogs have no {name!r}, for their rounds are not in memory: "
+                "describe() tells what they hold, sample(100_000) and head() are logs "
+                "in memory, and fields are named in scan_logs."
+            )
+        raise AttributeError(f"LazyLogs have no attribute {name!r}.")
+
     def __getitem__(self, key):
         raise TypeError(
             "rows of LazyLogs cannot be taken: they are not in memory. Take some at "

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from skope_ope._parallel import run_tasks
+from skope_ope.exceptions import RowError
 from skope_ope.logs.lazy._lazy_frames import sample_of_frame
 from skope_ope.logs.lazy._part_columns import logs_of_table
 from skope_ope.logs.lazy._partitions import PartReader
@@ -22,19 +23,20 @@ def first_rows(logs, n):
     if logs.partitions is None:
         table = logs.frame.select(*logs._reading.names).head(n)
         return _logs(logs, [table.collect("pyarrow").to_native()], None)
-    tables, rows = [], []
+    tables, rows, read = [], [], []
     left = n
     with PartReader() as reader:
         for part in logs.partitions:
             if left <= 0:
                 break
+            read.append(part)
             if not logs._reading.conditions:
                 part = part.up_to(left)
             table, kept = part.kept(reader)
             tables.append(table.slice(0, left))
             rows.append(part.position(kept[:left]))
             left -= len(tables[-1])
-    return _logs(logs, tables, np.concatenate(rows) if rows else None)
+    return _logs(logs, tables, np.concatenate(rows) if rows else None, read)
 
 
 def some_rows(logs, n, random_state, n_jobs):
@@ -65,7 +67,8 @@ def some_rows(logs, n, random_state, n_jobs):
         tasks.append(partial(_taken, some))
     found = [one for some in run_tasks(tasks, n_jobs) for one in some]
     rows = np.concatenate([rows for _, rows in found]) if found else None
-    return _logs(logs, [table for table, _ in found], rows)
+    read = [part for part in logs.partitions if part.index in chosen]
+    return _logs(logs, [table for table, _ in found], rows, read)
 
 
 def kept_sizes(logs, n_jobs=None):
@@ -95,15 +98,25 @@ def _taken(some):
     return found
 
 
-def _logs(logs, tables, rows):
-    """Return the rows of some tables as ordinary logs."""
+def _logs(logs, tables, rows, read=()):
+    """Return the rows of some tables as ordinary logs.
+
+    `read` are the partitions that they come from: an error is that of one of them.
+    """
     import pyarrow
 
     if not sum(map(len, tables)):
         raise ValueError(f"there is no round in {logs!r}.")
     tables = [table for table in tables if len(table)]
     table = pyarrow.concat_tables(tables) if len(tables) > 1 else tables[0]
-    return logs_of_table(logs._reading, table, 0, rows)
+    try:
+        return logs_of_table(logs._reading, table, 0, rows)
+    except (ValueError, TypeError) as error:
+        for part in read:
+            part.read()  # raises with file, row group and the number of bad rows
+        if isinstance(error, RowError):
+            raise ValueError(f"some rows of {logs.source}: {error}") from error
+        raise
 
 
 def check_size(method, n):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv",)}
+COMPRESSED = (".gz", ".zip", ".bz2", ".xz", ".zst")
 ABSENT = "__HIVE_DEFAULT_PARTITION__"  # what Hive writes in place of a missing value
 
 
@@ -72,6 +73,7 @@ def _expand(path, format):
     """Return the files of a path, folder or glob."""
     if "://" in path:
         return _remote(path, format)
+    path = os.path.expanduser(path)
     if os.path.isdir(path):
         found = _below(path, format)
         if not found:
@@ -126,9 +128,18 @@ def _below(folder, format):
         found += [
             os.path.join(root, name)
             for name in names
-            if name.endswith(ends) and not _hidden(name)
+            if unpacked(name).endswith(ends) and not _hidden(name)
         ]
     return sorted(found)
+
+
+def unpacked(name):
+    """Return the name that a compressed csv file would have without; others as is.
+
+    It belongs to the log of its folder, so it must not be passed over in silence.
+    """
+    base, end = os.path.splitext(name)
+    return base if end in COMPRESSED and base.endswith(FORMATS["csv"]) else name
 
 
 def _hidden(name):
@@ -167,7 +178,7 @@ def refuse_twice(files):
 def _common_format(files):
     kinds = {}
     for file in files:
-        lower = file.path.lower()
+        lower = unpacked(file.path.lower())
         for kind, ends in FORMATS.items():
             if lower.endswith(ends):
                 kinds.setdefault(kind, file)

@@ -1,0 +1,210 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a user is told where files, columns or calls do not fit."""
+
+import re
+
+import numpy as np
+import pytest
+
+from skope_ope import (
+    AdaptiveDR,
+    ClassifierPolicy,
+    UniformPolicy,
+    UniformSlatePolicy,
+    evaluate,
+    scan_logs,
+    summarize,
+)
+
+pytestmark = pytest.mark.frames
+pyarrow = pytest.importorskip("pyarrow")
+ROLES = {"action": "a", "reward": "r", "propensity": "p", "columns": ["pi"]}
+FIRST = "day 0.parquet, row group 0"
+
+
+def write(folder, **changed):
+    """Write two files of 60 rounds in row groups of 30."""
+    from pyarrow import parquet
+
+    for day in range(2):
+        rng = np.random.default_rng(day)
+        action = rng.integers(0, 2, 60)
+        columns = {
+            "a": action,
+            "r": (rng.random(60) < 0.3 + 0.3 * action).astype(float),
+            "p": np.full(60, 0.5),
+            "pi": np.where(action == 1, 0.9, 0.1),
+            "x": rng.normal(size=60),
+            "first": np.arange(60) % 3,
+            "second": (np.arange(60) + 1) % 3,
+        }
+        table = pyarrow.table(columns | changed)
+        parquet.write_table(table, folder / f"day {day}.parquet", row_group_size=30)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "roles", "told"),
+    [
+        ({"p": [None, 0.5] * 30}, {}, "column 'p' has a missing value at row 0 (15 "),
+        ({"p": ["0.5"] * 60}, {}, "propensity must hold numbers"),
+        ({}, {"actions": [0]}, "is not among actions [0]"),
+        ({}, {"reward_range": (0, 0.5)}, "lies outside reward_range (0, 0.5)"),
+    ],
+)
+def test_bad_first_rows_name_file_and_row_group(tmp_path, changed, roles, told):
+    logs = scan_logs(write(tmp_path, **changed), **ROLES, **roles)
+    calls = (
+        lambda: evaluate("pi", logs, evaluators=["IPS"]),
+        logs.head,
+        lambda: logs.sample(119, random_state=0),
+    )
+    for call in calls:
+        with pytest.raises((ValueError, TypeError), match=re.escape(told)) as error:
+            call()
+        assert str(error.value).startswith(FIRST)
+
+
+def test_other_files_of_a_folder_do_not_count(tmp_path):
+    logs = scan_logs(write(tmp_path), **ROLES)
+    for name in ("_SUCCESS", "day 0.parquet.crc", ".day 0.parquet.crc", "README.txt"):
+        (tmp_path / name).write_text("no log")
+    for name in ("_temporary", ".hidden"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.parquet").write_text("no log")
+    found = scan_logs(tmp_path, **ROLES)
+    assert [part.key for part in found.partitions] == [p.key for p in logs.partitions]
+    (tmp_path / "empty.parquet").touch()
+    with pytest.raises(ValueError, match=r"empty\.parquet cannot be read as parquet"):
+        scan_logs(tmp_path, **ROLES)
+
+
+def test_slates_of_names_are_refused(tmp_path):
+    names = np.array(["ad", "news", "video"])[np.arange(60) % 3]
+    folder = write(tmp_path, first=names)
+    logs = scan_logs(folder, slate=["first", "second"], reward="r", propensity=1 / 6)
+    for call in (logs.describe, lambda: evaluate(UniformSlatePolicy(2), logs)):
+        with pytest.raises(TypeError, match="candidates are numbered 0, 1") as error:
+            call()
+        assert str(error.value).startswith(FIRST)
+
+
+def test_the_first_table_of_slates_has_what_can_be_summed(tmp_path):
+    policy = UniformSlatePolicy(2)
+    logs = scan_logs(
+        write(tmp_path), slate=["first", "second"], reward="r", logging_policy=policy
+    )
+    table = evaluate(policy, logs)
+    assert list(table) == ["SlateIPS", "PseudoInverse", "wPI"]
+    assert "products of many terms" in str(table)
+    assert "ControlledPI" in str(table)
+    with pytest.raises(ValueError, match="Use control_variates='single'"):
+        evaluate(policy, logs, evaluators=["ControlledPI"])
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_the_first_table_of_a_recorded_probability_has_no_model(tmp_path, memory):
+    logs = scan_logs(write(tmp_path), **ROLES)
+    logs = logs.sample(len(logs)) if memory else logs
+    table = evaluate("pi", logs)
+    assert list(table) == ["IPS", "SNIPS"]
+    assert table.left_out == ("DoublyRobust", "SNDR")
+    assert "probabilities of all actions" in str(table)
+    with pytest.raises(ValueError, match=re.escape("evaluators=['IPS', 'SNIPS']")):
+        evaluate("pi", logs, reward_model=0.3)
+
+
+def test_what_only_rounds_in_memory_have(tmp_path):
+    logs = scan_logs(write(tmp_path), **ROLES)
+    with pytest.raises(AttributeError, match=r"no 'n_groups'.*not in memory: describe"):
+        logs.n_groups  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'bogus'"):
+        logs.bogus  # noqa: B018
+
+
+def test_adaptive_evaluators_say_what_to_do(tmp_path):
+    logs = scan_logs(write(tmp_path), **ROLES)
+    with pytest.raises(ValueError, match="a log in parts does not allow"):
+        evaluate(UniformPolicy(), logs, evaluators=[AdaptiveDR()])
+
+
+def test_a_policy_of_features_that_are_not_named(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    named = scan_logs(write(tmp_path), **ROLES, context=["x"])
+    policy = ClassifierPolicy(LogisticRegression()).fit(named.sample(50))
+    with pytest.raises(ValueError, match=r"name their columns, context=\[\.\.\.\]"):
+        evaluate(policy, scan_logs(tmp_path, **ROLES), evaluators=["IPS"])
+
+
+def test_a_model_of_features_that_are_not_named(tmp_path):
+    from sklearn.linear_model import Ridge
+
+    logs = scan_logs(write(tmp_path), **ROLES)
+    with pytest.raises(ValueError, match="0 feature") as error:
+        evaluate(UniformPolicy(), logs, reward_model=Ridge())
+    assert "context=[...]" in "".join(error.value.__notes__)
+
+
+def test_the_folder_stands_before_a_column_of_its_name(tmp_path):
+    (tmp_path / "x=7").mkdir()
+    write(tmp_path / "x=7")
+    head = scan_logs(tmp_path, **ROLES, context=["x"]).head(3)
+    assert np.asarray(head.context).ravel().tolist() == [7, 7, 7]
+
+
+def test_a_summary_needs_its_folder(tmp_path):
+    summary = summarize("pi", scan_logs(write(tmp_path), **ROLES))
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .* Make it first"):
+        summary.save(tmp_path / "none" / "total.npz")
+
+
+def test_a_policy_without_a_name_in_a_frame(tmp_path):
+    polars = pytest.importorskip("polars")
+    frame = polars.scan_parquet(write(tmp_path) / "*.parquet")
+    with pytest.raises(TypeError, match=r"^the policy is a UniformPolicy: inside a l"):
+        evaluate(UniformPolicy(), scan_logs(frame, **ROLES), evaluators=["IPS"])
+
+
+def test_calls_with_something_else(tmp_path):
+    logs = scan_logs(write(tmp_path), **ROLES)
+    with pytest.raises(TypeError, match=r"got str.*files become logs by scan_logs"):
+        evaluate("pi", str(tmp_path))
+    with pytest.raises(TypeError, match="by must be the name of a column, or a list"):
+        summarize("pi", logs, by=3)
+
+
+LINE = "1,1,0.5,0.9\n0,0,0.5,0.1\n"
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Write two days as csv."""
+    for day in range(2):
+        (tmp_path / f"day{day}.csv").write_text("a,r,p,pi\n" + 20 * LINE)
+    return tmp_path
+
+
+def test_a_csv_day_without_rounds_is_a_day(days):
+    value = evaluate("pi", scan_logs(days, **ROLES), evaluators=["IPS"])["IPS"]
+    (days / "day2.csv").write_text("a,r,p,pi\n")
+    again = evaluate("pi", scan_logs(days, **ROLES), evaluators=["IPS"])["IPS"]
+    assert (again.value, again.n_rounds) == (value.value, 80)
+    (days / "day2.csv").write_text("a,r,q,pi\n")
+    with pytest.raises(ValueError, match=r"day2\.csv has no column 'p', which day0"):
+        scan_logs(days, **ROLES)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_compressed_csv_is_not_passed_over(days, alone):
+    (days / "day2.csv.gz").write_bytes(b"packed")
+    source = days / "day2.csv.gz" if alone else days
+    with pytest.raises(ValueError, match=r"day2\.csv\.gz is compressed.*Unpack it"):
+        scan_logs(source, **ROLES)
+
+
+def test_the_home_folder_is_known(days, monkeypatch):
+    monkeypatch.setenv("HOME", str(days))
+    monkeypatch.setenv("USERPROFILE", str(days))
+    assert len(scan_logs("~/day0.csv", **ROLES).head(9)) == 9
