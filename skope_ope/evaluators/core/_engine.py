@@ -105,7 +105,7 @@ class TermStore:
 
 
 def run(
-    logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1, rows=BLOCK
+    logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1, rows=None
 ):
     """Hand every job the terms of its evaluator, block by block.
 
@@ -129,8 +129,9 @@ def run(
         Chunks of rounds about which policies and models are asked at a time, in
         threads where the caller says nothing else. Terms are added in order, so sums
         do not depend on it.
-    rows : int, default=BLOCK
-        Rows of a block, where there are no groups and not too many actions.
+    rows : int, default=None
+        Rows of a block, where there are no groups and not too many actions; `None`:
+        what fits the cache.
     """
     shift = known_shift(logs)
     moving = [job for job in jobs if job.evaluator._moves is not None]
@@ -138,7 +139,7 @@ def run(
         offset = far_from_zero(logs.reward[:BLOCK])
     for job in moving:
         job.offset = offset
-    rows = rows if logs.group is None else GROUPED_BLOCK
+    rows = (rows or BLOCK) if logs.group is None else GROUPED_BLOCK
     predictors = Predictors(logs, jobs, rows, BLOCK_ENTRIES, tables)
     blocks = Blocks(logs, predictors.block, positive, shift)
     said = predictors.walk()

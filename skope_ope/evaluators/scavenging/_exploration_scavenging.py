@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluation without propensities, where the logger ignored the context."""
 
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,7 +18,6 @@ from skope_ope.evaluators.core._mean_weight_findings import (
     wrong_propensities,
 )
 from skope_ope.evaluators.core._part_weights import Wanted
-from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
@@ -42,6 +40,7 @@ from skope_ope.evaluators.scavenging._matching import (
     strata_of,
 )
 from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
+from skope_ope.evaluators.scavenging._scavenged_value import ScavengedValue
 from skope_ope.evaluators.scavenging._summed_arms import (
     SummedArms,
     estimate_of_sums,
@@ -58,38 +57,6 @@ UNTESTED = OPEWarning(
     "ExplorationScavenging().fit(lazy.sample(100_000)).evaluate(policy) warns of it.",
     name="untested_context",
 )
-
-
-class ScavengedValue(PolicyValue):
-    """Value of a policy from arms.
-
-    Attributes
-    ----------
-    arms : Arms
-        What the value was computed from.
-    arm_counts : ndarray of shape (n_arms,)
-        :math:`T_a`, how often every arm was logged.
-    """
-
-    def __init__(self, *args, arms, bound_facts, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.arms, self.bound_facts = arms, bound_facts
-        self.arm_counts = np.bincount(arms.code, minlength=arms.n_arms)
-
-    def _group_estimate(self, places):
-        # the counts of the arms, and the mixture of the loggers, are the group's own
-        found = self.arms.take(places).estimate()
-        return found, Rows(found.design, found.terms)
-
-    def _estimate_without(self, left_out):
-        arms, rows = self.arms, self._rows
-        found = replace(arms, design=arms.design.without(left_out)).estimate()
-        facts = rows.row_id, rows.logs, left_out
-        return found, Rows(found.design, found.terms, *facts)
-
-    def _overlap_without(self, design):
-        found = replace(self.arms, design=design).estimate()
-        return found.effective_sample_size, {"mean_weight": found.mean_weight}
 
 
 class ExplorationScavenging(BaseEvaluator):
