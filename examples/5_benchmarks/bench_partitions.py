@@ -13,9 +13,10 @@ hand does. Run it as ::
     python examples/5_benchmarks/bench_partitions.py
     python examples/5_benchmarks/bench_partitions.py --full
 
-The default is 4 files of 1e6 rounds; ``--full`` builds 1e8 rounds in 100 files, about
+The default is 24 files of 1e6 rounds; ``--full`` builds 1e8 rounds in 100 files, about
 2.6 GB in a temporary folder (``--folder`` says where). Ratios are of wall clocks that
-take turns; the file cache is warm. Peaks are those of processes of their own.
+take turns; the file cache is warm. Peaks are those of processes of their own. What is
+asserted leaves a quarter for other machines.
 
 - **columns**: IPS and SNIPS beside the sum of what pyarrow needs to read the same
   columns and `evaluate` needs for them in memory, without intervals;
@@ -48,6 +49,7 @@ ROLES = {"action": "action", "reward": "reward", "propensity": "propensity"}
 MOST = {"columns": 1.5, "groups": 1.5, "pushdown": 2.0}
 LEAST = {"two jobs": 1.7}
 PEAK, GROWTH = 400, 1.15  # MiB; from a tenth of the rounds to all of them
+SLACK = 1.25  # of what is asserted, for other machines and what runs beside
 
 
 def one_file(seed):
@@ -184,10 +186,10 @@ def pushed_down(files, n_repeats):
 def main():
     """Measure, print and assert."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("--files", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--files", type=int, default=24)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--slack", type=float, default=1.0, help="factor of all aims")
+    parser.add_argument("--slack", type=float, default=SLACK, help="factor of all aims")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--groups", action="store_true", help=argparse.SUPPRESS)
@@ -209,7 +211,7 @@ def main():
         report(files, 1 if args.full else args.repeats, args.slack)
 
 
-def report(files, n_repeats, slack=1.0):
+def report(files, n_repeats, slack=SLACK):
     """Print what was measured of some files, and assert it."""
     print(f"{len(files) * FILE:.0e} rounds in {len(files)} files")
     for name, groups in (("columns", False), ("groups", True)):
