@@ -20,6 +20,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs.checks._fact_sums import FactSums
 from skope_ope.logs.checks._log_facts import facts_of_sums
 from skope_ope.logs.checks._order_findings import order_findings_of_sums
+from skope_ope.logs.lazy._lazy_rows import all_rows
 
 MOST_ROUNDS = 200_000  # that are looked at one by one
 
@@ -37,11 +38,9 @@ def refuse_frame(lazy):
 
 def small_logs(lazy, n_jobs=None):
     """Return lazy logs as ordinary ones where they are few, else None."""
-    if lazy.n_rounds is None or lazy.n_rounds > MOST_ROUNDS:
-        return None
-    if not lazy.n_rounds:
+    if lazy.n_rounds == 0:
         raise ValueError("the logs are empty: an audit needs a round.")
-    return lazy.labelled(n_jobs).head(lazy.n_rounds)
+    return all_rows(lazy, MOST_ROUNDS, n_jobs)
 
 
 def lazy_audit(policy, lazy, random_state=0, n_jobs=None):

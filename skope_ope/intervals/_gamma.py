@@ -93,6 +93,16 @@ class DeviationBounds(Deviations):
         third = min(max(largest, -least) * square, sqrt(square * fourth))
         return cls(n, *sides, third, largest, least)
 
+    @property
+    def events(self):
+        """The fewest that there may be.
+
+        With T the sum of the third powers of all sizes, sum |c| >= (sum c^2)^2 / T,
+        half of it on either side.
+        """
+        by_tail = 1 / (4 * self.skewness**2) if self.third else 0.0
+        return [max(found, by_tail) for found in super().events]
+
     def possible(self):
         """Yield deviations that there may be, from few large ones to many small ones.
 

@@ -6,16 +6,21 @@ import warnings
 from collections.abc import Mapping
 from numbers import Real
 
+from sklearn.base import clone
+
 from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.evaluators._evaluate import quiet_table
+from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators._prepared import prepared
+from skope_ope.evaluators._prepared import prepared, refuse_learning
 from skope_ope.evaluators._recommended import recommended_evaluator
-from skope_ope.evaluators._summed import summed
+from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_rows import all_rows
+from skope_ope.reward_models._part_models import hash_folds
 from skope_ope.selection._act_alike import act_alike
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._policy_comparison import (
@@ -24,6 +29,8 @@ from skope_ope.selection._policy_comparison import (
     PolicyComparison,
 )
 from skope_ope.selection._policy_scorer import check_search_evaluator
+
+FEW_ROUNDS = 200_000  # of lazy logs, which are read
 
 
 @reordered(
@@ -52,7 +59,8 @@ def compare_policies(
     policies : dict of policies
         By name; anything that evaluators take. They must not have learned from `logs`.
     logs : BanditLogs, SlateLogs or LazyLogs
-        The rounds.
+        The rounds. Lazy logs of up to 200,000 rounds are read into memory, with the
+        folds of `HashKFold`; of more the gains are made from sums.
     evaluator : evaluator, default=None
         It is fitted anew, on `logs`. `None`: the one that `evaluate` recommends for
         such logs.
@@ -96,35 +104,42 @@ def compare_policies(
     baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
     check_comparison(policies, logs, baseline, level)
     if isinstance(logs, LazyLogs):
-        comparison = _of_lazy_logs(policies, logs, evaluator, baseline, level, n_jobs)
-        warn_once(comparison.items(), stacklevel=4)
-        return comparison
-    evaluator = _evaluator(evaluator, logs)
-    table = quiet_table(policies, logs, {"": evaluator}, n_jobs=n_jobs, keep=True)
-    values = {name: table[name, ""] for name in policies}
+        made = _of_lazy_logs(policies, logs, evaluator, baseline, level, n_jobs)
+    else:
+        evaluator = _evaluator(evaluator, logs)
+        made = _of_rounds(policies, logs, evaluator, baseline, level, n_jobs)
+    values, comparison, warned = made
     warn_once(values.items(), stacklevel=4)
-    comparison, warned = comparison_of(values, policies, logs, baseline, level)
     for warning in warned:
         warnings.warn(warning, stacklevel=4)
     return comparison
 
 
 def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
-    """Return the comparison of policies from merged sums."""
+    """Return values and comparison on lazy logs, and what is to be warned of.
+
+    That of many rounds is made from merged sums. Few are read: sums tell of few rounds
+    too little of the tails of gains for a decision.
+    """
     lazy = lazy.labelled(n_jobs=n_jobs)
     if evaluator is None:
         asked = prepared(policies, lazy)
         evaluator = _evaluator(None, asked.head, asked.n_loggers)
     else:
         check_search_evaluator(evaluator, "compare_policies")
-    summary = summed(
-        prepared(policies, lazy, {"": evaluator}, n_jobs=n_jobs), kept=False
-    )
+        _refuse_walks(evaluator)
+    asked = prepared(policies, lazy, {"": evaluator}, n_jobs=n_jobs)
+    few = all_rows(lazy, FEW_ROUNDS, n_jobs)
+    if few is not None:
+        refuse_learning(policies)
+        evaluator = _with_hash_folds(evaluator)
+        return _of_rounds(policies, few, evaluator, baseline, level, n_jobs)
+    summary = summed(asked, kept=False)
     table, logged = summary._table(), summary.logged_value()
     values = {name: table[name, ""] for name in policies}
     reference = logged if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else baseline
-    return PolicyComparison(
+    comparison = PolicyComparison(
         values,
         reference,
         baseline,
@@ -137,6 +152,34 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
             if name != baseline and summary._act_alike(name, other)
         ],
     )
+    return values, comparison, ()
+
+
+def _of_rounds(policies, logs, evaluator, baseline, level, n_jobs):
+    """Return values and comparison in memory, and what is to be warned of."""
+    table = quiet_table(policies, logs, {"": evaluator}, n_jobs=n_jobs, keep=True)
+    values = {name: table[name, ""] for name in policies}
+    return values, *comparison_of(values, policies, logs, baseline, level)
+
+
+def _with_hash_folds(evaluator):
+    """Return an evaluator whose folds are those that parts of a log have."""
+    if isinstance(evaluator.get_params(deep=False).get("cv", "none"), str):
+        return evaluator
+    return clone(evaluator).set_params(cv=hash_folds(evaluator.cv))
+
+
+def _refuse_walks(evaluator):
+    """Raise where an evaluator walks through the rounds: gains over sums have none."""
+    refuse_adaptive({"": evaluator})
+    if walks(evaluator):
+        name = type(evaluator).__name__
+        raise ValueError(
+            f"compare_policies sums lazy logs, and {name} walks through the rounds in "
+            "their order: subtract values, table = evaluate({'a': ..., 'b': ...}, "
+            f"logs, evaluators=[{name!r}]) and table['a', {name!r}] - table['b', "
+            f"{name!r}], or compare on rounds in memory, logs.head(100_000)."
+        )
 
 
 def comparison_of(values, policies, logs, baseline, level):

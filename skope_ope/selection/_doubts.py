@@ -11,7 +11,9 @@ value behind it is wrong for another reason, which the warnings of the values te
   may be worth anything in the range of the rewards. With the width W of that range an
   interval (low, high) of the gain allows (1 - s) low - s W to (1 - s) high + s W, which
   must lie on one side of zero. Without a range nothing is allowed.
-- few effective events, or a heavy tail: the interval itself is doubtful.
+- few effective events, or a heavy tail: the interval itself is doubtful. So it is where
+  merged sums do not tell whether they are few; where they do, and the interval is only
+  wider than one from the rounds, nothing is forbidden.
 - an interval that leaves a bias out, by design of the evaluator.
 - any other warning (propensities, horizons, loggers, ...), known or not: no answer.
 
@@ -21,6 +23,7 @@ What makes estimates uncertain, but is in the interval, is said and forbids noth
 from math import isfinite, isnan
 from typing import NamedTuple
 
+from skope_ope.evaluators.core._intervals import UNTOLD, WIDER
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
     ExplorationWarning,
@@ -59,6 +62,12 @@ TEXTS = {
     AdaptiveLoggerWarning: "a logger that learned from these rewards",
     FewEventsWarning: "fewer than ten effective events",
     TailWarning: "few rounds make most of the spread",
+}
+
+
+OF_SUMS = {
+    UNTOLD: "merged sums that do not tell whether few rounds make most of the spread",
+    WIDER: "merged sums, whose interval is wider than one from the rounds",
 }
 
 
@@ -109,12 +118,15 @@ def doubts_about(name, warnings, is_baseline=False):
         elif isinstance(warning, LowOverlapWarning) and warning.value == 0:
             text, forbids = "no logged round that tells anything", BOTH
         else:
-            forbids = NEITHER if isinstance(warning, SAID) else BOTH
+            said = isinstance(warning, SAID) or warning.name == WIDER
+            forbids = NEITHER if said else BOTH
         found.append(Doubt(name, text, kind, forbids))
     return found
 
 
 def _text_of(warning):
+    if warning.name in OF_SUMS:
+        return OF_SUMS[warning.name]
     kind = next((one for one in type(warning).__mro__ if one in TEXTS), None)
     if kind is None or (warning.value is None and "{value" in TEXTS[kind]):
         return f"a {type(warning).__name__}"

@@ -3,10 +3,11 @@
 """What the paired gain of a policy over the baseline says, and what follows."""
 
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import isfinite, nan, sqrt
 
 from scipy.special import ndtri
 
+from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS, WIDER
 from skope_ope.exceptions import FewEventsWarning, ModelErrorWarning, TailWarning
 from skope_ope.selection._doubts import (
     BETTER,
@@ -153,6 +154,10 @@ class Comparison:
         for warning in interval.warnings:
             if isinstance(warning, FewEventsWarning) and warning.value:
                 wanted = max(wanted, n * ENOUGH_EVENTS / warning.value)
+            elif isinstance(warning, TailWarning) and warning.name != WIDER:
+                # the skewness of a mean falls with the root of the number of rounds
+                share = (warning.value or 0.0) / HIGH_SKEWNESS
+                wanted = max(wanted, n * share**2) if isfinite(share) else wanted
         return wanted
 
 

@@ -4,6 +4,7 @@
 
 import gc
 import weakref
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from skope_ope import (
     AdaptiveIPS,
     ClassifierPolicy,
     DoublyRobust,
+    DRns,
     EpsilonGreedy,
     EvaluatorScorer,
     FunctionPolicy,
@@ -36,6 +38,7 @@ from skope_ope import (
     report,
     summarize,
 )
+from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.evaluators.parts._partition_sums import logger_shares
@@ -52,6 +55,7 @@ pytest.importorskip("pyarrow")
 
 IN_FILES = [name for name in FAMILIES if name != "slates_weighted"]  # no such column
 N_PARTITIONS = 50
+COMPARING = import_module("skope_ope.selection._compare_policies")
 
 
 def named(evaluators):
@@ -167,7 +171,11 @@ def test_a_model_is_given_once(lazy_and_logs):
 
 
 @pytest.mark.parametrize("baseline", ["logger", "old"])
-def test_policies_are_compared_by_exact_differences(lazy_and_logs, baseline):
+@pytest.mark.parametrize("few_rounds", [0, 200_000])
+def test_policies_are_compared_by_exact_differences(
+    lazy_and_logs, baseline, few_rounds, monkeypatch
+):
+    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
     lazy, logs = lazy_and_logs
     policies = {"new": "pi", "old": "other"}
     for evaluator in (SNIPS(), DoublyRobust(cv=HashKFold(5))):
@@ -179,7 +187,51 @@ def test_policies_are_compared_by_exact_differences(lazy_and_logs, baseline):
             one = found.differences[name]
             assert_allclose(one.value, gain.value, rtol=1e-10, atol=1e-12)
             assert_allclose(one.standard_error, gain.standard_error, rtol=1e-10)
+        if few_rounds:  # which are read
+            assert found.sentence == whole.sentence
     assert compare_policies(policies, lazy).n_rounds == len(logs)
+
+
+def many_files(folder, n=20_000):
+    logs, policy, _ = make_bandit_logs(n, random_state=0, return_truth=True)
+    logs = logs.replace(logging_proba=None)  # rewards are 0 or 1
+    pi = action_probabilities(policy, logs)
+    return lazy_world(logs.with_columns(pi=pi), folder, np.random.RandomState(0))
+
+
+@pytest.mark.parametrize("few_rounds", [0, 200_000])
+def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
+    """An interval that is only wider than one from the rounds forbids no answer."""
+    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
+    lazy = many_files(tmp_path)
+    for evaluator in (SNIPS(), DoublyRobust(cv=HashKFold(2))):
+        found = compare_policies({"new": "pi"}, lazy, evaluator=evaluator)
+        assert found.decision == "deploy"
+        told = "merged sums, whose interval is wider than one from the rounds"
+        assert (told in found.sentence) == (not few_rounds)
+
+
+def test_folds_of_few_rounds_are_those_of_many(lazy_and_logs, monkeypatch):
+    lazy, _ = lazy_and_logs
+    evaluator = DoublyRobust(reward_model=Ridge(), cv=3)
+    policies = {"new": "pi", "old": "other"}
+    read = compare_policies(policies, lazy, evaluator=evaluator)
+    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", 0)
+    summed = compare_policies(policies, lazy, evaluator=evaluator)
+    for name in policies:
+        assert_allclose(read[name].value, summed[name].value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("few_rounds", [0, 200_000])
+def test_gains_over_lazy_logs_refuse_what_walks(lazy_and_logs, monkeypatch, few_rounds):
+    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
+    lazy, _ = lazy_and_logs
+    with pytest.raises(ValueError, match=r"DRns walks through .* subtract values"):
+        compare_policies({"new": "pi"}, lazy, evaluator=DRns())
+    with pytest.raises(ValueError, match="what all earlier ones tell"):
+        compare_policies({"new": "pi"}, lazy, evaluator=AdaptiveIPS())
+    with pytest.raises(TypeError, match="learns while it acts"):
+        compare_policies({"new": EpsilonGreedy()}, lazy, evaluator=IPS())
 
 
 @pytest.mark.filterwarnings("error")

@@ -102,3 +102,15 @@ def test_bounds_of_deviations_hold_for_the_rounds(seed):
     assert max(limit[1] for limit in limits) >= high
     unknown = DeviationBounds.of(300, square, -np.inf, np.inf)
     assert unknown.skewness >= found.skewness
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fourth_powers_tell_that_events_are_many(seed):
+    z = np.random.default_rng(seed).normal(size=2000)
+    known, square = deviations_of(z, z.mean()), ((z - z.mean()) ** 2).sum()
+    fourth = ((z - z.mean()) ** 4).sum()
+    far = -50.0, 50.0  # ends that may be
+    told = DeviationBounds.of(2000, square, *far, fourth)
+    untold = DeviationBounds.of(2000, square, *far)
+    assert untold.effective_events < 10 < told.effective_events
+    assert told.effective_events < known.effective_events

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from skope_ope.evaluators.core._intervals import UNTOLD, WIDER
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
     FewEventsWarning,
@@ -14,6 +15,7 @@ from skope_ope.exceptions import (
     OPEWarning,
     PropensityWarning,
     SupportWarning,
+    TailWarning,
 )
 from skope_ope.selection._doubts import (
     BOTH,
@@ -40,6 +42,9 @@ class NewWarning(OPEWarning):
         (FewEventsWarning("", 3.0), BOTH, "fewer than ten effective events"),
         (AdaptiveLoggerWarning("", 0.01), BOTH, "a logger that learned from these"),
         (PropensityWarning("", 5.0), BOTH, "propensities or acceptance ratios"),
+        (TailWarning("", 0.5), BOTH, "few rounds make most of the spread"),
+        (TailWarning("", 0.5, UNTOLD), BOTH, "merged sums that do not tell whether"),
+        (TailWarning("", 0.5, WIDER), set(), "merged sums, whose interval is wider"),
         (NewWarning(""), BOTH, "a NewWarning"),
         (LearnedRoundsWarning(""), {"better"}, "a LearnedRoundsWarning"),
     ],

@@ -43,6 +43,9 @@ HIGH_SKEWNESS = 0.22  # of the round values on one side: 20 effective events
 ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
 FAR_OUT = 2  # standard errors by which a single round may move the value
 NEARLY_ALL = 0.8  # of the range of the rewards
+# Names of what merged sums leave open: whether events are few, or no more than how wide
+# the interval of the rounds would be.
+UNTOLD, WIDER = "tail_of_sums", "wider_from_sums"
 
 
 def interval_of(value, level, method, **options):
@@ -162,7 +165,10 @@ def _beside_student(found, value, reach):
         "interval allows for the fewest events that they may hold, and is wider than "
         "one from the rounds. Collect more rounds, or evaluate them in memory."
     )
-    warned = (*found.warnings, TailWarning(text, value._deviations.skewness))
+    deviations = value._deviations
+    certain = deviations.effective_events >= FEW_EVENTS
+    name = WIDER if certain else UNTOLD
+    warned = (*found.warnings, TailWarning(text, deviations.skewness, name))
     return _around(found, _student(value, found.level, reach), warned)
 
 
@@ -417,6 +423,7 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
     Or would make it: those of `seen`, the `Reach` of the rewards of the whole log.
     """
     skewness, known = deviations.skewness, value._limits is not None
+    name = None
     if isnan(skewness) or value.standard_error == 0:
         alike = "round values" if isnan(skewness) else "parts"
         text = (
@@ -437,6 +444,7 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
             f"skewness may be up to {skewness:.2f}): the interval may miss the value "
             "more often than it says. "
         )
+        name = UNTOLD
     elif skewness > HIGH_SKEWNESS:
         text = (
             f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
@@ -457,4 +465,4 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
         else "State reward_range=(low, high) with the logs where the rewards have one, "
         "or collect more rounds."
     )
-    return [TailWarning(text, skewness)]
+    return [TailWarning(text, skewness, name)]

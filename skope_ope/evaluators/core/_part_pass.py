@@ -21,6 +21,7 @@ from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
+MANY = 5_000_000  # rounds, of which powers of the terms cost more than they tell
 LONG = 20_000_000  # rounds: Student's interval holds, whatever a round may bring
 WEIGHT = -1  # rewards move by the weight of their round
 REWARD = ("reward",)  # owner of the logged rewards
@@ -165,7 +166,9 @@ class PartPass:
         job = StackedJob(formula, target, source, owner=owner, stack=stack)
         known = self.logs.reward_range is not None or self.bounded
         unbounded = not (known and getattr(formula, "_uses_weights", True))
-        job.wants_powers = unbounded and not self.is_long
+        # of fewer they tell that the events behind a value are many
+        few = self.n_total is None or self.n_total < MANY
+        job.wants_powers = few or (unbounded and not self.is_long)
         if source is not None:
             key = id(source), id(target)
             if key not in self._models:

@@ -116,7 +116,8 @@ class StackedJob(Job):
     found : list of tuple
         Smallest and largest of every term.
     wants_powers : bool
-        Whether nothing but powers of the terms bounds the tail of the round values.
+        Whether powers of the terms are summed, which bound the tail of the round
+        values.
     powers : ndarray of shape (k, 5)
         Sums of powers of the terms.
     """

@@ -218,10 +218,13 @@ class SummedValue(PolicyValue):
         """A bound of the fourth root of the sum of the deviations to the fourth."""
         if self._pair is not None:
             return sum(one._fourth_root for one in self._pair)
-        find = self._find_reach
+        find, n = self._find_reach, self.n_rounds
+        size = max(abs(end) for end in self._ends)
+        square = n * max(n - 1, 1) * self.standard_error**2
+        bound = sqrt(size) * square**0.25
         if isinstance(find, SummedReach) and isinstance(self._estimate, Estimate):
-            return find.fourth_root(self._estimate)
-        return np.inf
+            return min(find.fourth_root(self._estimate), bound)
+        return bound
 
     @cached_property
     def _ends(self):

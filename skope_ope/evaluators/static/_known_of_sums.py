@@ -158,6 +158,7 @@ def _without_model(summary, limits, lost, of_groups, n_rounds):
 
     ends = copy(summary.ends)
     ends.limits = None  # rounds are as heavy as they were seen to be
+    ends.terms = ends.powers = None  # those of the model
     sums = summary.plain
     if sums is None and ends.omega == (1.0, 1.0):
         sums = ends.yes_no.ratio_sums(summary.sums.frame)

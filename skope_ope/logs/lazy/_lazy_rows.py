@@ -39,6 +39,23 @@ def first_rows(logs, n):
     return _logs(logs, tables, np.concatenate(rows) if rows else None, read)
 
 
+def all_rows(logs, most, n_jobs=None):
+    """Return all rows as ordinary logs where they are few, else None.
+
+    Parameters
+    ----------
+    logs : LazyLogs
+        The rounds.
+    most : int
+        What is few.
+    n_jobs : int, default=None
+        For the pass that finds labels, where they are not known.
+    """
+    if logs.n_rounds is None or not 0 < logs.n_rounds <= most:
+        return None
+    return first_rows(logs.labelled(n_jobs), logs.n_rounds)
+
+
 def some_rows(logs, n, random_state, n_jobs):
     """Return a sample of the rows, as `LazyLogs.sample` does."""
     if logs.partitions is None:
