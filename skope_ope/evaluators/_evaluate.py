@@ -9,19 +9,18 @@ from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._lazy_values import lazy_table
 from skope_ope.evaluators._passes import values_of
 from skope_ope.evaluators._prepared import for_recorded, prepared
-from skope_ope.evaluators._recommended import doubted_reason, recommended_row
+from skope_ope.evaluators._recommended import (
+    LEARNS,
+    doubted_reason,
+    learns,
+    recommended_row,
+)
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
-from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies.slate._slate_policy import is_slate_policy
-
-LEARNS = (
-    "the rule is for policies that do not learn while they act; DRns, "
-    "RejectionSampling and Replay value those that do"
-)
 
 
 def evaluate(
@@ -149,7 +148,7 @@ def quiet_table(
     if asked is None and reward_model is None:
         evaluators, left_out = for_recorded(wanted, logs, evaluators, left_out)
     recommended, reason = recommended_row(logs, evaluators)
-    if recommended is None and any(map(_learns, wanted.values())):
+    if recommended is None and any(map(learns, wanted.values())):
         reason = LEARNS
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
@@ -185,7 +184,3 @@ def _check_arguments(policies, logs, n_jobs):
             "logs), got a list."
         )
     check_n_jobs(n_jobs)
-
-
-def _learns(policy):
-    return isinstance(policy, AdaptivePolicy)

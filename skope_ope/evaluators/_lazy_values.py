@@ -4,8 +4,8 @@
 
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._prepared import prepared
-from skope_ope.evaluators._recommended import recommended_row
-from skope_ope.evaluators._summed import summed, walks
+from skope_ope.evaluators._recommended import LEARNS, learns, recommended_row
+from skope_ope.evaluators._summed import refuse_weights, summed, walks
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.parts._partition_sums import head_of
@@ -33,12 +33,14 @@ def lazy_table(asked, sample_weight=None, verbose=0):
     table : ValueTable
         The warnings of the values are in them alone.
     """
+    refuse_weights(sample_weight)
     in_parts, in_order = asked.some(lambda one: not walks(one)), asked.some(walks)
     if not in_order.evaluators:
-        return summed(asked, sample_weight, kept=False, verbose=verbose)._table()
+        return summed(asked, kept=False, verbose=verbose)._table()
     found = {}
     if in_parts.evaluators:
-        found |= summed(in_parts, sample_weight, kept=False, verbose=verbose)._table()
+        table = summed(in_parts, kept=False, verbose=verbose)._table()
+        found |= table
     fitted = in_order.some(lambda one: not takes_earlier(one, asked.reward_model))
     found |= _walked(in_order, fitted.sources(verbose), verbose)
     single = list(asked.policies) == [None]
@@ -47,7 +49,12 @@ def lazy_table(asked, sample_weight=None, verbose=0):
         for policy in asked.policies
         for name in asked.evaluators
     ]
-    row, reason = recommended_row(asked.head, asked.evaluators, asked.n_loggers)
+    if in_parts.evaluators:  # the rule knows all rounds, and names none that walks
+        row, reason = table.recommended, table.reason
+    else:
+        row, reason = recommended_row(asked.head, asked.evaluators, asked.n_loggers)
+    if row is None and any(map(learns, asked.policies.values())):
+        reason = LEARNS
     values = {key: found[key] for key in keys}
     return ValueTable(values, asked.left_out, recommended=row, reason=reason)
 
@@ -130,6 +137,7 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
     sample_weight : array-like, default=None
         Refused: lazy logs carry their weights.
     """
+    refuse_weights(sample_weight)
     model = evaluator._model_of_fit if evaluator._uses_model else None
     asked = prepared({None: policy}, lazy, {ONE: evaluator}, model)
     if lazy is not evaluator.logs_:
@@ -142,5 +150,5 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
         own = lazy is evaluator.logs_
         state = evaluator._uniform_state if own else evaluator.seed_
         return _walked(asked, sources, states={ONE: state})[ONE]
-    found = summed(asked, sample_weight, sources=sources, kept=False)
+    found = summed(asked, sources=sources, kept=False)
     return found._table()[ONE]

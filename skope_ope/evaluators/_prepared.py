@@ -21,7 +21,7 @@ from skope_ope.policies._action_probabilities import (
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies.slate._slate_policy import slate_policy
-from skope_ope.reward_models._part_models import part_models
+from skope_ope.reward_models._part_models import check_model_column, part_models
 from skope_ope.reward_models._sources import model_and_folds
 
 COLUMN_MODEL = "predictions that are a column (reward_model='q_hat')"
@@ -224,6 +224,8 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
     given = [*policies.values(), *models, *by]
     for evaluator in evaluators.values():
         given += vars(evaluator).values()
+    for model in filter(_is_name, models):
+        check_model_column(model, lazy)
     words = set(filter(_is_name, given))
     plain = (str, Real, type(None))
     context = not all(isinstance(model, plain) for model in models)

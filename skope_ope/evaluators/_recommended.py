@@ -13,6 +13,7 @@ from skope_ope.evaluators._defaults import (
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs.sums._log_sums import known_fields
+from skope_ope.policies._adaptive import AdaptivePolicy
 
 # What an evaluator may be given without becoming another estimator.
 INPUTS = {"reward_model", "cv", "random_state"}
@@ -24,6 +25,16 @@ WRONG_WEIGHTS = (
     "the weights are wrong, by the propensities or by the policy's probabilities, and "
     "no row that warns of it is to be trusted until that is mended"
 )
+
+LEARNS = (
+    "the rule is for policies that do not learn while they act; DRns, "
+    "RejectionSampling and Replay value those that do"
+)
+
+
+def learns(policy):
+    """Whether a policy learns while it acts."""
+    return isinstance(policy, AdaptivePolicy)
 
 
 class Recommendation(NamedTuple):

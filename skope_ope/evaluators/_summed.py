@@ -33,11 +33,8 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
     summary : ValueSummary
     """
     logs, policies, evaluators = asked.logs, asked.policies, asked.evaluators
-    if asked.lazy and sample_weight is not None:
-        raise TypeError(
-            "sample_weight is an array for the rows of logs in memory. Lazy logs carry "
-            "theirs as a column: scan_logs(..., sample_weight='weight')."
-        )
+    if asked.lazy:
+        refuse_weights(sample_weight)
     refuse_learning(policies)
     if not asked.lazy or logs.frame is None:  # a few rows of a frame lack some actions
         check_policies(policies, asked.head)
@@ -84,6 +81,15 @@ def _summary(asked, sums, told, counted, models):
 def walks(evaluator):
     """Whether an evaluator walks through the rounds in their order."""
     return evaluator.__sklearn_tags__().order_dependent
+
+
+def refuse_weights(sample_weight):
+    """Raise where weights of rounds are given beside lazy logs."""
+    if sample_weight is not None:
+        raise TypeError(
+            "sample_weight is an array for the rows of logs in memory. Lazy logs carry "
+            "theirs as a column: scan_logs(..., sample_weight='weight')."
+        )
 
 
 def refuse_walks(evaluators):

@@ -176,7 +176,7 @@ class _Plan:
         else:
             self.given = given_source(model, None)
         if isinstance(self.given, ColumnSource):
-            _check_column(self.given.name, lazy)
+            check_model_column(self.given.name, lazy)
         if self.given is not None:
             return
         if isinstance(cv, str):
@@ -207,7 +207,7 @@ class _Plan:
         )
 
 
-def _check_column(name, lazy):
+def check_model_column(name, lazy):
     """Raise where the lazy logs read no column of this name."""
     if name not in lazy.columns:
         raise ValueError(

@@ -176,9 +176,9 @@ def _refuse_walks(evaluator):
         name = type(evaluator).__name__
         raise ValueError(
             f"compare_policies sums lazy logs, and {name} walks through the rounds in "
-            "their order: subtract values, table = evaluate({'a': ..., 'b': ...}, "
-            f"logs, evaluators=[{name!r}]) and table['a', {name!r}] - table['b', "
-            f"{name!r}], or compare on rounds in memory, logs.head(100_000)."
+            "their order. Compare on rounds in memory, "
+            "compare_policies(policies, lazy.head(100_000), ...), or subtract "
+            "repeated_runs of two policies, which take lazy logs."
         )
 
 

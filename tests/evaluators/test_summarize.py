@@ -226,7 +226,7 @@ def test_folds_of_few_rounds_are_those_of_many(lazy_and_logs, monkeypatch):
 def test_gains_over_lazy_logs_refuse_what_walks(lazy_and_logs, monkeypatch, few_rounds):
     monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
     lazy, _ = lazy_and_logs
-    with pytest.raises(ValueError, match=r"DRns walks through .* subtract values"):
+    with pytest.raises(ValueError, match="DRns walks through the rounds"):
         compare_policies({"new": "pi"}, lazy, evaluator=DRns())
     with pytest.raises(ValueError, match="what all earlier ones tell"):
         compare_policies({"new": "pi"}, lazy, evaluator=AdaptiveIPS())

@@ -189,6 +189,8 @@ class SummedValue(PolicyValue):
         super().__init__(estimate, rows, estimator=estimator, **about)
         self._propensities = propensities
 
+    _walked = False  # whether it was found by a walk, in the order of the rounds
+
     @property
     def round_values(self):
         """Raise: sums do not hold them."""
@@ -343,7 +345,16 @@ class SummedValue(PolicyValue):
             owners = self._owner, other._owner
             estimate = self._joint.difference(owners, (self._estimate, other._estimate))
         else:
-            estimate = difference(*(_with_clusters(one) for one in (self, other)))
+            pair = self, other
+            if any(one._walked for one in pair) and not all(map(_has_clusters, pair)):
+                raise ValueError(
+                    f"the gain of {self.estimator} over {other.estimator} is not "
+                    "known: the rounds that both took were read and dropped. Subtract "
+                    "repeated_runs of both policies, or evaluate rounds in memory, "
+                    "evaluate({'a': ..., 'b': ...}, lazy.head(100_000)); of policies "
+                    "that do not learn DoublyRobust has gains."
+                )
+            estimate = difference(*map(_with_clusters, pair))
         out = self._derived_difference(estimate, other)
         return self, other, out, ()
 
@@ -387,6 +398,11 @@ def _sums_of_clusters(value):
             return None
         sums = pair[0] - pair[1]
     return sums
+
+
+def _has_clusters(value):
+    estimate = value._estimate
+    return isinstance(estimate, Estimate) and estimate.frame.clustered
 
 
 def _with_clusters(value):

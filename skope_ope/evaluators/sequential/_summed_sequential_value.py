@@ -63,6 +63,8 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
             told = trajectories, self.standard_error, of_rewards
             self._seen_deviations = history.deviations(*told)
 
+    _walked = True
+
     @cached_property
     def _deviations(self):
         """Sums of the deviations of the round values, or bounds of them."""

@@ -108,6 +108,37 @@ def test_one_table_with_evaluators_of_sums(logs, lazy):
     np.testing.assert_allclose(both["ips"].value, ips["IPS"].value, rtol=1e-12)
 
 
+def test_gains_that_are_not_known_say_what_to_do(lazy):
+    policies = {"fixed": "pi", "learns": EpsilonGreedy()}
+    walks = {"d": DRns(cv=HashKFold(3)), "rs": RejectionSampling(cmax=0.1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        table = evaluate(policies, lazy, evaluators=walks)
+        sums = evaluate("pi", lazy, evaluators=["IPS"])["IPS"]
+    assert "do not learn while they act" in table.reason
+    for name in walks:
+        for one, other in [("fixed", "learns"), ("learns", "fixed")]:
+            with pytest.raises(ValueError, match=r"over .* repeated_runs of both"):
+                table[one, name] - table[other, name]
+    with pytest.raises(ValueError, match="gain of IPS over DRns is not known"):
+        sums - table["fixed", "d"]
+
+
+def test_weights_beside_lazy_logs_are_refused(lazy):
+    weight = np.ones(N)
+    with pytest.raises(TypeError, match="sample_weight='weight'"):
+        evaluate("pi", lazy, evaluators=["DRns"], sample_weight=weight)
+    fitted = DRns(reward_model="q_hat").fit(lazy)
+    for ask in (fitted.evaluate, fitted.score):
+        with pytest.raises(TypeError, match="sample_weight='weight'"):
+            ask("pi", sample_weight=weight)
+
+
+def test_a_missing_model_is_told_all_columns(lazy):
+    with pytest.raises(ValueError, match=r"they have \['pi', 'q_hat'\]"):
+        evaluate("pi", lazy, evaluators={"d": DRns(reward_model="none")})
+
+
 @pytest.mark.parametrize("state", [0, None, "instance"])
 def test_fit_evaluate_and_score(state, logs, lazy):
     """The uniform numbers are those of the fit, whatever their seed."""
