@@ -146,7 +146,7 @@ def prepared(
         if reward_model is None:
             evaluators, left_out = for_recorded(policies, head, evaluators, left_out)
         evaluators, left_out = without(
-            evaluators, left_out, _has_many_terms, ALL_PRODUCTS
+            evaluators, left_out, has_many_terms, ALL_PRODUCTS
         )
     if lazy:
         check_columns(logs, policies, by)
@@ -207,7 +207,8 @@ def for_recorded(policies, logs, evaluators, left_out):
     return without(evaluators, left_out, lambda one: one._uses_model, ALL_ACTIONS)
 
 
-def _has_many_terms(evaluator):
+def has_many_terms(evaluator):
+    """Whether sums do not keep the products of an evaluator's terms."""
     return getattr(evaluator, "control_variates", None) == "multiple"
 
 

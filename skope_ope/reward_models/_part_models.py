@@ -105,11 +105,12 @@ def source_on(source, lazy):
     if hasattr(source, "on"):
         return source.on(lazy)
     if hasattr(source, "held_out_"):
+        slates = lazy.log_type is SlateLogs
+        model = "AdditiveSlateModel" if slates else "ActionRewardModel"
         raise ValueError(
             "the reward model was fitted to logs in memory, whose rounds could not be "
             "known again in a log in parts. Fit the evaluator on lazy logs, or pass a "
-            "model of other rounds as FrozenEstimator(ActionRewardModel(model)"
-            ".fit(logs))."
+            f"model of other rounds as FrozenEstimator({model}(regressor).fit(logs))."
         )
     return source
 

@@ -4,6 +4,7 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Real
 
 from sklearn.base import clone
@@ -12,7 +13,7 @@ from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators._prepared import prepared, refuse_learning
+from skope_ope.evaluators._prepared import has_many_terms, prepared, refuse_learning
 from skope_ope.evaluators._recommended import recommended_evaluator
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
@@ -63,7 +64,7 @@ def compare_policies(
         folds of `HashKFold`; of more the gains are made from sums.
     evaluator : evaluator, default=None
         It is fitted anew, on `logs`. `None`: the one that `evaluate` recommends for
-        such logs.
+        such logs; from sums of slates that with a single control variate.
     baseline : str, default="logger"
         Name of the policy with which the others are compared. "logger": the mean
         reward of the logs, which is the value of the logging policy.
@@ -122,7 +123,8 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
     too little of the tails of gains for a decision.
     """
     lazy = lazy.labelled(n_jobs=n_jobs)
-    if evaluator is None:
+    recommended = evaluator is None
+    if recommended:
         asked = prepared(policies, lazy)
         evaluator = _evaluator(None, asked.head, asked.n_loggers)
     else:
@@ -134,6 +136,9 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
         refuse_learning(policies)
         evaluator = _with_hash_folds(evaluator)
         return _of_rounds(policies, few, evaluator, baseline, level, n_jobs)
+    if recommended and has_many_terms(evaluator):
+        one = clone(evaluator).set_params(control_variates="single")
+        asked = replace(asked, evaluators={"": one})
     summary = summed(asked, kept=False)
     table, logged = summary._table(), summary.logged_value()
     values = {name: table[name, ""] for name in policies}

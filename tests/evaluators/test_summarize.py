@@ -11,6 +11,7 @@ import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 
@@ -19,6 +20,7 @@ from skope_ope import (
     SNIPS,
     ActionRewardModel,
     AdaptiveIPS,
+    AdditiveSlateModel,
     ClassifierPolicy,
     DoublyRobust,
     DRns,
@@ -30,6 +32,7 @@ from skope_ope import (
     OPESearchCV,
     PropensityEstimator,
     PseudoInverse,
+    SlateDoublyRobust,
     UniformPolicy,
     WeightsDisplay,
     action_probabilities,
@@ -209,6 +212,28 @@ def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
         assert found.decision == "deploy"
         told = "merged sums, whose interval is wider than one from the rounds"
         assert (told in found.sentence) == (not few_rounds)
+
+
+@pytest.mark.parametrize("few_rounds", [0, 200_000])
+def test_slates_are_compared_without_an_evaluator(tmp_path, monkeypatch, few_rounds):
+    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
+    logs, _ = world_of("slates_uniform", grouped=False)
+    policies = {"new": WORLDS["slates_uniform"][1]().policies[0]}
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
+    found = compare_policies(policies, lazy)
+    coefficients = "multiple" if few_rounds else "single"
+    one = PseudoInverse(control_variates=coefficients)
+    whole = compare_policies(policies, logs, evaluator=one)
+    gain, other = found.differences["new"], whole.differences["new"]
+    assert_allclose(gain.value, other.value, rtol=1e-9)
+    assert_allclose(gain.standard_error, other.standard_error, rtol=1e-9)
+    fitted = SlateDoublyRobust().fit(logs)  # in memory
+    with pytest.raises(ValueError, match=r"FrozenEstimator\(AdditiveSlateModel"):
+        fitted.evaluate(policies["new"], lazy)
+    model = FrozenEstimator(AdditiveSlateModel(Ridge()).fit(logs))
+    known = SlateDoublyRobust(reward_model=model).fit(logs)
+    value = known.evaluate(policies["new"], lazy).value
+    assert_allclose(value, known.evaluate(policies["new"]).value, rtol=1e-9)
 
 
 def test_folds_of_few_rounds_are_those_of_many(lazy_and_logs, monkeypatch):

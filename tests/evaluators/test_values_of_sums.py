@@ -16,6 +16,7 @@ from skope_ope import (
     CascadeIPS,
     DirectMethod,
     DoublyRobust,
+    EmpiricalSlatePolicy,
     ExplorationScavenging,
     IndependentSlotIPS,
     MultiLoggerIPS,
@@ -23,7 +24,9 @@ from skope_ope import (
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateIPS,
+    SlateLogs,
     evaluate,
+    load_summary,
     summarize,
 )
 from skope_ope.evaluators.parts._part_sums import sums_of_part
@@ -131,6 +134,53 @@ def test_intervals_of_arms_reach_as_far_as_in_memory(self_normalized, grouped):
     assert outer.high - outer.low < 2 * (inner.high - inner.low)
     with pytest.raises(ValueError, match="max_weight cannot be stated"):
         found.confidence_interval(max_weight=3.0)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("empty", [False, True])
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        PseudoInverse(),
+        PseudoInverse(cmax=3.0),
+        PseudoInverse(self_normalized=True),
+        PseudoInverse(control_variates="single"),
+        SlateDoublyRobust(reward_model=0.3),
+    ],
+    ids=str,
+)
+def test_intervals_of_slates_reach_as_far_as_in_memory(
+    evaluator, empty, grouped, tmp_path
+):
+    rng = np.random.RandomState(2)
+    slates = np.array([[0, 1], [1, 0], [2, 3], [3, 1], [1, 2], [2, 0]])
+    if empty:
+        slates[4:] = [[2, -1], [-1, -1]]
+    n, logger = 150, EmpiricalSlatePolicy(slates)
+    logs = SlateLogs(
+        np.zeros((n, 1)),
+        slates[rng.randint(6, size=n)],
+        rng.binomial(2, 0.2, n),
+        n_candidates=4,
+        logging_policy=logger,
+        reward_range=(0, 2),
+        group=np.arange(n) // 4 if grouped else None,
+    )
+    policy = EmpiricalSlatePolicy(slates, [0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
+    policies, named = {"a": policy, "b": logger}, {"one": evaluator}
+    exact = evaluate(policies, logs, evaluators=named)
+    parts = [summarize(policies, logs[k::2], evaluators=named) for k in (0, 1)]
+    sum(parts).save(tmp_path / "total.npz")
+    found = load_summary(tmp_path / "total.npz").values()
+    pairs = [(found[key], exact[key]) for key in exact]
+    pairs.append([table["a", "one"] - table["b", "one"] for table in (found, exact)])
+    for one, other in pairs:
+        outer, inner = one.confidence_interval(), other.confidence_interval()
+        assert_allclose(one.standard_error, other.standard_error, rtol=1e-9)
+        assert outer.low <= inner.low + 1e-9 and outer.high >= inner.high - 1e-9
+        assert outer.high - outer.low < 3 * (inner.high - inner.low)
+    with pytest.raises(ValueError, match="max_weight cannot be stated"):
+        found["a", "one"].confidence_interval(max_weight=3.0)
 
 
 def test_arms_of_rewards_that_are_alike_but_for_little():

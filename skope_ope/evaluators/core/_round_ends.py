@@ -98,13 +98,14 @@ class RoundEnds:
             self.propensity = min(self.propensity, extremes(p)[0])
         self.yes_no.add(w, reward, yes_no, rewarded, extremes)
 
-    def add_terms(self, terms, powers=False):
+    def add_terms(self, terms, powers=False, more=()):
         """Add the terms of some rounds, k arrays of shape (n,).
 
         Their powers tell how far the tail of the round values may reach, where the
-        range of the rewards does not.
+        range of the rewards does not. Of `more` terms no more than the ends are kept,
+        behind those of the others.
         """
-        found = np.array([(term.min(), term.max()) for term in terms])
+        found = np.array([(term.min(), term.max()) for term in (*terms, *more)])
         self.terms = found if self.terms is None else _wider(self.terms, found)
         if powers:
             found = powers_of(terms)

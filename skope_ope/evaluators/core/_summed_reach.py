@@ -178,9 +178,12 @@ class SummedReach:
         same = self.ends.omega[0] == self.ends.omega[1]
         return len(used) < 2 and same and estimate.frame.n_strata == 1
 
-    def observed(self, estimate):
-        """Return bounds of the deviations that were seen, (lowest, highest)."""
-        terms = self.ends.terms
+    def observed(self, estimate, terms=None):
+        """Return bounds of the deviations that were seen, (lowest, highest).
+
+        Or of those of rounds with other `terms`: the smallest and largest of each.
+        """
+        terms = self.ends.terms if terms is None else terms
         n = self.n_rounds
         scale, low, high = sqrt(n * max(n - 1, 1)), np.inf, -np.inf
         if terms is None:

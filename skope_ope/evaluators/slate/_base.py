@@ -253,7 +253,8 @@ class SlateEvaluator(BaseEvaluator):
                 raise ValueError(
                     f"{type(self).__name__} cannot be summed over parts of a log: "
                     f"products of its {len(terms)} terms are not kept. Use "
-                    "control_variates='single', or evaluate the whole log."
+                    "control_variates='single', or rounds in memory: "
+                    "lazy.sample(100_000, random_state=0)."
                 )
             stack = whole.stack(ROUNDS)
             if found.used is not None and not found.used.all():

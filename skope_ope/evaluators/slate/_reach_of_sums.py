@@ -2,10 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How far the value of a round of slates may lie from an estimate from sums."""
 
+from math import isfinite
+
+import numpy as np
+
 from skope_ope.evaluators.core._functions import mean, ratio
-from skope_ope.evaluators.core._reach import range_only
+from skope_ope.evaluators.core._reach import Reach, range_only, refuse_stated
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summed_reach import SummedReach
+from skope_ope.evaluators.core._weight_bound import LOGGED
 from skope_ope.logs._known_range import known_range
 
 
@@ -45,9 +50,63 @@ def reach_of_slates(summary, log, n_rounds):
     if plain:
         formula = _Weighed(combine)
         return SummedReach(formula, limits, summary.ends, n_rounds, seen=seen)
+    terms, n_terms = summary.ends.terms, len(summary.estimate().slopes) - 1
+    if terms is not None and len(terms) == n_terms + 2:
+        return MovedReach(summary, limits, n_rounds, combine is ratio)
     formula = _Weighed(mean)
-    formula._uses_weights = False  # what a reward would move is not kept
+    formula._uses_weights = False  # nothing moves with the reward
     return SummedReach(formula, limits, summary.ends, n_rounds)
+
+
+class MovedReach(SummedReach):
+    """The reach of terms of which the first moves with the reward of its round.
+
+    Parameters
+    ----------
+    summary : Summary
+        Sums of all parts. The ends of the terms are followed by those of the first one
+        with the worst and with the best reward.
+    limits : tuple (float, float) or None
+        The known range of the rewards.
+    n_rounds : int
+        Number of rounds.
+    is_ratio : bool
+        Whether the second term is what the first is divided by.
+    """
+
+    def __init__(self, summary, limits, n_rounds, is_ratio):
+        formula = _Weighed(mean)
+        formula._uses_weights = False  # which may be negative
+        sums, of_groups = summary.sums, None
+        if sums.totals is not None:
+            frame, size = sums.frame, len(sums.totals) - 2  # the last of the terms
+            cells = sums.totals[size] + sums.origin[size] * sums.totals[-1]
+            of_groups = np.bincount(frame.cell_cluster, cells, len(frame.clusters))
+        told = {"group_weights": of_groups}
+        super().__init__(formula, limits, summary.ends, n_rounds, **told)
+        tally = summary.tally
+        self.largest = tally.most["largest 0"]
+        self.of_weights = is_ratio and not tally.told_sums["expected"]
+
+    def __call__(self, value, max_weight=None, error=None):
+        """Return the `Reach` of a `SummedValue`, or None where no range is known."""
+        refuse_stated(max_weight)
+        if self.limits is None:
+            return None
+        low, high = self.limits
+        found = zip(self.ends.terms[-2:], self.limits, strict=True)
+        worst, best = (self._moved(value._estimate, *one) for one in found)
+        of_group = self._of_group(value, high - low)
+        return Reach(low, high, best, worst, self.largest, LOGGED, of_group)
+
+    def _moved(self, estimate, first, end):
+        """Return bounds of the deviations where all rewards are at an end."""
+        terms = self.ends.terms
+        if not self.of_weights:
+            return self.observed(estimate, [first, *terms[1:]])
+        found = [self.observed(estimate, [(w * end,) * 2, (w, w)]) for w in terms[1]]
+        lows, highs = zip(*found, strict=True)
+        return min(lows), max(highs)
 
 
 def ends_of_slates(found, terms, logs, part):
@@ -67,7 +126,11 @@ def ends_of_slates(found, terms, logs, part):
     ends = RoundEnds()
     if not part.n:
         return ends
-    ends.add_terms([part.of(term) for term in terms], powers=True)
+    entering = [part.of(term) for term in terms]
+    more = ()
+    if found.follows_reward and not found.plain:
+        more = _at_the_ends(entering[0], found, logs, part)
+    ends.add_terms(entering, True, more)
     omega = None if part.omega is None else part.of(part.omega)
     if found.plain:
         ends.add_weights(part.of(found.weight), part.of(logs.reward), omega)
@@ -76,3 +139,12 @@ def ends_of_slates(found, terms, logs, part):
     else:
         ends.omega = 1.0, 1.0
     return ends
+
+
+def _at_the_ends(first, found, logs, part):
+    """Return the first term with the worst and with the best reward."""
+    stated = logs.reward_range
+    known = stated is not None and isfinite(stated[1] - stated[0])
+    w, reward = part.of(found.weight), part.of(logs.reward)
+    # where no range is stated, it may come to be that of yes and no
+    return [first + w * (end - reward) for end in (stated if known else (0.0, 1.0))]
