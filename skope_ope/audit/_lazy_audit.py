@@ -40,7 +40,8 @@ def small_logs(lazy, n_jobs=None):
     """Return lazy logs as ordinary ones where they are few, else None."""
     if lazy.n_rounds == 0:
         raise ValueError("the logs are empty: an audit needs a round.")
-    return all_rows(lazy, MOST_ROUNDS, n_jobs)
+    # how many a filter keeps the audit itself will tell
+    return None if lazy.n_rounds is None else all_rows(lazy, MOST_ROUNDS, n_jobs)
 
 
 def lazy_audit(policy, lazy, random_state=0, n_jobs=None):

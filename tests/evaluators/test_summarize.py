@@ -54,7 +54,7 @@ pytestmark = [
     pytest.mark.frames,
     pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning"),
 ]
-pytest.importorskip("pyarrow")
+pc = pytest.importorskip("pyarrow.compute")
 
 IN_FILES = [name for name in FAMILIES if name != "slates_weighted"]  # no such column
 N_PARTITIONS = 50
@@ -192,6 +192,9 @@ def test_policies_are_compared_by_exact_differences(
             assert_allclose(one.standard_error, gain.standard_error, rtol=1e-10)
         if few_rounds:  # which are read
             assert found.sentence == whole.sentence
+            some = lazy.filter(pc.field("action") >= lazy.actions[0])  # all of them
+            again = compare_policies(policies, some, **how)
+            assert again.sentence == whole.sentence
     assert compare_policies(policies, lazy).n_rounds == len(logs)
 
 

@@ -49,11 +49,15 @@ def all_rows(logs, most, n_jobs=None):
     most : int
         What is few.
     n_jobs : int, default=None
-        For the pass that finds labels, where they are not known.
+        For the passes that count what a filter keeps and find labels, where these are
+        not known.
     """
-    if logs.n_rounds is None or not 0 < logs.n_rounds <= most:
+    if logs.partitions is None:
         return None
-    return first_rows(logs.labelled(n_jobs), logs.n_rounds)
+    n_rounds = int(kept_sizes(logs, n_jobs).sum())
+    if not 0 < n_rounds <= most:
+        return None
+    return first_rows(logs.labelled(n_jobs), n_rounds)
 
 
 def some_rows(logs, n, random_state, n_jobs):
