@@ -12,6 +12,7 @@ from skope_ope.audit._explained import explained
 from skope_ope.audit._lazy_audit import lazy_audit, refuse_frame, small_logs
 from skope_ope.audit._result import Audit
 from skope_ope.logs import BanditLogs, LazyLogs, SlateLogs
+from skope_ope.logs.lazy._lazy_rows import rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 
@@ -77,7 +78,8 @@ def audit(policy, logs=None, *, random_state=0, n_jobs=None):
         few = small_logs(logs, n_jobs)
         if few is None:
             return lazy_audit(policy, logs, random_state, n_jobs)
-        logs = few
+        with rows_told_by_files(logs, few):
+            return audit(policy, few, random_state=random_state)
     if not len(logs):
         raise ValueError("the logs are empty: an audit needs a round.")
     policies = {} if policy is None else {"": policy}

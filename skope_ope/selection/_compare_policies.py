@@ -20,7 +20,7 @@ from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
-from skope_ope.logs.lazy._lazy_rows import all_rows
+from skope_ope.logs.lazy._lazy_rows import all_rows, rows_told_by_files
 from skope_ope.reward_models._part_models import hash_folds
 from skope_ope.selection._act_alike import act_alike
 from skope_ope.selection._candidates import is_logs
@@ -131,11 +131,12 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
         check_search_evaluator(evaluator, "compare_policies")
         _refuse_walks(evaluator)
     asked = prepared(policies, lazy, {"": evaluator}, n_jobs=n_jobs)
-    few = all_rows(lazy, FEW_ROUNDS, n_jobs)
+    few = all_rows(asked.logs, FEW_ROUNDS, n_jobs)
     if few is not None:
         refuse_learning(policies)
         evaluator = _with_hash_folds(evaluator)
-        return _of_rounds(policies, few, evaluator, baseline, level, n_jobs)
+        with rows_told_by_files(lazy, few):
+            return _of_rounds(policies, few, evaluator, baseline, level, n_jobs)
     if recommended and has_many_terms(evaluator):
         one = clone(evaluator).set_params(control_variates="single")
         asked = replace(asked, evaluators={"": one})

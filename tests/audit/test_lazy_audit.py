@@ -7,7 +7,15 @@ import sys
 import numpy as np
 import pytest
 
-from skope_ope import BanditLogs, SlateLogs, SoftmaxPolicy, audit, scan_logs
+from skope_ope import (
+    SNIPS,
+    BanditLogs,
+    SlateLogs,
+    SoftmaxPolicy,
+    audit,
+    compare_policies,
+    scan_logs,
+)
 from skope_ope.logs._row_container import is_drawn
 from skope_ope.logs.sums._log_sums import LogSums
 
@@ -237,6 +245,18 @@ def test_what_cannot_be_audited(tmp_path):
     frame = scan_logs(polars.scan_parquet(tmp_path / "*.parquet"), **FIELDS)
     with pytest.raises(TypeError, match=r"an audit looks at the order .* parquet"):
         audit(frame)
+
+
+def test_bad_probabilities_are_called_by_file_and_row(tmp_path):
+    def wrong(found):
+        return np.where(np.arange(N) == 2_950, 1.5, found["pi"])
+
+    lazy = written(tmp_path, columns(pi=wrong))
+    place = r"part1.parquet, row group 1: .* at row 50[ .]"
+    with pytest.raises(ValueError, match=place):
+        audit("pi", lazy)
+    with pytest.raises(ValueError, match=place):
+        compare_policies({"new": "pi"}, lazy, evaluator=SNIPS())
 
 
 def test_slates(tmp_path, few):

@@ -8,6 +8,7 @@ from math import isfinite
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.exceptions import RowError
 from skope_ope.logs._validation import check_distributions, check_finite
 
 
@@ -272,10 +273,8 @@ def check_logged(pi, low):
     """Probabilities of the logged actions lie in [0, 1]."""
     if not (pi.min() >= 0 and pi.max() <= 1 + 1e-9):  # NaN fails, too
         row = int(np.flatnonzero(~((pi >= 0) & (pi <= 1 + 1e-9)))[0])
-        raise ValueError(
-            "policy must hold probabilities of the logged actions in [0, 1], got "
-            f"{pi[row]:.6g} at row {row + low}."
-        )
+        text = "policy must hold probabilities of the logged actions in [0, 1], got "
+        raise RowError(f"{text}{pi[row]:.6g}", row + low, ". Correct it.")
     return pi
 
 

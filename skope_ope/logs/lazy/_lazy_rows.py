@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Some rows of lazy logs as ordinary logs: the first ones, or a sample."""
 
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 
@@ -58,6 +59,32 @@ def all_rows(logs, most, n_jobs=None):
     if not 0 < n_rounds <= most:
         return None
     return first_rows(logs.labelled(n_jobs), n_rounds)
+
+
+@contextmanager
+def rows_told_by_files(lazy, logs):
+    """Have errors about a row of logs that were read say in which file it lies.
+
+    Parameters
+    ----------
+    lazy : LazyLogs
+        What was read.
+    logs : BanditLogs or SlateLogs
+        Its rows.
+    """
+    try:
+        yield
+    except RowError as error:
+        if not 0 <= error.row < len(logs):
+            raise
+        place = int(logs.row_id.position[error.row])
+        part = max((p for p in lazy.partitions if p.start <= place), key=_start)
+        text = error.told_of(f"row {place - part.start}")
+        raise ValueError(f"{part.name}: {text}") from error
+
+
+def _start(part):
+    return part.start, part.index  # those without rows start where the next one does
 
 
 def some_rows(logs, n, random_state, n_jobs):
