@@ -21,7 +21,7 @@ from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
-MANY = 5_000_000  # rounds, of which powers of the terms cost more than they tell
+MANY = 2_000_000  # rounds, of which powers of the terms cost more than they tell
 LONG = 20_000_000  # rounds: Student's interval holds, whatever a round may bring
 WEIGHT = -1  # rewards move by the weight of their round
 REWARD = ("reward",)  # owner of the logged rewards
