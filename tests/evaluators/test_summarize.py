@@ -282,6 +282,14 @@ def test_warnings_come_once_at_the_line_of_the_caller(tmp_path):
     )  # and no warning
 
 
+def test_parts_are_told_by_one_label(lazy_and_logs):
+    lazy, logs = lazy_and_logs
+    with pytest.raises(ValueError, match="by='pi' has 4 entries a round"):
+        summarize("pi", lazy, evaluators=["IPS"], by="pi")
+    with pytest.raises(ValueError, match="by='pi' has 4 entries a round"):
+        summarize("pi", logs, evaluators=["IPS"], by="pi")
+
+
 def test_only_what_is_needed_is_read(lazy_and_logs):
     lazy, _ = lazy_and_logs
     seen = prepared({"new": "pi"}, lazy, ["IPS"]).logs

@@ -47,6 +47,12 @@ class Cells:
 
 def _labels_of(logs, name):
     """Return the distinct labels of a field or a column, and the code of each round."""
-    _, distinct, codes = coded_labels("by", labels_of(logs, name), copy=False)
+    values = labels_of(logs, name)
+    if len(getattr(values, "shape", ())) > 1:
+        raise ValueError(
+            f"by={name!r} has {values.shape[1]} entries a round, and a part is "
+            "told by one label. Name a single column: scan_logs(..., columns=['day'])."
+        )
+    _, distinct, codes = coded_labels("by", values, copy=False)
     labels, place = factorise(distinct)
     return labels.tolist(), place[codes]
