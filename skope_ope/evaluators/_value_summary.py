@@ -336,6 +336,7 @@ class ValueSummary:
         found = common_facts(self._facts, other._facts)
         counted = self.counted + other.counted
         parts = [one._sums for one in (self, other) if one._sums is not None]
+        _refuse_other_labels([one for one in parts if one.n])
         return ValueSummary(
             sum(parts) if parts else None,
             evaluators=self.evaluators,
@@ -474,6 +475,17 @@ def load_summary(path, evaluators=None):
         left_out=header["left_out"],
         models=header["models"],
     )
+
+
+def _refuse_other_labels(parts):
+    """Raise where two parts keep values by other columns: rounds would be missing."""
+    kept = [sorted(one.by) for one in parts]
+    if len(kept) == 2 and kept[0] != kept[1]:
+        texts = [", ".join(map(repr, some)) or "nothing" for some in kept]
+        raise ValueError(
+            f"one summary keeps values by {texts[0]} and the other by {texts[1]}: these "
+            "need all rounds. Summarize all parts with the same by=."
+        )
 
 
 def clusters_text(frame):

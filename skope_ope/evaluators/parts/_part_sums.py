@@ -159,9 +159,10 @@ class PartSums:
         names, policies = list(self.evaluators), self.policies
         if (names, policies) != (list(other.evaluators), other.policies):
             raise ValueError(
-                "these sums are of different evaluators or policies: "
-                f"{names} on {list(policies)}, and {list(other.evaluators)} on "
-                f"{list(other.policies)}."
+                "these sums are of different evaluators or policies, or of the same in "
+                f"another order: {names} on {list(policies)}, and "
+                f"{list(other.evaluators)} on {list(other.policies)}. Name them in the "
+                "same order in all parts."
             )
         n = self.n + other.n
         both = self.log is not None and other.log is not None

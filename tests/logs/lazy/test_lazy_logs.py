@@ -60,6 +60,23 @@ def in_memory(**more):
     return BanditLogs.from_frame(frame(), **{"context": [], **NAMES, **more})
 
 
+def test_the_kind_of_labels_is_known_before_they_are_read(tmp_path):
+    data = frame(6).append_column("hour", pa.array(range(6), pa.timestamp("s")))
+    data = data.append_column("beta", pa.array([True, False] * 3))
+    pq.write_table(data, tmp_path / "log.parquet")
+    sources = [str(tmp_path), nw.from_native(data).lazy("polars")]
+    sources.append(nw.from_native(data).lazy("duckdb").to_native())
+    for source in sources:
+        kinds = [
+            scan_logs(source, action="item", reward="click", group=group).label_kind(
+                "group"
+            )
+            for group in ("user", "item", "hour", "beta", ["user", "item"], None)
+        ]
+        known = ["numbers", "texts", "times", "bools", "numbers, texts", ""]
+        assert kinds == known
+
+
 def rewards(lazy):
     return np.concatenate([logs.reward for _, logs in lazy.read()])
 
