@@ -483,8 +483,8 @@ def _refuse_other_labels(parts):
     if len(kept) == 2 and kept[0] != kept[1]:
         texts = [", ".join(map(repr, some)) or "nothing" for some in kept]
         raise ValueError(
-            f"one summary keeps values by {texts[0]} and the other by {texts[1]}: these "
-            "need all rounds. Summarize all parts with the same by=."
+            f"one summary keeps values by {texts[0]} and the other by {texts[1]}, and "
+            "they need all rounds. Summarize all parts with the same by=."
         )
 
 
