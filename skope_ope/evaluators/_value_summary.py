@@ -455,25 +455,26 @@ def load_summary(path, evaluators=None):
 
     header, tables = read_file(path, FORMAT)
     given = {} if evaluators is None else evaluators
-    found = {
-        name: read_evaluator(name, stored, given)
-        for name, stored in header["evaluators"].items()
-    }
+    try:
+        stored = header.pop("evaluators")
+        facts = {
+            name: header[name] for name in ("facts", "single", "left_out", "models")
+        }
+        counted = Counted.from_text(header["counted"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, "header is", error) from error
+    found = {name: read_evaluator(name, one, given) for name, one in stored.items()}
     try:
         sums = PartSums.from_table(tables, found) if tables else None
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path!s} is damaged: its sums are incomplete ({error!r}). Summarize the "
-            "parts again, or restore the file."
-        ) from error
-    return ValueSummary(
-        sums,
-        evaluators=found,
-        facts=header["facts"],
-        counted=Counted.from_text(header["counted"]),
-        single=header["single"],
-        left_out=header["left_out"],
-        models=header["models"],
+        raise _damaged(path, "sums are", error) from error
+    return ValueSummary(sums, evaluators=found, counted=counted, **facts)
+
+
+def _damaged(path, what, error):
+    return ValueError(
+        f"{path!s} is damaged: its {what} incomplete ({error!r}). Summarize the parts "
+        "again, or restore the file."
     )
 
 

@@ -270,6 +270,22 @@ class Doubled(StaticEvaluator):
         return (self.factor * rounds.gain,)
 
 
+def test_a_file_without_some_of_its_header_is_damaged(tmp_path):
+    path = tmp_path / "total.npz"
+    summary_of(POLICIES, EVALUATORS, world(40)).save(path)
+    header, tables = read_file(path, 1)
+    for name in ("facts", "counted", "single", "left_out", "models", "evaluators"):
+        write_file(path, {k: v for k, v in header.items() if k != name}, tables)
+        with pytest.raises(ValueError, match=f"header is incomplete .*'{name}'"):
+            load_summary(path)
+    write_file(path, {**header, "counted": "{}"}, tables)
+    with pytest.raises(ValueError, match="header is incomplete"):
+        load_summary(path)
+    write_file(path, {k: v for k, v in header.items() if k != "format"}, tables)
+    with pytest.raises(ValueError, match="has format None"):
+        load_summary(path)
+
+
 def test_evaluators_of_others_are_given_again(tmp_path):
     path, logs = tmp_path / "total.npz", world(80)
     own = {"twice": Doubled(), "IPS": IPS(cmax=3)}
