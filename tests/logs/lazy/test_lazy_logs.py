@@ -455,6 +455,47 @@ def lazy_frames():
     yield nw.from_native(polars.from_arrow(data).lazy())
 
 
+def test_a_frame_is_described_as_files_are(tmp_path):
+    more = {"logger": "server", "group": ["user", "server"], "actions": list("dcba")}
+    more = {**NAMES, **more}
+    pq.write_table(frame(), tmp_path / "log.parquet")
+    expected = scan_logs(tmp_path, **more).describe()
+    for source in lazy_frames():
+        found = scan_logs(source, **more).describe()
+        assert found.actions.tolist() == list("dcba")
+        assert found.action_counts.tolist() == expected.action_counts.tolist()
+        assert found.logger_counts.tolist() == expected.logger_counts.tolist()
+        assert found.n_groups == expected.n_groups
+
+
+def test_no_row_of_a_frame_is_left_out_in_silence():
+    polars = pytest.importorskip("polars")
+    good = polars.from_arrow(frame(9)).with_columns(age=polars.lit(0.5))
+    cases = {
+        "click": ([None, np.nan, np.inf], r"reward must be a finite number \(2 rows\)"),
+        "p": ([None, np.nan, 0.0, 2.0], r"propensity must be in \(0, 1\] \(2 rows\)"),
+        "pi": ([None, -1.0], r"sample_weight must be a finite number >= 0 \(2 rows\)"),
+        "user": ([None, np.nan], r"group is missing \(2 rows\), of 9"),
+        "age": ([None, np.nan], r"timestamp is missing \(2 rows\), of 9"),
+        "item": ([None], r"the action is missing \(2 rows, of 9\)"),
+        "server": ([None], r"the logger is missing \(2 rows, of 9\)"),
+    }
+    more = {"logger": "server", "timestamp": "age", "sample_weight": "pi"}
+    assert scanned(good.lazy(), **more).describe().n_rounds == 9
+    for name, (values, said) in cases.items():
+        for value in values:
+            column = good[name].to_list()
+            column[3] = column[5] = value
+            kind = None if isinstance(column[0], str) else polars.Float64
+            column = polars.Series(name, column, kind)
+            with pytest.raises(ValueError, match=f"column '{name}': {said}"):
+                scanned(good.with_columns(column).lazy(), **more).describe()
+    column = polars.Series("server", ["x", None, *good["server"].to_list()[2:]])
+    lazy = scanned(good.with_columns(column).lazy(), **more)
+    with pytest.raises(ValueError, match=r"logger is missing \(some rows\)"):
+        lazy.labelled()
+
+
 def test_lazy_frames():
     whole = in_memory()
     for source in lazy_frames():
