@@ -186,7 +186,7 @@ def _text_of(file, place):
     if kind == "block":
         return f"{name}, block {place[1]}"
     if not place:
-        return str(name)
+        return f"the same {FRAME.strip()}" if file.startswith(FRAME) else str(name)
     text = str(name) if kind else f"{name}, row group {place[0]}"
     return f"{text}, from row {place[1]:,}" if len(place) > 1 and place[1] else text
 

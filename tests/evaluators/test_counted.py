@@ -52,6 +52,13 @@ def test_a_file_that_is_read_in_two_ways_counts_once():
         dataset + dataset
 
 
+def test_a_frame_counts_once():
+    frame = Counted.of_frame()
+    assert repr(frame + Counted.of_frame()) == "2 lazy frames"
+    with pytest.raises(ValueError, match="have counted the same lazy frame. Every"):
+        frame + frame
+
+
 def test_many_places_are_not_all_named():
     some = Counted({"a.parquet": {(k, 0) for k in range(10)}})
     with pytest.raises(ValueError, match=r"row group 2 and 7 more\. Every round"):

@@ -132,8 +132,8 @@ def _of_policy(logs, policy, source, max_weight):
         if target.logged_only:
             raise ValueError(
                 f"{NAME} with a reward_model needs the probabilities of all actions of "
-                "the policy and of the baseline. Where only those of the logged actions "
-                "are known, use reward_model=None."
+                "the policy and of the baseline. Where only those of logged actions are "
+                "known, use reward_model=None."
             )
         weight, v, q = terms_of(_ROBUST, logs, target, source, positive)
         z = v + weight * (logs.reward - q)
