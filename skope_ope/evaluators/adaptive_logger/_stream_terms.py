@@ -131,9 +131,9 @@ def _of_policy(logs, policy, source, max_weight):
     else:
         if target.logged_only:
             raise ValueError(
-                f"{NAME} with a reward_model needs the probabilities of all actions of "
-                "the policy and of the baseline. Where only those of logged actions are "
-                "known, use reward_model=None."
+                f"{NAME} with a reward_model needs the probabilities of all actions, "
+                "of the policy and the baseline. Where only those of logged actions "
+                "are known, use reward_model=None."
             )
         weight, v, q = terms_of(_ROBUST, logs, target, source, positive)
         z = v + weight * (logs.reward - q)
