@@ -152,7 +152,8 @@ class ValueSummary:
         -------
         table : ValueTable
             `SummedValue` by name of the evaluator; by (policy, evaluator) where
-            policies have names. It has the numbers of `evaluate` on all rounds at once.
+            policies have names. It has the numbers of `evaluate` on all rounds at once;
+            only where loggers are mixed does each summary know its own shares of them.
 
         Raises
         ------

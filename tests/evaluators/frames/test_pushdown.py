@@ -128,6 +128,30 @@ def test_several_loggers(frame_of, which):
     check_same(found, sums_of_part(POLICIES, evaluators, logs, **given))
 
 
+@pytest.mark.parametrize("order", ["frame first", "memory first"])
+@pytest.mark.parametrize("loggers", [False, True])
+def test_sums_of_frames_and_of_memory_add_up(loggers, order):
+    data, which = columns(seed=2), {"groups": True, "loggers": loggers}
+    evaluators = ONE_LOGGER if not loggers else {"naive": LOGGERS["naive"]}
+    stated = {"actions": np.array(["x", "y", "z"]), "reward_range": (0, 1)}
+    days = [
+        {k: v[rows] for k, v in data.items()} for rows in np.split(range(400), [150])
+    ]
+    some = scan_logs(polars_frame(days[0]), **stated, **roles(**which))
+    parts = [frame_sums(POLICIES, evaluators, some)]
+    logs = in_memory(days[1], roles(**which), **stated)
+    parts.append(sums_of_part(POLICIES, evaluators, logs))
+    whole = in_memory(data, roles(**which), **stated)
+    parts = parts if order == "frame first" else parts[::-1]
+    whole = sums_of_part(POLICIES, evaluators, whole)
+    for name in evaluators:
+        mine, theirs = (one.by_evaluator[name] for one in (sum(parts), whole))
+        for policy in POLICIES:
+            a, b = (one.summary(policy).estimate() for one in (mine, theirs))
+            assert_allclose(a.value, b.value, rtol=1e-11)
+            assert_allclose(a.standard_error, b.standard_error, rtol=1e-9)
+
+
 @backends
 def test_a_choice_among_loggers(frame_of):
     data = columns()
