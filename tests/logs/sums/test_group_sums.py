@@ -94,11 +94,15 @@ def test_words_are_uniform():
         assert np.abs(counts - 312.5).max() < 100
 
 
+def words_of(labels):
+    return WordsOfGroups(SimpleNamespace(groups=labels)).words
+
+
 def test_words_of_tuples_do_not_depend_on_their_company():
     given = [(1, "a"), (1.0, "a"), ("a", 1), (), (1, ("b", None)), (2**70,), "a", 1]
     labels = np.empty(len(given), dtype=object)
     labels[:] = given
-    words = _group_sums._plain_words(labels)
+    words = words_of(labels)
     assert words[0] == words[1] and len(set(words.tolist())) == len(given) - 1
     for k, word in enumerate(words):
-        assert _group_sums._plain_words(labels[k : k + 1])[0] == word
+        assert words_of(labels[k : k + 1])[0] == word
