@@ -106,7 +106,7 @@ class Counted:
         found = [
             _text_of(file, place)
             for file in self.places.keys() & other.places.keys()
-            for place in self.places[file] & other.places[file]
+            for place in _common_places(self.places[file], other.places[file])
         ]
         for origin in self.rows.keys() & other.rows.keys():
             low, high = _common_run(self.rows[origin], other.rows[origin])
@@ -170,12 +170,25 @@ def _common_run(one, two):
     return 0, 0
 
 
+def _common_places(one, other):
+    """Return the places that both have; all, where they are counted in other ways."""
+    kinds = [{_kind_of(place) for place in some} for some in (one, other)]
+    return one & other if kinds[0] == kinds[1] else one
+
+
+def _kind_of(place):
+    """Return what stands before the numbers: "block", "file", or None: row groups."""
+    return place[0] if place and isinstance(place[0], str) else None
+
+
 def _text_of(file, place):
-    name, *numbers = PurePath(file).name or file, *place
-    text = f"{name}, row group {numbers[0]}" if numbers else str(name)
-    return (
-        f"{text}, from row {numbers[1]:,}" if len(numbers) > 1 and numbers[1] else text
-    )
+    name, kind = PurePath(file).name or file, _kind_of(place)
+    if kind == "block":
+        return f"{name}, block {place[1]}"
+    if not place:
+        return f"the same {FRAME.strip()}" if file.startswith(FRAME) else str(name)
+    text = str(name) if kind else f"{name}, row group {place[0]}"
+    return f"{text}, from row {place[1]:,}" if len(place) > 1 and place[1] else text
 
 
 def _number(n, what):

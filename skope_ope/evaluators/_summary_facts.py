@@ -12,9 +12,9 @@ from skope_ope.evaluators.core._summary import (
     policy_text,
     text_of_model,
 )
+from skope_ope.logs._label_kinds import UNKNOWN, kind_of_labels
 from skope_ope.logs._validation import plain
 
-UNKNOWN = ""  # of what logs in memory do not tell: it contradicts nothing
 FUNCTIONS = (
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -43,7 +43,9 @@ def facts(policies, evaluators, logs, reward_model=None):
     for role in ("reward", "propensity", "group", "logging_proba", "logger"):
         found[f"{role} column"] = _column_text(roles.get(role))
     found["reward_range"] = str(logs.reward_range)
-    found["type of the actions"] = _type_of(getattr(logs, "actions", None))
+    found["type of the actions"] = kind_of_labels(getattr(logs, "actions", None))
+    found["type of the loggers"] = _kind_of(logs, "logger", "loggers")
+    found["type of the groups"] = _kind_of(logs, "group", "groups")
     for name, policy in policies.items():
         found[_title("policy", name)] = _text_of_policy(policy, name)
     for name, evaluator in evaluators.items():
@@ -153,20 +155,16 @@ def _holds_function(policy):
 
 def _column_text(columns):
     if columns is None:
-        return UNKNOWN
+        return UNKNOWN  # logs in memory do not tell: it contradicts nothing
     return columns if isinstance(columns, str) else ", ".join(map(str, columns))
 
 
-def _type_of(labels):
-    """Return what kind of labels these are."""
-    if labels is None or not len(labels):
-        return UNKNOWN
-    kind = labels.dtype.kind
-    if kind == "O":
-        kinds = {isinstance(one, str) for one in labels.tolist()}
-        return "texts" if kinds == {True} else "objects"
-    names = {"U": "texts", "S": "bytes", "M": "times", "b": "bools"}
-    return names.get(kind, "numbers")
+def _kind_of(logs, field, labels):
+    """Return the kind of the labels of a field."""
+    if hasattr(logs, "partitions"):
+        return logs.label_kind(field)
+    known = getattr(logs, field, None) is not None
+    return kind_of_labels(getattr(logs, labels)) if known else UNKNOWN
 
 
 def _differ(one, two):

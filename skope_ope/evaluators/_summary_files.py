@@ -5,6 +5,7 @@
 import io
 import json
 import os
+import zlib
 from pathlib import Path
 from uuid import uuid4
 
@@ -80,11 +81,12 @@ def read_file(path, version):
         ) from error
     if not known:
         raise ValueError(f"{path!s} is no file of ValueSummary.save.")
-    if header["format"] != version:
+    found = header.get("format")
+    if found != version:
         raise ValueError(
-            f"{path!s} has format {header['format']}, and this version of skope_ope "
-            f"reads {version}: load it with the version that wrote it, or summarize "
-            "the parts again."
+            f"{path!s} has format {found}, and this version of skope_ope reads "
+            f"{version}: load it with the version that wrote it, or summarize the "
+            "parts again."
         )
     return header, tables
 
@@ -105,7 +107,8 @@ def _write_arrow(path, text, tables):
     names = list(tables)
     arrays = [_bytes_of(np.asarray(tables[name])) for name in names]
     schema = pa.schema([("name", pa.string()), ("array", pa.large_binary())])
-    schema = schema.with_metadata({"header": text})
+    checksum = str(_checksum(text, names, arrays))  # other formats have their own
+    schema = schema.with_metadata({"header": text, "checksum": checksum})
     table = pa.Table.from_arrays(
         [pa.array(names, pa.string()), pa.array(arrays, pa.large_binary())],
         schema=schema,
@@ -122,9 +125,14 @@ def _read_arrow(path):
     pa = _pyarrow()
     with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as file:
         table = file.read_all()
+    table.validate(full=True)  # a wrong offset would end the process
     names, arrays = (table.column(k).to_pylist() for k in ("name", "array"))
+    metadata = table.schema.metadata
+    text = metadata[b"header"].decode()
+    if int(metadata[b"checksum"]) != _checksum(text, names, arrays):
+        raise ValueError("its checksum is wrong")
     tables = {n: _array_of(a) for n, a in zip(names, arrays, strict=True)}
-    return table.schema.metadata[b"header"].decode(), tables
+    return text, tables
 
 
 WRITERS = {".npz": _write_npz, ".arrow": _write_arrow}
@@ -139,6 +147,14 @@ def _bytes_of(array):
 
 def _array_of(content):
     return np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def _checksum(text, names, arrays):
+    """Return a number that changes with any byte of a file."""
+    found = zlib.crc32(text.encode())
+    for name, array in zip(names, arrays, strict=True):
+        found = zlib.crc32(array, zlib.crc32(name.encode(), found))
+    return found
 
 
 def _plain(value):

@@ -152,7 +152,8 @@ class ValueSummary:
         -------
         table : ValueTable
             `SummedValue` by name of the evaluator; by (policy, evaluator) where
-            policies have names. It has the numbers of `evaluate` on all rounds at once.
+            policies have names. It has the numbers of `evaluate` on all rounds at once;
+            only where loggers are mixed does each summary know its own shares of them.
 
         Raises
         ------
@@ -336,6 +337,7 @@ class ValueSummary:
         found = common_facts(self._facts, other._facts)
         counted = self.counted + other.counted
         parts = [one._sums for one in (self, other) if one._sums is not None]
+        _refuse_other_labels([one for one in parts if one.n])
         return ValueSummary(
             sum(parts) if parts else None,
             evaluators=self.evaluators,
@@ -454,26 +456,38 @@ def load_summary(path, evaluators=None):
 
     header, tables = read_file(path, FORMAT)
     given = {} if evaluators is None else evaluators
-    found = {
-        name: read_evaluator(name, stored, given)
-        for name, stored in header["evaluators"].items()
-    }
+    try:
+        stored = header.pop("evaluators")
+        facts = {
+            name: header[name] for name in ("facts", "single", "left_out", "models")
+        }
+        counted = Counted.from_text(header["counted"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, "header is", error) from error
+    found = {name: read_evaluator(name, one, given) for name, one in stored.items()}
     try:
         sums = PartSums.from_table(tables, found) if tables else None
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path!s} is damaged: its sums are incomplete ({error!r}). Summarize the "
-            "parts again, or restore the file."
-        ) from error
-    return ValueSummary(
-        sums,
-        evaluators=found,
-        facts=header["facts"],
-        counted=Counted.from_text(header["counted"]),
-        single=header["single"],
-        left_out=header["left_out"],
-        models=header["models"],
+        raise _damaged(path, "sums are", error) from error
+    return ValueSummary(sums, evaluators=found, counted=counted, **facts)
+
+
+def _damaged(path, what, error):
+    return ValueError(
+        f"{path!s} is damaged: its {what} incomplete ({error!r}). Summarize the parts "
+        "again, or restore the file."
     )
+
+
+def _refuse_other_labels(parts):
+    """Raise where two parts keep values by other columns: rounds would be missing."""
+    kept = [sorted(one.by) for one in parts]
+    if len(kept) == 2 and kept[0] != kept[1]:
+        texts = [", ".join(map(repr, some)) or "nothing" for some in kept]
+        raise ValueError(
+            f"one summary keeps values by {texts[0]} and the other by {texts[1]}, and "
+            "they need all rounds. Summarize all parts with the same by=."
+        )
 
 
 def clusters_text(frame):

@@ -40,6 +40,25 @@ def test_row_groups_add_up_and_count_once():
         twice + stretch
 
 
+def test_a_file_that_is_read_in_two_ways_counts_once():
+    blocks = Counted.of_partitions([Part(("/data/a.csv", "block", k)) for k in (0, 1)])
+    more = Counted.of_partitions([Part(("/data/a.csv", "block", 2))])
+    with pytest.raises(ValueError, match=r"counted a\.csv, block 2\. Every"):
+        (blocks + more) + more
+    dataset = Counted.of_partitions([Part(("/data/a.csv", "file", 0))])
+    with pytest.raises(ValueError, match=r"counted a\.csv, block 0; a\.csv, block 1\."):
+        blocks + dataset
+    with pytest.raises(ValueError, match=r"counted a\.csv\. Every"):
+        dataset + dataset
+
+
+def test_a_frame_counts_once():
+    frame = Counted.of_frame()
+    assert repr(frame + Counted.of_frame()) == "2 lazy frames"
+    with pytest.raises(ValueError, match="have counted the same lazy frame"):
+        frame + frame
+
+
 def test_many_places_are_not_all_named():
     some = Counted({"a.parquet": {(k, 0) for k in range(10)}})
     with pytest.raises(ValueError, match=r"row group 2 and 7 more\. Every round"):

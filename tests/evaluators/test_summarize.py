@@ -137,6 +137,17 @@ def test_logs_in_memory_add_up_with_files(lazy_and_logs, tmp_path):
         summarize(logs=lazy, **call) + summarize(logs=lazy, **call)
 
 
+def test_files_and_memory_add_up_where_one_reads_less(lazy_and_logs):
+    lazy, logs = lazy_and_logs
+    call = {"policies": {"new": "pi"}, "evaluators": ["IPS", "SNIPS"]}
+    assert logs.context.dtype.kind == "f"  # which the files are not asked for
+    files, memory = summarize(logs=lazy, **call), summarize(logs=logs, **call)
+    for total in (files + memory, memory + files):  # rows in memory are not recognised
+        assert total.n_rounds == 2 * len(logs)
+        for key, value in memory.values().items():
+            assert_allclose(total.values()[key].value, value.value, rtol=1e-12)
+
+
 def test_values_by_columns_are_asked_for_beforehand(lazy_and_logs):
     lazy, logs = lazy_and_logs
     found = summarize("pi", lazy, evaluators=["SNIPS"], by="day").values()["SNIPS"]

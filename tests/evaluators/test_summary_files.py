@@ -72,6 +72,24 @@ def test_damaged_and_foreign_files_are_refused(path):
         read_file(path, 1)
 
 
+def test_no_byte_of_a_file_changes_unseen(path):
+    write_file(path, HEADER, TABLES)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    before = read_file(path, 1)
+    for place in rng.integers(len(whole), size=200):
+        damaged = bytearray(whole)
+        damaged[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        try:
+            header, tables = read_file(path, 1)
+        except ValueError as error:
+            assert "is damaged, or no file of" in str(error)
+            continue
+        assert header == before[0] and tables.keys() == before[1].keys()
+        for name, table in tables.items():
+            np.testing.assert_array_equal(table, before[1][name])
+
+
 def test_files_of_others_and_pickles_are_refused(tmp_path):
     path = tmp_path / "theirs.npz"
     np.savez(path, x=np.arange(3))

@@ -122,6 +122,48 @@ def test_summaries_of_other_estimates_do_not_mix():
     refused(POLICIES, EVALUATORS, ranged, "reward_range (None, and (0.0, 2.0))")
     texts = world(80, 1, labels=np.array(list("abcd")))
     refused(POLICIES, EVALUATORS, texts, "type of the actions (numbers, and texts)")
+    with pytest.raises(ValueError, match="Name them in the same order in all parts"):
+        some + summary_of(dict(reversed(POLICIES.items())), EVALUATORS, more)
+
+
+def test_labels_of_groups_are_of_one_kind():
+    users = np.arange(80) % 50
+    some = summary_of(POLICIES, EVALUATORS, world(80, group=users))
+    floats = world(80, 1, group=users.astype(float))
+    assert "50 exact groups" in repr(some + summary_of(POLICIES, EVALUATORS, floats))
+    for group, kind in ((users.astype(str), "texts"), (users.astype("M8[D]"), "times")):
+        other = summary_of(POLICIES, EVALUATORS, world(80, 1, group=group))
+        with pytest.raises(ValueError, match=rf"the groups \(numbers, and {kind}\)"):
+            some + other
+
+
+def test_values_by_a_column_are_those_of_all_rounds():
+    logs = world(80)
+    by, none = (
+        summary_of(POLICIES, EVALUATORS, logs[rows], by=by)
+        for rows, by in ((slice(40), "action"), (slice(40, 80), None))
+    )
+    with pytest.raises(ValueError, match="by 'action' and the other by nothing"):
+        by + none
+    with pytest.raises(ValueError, match="with the same by="):
+        none + by
+    nothing = summary_of(POLICIES, EVALUATORS, logs[:0])
+    assert list((by + nothing).values()["new", "IPS"].by("action")) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".arrow"])
+def test_groups_of_several_columns_survive_a_file(suffix, tmp_path):
+    if suffix == ".arrow":
+        pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    group = np.stack([rng.integers(0, 20, 200), rng.integers(0, 3, 200)], axis=1)
+    group = [(int(user), "abc"[k]) for user, k in group]
+    days = [world(200, k, group=group) for k in range(2)]
+    parts = [summary_of(POLICIES, EVALUATORS, day) for day in days]
+    parts[0].save(tmp_path / f"total{suffix}")
+    total = load_summary(tmp_path / f"total{suffix}")
+    assert "exact groups" in repr(total)
+    assert_same(total + parts[1], parts[0] + parts[1])
 
 
 def test_policies_are_told_by_names_or_by_what_they_hold():
@@ -226,6 +268,22 @@ class Doubled(StaticEvaluator):
 
     def _terms(self, rounds):
         return (self.factor * rounds.gain,)
+
+
+def test_a_file_without_some_of_its_header_is_damaged(tmp_path):
+    path = tmp_path / "total.npz"
+    summary_of(POLICIES, EVALUATORS, world(40)).save(path)
+    header, tables = read_file(path, 1)
+    for name in ("facts", "counted", "single", "left_out", "models", "evaluators"):
+        write_file(path, {k: v for k, v in header.items() if k != name}, tables)
+        with pytest.raises(ValueError, match=f"header is incomplete .*'{name}'"):
+            load_summary(path)
+    write_file(path, {**header, "counted": "{}"}, tables)
+    with pytest.raises(ValueError, match="header is incomplete"):
+        load_summary(path)
+    write_file(path, {k: v for k, v in header.items() if k != "format"}, tables)
+    with pytest.raises(ValueError, match="has format None"):
+        load_summary(path)
 
 
 def test_evaluators_of_others_are_given_again(tmp_path):

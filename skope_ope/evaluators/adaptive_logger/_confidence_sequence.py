@@ -176,10 +176,10 @@ class ConfidenceSequence(BaseEstimator):
         state = self._state.copy() if started else StreamState(self)
         state.check_parameters(self)
         warned = []
-        for name, part in stream_parts(logs):
+        for name, place, part in stream_parts(logs):
             try:
                 check_stream_logs(part)
-                warned += state.take(self, part, policy)
+                warned += state.take(self, part, policy, place)
             except Exception as error:
                 if name is None:
                     raise

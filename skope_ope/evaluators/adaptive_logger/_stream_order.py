@@ -29,14 +29,17 @@ class StreamOrder:
         self.n, self.time = 0, None
         self._last = {}  # last position of every origin
         self._seen = {}  # `Runs` that came, where timestamps give the order
+        self._places = {}  # of every row group, the scan that it came from
 
-    def after(self, logs):
+    def after(self, logs, place=None):
         """Return the order after another part; raise where the part cannot follow.
 
         Parameters
         ----------
         logs : BanditLogs
             The part.
+        place : tuple, default=None
+            File and row group of the part.
         """
         timed = logs.timestamp is not None
         if self.n and timed != (self.time is not None):
@@ -48,6 +51,14 @@ class StreamOrder:
         out = copy(self)
         out._last, out._seen = dict(self._last), dict(self._seen)
         rows = logs.row_id
+        if place is not None:
+            # another scan counts rows anew, so positions do not tell
+            if self._places.get(place, rows.origin) != rows.origin:
+                raise ValueError(
+                    "these rows were given before, by another scan of the file. Give "
+                    "each round to update once, in the order of time."
+                )
+            out._places = {**self._places, place: rows.origin}
         if timed:
             out._seen[rows.origin] = self._checked_repeats(rows)
             out.time = self._checked_time(logs.timestamp)

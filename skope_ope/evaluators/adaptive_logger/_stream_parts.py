@@ -7,7 +7,9 @@ from skope_ope.logs.lazy._partitions import Partition, read_partitions
 
 
 def stream_parts(logs):
-    """Yield the name of every part, None where it has none, and its rounds.
+    """Yield every part: its name, where its rows lie, and its rounds.
+
+    Logs in memory have no name, and lie nowhere: both are None.
 
     Parameters
     ----------
@@ -16,7 +18,7 @@ def stream_parts(logs):
     """
     lazy = isinstance(logs, LazyLogs)
     if not (lazy or isinstance(logs, Partition)):
-        yield None, logs
+        yield None, None, logs
         return
     if lazy and logs.partitions is None:
         raise TypeError(
@@ -28,6 +30,6 @@ def stream_parts(logs):
     for partition, part in read_partitions(partitions):
         if part is not None:
             empty = False
-            yield partition.name, part
+            yield partition.name, partition.key, part
     if empty:
         raise ValueError("the logs are empty: a part needs at least one round.")

@@ -88,9 +88,21 @@ class StreamState:
                 "sequence keeps its parameters; start another one, clone(sequence)."
             )
 
-    def take(self, sequence, logs, policy):
-        """Take a part and return the warnings that are new."""
-        order = self.order.after(logs)
+    def take(self, sequence, logs, policy, place=None):
+        """Take a part and return the warnings that are new.
+
+        Parameters
+        ----------
+        sequence : ConfidenceSequence
+            Says what is wanted.
+        logs : BanditLogs
+            The part.
+        policy : policy, array or str
+            What is evaluated.
+        place : tuple, default=None
+            File and row group of the part.
+        """
+        order = self.order.after(logs, place)
         self.reward_range = self._range_with(sequence, logs)
         terms = round_terms(sequence, logs, policy)
         if self.limits is None:

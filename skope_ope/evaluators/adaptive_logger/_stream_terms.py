@@ -129,6 +129,12 @@ def _of_policy(logs, policy, source, max_weight):
         [weight] = terms_of(WEIGHTS, logs, target, None, positive)
         z = weight * logs.reward
     else:
+        if target.logged_only:
+            raise ValueError(
+                f"{NAME} with a reward_model needs the probabilities of all actions, "
+                "of the policy and the baseline. Where only those of logged actions "
+                "are known, use reward_model=None."
+            )
         weight, v, q = terms_of(_ROBUST, logs, target, source, positive)
         z = v + weight * (logs.reward - q)
     if max_weight is not None:

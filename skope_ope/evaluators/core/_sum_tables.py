@@ -5,7 +5,12 @@
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
-from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
+from skope_ope.logs._label_texts import (
+    arrays_of_labels,
+    labels_of_arrays,
+    labels_of_texts,
+    texts_of_labels,
+)
 
 STAYS = -2  # a term that does not follow the rewards
 
@@ -28,12 +33,9 @@ def table_of(sums):
     if frame.strata != [None]:
         table["strata"] = texts_of_labels(frame.strata)
     if totals is not None:
-        clusters = frame.clusters
-        if clusters.dtype == object:
-            clusters = clusters.astype(str)
+        table |= arrays_of_labels("clusters", frame.clusters)
         table |= {
             "totals": totals,
-            "clusters": clusters,
             "n_buckets": np.array(frame.n_buckets or 0),
             "cell_stratum": frame.cell_stratum,
             "cell_cluster": frame.cell_cluster,
@@ -47,9 +49,9 @@ def parts_of_table(table):
     cells = {}
     if "totals" in table:
         cells = {
-            name: table[name]
-            for name in ("clusters", "cell_stratum", "cell_cluster", "cell_count")
+            name: table[name] for name in ("cell_stratum", "cell_cluster", "cell_count")
         }
+        cells["clusters"] = labels_of_arrays("clusters", table)
         cells["n_buckets"] = int(table["n_buckets"]) or None
         cells["cell_mass"] = table["totals"][-1]
     strata = None

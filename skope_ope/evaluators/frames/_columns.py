@@ -131,6 +131,15 @@ def label_known(name):
     return Column("known", name)
 
 
+def is_finite(found):
+    """Return whether a number is none of null, NaN and infinity.
+
+    Comparisons do not tell: where a file states the range of a column, without its NaN,
+    duckdb answers them, and isnan, by that range.
+    """
+    return (found - found) == 0.0
+
+
 def total(columns):
     """Return the sum of many columns; a null among them makes it null."""
     return Column("sum", *map(_key, columns))

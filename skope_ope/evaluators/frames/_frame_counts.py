@@ -9,6 +9,7 @@ import numpy as np
 
 from skope_ope.evaluators.frames._frame_query import FrameQuery
 from skope_ope.logs._validation import plain
+from skope_ope.logs.lazy._lazy_labels import refuse_missing
 
 
 @dataclass
@@ -87,7 +88,8 @@ def counts_of(lazy, by=None, with_propensity=False):
     first = [] if by is None else [query.label(by, f"by={by!r}", again=True)]
     answers = asking.run([*first, *keys])
     for role, found in zip([*first, *names], answers.keys, strict=True):
-        _refuse_missing(found, answers.n, names.get(role, by), role)
+        n = answers.n.astype(np.int64)
+        refuse_missing(role, names.get(role, by), found.tolist(), n)
     parts = {None: answers} if by is None else answers.by_first_key()
     labels = {
         role: _labels(found, getattr(lazy, f"{role}s"), names[role], role)
@@ -118,16 +120,6 @@ def _counts(answers, labels, weight, ends):
         np.fmax.at(high, place, answers.of(ends[1]))
         tables += [low.reshape(shape), high.reshape(shape)]
     return FrameCounts(*about, actions, loggers, *tables)
-
-
-def _refuse_missing(found, n, name, role):
-    """Raise where labels are null, or NaN."""
-    missing = np.array([label is None or label != label for label in found.tolist()])
-    if missing.any():
-        raise ValueError(
-            f"column {name!r}: the {role} is missing ({int(n[missing].sum()):,} rows, "
-            f"of {int(n.sum()):,}). Drop or fill these rows."
-        )
 
 
 def _labels(found, stated, name, role):

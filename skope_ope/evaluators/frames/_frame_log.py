@@ -120,10 +120,11 @@ class FrameLog:
     def _groups(self, cells):
         """Return the sums by group, or by hash bucket of more groups than are kept."""
         answers = cells.answers
-        sums = {"n": answers.of(cells.count)}
+        counts = answers.of(cells.count)
+        sums = {"n": counts.astype(np.int64)}
         if self._gap is not None:
             omega = self.whole.rounds.omega
-            mass = sums["n"] if omega is None else answers.of(cells.mass)
+            mass = counts if omega is None else answers.of(cells.mass)
             sums |= {"gap": answers.of(self._by_group), "mass": mass}
         words = WordsOfGroups(SimpleNamespace(groups=answers.keys[-1]))
         kept = {name: values[words.order] for name, values in sums.items()}

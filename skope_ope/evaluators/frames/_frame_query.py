@@ -15,6 +15,8 @@ from skope_ope.evaluators.frames._columns import (
     all_of,
     column,
     expression,
+    is_finite,
+    label_known,
     where,
 )
 from skope_ope.logs._factorise import factorise
@@ -174,7 +176,25 @@ class FrameQuery:
     def check_number(self, found, message, low=-LARGEST, high=LARGEST):
         """Refuse rows whose entry is null, NaN, or not within limits."""
         # two-sided: engines differ in whether NaN is larger than all numbers
-        self.check((found >= low) & (found <= high), message)
+        within = (found >= low) & (found <= high)
+        self.check(is_finite(found) & within, message)
+
+    def check_label(self, name, label, message):
+        """Refuse rows without a label, and those whose label is NaN.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column in the frame.
+        label : str
+            What `label` made of it.
+        message : str
+            What is to be said.
+        """
+        known = label_known(label)
+        if self.schema[name].is_float():
+            known = known & is_finite(column(label))
+        self.check(known, message)
 
     def refusal(self):
         """Return what is said of the rows that are not what they should be."""
@@ -290,7 +310,9 @@ class Asking:
                 "the lazy frame has no rows: an estimate needs at least one round."
             )
         if n_good != n:
-            raise ValueError(f"{query.refusal()}, of {int(n):,}.")
+            raise ValueError(
+                f"{query.refusal()}, of {int(n):,}. Drop or correct these rows."
+            )
         return found
 
     def _built(self, keys):

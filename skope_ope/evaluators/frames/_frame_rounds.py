@@ -10,15 +10,15 @@ import numpy as np
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.frames._columns import (
     all_of,
+    is_finite,
     label_is,
-    label_known,
     total,
     where,
 )
 from skope_ope.evaluators.frames._frame_query import INSTEAD, LARGEST
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, plain
 
-TINIEST = float(np.nextafter(0.0, 1.0))
+TINIEST = float(np.finfo(np.float64).tiny)  # one over less is infinite
 
 
 class FrameRounds:
@@ -114,13 +114,13 @@ class FrameRounds:
                 "lazy frame it must be one. Join them to one column before the scan."
             )
         found = self.query.label(name, role)
-        self.query.check(label_known(found), f"column {name!r}: {role} is missing")
+        self.query.check_label(name, found, f"column {name!r}: {role} is missing")
         return found
 
     def column_label(self, name):
         """Return the name of the labels of a column of the frame."""
         found = self.query.label(name, f"by={name!r}", again=True)
-        self.query.check(label_known(found), f"column {name!r}: a label is missing")
+        self.query.check_label(name, found, f"column {name!r}: a label is missing")
         return found
 
     def bucket(self, role, n_buckets):
@@ -196,12 +196,12 @@ class FrameRounds:
         """
         who = "the policy" if name is None else f"policy {name!r}"
         names = self._columns_of(what, who)
-        found = [self.query.number(one, f"policy {name!r}") for one in names]
+        found = [self.query.number(one, who) for one in names]
         if len(found) == 1:
             self.query.check_number(
                 found[0],
-                f"column {names[0]!r}: policy {name!r} must hold probabilities of the "
-                "logged actions in [0, 1]",
+                f"column {names[0]!r}: {who} must hold probabilities of the logged "
+                "actions in [0, 1]",
                 0.0,
                 1 + 1e-9,
             )
@@ -209,10 +209,11 @@ class FrameRounds:
         near = PROBABILITY_TOLERANCE
         whole = self.query.define(total(found))
         fit = [one >= 0 for one in found] + [whole >= 1 - near, whole <= 1 + near]
+        fit.append(is_finite(whole))
         self.query.check(
             all_of(fit),
-            f"columns {names[0]!r} to {names[-1]!r}: the probabilities of policy "
-            f"{name!r} must not be negative, and sum to 1",
+            f"columns {names[0]!r} to {names[-1]!r}: the probabilities of {who} "
+            "must not be negative, and sum to 1",
         )
         labels = self.actions if role == "action" else self.loggers
         return PolicyColumns(self, self._of_label(role, labels, found), found)

@@ -159,9 +159,10 @@ class PartSums:
         names, policies = list(self.evaluators), self.policies
         if (names, policies) != (list(other.evaluators), other.policies):
             raise ValueError(
-                "these sums are of different evaluators or policies: "
-                f"{names} on {list(policies)}, and {list(other.evaluators)} on "
-                f"{list(other.policies)}."
+                "these sums are of different evaluators or policies, or of the same in "
+                f"another order: {names} on {list(policies)}, and "
+                f"{list(other.evaluators)} on {list(other.policies)}. Name them in the "
+                "same order in all parts."
             )
         n = self.n + other.n
         both = self.log is not None and other.log is not None
@@ -278,11 +279,13 @@ def _apart(one, other):
     """
     if one.places == other.places:
         return one
-    design_of = {owner: other.places[owner][0] for owner in one.places}
     owners = {}
-    for owner, (design, _) in sorted(one.places.items(), key=lambda item: item[1][1]):
-        moves = design == ROUNDS
-        owners.setdefault(design_of[owner] if moves else design, []).append(owner)
+    # a frame has sums of the rewards of all rounds, which a part may do without
+    for owner in sorted(one.places.keys() & other.places.keys(), key=repr):
+        design = one.places[owner][0]
+        if design == ROUNDS:
+            design = other.places[owner][0]
+        owners.setdefault(design, []).append(owner)
     out = copy(one)
     out.places, out.sums = {}, {}
     for design, some in owners.items():

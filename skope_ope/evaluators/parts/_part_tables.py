@@ -14,8 +14,7 @@ from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
 from skope_ope.evaluators.slate._control_variates import Regression
 from skope_ope.evaluators.slate._estimability import Estimable
-from skope_ope.logs._label_texts import label_of_text, text_of_label
-from skope_ope.logs._validation import plain
+from skope_ope.logs._label_texts import arrays_of_labels, label_of_text, text_of_label
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds
 
@@ -39,7 +38,7 @@ def tables_of(sums):
         "ends": [_listed(owner) for owner in sums.ends],
         "facts": [[_listed(o), _fact_texts(f)] for o, f in sums.facts.items()],
         "by": {
-            name: [text_of_label(plain(k)) for k in parts]
+            name: [text_of_label(k, name) for k in parts]
             for name, parts in sums.by.items()
         },
         "learned": {
@@ -124,8 +123,11 @@ def _small(sums):
     clusters = sums.frame.clusters
     if clusters is None or clusters.dtype != object:
         return sums
-    texts = all(isinstance(label, str) for label in clusters.tolist())
-    return sums if texts else sums.bucketed()
+    try:
+        arrays_of_labels("group", clusters)
+    except TypeError:
+        return sums.bucketed()
+    return sums
 
 
 def _ends_of(table):

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One type of a column for all files of a log."""
 
+from skope_ope.logs._label_kinds import UNKNOWN
+
 
 def common_type(name, role, found):
     """Return the type that a column has in all partitions.
@@ -60,6 +62,15 @@ def _kind(type_):
         if is_kind(type_):
             return kind
     return str(type_)
+
+
+def label_kind(type_):
+    """Return the kind of the labels in a column of this type, as others tell theirs."""
+    found = "" if type_ is None else _kind(type_)
+    if found in ("integer", "float", "decimal"):
+        return "numbers"
+    kinds = {"boolean": "bools", "text": "texts", "date": "times", "time": "times"}
+    return kinds.get(found, UNKNOWN)
 
 
 def is_text(type_):

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._label_kinds import UNKNOWN
 from skope_ope.logs.lazy._conditions import ROW, is_expression, module_of
 
 RAY = (
@@ -78,6 +79,17 @@ class ScannedFrame:
     def __init__(self, frame):
         self.frame = frame
         self.columns = frame.collect_schema().names()
+
+    def label_kind(self, name, types):
+        """Return the kind of the labels in a column, as the frame tells it."""
+        nw, dtype = import_narwhals(), self.frame.collect_schema()[name]
+        if dtype.is_numeric():
+            return "numbers"
+        if dtype.is_temporal():
+            return "durations" if dtype == nw.Duration else "times"
+        kinds = {"bools": (nw.Boolean,), "texts": (nw.String, nw.Categorical, nw.Enum)}
+        found = (kind for kind, some in kinds.items() if dtype in some)
+        return next(found, UNKNOWN)
 
     def types(self, uses):
         """Raise where a column is missing; the frame knows the types itself."""

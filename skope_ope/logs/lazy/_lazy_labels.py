@@ -111,5 +111,31 @@ def _of_frame(frame, wanted):
             found[field] = int(np.max(most.to_numpy()))
             continue
         table = frame.select(*names).unique().collect("pyarrow").to_native()
+        refuse_missing(field, names[0], table.column(0).to_pylist())
         found[field] = _distinct(field, table, names[0])
     return found
+
+
+def refuse_missing(field, name, labels, counts=None):
+    """Raise where a label of a frame is null or NaN.
+
+    Parameters
+    ----------
+    field : str
+        What is labelled.
+    name : str
+        Name of the column.
+    labels : list
+        The distinct labels.
+    counts : ndarray, default=None
+        How many rows have each, where it is known.
+    """
+    missing = [k for k, one in enumerate(labels) if one is None or one != one]
+    if missing:
+        rows = "some rows"
+        if counts is not None:
+            rows = f"{counts[missing].sum():,} rows, of {counts.sum():,}"
+        raise ValueError(
+            f"column {name!r}: the {field} is missing ({rows}). Drop or fill these "
+            "rows."
+        )

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._label_kinds import joined
 from skope_ope.logs.lazy._conditions import filtered
 from skope_ope.logs.lazy._lazy_labels import labelled
 from skope_ope.logs.lazy._lazy_rows import check_size, first_rows, some_rows
@@ -155,6 +156,22 @@ class LazyLogs:
             "LazyLogs are no array: their rounds are not in memory. Take some, "
             "lazy.sample(100_000, random_state=0)."
         )
+
+    def label_kind(self, field):
+        """Return the kind of the labels of a field; of several columns, one for each.
+
+        Parameters
+        ----------
+        field : {"group", "logger"}
+            The field.
+
+        Returns
+        -------
+        kind : str
+            "numbers", "texts", "times" and so on; "" where it is not known.
+        """
+        types, names = self._reading.types, self._reading.roles.get(field, ())
+        return joined([self._scanned.label_kind(name, types) for name in names])
 
     def _with(self, **changes):
         return self._of(self._scanned, replace(self._reading, **changes))

@@ -12,6 +12,8 @@ from skope_ope._parallel import run_tasks
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._text_table import text_table
+from skope_ope.logs._validation import label_codes
+from skope_ope.logs.lazy._lazy_labels import refuse_missing
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.logs.sums._group_sums import MANY
 from skope_ope.logs.sums._log_sums import LogSums
@@ -19,6 +21,12 @@ from skope_ope.logs.sums._log_sums import LogSums
 MOST_TASKS = 64
 MOST_GROUPS = 100_000  # beyond it their number is an estimate
 SHOWN = 12  # labels
+LARGEST = float(np.finfo(np.float64).max)
+LIMITS = {  # of the numbers in a frame
+    "reward": ("a finite number", -LARGEST, LARGEST),
+    "propensity": ("in (0, 1]", float(np.finfo(np.float64).tiny), 1.0),
+    "sample_weight": ("a finite number >= 0", 0.0, LARGEST),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,6 +157,53 @@ def _part(partitions):
     return sums
 
 
+def _bad_rows(nw, frame, columns):
+    """Return a column for every field that is 1 where a row is not what it should be.
+
+    Extremes and means leave out nulls without a word, and some NaN as well.
+    """
+    flags, types = {}, frame.collect_schema()
+    for field, name in columns.items():
+        column = nw.col(name)
+        if field in LIMITS:
+            column = column.cast(nw.Float64)
+            _, low, high = LIMITS[field]
+            # engines differ in what compares with NaN
+            good = (column - column == 0.0) & (column >= low) & (column <= high)
+        elif field in ("group", "timestamp"):
+            good = ~column.is_null()
+            if types[name].is_float():
+                good &= column - column == 0.0
+        else:
+            continue
+        flags[f"{field} bad"] = nw.when(good).then(nw.lit(0)).otherwise(nw.lit(1))
+    return flags
+
+
+def _refuse_bad(columns, found):
+    """Raise where a frame has rows that are not what they should be."""
+    for field, name in columns.items():
+        n_bad = int(found.get(f"{field} bad") or 0)
+        if n_bad:
+            what = f"must be {LIMITS[field][0]}" if field in LIMITS else "is missing"
+            raise ValueError(
+                f"column {name!r}: {field} {what} ({n_bad:,} rows), of "
+                f"{int(found['n']):,}. Drop or correct these rows."
+            )
+
+
+def _of_stated(labels, counts, stated, what):
+    """Return the labels that were stated, and how many rows have each."""
+    codes = label_codes(stated, labels)
+    if codes.min(initial=0) < 0:
+        label = labels[np.argmin(codes)]
+        raise ValueError(
+            f"{what} {label!r} is none of the {len(stated)} {what.split()[-1]}s that "
+            "were stated. State all of them, or none."
+        )
+    return stated, np.bincount(codes, counts, len(stated)).astype(np.int64)
+
+
 def _describe_frame(logs):
     """Return the description of a frame, by a few queries."""
     nw, roles, frame = import_narwhals(), logs.roles, logs.frame
@@ -162,14 +217,27 @@ def _describe_frame(logs):
         asked["mean"] = nw.col(one["reward"]).mean()
     if "group" in one:
         asked["groups"] = nw.col(one["group"]).n_unique()
-    query = frame.select(**asked).collect("pyarrow").to_native()
+    flags = _bad_rows(nw, frame, one)
+    asked |= {name: nw.col(name).sum() for name in flags}
+    query = frame.with_columns(**flags).select(**asked).collect("pyarrow").to_native()
     found = {name: query.column(name)[0].as_py() for name in asked}
+    _refuse_bad(one, found)
+    if len(roles.get("group", ())) > 1:  # their tuples
+        several = frame.select(*roles["group"]).unique().select(n=nw.len()).collect()
+        found["groups"] = int(several["n"].to_numpy()[0])
     labels = {}
     for field in ("action", "logger"):
         if field in one:
             table = frame.group_by(one[field]).agg(n=nw.len()).sort(one[field])
             table = table.collect("pyarrow")
-            labels[field] = (table[one[field]].to_numpy(), table["n"].to_numpy())
+            given = table[one[field]].to_list()
+            counts = table["n"].to_numpy().astype(np.int64)
+            refuse_missing(field, one[field], given, counts)
+            known = table[one[field]].to_numpy(), counts
+            stated = logs.actions if field == "action" else logs.loggers
+            if stated is not None:
+                known = _of_stated(*known, stated, f"column {one[field]!r}: {field}")
+            labels[field] = known
     actions, loggers = (labels.get(f, (None, None)) for f in ("action", "logger"))
 
     def span(field, *more):

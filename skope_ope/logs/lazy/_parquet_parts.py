@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import pairwise
 
 from skope_ope.logs._contexts import LISTED
-from skope_ope.logs.lazy._column_types import common_type
+from skope_ope.logs.lazy._column_types import common_type, label_kind
 from skope_ope.logs.lazy._log_files import folder_columns
 from skope_ope.logs.lazy._partitions import STRETCH, ParquetPart
 
@@ -98,6 +98,10 @@ class Scanned:
         """Names of all columns."""
         stored = [n for n in self._schemas[0][1].names if n not in self._constants]
         return [*stored, *self._constants]
+
+    def label_kind(self, name, types):
+        """Return the kind of the labels in a column, whose type is among these."""
+        return label_kind(types.get(name))
 
     def types(self, roles):
         """Return the type that every column has in all files.

@@ -174,22 +174,29 @@ def _plain_words(labels):
     texts = np.array([isinstance(label, str) for label in given], dtype=bool)
     if texts.any():
         words[texts] = _text_words(labels[texts])
-    for row in np.flatnonzero(~texts):
+    sizes = np.array([len(one) if isinstance(one, tuple) else -1 for one in given])
+    for row in np.flatnonzero(~texts & (sizes < 0)):
         words[row] = _plain_word(given[row])
+    for size in np.unique(sizes[sizes >= 0]).tolist():
+        rows = np.flatnonzero(sizes == size)
+        words[rows] = _tuple_words([given[row] for row in rows.tolist()], size)
     return words
 
 
 def _plain_word(label):
     with suppress(TypeError, ValueError, OverflowError):
-        if not isinstance(label, (bytes, tuple)) and int(label) == label:
+        if not isinstance(label, bytes) and int(label) == label:
             return np.uint64(int(label) % 2**64)
-    return column_words([label])[0] if not isinstance(label, tuple) else _pair(label)
+    return column_words([label])[0]
 
 
-def _pair(label):
-    words = _plain_words(_objects(label))
-    factors = mixed(np.arange(len(words), dtype=np.uint64)) | np.uint64(1)
-    return mixed((mixed(words) * factors).sum(keepdims=True))[0]
+def _tuple_words(labels, size):
+    """Return a word for every tuple of this size: of the words of its parts."""
+    factors = mixed(np.arange(size, dtype=np.uint64)) | np.uint64(1)
+    sums = np.zeros(len(labels), dtype=np.uint64)
+    for parts, factor in zip(zip(*labels, strict=True), factors, strict=True):
+        sums += mixed(_plain_words(_objects(parts))) * factor
+    return mixed(sums)
 
 
 def _objects(parts):

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`LogSums` as plain arrays for files, and back."""
 
-from ast import literal_eval
-
 import numpy as np
 
-from skope_ope.logs._factorise import objects
+from skope_ope.logs._label_texts import ENDINGS, arrays_of_labels, labels_of_arrays
 from skope_ope.logs.sums._group_sums import GroupSums
 from skope_ope.logs.sums._order_sums import NUMBERS, OrderSums
 from skope_ope.logs.sums._pair_sums import PairSums
@@ -50,7 +48,7 @@ def table_of(sums, n_rows=None):
             table[name] = np.array(getattr(sums, name))
     for name in LABELS:
         if getattr(sums, name) is not None:
-            table |= _labels(name, getattr(sums, name))
+            table |= arrays_of_labels(name, getattr(sums, name))
     if sums.propensities is not None:
         table |= _named("p", _propensity_table(sums.propensities))
     groups, pairs = sums.groups, sums.pairs
@@ -102,7 +100,7 @@ def fill(sums, table):
         if name in own:
             setattr(sums, name, own[name][()])
     for name in LABELS:
-        setattr(sums, name, _labels_from(name, own))
+        setattr(sums, name, labels_of_arrays(name, own))
     sums.propensities = sums.groups = sums.pairs = None
     if "p_sums" in own:
         sums.propensities = _propensities_from(_part("p", own), len(sums.actions))
@@ -128,35 +126,6 @@ def _named(prefix, table):
 def _part(prefix, table):
     start = f"{prefix}_"
     return {k[len(start) :]: v for k, v in table.items() if k.startswith(start)}
-
-
-def _labels(name, labels):
-    """Return labels as an array, objects as the texts that Python reads again."""
-    if labels.dtype.kind in "biufUSmM":
-        return {name: np.asarray(labels)}
-    given = labels.tolist()
-    if all(isinstance(label, str) for label in given):
-        return {f"{name}_text": np.array(given, dtype=str)}
-    texts = [repr(label) for label in given]
-    for label, text in zip(given, texts, strict=True):
-        try:
-            same = literal_eval(text) == label
-        except (ValueError, SyntaxError):
-            same = False
-        if not same:
-            raise TypeError(
-                f"label {label!r} of {name} cannot be written to a file: use numbers, "
-                "texts or tuples of them as labels."
-            )
-    return {f"{name}_repr": np.array(texts, dtype=str)}
-
-
-def _labels_from(name, table):
-    if f"{name}_text" in table:
-        return objects(table[f"{name}_text"].tolist())
-    if f"{name}_repr" in table:
-        return objects(map(literal_eval, table[f"{name}_repr"].tolist()))
-    return table.get(name)
 
 
 def _propensity_table(sums):
@@ -221,16 +190,17 @@ def _row_table(rows):
         "key": rows.key,
     }
     for name, values in rows.columns.items():
-        named = {name: values} if values.dtype != object else _labels(name, values)
-        table |= _named("column", named)
+        table |= _named("column", arrays_of_labels(name, values))
     return table
 
 
 def _rows_from(table):
     columns = {}
-    for name in _part("column", table):
-        stem = name.removesuffix("_text").removesuffix("_repr")
-        columns[stem] = _labels_from(stem, _part("column", table))
+    stored = _part("column", table)
+    for name in stored:
+        for ending in ENDINGS:
+            name = name.removesuffix(ending)
+        columns[name] = labels_of_arrays(name, stored)
     found = [table[name] for name in ("origin", "position", "key")]
     most, by_origin = int(table["most"]), bool(table["by_origin"])
     return RowSample(most, table["origins"].tolist(), *found, columns, by_origin)

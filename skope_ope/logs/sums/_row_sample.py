@@ -116,9 +116,9 @@ class RowSample:
         )
         position = np.concatenate([one.position for one in parts])
         key = np.concatenate([one.key for one in parts])
+        names = [name for name in self.columns if name in other.columns]  # of all rows
         columns = {
-            name: np.concatenate([one.columns[name] for one in parts])
-            for name in self.columns
+            name: np.concatenate([one.columns[name] for one in parts]) for name in names
         }
         out = RowSample(most, origins, origin, position, key, columns, self.by_origin)
         return out.reduced(most)

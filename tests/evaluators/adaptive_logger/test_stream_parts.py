@@ -80,6 +80,29 @@ def test_no_round_comes_twice(lazy, logs):
     assert sequence.interval_ is before
 
 
+def test_another_scan_of_the_same_files_is_the_same_rounds(logs, tmp_path):
+    lazy, policy = written(logs, tmp_path), UniformPolicy().fit(logs)
+    about = {"action": "a", "reward": "r", "propensity": "p", "actions": lazy.actions}
+    files = [scan_logs(file, **about) for file in sorted(tmp_path.glob("**/*.parquet"))]
+    sequence = ConfidenceSequence().update(files[0], policy)
+    with pytest.raises(
+        ValueError, match=r"row group 0: .* by another scan of the file"
+    ):
+        sequence.update(lazy, policy)
+    for file in files[1:]:
+        sequence.update(file, policy)
+    whole = ConfidenceSequence().update(lazy, policy)
+    assert sequence.n_rounds_ == N and sequence.interval_ == whole.interval_
+
+
+def test_models_need_all_actions_of_every_policy(logs):
+    some = logs.with_columns(pi=np.full(N, 0.5))
+    for policy, baseline in (("pi", None), (UniformPolicy().fit(logs), "pi")):
+        sequence = ConfidenceSequence("asymptotic", reward_model=0.5, baseline=baseline)
+        with pytest.raises(ValueError, match="needs the probabilities of all actions"):
+            sequence.update(some, policy)
+
+
 def test_what_raises_changes_nothing(logs, tmp_path):
     reward = logs.reward.copy()
     reward[500] = 7.0  # outside of the stated range, in the third file

@@ -128,6 +128,30 @@ def test_several_loggers(frame_of, which):
     check_same(found, sums_of_part(POLICIES, evaluators, logs, **given))
 
 
+@pytest.mark.parametrize("order", ["frame first", "memory first"])
+@pytest.mark.parametrize("loggers", [False, True])
+def test_sums_of_frames_and_of_memory_add_up(loggers, order):
+    data, which = columns(seed=2), {"groups": True, "loggers": loggers}
+    evaluators = ONE_LOGGER if not loggers else {"naive": LOGGERS["naive"]}
+    stated = {"actions": np.array(["x", "y", "z"]), "reward_range": (0, 1)}
+    days = [
+        {k: v[rows] for k, v in data.items()} for rows in np.split(range(400), [150])
+    ]
+    some = scan_logs(polars_frame(days[0]), **stated, **roles(**which))
+    parts = [frame_sums(POLICIES, evaluators, some)]
+    logs = in_memory(days[1], roles(**which), **stated)
+    parts.append(sums_of_part(POLICIES, evaluators, logs))
+    whole = in_memory(data, roles(**which), **stated)
+    parts = parts if order == "frame first" else parts[::-1]
+    whole = sums_of_part(POLICIES, evaluators, whole)
+    for name in evaluators:
+        mine, theirs = (one.by_evaluator[name] for one in (sum(parts), whole))
+        for policy in POLICIES:
+            a, b = (one.summary(policy).estimate() for one in (mine, theirs))
+            assert_allclose(a.value, b.value, rtol=1e-11)
+            assert_allclose(a.standard_error, b.standard_error, rtol=1e-9)
+
+
 @backends
 def test_a_choice_among_loggers(frame_of):
     data = columns()
@@ -304,10 +328,10 @@ def test_the_log_behind_a_frame_is_known_as_that_in_memory(frame_of, which):
 
 BAD = {
     "reward": [(None, "reward"), (np.nan, "reward"), (np.inf, "reward")],
-    "p": [(v, "propensity must lie in") for v in (None, np.nan, 0.0, -0.1, 1.5)],
+    "p": [(v, "propensity must lie in") for v in (None, np.nan, 0.0, 1e-310, 1.5)],
     "one_logged": [(v, "policy 'one'") for v in (None, np.nan, -0.1, 1.1)],
     "weight": [(v, "sample_weight") for v in (None, np.nan, -1.0, np.inf)],
-    "group": [(None, "group is missing")],
+    "group": [(None, "group is missing"), (np.nan, "group is missing")],
     "action": [(None, "the action is missing")],
 }
 BAD_CASES = [(name, *case) for name, cases in BAD.items() for case in cases]
@@ -324,6 +348,23 @@ def test_bad_rows_are_counted_and_refused(frame_of, name, value, said):
     lazy = lazy_of(frame_of, data, groups=True, weights=True)
     with pytest.raises(ValueError, match=rf"{said}.*\(2 rows.*60"):
         frame_sums(LOGGED, {"SNIPS": SNIPS()}, lazy)
+
+
+@pytest.mark.parametrize("name", ["reward", "p", "one_logged", "weight", "group"])
+def test_statistics_of_files_do_not_hide_what_is_no_number(name, tmp_path):
+    duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
+    data = {one: values.tolist() for one, values in columns(60).items()}
+    data[name] = [float(one) for one in data[name]]
+    data[name][3] = data[name][50] = np.nan
+    path = str(tmp_path / "log.parquet")
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table(data), path)
+    said = r"\(2 rows\), of 60\. Drop or correct these rows"
+    lazy = scan_logs(duckdb.read_parquet(path), **roles(groups=True, weights=True))
+    with pytest.raises(ValueError, match=said):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy)
+    if name != "one_logged":  # a policy, which describe() does not read
+        with pytest.raises(ValueError, match=said):
+            lazy.describe()
 
 
 @backends
@@ -352,6 +393,8 @@ def test_several_kinds_of_bad_rows_are_all_told(frame_of):
 @backends
 def test_labels_that_are_not_among_the_actions(frame_of):
     lazy = scan_logs(frame_of(columns(60)), actions=np.array(["x", "y"]), **roles())
+    with pytest.raises(ValueError, match="action 'z' is none of the 2 actions"):
+        lazy.describe()
     with pytest.raises(ValueError, match="action 'z' is none of the 2 actions"):
         frame_sums(LOGGED, {"IPS": IPS()}, lazy)
 

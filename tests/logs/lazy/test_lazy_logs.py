@@ -60,6 +60,23 @@ def in_memory(**more):
     return BanditLogs.from_frame(frame(), **{"context": [], **NAMES, **more})
 
 
+def test_the_kind_of_labels_is_known_before_they_are_read(tmp_path):
+    data = frame(6).append_column("hour", pa.array(range(6), pa.timestamp("s")))
+    data = data.append_column("beta", pa.array([True, False] * 3))
+    pq.write_table(data, tmp_path / "log.parquet")
+    sources = [str(tmp_path), nw.from_native(data).lazy("polars")]
+    sources.append(nw.from_native(data).lazy("duckdb").to_native())
+    for source in sources:
+        kinds = [
+            scan_logs(source, action="item", reward="click", group=group).label_kind(
+                "group"
+            )
+            for group in ("user", "item", "hour", "beta", ["user", "item"], None)
+        ]
+        known = ["numbers", "texts", "times", "bools", "numbers, texts", ""]
+        assert kinds == known
+
+
 def rewards(lazy):
     return np.concatenate([logs.reward for _, logs in lazy.read()])
 
@@ -436,6 +453,47 @@ def lazy_frames():
     duckdb = pytest.importorskip("duckdb")
     yield duckdb.from_arrow(data)
     yield nw.from_native(polars.from_arrow(data).lazy())
+
+
+def test_a_frame_is_described_as_files_are(tmp_path):
+    more = {"logger": "server", "group": ["user", "server"], "actions": list("dcba")}
+    more = {**NAMES, **more}
+    pq.write_table(frame(), tmp_path / "log.parquet")
+    expected = scan_logs(tmp_path, **more).describe()
+    for source in lazy_frames():
+        found = scan_logs(source, **more).describe()
+        assert found.actions.tolist() == list("dcba")
+        assert found.action_counts.tolist() == expected.action_counts.tolist()
+        assert found.logger_counts.tolist() == expected.logger_counts.tolist()
+        assert found.n_groups == expected.n_groups
+
+
+def test_no_row_of_a_frame_is_left_out_in_silence():
+    polars = pytest.importorskip("polars")
+    good = polars.from_arrow(frame(9)).with_columns(age=polars.lit(0.5))
+    cases = {
+        "click": ([None, np.nan, np.inf], r"reward must be a finite number \(2 rows\)"),
+        "p": ([None, np.nan, 0.0, 2.0], r"propensity must be in \(0, 1\] \(2 rows\)"),
+        "pi": ([None, -1.0], r"sample_weight must be a finite number >= 0 \(2 rows\)"),
+        "user": ([None, np.nan], r"group is missing \(2 rows\), of 9"),
+        "age": ([None, np.nan], r"timestamp is missing \(2 rows\), of 9"),
+        "item": ([None], r"the action is missing \(2 rows, of 9\)"),
+        "server": ([None], r"the logger is missing \(2 rows, of 9\)"),
+    }
+    more = {"logger": "server", "timestamp": "age", "sample_weight": "pi"}
+    assert scanned(good.lazy(), **more).describe().n_rounds == 9
+    for name, (values, said) in cases.items():
+        for value in values:
+            column = good[name].to_list()
+            column[3] = column[5] = value
+            kind = None if isinstance(column[0], str) else polars.Float64
+            column = polars.Series(name, column, kind)
+            with pytest.raises(ValueError, match=f"column '{name}': {said}"):
+                scanned(good.with_columns(column).lazy(), **more).describe()
+    column = polars.Series("server", ["x", None, *good["server"].to_list()[2:]])
+    lazy = scanned(good.with_columns(column).lazy(), **more)
+    with pytest.raises(ValueError, match=r"logger is missing \(some rows\)"):
+        lazy.labelled()
 
 
 def test_lazy_frames():

@@ -92,3 +92,17 @@ def test_words_are_uniform():
         assert len(np.unique(found)) == 5_000
         counts = np.bincount((found >> np.uint64(60)).astype(int), minlength=16)
         assert np.abs(counts - 312.5).max() < 100
+
+
+def words_of(labels):
+    return WordsOfGroups(SimpleNamespace(groups=labels)).words
+
+
+def test_words_of_tuples_do_not_depend_on_their_company():
+    given = [(1, "a"), (1.0, "a"), ("a", 1), (), (1, ("b", None)), (2**70,), "a", 1]
+    labels = np.empty(len(given), dtype=object)
+    labels[:] = given
+    words = words_of(labels)
+    assert words[0] == words[1] and len(set(words.tolist())) == len(given) - 1
+    for k, word in enumerate(words):
+        assert words_of(labels[k : k + 1])[0] == word
