@@ -28,6 +28,12 @@ _OTHER_PAIRED_ERROR = (
     "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
 )
 
+MERGED_AND_NOT = (
+    "one value was made from merged sums and the other from rounds in memory: nothing "
+    "tells what their rounds have in common. Summarize both policies in one call, "
+    "summarize({'a': ..., 'b': ...}, logs)."
+)
+
 
 class PairedDifferences:
     """How one `PolicyValue` is subtracted from another, on what they have in common."""
@@ -89,6 +95,8 @@ class PairedDifferences:
         The warnings are not emitted; the difference has them, too.
         """
         if not self._rows.same_rounds(other._rows):
+            if type(self._rows) is Rows is not type(other._rows):
+                raise ValueError(MERGED_AND_NOT)
             raise ValueError(
                 "the two values come from different rounds; a paired difference needs "
                 "both policies evaluated on the same logs (equal row_id)."

@@ -9,6 +9,7 @@ from math import isnan, sqrt
 import numpy as np
 
 from skope_ope.evaluators.core._estimate import Estimate, GivenEstimate, difference
+from skope_ope.evaluators.core._paired_differences import MERGED_AND_NOT
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._reach import DifferenceReach, without_model
 from skope_ope.evaluators.core._summary import LOGGER, joint_difference
@@ -329,11 +330,7 @@ class SummedValue(PolicyValue):
     def _paired(self, other):
         """Return two values, their difference, and warnings."""
         if not isinstance(other, SummedValue):
-            raise ValueError(
-                "one value was made from merged sums and the other from rounds in "
-                "memory: nothing tells what their rounds have in common. Summarize "
-                "both policies in one call, summarize({'a': ..., 'b': ...}, logs)."
-            )
+            raise ValueError(MERGED_AND_NOT)
         mine, others = self._rows.counted, other._rows.counted
         if mine is not None and others is not None and mine != others:
             raise ValueError(

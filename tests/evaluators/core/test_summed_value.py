@@ -175,7 +175,7 @@ def test_what_needs_rounds_refuses_and_says_what_does_not():
             call()
     with pytest.raises(ValueError, match="Summarize both policies in one call"):
         value - other
-    with pytest.raises(ValueError, match="come from different rounds"):
+    with pytest.raises(ValueError, match="Summarize both policies in one call"):
         other - value
     with pytest.raises(ValueError, match="of the first rounds is not known"):
         value._of_first([100, 300])
