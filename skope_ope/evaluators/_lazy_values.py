@@ -33,6 +33,7 @@ def lazy_table(asked, sample_weight=None, verbose=0):
     table : ValueTable
         The warnings of the values are in them alone.
     """
+    refuse_adaptive(asked.evaluators)
     in_parts, in_order = asked.some(lambda one: not walks(one)), asked.some(walks)
     if not in_order.evaluators:
         return summed(asked, sample_weight, kept=False, verbose=verbose)._table()
@@ -130,6 +131,7 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
     sample_weight : array-like, default=None
         Refused: lazy logs carry their weights.
     """
+    refuse_adaptive({ONE: evaluator})
     model = evaluator._model_of_fit if evaluator._uses_model else None
     asked = prepared({None: policy}, lazy, {ONE: evaluator}, model)
     if lazy is not evaluator.logs_:
@@ -137,6 +139,8 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
         evaluator._match_features(asked.head)
     sources = {}
     if evaluator._uses_model and not takes_earlier(evaluator, model):
+        if not hasattr(evaluator, "reward_source_"):  # a fit in memory made none
+            evaluator._fittable(model)  # says why
         sources = {ONE: source_on(evaluator.reward_source_, asked.logs)}
     if walks(evaluator):
         own = lazy is evaluator.logs_

@@ -98,6 +98,7 @@ class Prepared:
             n_sample=n_sample,
             random_state=self.seed,
             n_jobs=self.n_jobs,
+            verbose=verbose,
         )
 
 

@@ -227,7 +227,7 @@ class ActionRewardModel(BaseEstimator):
             with encoding_explained(X):
                 model.partial_fit(X, reward, **known)
         except ValueError as error:
-            self._explain(error, f"{label}, fitted on {len(reward)} rounds")
+            self._explain(error, f"{label}, fitted on {len(reward)} rounds", X)
             raise
         self.models_[number] = model
 
@@ -260,11 +260,7 @@ class ActionRewardModel(BaseEstimator):
         try:
             return self._kept(fit_weighted)(clone(self.model), X, reward, weight)
         except ValueError as error:
-            if not X.shape[1]:
-                error.add_note(
-                    "The logs have no features: name their columns, context=[...]."
-                )
-            self._explain(error, f"{label}, fitted on {len(reward)} rounds")
+            self._explain(error, f"{label}, fitted on {len(reward)} rounds", X)
             raise
 
     def _kept(self, function):
@@ -353,7 +349,11 @@ class ActionRewardModel(BaseEstimator):
             raise
 
     @staticmethod
-    def _explain(error, label):
+    def _explain(error, label, X=None):
+        if X is not None and not X.shape[1]:
+            error.add_note(
+                "The logs have no features: name their columns, context=[...]."
+            )
         note = f"In the reward model of {label}."
         if not hasattr(error, "__notes__"):  # that say what the cause is
             note += (

@@ -401,9 +401,9 @@ def test_partitions_that_were_in_fit_are_predicted_out_of_fold(model, group):
     source = source_of(model, lazy)
     expected = by_parts(source, lazy)
     rng = np.random.RandomState(5)
-    new = BanditLogs(
-        rng.normal(size=(30, 2)), ["a", "b", "c"] * 10, rng.normal(size=30)
-    )
+    users = None if group is None else group[:30]
+    fields = rng.normal(size=(30, 2)), ["a", "b", "c"] * 10, rng.normal(size=30)
+    new = BanditLogs(*fields, group=users)
     # another scan: new rounds first, then two of the partitions in other places
     other = Parts(new, [12], source="new")
     last, third = lazy.partitions[4], lazy.partitions[1]
