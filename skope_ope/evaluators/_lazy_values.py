@@ -10,7 +10,10 @@ from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.evaluators.sequential._earlier_rewards import takes_earlier
-from skope_ope.evaluators.sequential._sequential_values import sequential_values
+from skope_ope.evaluators.sequential._sequential_values import (
+    check_walk,
+    sequential_values,
+)
 from skope_ope.reward_models._part_models import part_models, source_on
 
 ONE = "evaluator"  # the name of one by itself
@@ -35,7 +38,9 @@ def lazy_table(asked, sample_weight=None, verbose=0):
     """
     refuse_adaptive(asked.evaluators)
     in_parts, in_order = asked.some(lambda one: not walks(one)), asked.some(walks)
-    if not in_order.evaluators:
+    if in_order.evaluators:
+        check_walk(", ".join(in_order.evaluators), asked.logs)
+    else:
         return summed(asked, sample_weight, kept=False, verbose=verbose)._table()
     found = {}
     if in_parts.evaluators:

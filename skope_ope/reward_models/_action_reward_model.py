@@ -98,7 +98,7 @@ class ActionRewardModel(BaseEstimator):
         return self._fit_rows(logs, None, sample_weight)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def _fit_rows(self, logs, rows, sample_weight=None):
+    def _fit_rows(self, logs, rows, sample_weight=None, told=False):
         """Fit on some rounds of logs, like `fit(logs[rows])`.
 
         Models per action take their rows from the logs themselves.
@@ -111,9 +111,11 @@ class ActionRewardModel(BaseEstimator):
             Their training rounds; `None`: all.
         sample_weight : ndarray of shape (n_rounds,), default=None
             Row weights of all rounds, see `fit`.
+        told : bool, default=False
+            Whether somebody has warned that the model takes no weights.
         """
         reward = self._checked(logs, rows)
-        weight = self._weights(logs, sample_weight)
+        weight = self._weights(logs, sample_weight, told)
         weight = weight if weight is None or rows is None else weight.take(rows)
         self._start(logs)
         # zero weights everywhere say that nothing matters here
@@ -231,11 +233,12 @@ class ActionRewardModel(BaseEstimator):
             raise
         self.models_[number] = model
 
-    def _weights(self, logs, sample_weight):
+    def _weights(self, logs, sample_weight, told=False):
         if sample_weight is None:
             sample_weight = logs.sample_weight
             if sample_weight is not None and weight_parameter(self.model) is None:
-                warn_unweighted(self)
+                if not told:
+                    warn_unweighted(self)
                 return None
         elif weight_parameter(self.model) is None:
             raise ValueError(

@@ -21,6 +21,7 @@ What makes estimates uncertain, but is in the interval, is said and forbids noth
 from math import isfinite, isnan
 from typing import NamedTuple
 
+from skope_ope.evaluators.core._intervals import TAIL_UNKNOWN
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
     ExplorationWarning,
@@ -116,6 +117,8 @@ def doubts_about(name, warnings, is_baseline=False):
 
 def _text_of(warning):
     kind = next((one for one in type(warning).__mro__ if one in TEXTS), None)
+    if kind is TailWarning and str(warning).startswith(TAIL_UNKNOWN):
+        return f"{TAIL_UNKNOWN} whether few rounds make most of the spread"
     if kind is None or (warning.value is None and "{value" in TEXTS[kind]):
         return f"a {type(warning).__name__}"
     return TEXTS[kind].format(value=warning.value)

@@ -43,6 +43,7 @@ HIGH_SKEWNESS = 0.22  # of the round values on one side: 20 effective events
 ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
 FAR_OUT = 2  # standard errors by which a single round may move the value
 NEARLY_ALL = 0.8  # of the range of the rewards
+TAIL_UNKNOWN = "merged sums do not tell"  # how a warning of these begins
 
 
 def interval_of(value, level, method, **options):
@@ -433,7 +434,7 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
         return [TailWarning(text, skewness)]
     if skewness > HIGH_SKEWNESS and not deviations.known:
         text = (
-            "merged sums do not tell whether a few rounds make most of the spread (the "
+            f"{TAIL_UNKNOWN} whether a few rounds make most of the spread (the "
             f"skewness may be up to {skewness:.2f}): the interval may miss the value "
             "more often than it says. "
         )
