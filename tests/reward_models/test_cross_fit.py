@@ -276,8 +276,7 @@ def test_all_folds_warn_once():
 
 
 def test_folds_without_weights_warn_once():
-    logs = make_bandit_logs(60, random_state=0)[0]
-    weighted = logs.replace(sample_weight=np.linspace(1, 2, 60))
+    weighted = BanditLogs(X, CODE, REWARD, sample_weight=np.linspace(1, 2, len(X)))
     for n_jobs in (None, 2):
         with warnings.catch_warnings(record=True) as told, parallel_config("threading"):
             warnings.simplefilter("always")
