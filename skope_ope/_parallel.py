@@ -56,6 +56,7 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
     RuntimeError
         If a worker process died.
     """
+    check_n_jobs(n_jobs)
     workers = len(tasks)
     if workers > 1:
         workers = min(effective_n_jobs(n_jobs), workers)
