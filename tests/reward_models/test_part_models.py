@@ -240,10 +240,10 @@ def test_the_rounds_of_a_group_are_in_one_fold():
         (Ridge(), None, (N, "all rounds")),
         (Ridge(), N, (N, "all rounds")),
         (Ridge(), N + 1, (N, "all rounds")),
-        (SGDRegressor(), "auto", (N, "all rounds, by partial_fit")),
-        (SGDRegressor(), 60, (60, "a random sample")),
-        (SGDRegressor(), 1_000_000, (N, "all rounds")),
-        (SGDRegressor(), None, (N, "all rounds, by partial_fit")),
+        (SGDRegressor(random_state=0), "auto", (N, "all rounds, by partial_fit")),
+        (SGDRegressor(random_state=0), 60, (60, "a random sample")),
+        (SGDRegressor(random_state=0), 1_000_000, (N, "all rounds")),
+        (SGDRegressor(random_state=0), None, (N, "all rounds, by partial_fit")),
         (
             ActionRewardModel(MLPRegressor(hidden_layer_sizes=(2,)), "one_hot"),
             "auto",
@@ -559,7 +559,7 @@ def test_frames_take_what_needs_no_fit():
     lazy.partitions, lazy.frame = None, object()
     assert source_of(0.5, lazy).number == 0.5
     assert source_of("q", lazy).name == "q"
-    with pytest.raises(TypeError, match="^DoublyRobust needs a reward model, and a"):
+    with pytest.raises(TypeError, match=r"^DoublyRobust needs a reward model, and a"):
         source_of(None, lazy)
 
 
