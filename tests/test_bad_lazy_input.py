@@ -225,3 +225,12 @@ def test_models_and_walks_of_a_frame_name_the_way_at_once(tmp_path):
         DoublyRobust(reward_model=Ridge()).fit(logs)
     with pytest.raises(TypeError, match=r"^DRns takes the rounds in the order of time"):
         evaluate("pi", logs, evaluators=["DRns"])
+
+
+def test_a_policy_of_more_columns_than_actions(tmp_path):
+    columns = {"new": ["pi", "x", "p"]}
+    logs = scan_logs(write(tmp_path), **(ROLES | {"columns": columns}))
+    with pytest.raises(ValueError, match=r"3 columns are named, and there are 2 act"):
+        evaluate("new", logs)
+    with pytest.raises(ValueError, match=r"policy 'a' is 'new', for which 3 columns"):
+        evaluate({"a": "new"}, logs, evaluators=["IPS"])
