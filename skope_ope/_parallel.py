@@ -6,6 +6,7 @@ import os
 import traceback
 import warnings
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from pickle import PicklingError
@@ -55,6 +56,7 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
     RuntimeError
         If a worker process died.
     """
+    check_n_jobs(n_jobs)
     workers = len(tasks)
     if workers > 1:
         workers = min(effective_n_jobs(n_jobs), workers)
@@ -63,13 +65,8 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
     parallel = Parallel(n_jobs=workers, **options)
     heard = partial(_heard, os.getpid(), get_config())
     try:
-        done = parallel(delayed(heard)(task) for task in tasks)
-    except BrokenProcessPool as error:
-        raise RuntimeError(
-            f"a worker process died while {workers} of them shared {len(tasks)} tasks, "
-            "most often because memory ran out, so there is no result. Ask for fewer "
-            "with n_jobs, or pass n_jobs=1, with which the cause is seen here."
-        ) from error
+        with errors_called_back(parallel):
+            done = parallel(delayed(heard)(task) for task in tasks)
     except (PicklingError, TypeError, AttributeError) as error:
         # tasks return their errors, so this is of the engine
         if "pickle" not in str(error):
@@ -81,6 +78,14 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
             f"from them ({why}). Pass n_jobs=1, or take threads: "
             'joblib.parallel_config("threading").'
         ) from error
+    except Exception as error:
+        if not _is_death(error):
+            raise
+        raise RuntimeError(
+            f"a worker process died while {workers} of them shared {len(tasks)} tasks, "
+            "most often because memory ran out, so there is no result. Ask for fewer "
+            "with n_jobs, or pass n_jobs=1, with which the cause is seen here."
+        ) from error
     for result, heard in done:
         for one in heard:
             key = (str(one[0]), *one[1:])
@@ -91,6 +96,50 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
         if isinstance(result, Failed):  # the first in order, not in time
             raise result.error
     return [result for result, _ in done]
+
+
+def _is_death(error):
+    """Tell whether an error says that a process of an engine died."""
+    names = {"KilledWorker", "RayActorError", "ActorDiedError", "WorkerCrashedError"}
+    return isinstance(error, BrokenProcessPool) or type(error).__name__ in names
+
+
+@contextmanager
+def errors_called_back(parallel):
+    """Let joblib know that a task failed on Dask, which it would wait for otherwise.
+
+    Its Dask backend calls back about results alone, so that a call would never return
+    once the workers of a task have died, or cannot import what it needs.
+
+    Parameters
+    ----------
+    parallel : joblib.Parallel
+        What the tasks are given to.
+    """
+    backend = parallel._backend
+    if type(backend).__name__ != "DaskDistributedBackend":
+        yield
+        return
+    name = "submit" if hasattr(backend, "submit") else "apply_async"
+    submit = getattr(backend, name)
+
+    def submitted(func, callback=None):
+        future = submit(func, callback)
+        if callback is not None:
+            future.add_done_callback(partial(_call_back, callback))
+        return future
+
+    setattr(backend, name, submitted)
+    try:
+        yield
+    finally:
+        delattr(backend, name)
+
+
+def _call_back(callback, future):
+    error = future.exception()
+    if error is not None:
+        callback(error)  # joblib ignores what it has been told of
 
 
 class Failed:

@@ -15,7 +15,12 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
-from skope_ope._parallel import Failed, check_n_jobs, cloudpickle
+from skope_ope._parallel import (
+    Failed,
+    check_n_jobs,
+    cloudpickle,
+    errors_called_back,
+)
 
 LARGE = 1 << 20  # bytes that do not go with every task
 
@@ -235,13 +240,14 @@ def _results(calls, n_jobs, verbose, shared):
             parallel = Parallel(return_as="generator", **options)
         except ValueError:  # this engine gives all results at once
             parallel = Parallel(**options)
-        done = parallel(calls)
-        try:
-            for result in done:
-                yield result.value if isinstance(result, Carried) else result
-        finally:
-            if hasattr(done, "close"):
-                done.close()
+        with errors_called_back(parallel):
+            done = parallel(calls)
+            try:
+                for result in done:
+                    yield result.value if isinstance(result, Carried) else result
+            finally:
+                if hasattr(done, "close"):
+                    done.close()
     except GeneratorExit:
         raise
     except Exception as error:
@@ -262,8 +268,8 @@ def _engine_error(error, shared):
         f"a worker process died, or the engine that runs it failed "
         f"({type(error).__name__}: {_short(error)}), most often because memory ran "
         "out, so there is no result; nothing is counted in part. Ask for fewer "
-        "workers with n_jobs, smaller partitions, or pass n_jobs=1, with which the "
-        "cause is seen here.",
+        "workers with n_jobs, smaller partitions, or pass n_jobs=1 outside of "
+        "joblib.parallel_config, with which the cause is seen here.",
     )
 
 

@@ -6,10 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 from skope_ope import (
     AdaptiveDR,
     ClassifierPolicy,
+    DoublyRobust,
     UniformPolicy,
     UniformSlatePolicy,
     evaluate,
@@ -125,8 +127,9 @@ def test_what_only_rounds_in_memory_have(tmp_path):
 
 def test_adaptive_evaluators_say_what_to_do(tmp_path):
     logs = scan_logs(write(tmp_path), **ROLES)
-    with pytest.raises(ValueError, match="a log in parts does not allow"):
-        evaluate(UniformPolicy(), logs, evaluators=[AdaptiveDR()])
+    for model in (None, 0.3):  # a number is no way out
+        with pytest.raises(ValueError, match=r"into memory.* ConfidenceSequence"):
+            evaluate(UniformPolicy(), logs, evaluators=[AdaptiveDR(reward_model=model)])
 
 
 def test_a_policy_of_features_that_are_not_named(tmp_path):
@@ -208,3 +211,26 @@ def test_the_home_folder_is_known(days, monkeypatch):
     monkeypatch.setenv("HOME", str(days))
     monkeypatch.setenv("USERPROFILE", str(days))
     assert len(scan_logs("~/day0.csv", **ROLES).head(9)) == 9
+
+
+def test_models_and_walks_of_a_frame_name_the_way_at_once(tmp_path):
+    polars = pytest.importorskip("polars")
+    frame = polars.scan_parquet(write(tmp_path) / "*.parquet")
+    columns = {"pi": ["pi", "no_pi"]}
+    frame = frame.with_columns(no_pi=1 - polars.col("pi"))
+    logs = scan_logs(frame, **(ROLES | {"columns": columns}), actions=[1, 0])
+    with pytest.raises(TypeError, match=r"a column of its predictions"):
+        evaluate("pi", logs, evaluators=["DoublyRobust"], reward_model=Ridge())
+    with pytest.raises(TypeError, match=r"^DoublyRobust needs a reward model"):
+        DoublyRobust(reward_model=Ridge()).fit(logs)
+    with pytest.raises(TypeError, match=r"^DRns takes the rounds in the order of time"):
+        evaluate("pi", logs, evaluators=["DRns"])
+
+
+def test_a_policy_of_more_columns_than_actions(tmp_path):
+    columns = {"new": ["pi", "x", "p"]}
+    logs = scan_logs(write(tmp_path), **(ROLES | {"columns": columns}))
+    with pytest.raises(ValueError, match=r"3 columns are named, and there are 2 act"):
+        evaluate("new", logs)
+    with pytest.raises(ValueError, match=r"policy 'a' is 'new', for which 3 columns"):
+        evaluate({"a": "new"}, logs, evaluators=["IPS"])

@@ -34,6 +34,8 @@ def test_results_and_warnings_do_not_depend_on_the_workers(n_jobs, options):
 
 def test_no_task_and_no_worker():
     assert run_tasks([], 2) == []
+    with pytest.raises(ValueError, match="n_jobs must be None or an int other than 0"):
+        run_tasks([os.getpid] * 2, 0)
     here = os.getpid()
     assert run_tasks([os.getpid], 2) == [here]  # one task needs none
     assert here not in run_tasks([os.getpid] * 2, 2)

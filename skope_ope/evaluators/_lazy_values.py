@@ -10,7 +10,10 @@ from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.evaluators.sequential._earlier_rewards import takes_earlier
-from skope_ope.evaluators.sequential._sequential_values import sequential_values
+from skope_ope.evaluators.sequential._sequential_values import (
+    check_walk,
+    sequential_values,
+)
 from skope_ope.reward_models._part_models import part_models, source_on
 
 ONE = "evaluator"  # the name of one by itself
@@ -34,8 +37,11 @@ def lazy_table(asked, sample_weight=None, verbose=0):
         The warnings of the values are in them alone.
     """
     refuse_weights(sample_weight)
+    refuse_adaptive(asked.evaluators)
     in_parts, in_order = asked.some(lambda one: not walks(one)), asked.some(walks)
-    if not in_order.evaluators:
+    if in_order.evaluators:
+        check_walk(", ".join(in_order.evaluators), asked.logs)
+    else:
         return summed(asked, kept=False, verbose=verbose)._table()
     found = {}
     if in_parts.evaluators:
@@ -138,6 +144,7 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
         Refused: lazy logs carry their weights.
     """
     refuse_weights(sample_weight)
+    refuse_adaptive({ONE: evaluator})
     model = evaluator._model_of_fit if evaluator._uses_model else None
     asked = prepared({None: policy}, lazy, {ONE: evaluator}, model)
     if lazy is not evaluator.logs_:
@@ -145,6 +152,8 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
         evaluator._match_features(asked.head)
     sources = {}
     if evaluator._uses_model and not takes_earlier(evaluator, model):
+        if not hasattr(evaluator, "reward_source_"):  # a fit in memory made none
+            evaluator._fittable(model)  # says why
         sources = {ONE: source_on(evaluator.reward_source_, asked.logs)}
     if walks(evaluator):
         own = lazy is evaluator.logs_

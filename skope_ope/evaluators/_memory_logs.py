@@ -21,6 +21,7 @@ class MemoryLogs:
         self._logs, self.log_type = logs, type(logs)
         self.n_rounds, self.columns = len(logs), logs.columns
         self.partitions = (self,)
+        self.roles = {} if logs.group is None else {"group": ("group",)}
 
     @property
     def origin(self):

@@ -98,6 +98,7 @@ class Prepared:
             n_sample=n_sample,
             random_state=self.seed,
             n_jobs=self.n_jobs,
+            verbose=verbose,
         )
 
 
@@ -264,6 +265,15 @@ def check_columns(lazy, policies, by):
             raise ValueError(
                 f"{who} is {column!r}, which is not a column of the logs (they have "
                 f"{list(known)}). Name it in scan_logs(..., columns=[...])."
+            )
+        names, actions = known.get(column), lazy.actions
+        if who == "by" or isinstance(names, str) or actions is None:
+            continue
+        if lazy.log_type is BanditLogs and len(names) != len(actions):
+            raise ValueError(
+                f"{who} is {column!r}, for which {len(names)} columns are named, and "
+                f"there are {len(actions)} actions. Name one column per action, in the "
+                "order of actions."
             )
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values as sums that add up: over files, days and machines."""
 
+from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._summed import refuse_walks, summed
 
@@ -98,5 +99,7 @@ def summarize(
         n_jobs=n_jobs,
         n_sample=n_sample,
     )
+    if found.lazy:
+        refuse_adaptive(found.evaluators)
     refuse_walks(found.evaluators)
     return summed(found, sample_weight, verbose=verbose)

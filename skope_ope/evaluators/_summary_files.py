@@ -75,9 +75,12 @@ def read_file(path, version):
     except ImportError:
         raise
     except Exception as error:  # whatever a reader makes of bytes that are not its own
+        why = f" ({error})"
+        if "pickled (object) data" in why:  # so numpy calls any bytes, and how to load
+            why = ""
         raise ValueError(
-            f"{path!s} is damaged, or no file of ValueSummary.save: {error}. Summarize "
-            "the parts again, or restore the file."
+            f"{path!s} is damaged, or no file of ValueSummary.save{why}. Summarize the "
+            "parts again, or restore the file."
         ) from error
     if not known:
         raise ValueError(f"{path!s} is no file of ValueSummary.save.")

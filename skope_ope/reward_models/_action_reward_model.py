@@ -98,7 +98,7 @@ class ActionRewardModel(BaseEstimator):
         return self._fit_rows(logs, None, sample_weight)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def _fit_rows(self, logs, rows, sample_weight=None):
+    def _fit_rows(self, logs, rows, sample_weight=None, told=False):
         """Fit on some rounds of logs, like `fit(logs[rows])`.
 
         Models per action take their rows from the logs themselves.
@@ -111,9 +111,11 @@ class ActionRewardModel(BaseEstimator):
             Their training rounds; `None`: all.
         sample_weight : ndarray of shape (n_rounds,), default=None
             Row weights of all rounds, see `fit`.
+        told : bool, default=False
+            Whether somebody has warned that the model takes no weights.
         """
         reward = self._checked(logs, rows)
-        weight = self._weights(logs, sample_weight)
+        weight = self._weights(logs, sample_weight, told)
         weight = weight if weight is None or rows is None else weight.take(rows)
         self._start(logs)
         # zero weights everywhere say that nothing matters here
@@ -227,15 +229,16 @@ class ActionRewardModel(BaseEstimator):
             with encoding_explained(X):
                 model.partial_fit(X, reward, **known)
         except ValueError as error:
-            self._explain(error, f"{label}, fitted on {len(reward)} rounds")
+            self._explain(error, f"{label}, fitted on {len(reward)} rounds", X)
             raise
         self.models_[number] = model
 
-    def _weights(self, logs, sample_weight):
+    def _weights(self, logs, sample_weight, told=False):
         if sample_weight is None:
             sample_weight = logs.sample_weight
             if sample_weight is not None and weight_parameter(self.model) is None:
-                warn_unweighted(self)
+                if not told:
+                    warn_unweighted(self)
                 return None
         elif weight_parameter(self.model) is None:
             raise ValueError(
@@ -260,11 +263,7 @@ class ActionRewardModel(BaseEstimator):
         try:
             return self._kept(fit_weighted)(clone(self.model), X, reward, weight)
         except ValueError as error:
-            if not X.shape[1]:
-                error.add_note(
-                    "The logs have no features: name their columns, context=[...]."
-                )
-            self._explain(error, f"{label}, fitted on {len(reward)} rounds")
+            self._explain(error, f"{label}, fitted on {len(reward)} rounds", X)
             raise
 
     def _kept(self, function):
@@ -353,7 +352,11 @@ class ActionRewardModel(BaseEstimator):
             raise
 
     @staticmethod
-    def _explain(error, label):
+    def _explain(error, label, X=None):
+        if X is not None and not X.shape[1]:
+            error.add_note(
+                "The logs have no features: name their columns, context=[...]."
+            )
         note = f"In the reward model of {label}."
         if not hasattr(error, "__notes__"):  # that say what the cause is
             note += (

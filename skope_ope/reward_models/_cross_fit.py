@@ -212,7 +212,8 @@ class CrossFittedModel(FoldModels):
         logs, train = self.logs, self.held_out_.train[fold]
         model = clone(self.model)
         if type(model).fit is ActionRewardModel.fit:  # no copy of the rounds
-            return model._fit_rows(logs, train, self.sample_weight)
+            told = fold > 0  # by the first fold
+            return model._fit_rows(logs, train, self.sample_weight, told)
         weight = None if self.sample_weight is None else self.sample_weight[train]
         return model.fit(logs[train], sample_weight=weight)
 

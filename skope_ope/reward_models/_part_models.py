@@ -82,10 +82,10 @@ def part_models(
     fitted = [name for name, plan in plans.items() if plan.given is None]
     if fitted and lazy.partitions is None:
         raise TypeError(
-            f"{fitted[0]} needs a reward model, and a lazy frame gives sums, no rounds "
-            "that one could learn from or predict. Pass the name of a column of "
-            "predictions as reward_model, or write the frame as parquet files and scan "
-            "these."
+            f"{type(evaluators[fitted[0]]).__name__} needs a reward model, and a lazy "
+            "frame gives sums, no rounds that one could learn from or predict. Pass "
+            "the name of a column of predictions as reward_model, or write the frame "
+            "as parquet files and scan these."
         )
     folds = [plan.cv for plan in plans.values() if plan.cv is not None]
     fits = Fits(lazy, folds, n_sample, random_state, n_jobs, verbose)

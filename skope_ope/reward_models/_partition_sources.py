@@ -49,15 +49,36 @@ class _OnPartitions:
 
     def _folds(self, logs):
         if logs._origin == self.lazy.origin:
-            return self.cv.fold_of(logs)
+            return self._fold_of(logs)
         fold = np.full(len(logs), FULL)
         if self._common is not None:
             position = self._common.positions(logs)
             seen = np.flatnonzero(position >= 0)
-            groups = position[seen] if logs.group is None else None
             if seen.size:
-                fold[seen] = self.cv.fold_of(logs[seen], groups)
+                fold[seen] = self._fold_of(logs[seen], position[seen])
         return fold
+
+    def _fold_of(self, logs, position=None):
+        """Return the folds of rounds of fit: as they were shared out there."""
+        if self.lazy.roles.get("group") is not None:
+            if logs.group is None:
+                raise self._of_other_groups(None)
+            return self.cv.fold_of(logs)
+        if position is None and logs.group is not None:
+            position = logs.row_id.position  # those groups were not known in fit
+        return self.cv.fold_of(logs, position)
+
+    def _of_other_groups(self, group):
+        own, other = (
+            "no group" if one is None else f"group={_spelled(one)}"
+            for one in (self.lazy.roles["group"], group)
+        )
+        return ValueError(
+            f"the reward model holds out rounds of fit by {own}, and these logs, which "
+            f"have some of them, have {other}: they could not be predicted out of "
+            f"fold. Scan these with {own}, too, or fit to logs that were scanned as "
+            "these are."
+        )
 
     def on(self, lazy):
         """Return what predicts the rounds of other lazy logs.
@@ -65,10 +86,16 @@ class _OnPartitions:
         By the model of all rounds, but for partitions that are in the logs of fit, too.
         It is fitted here, before this travels to workers, where it is needed.
         """
+        group, own = lazy.roles.get("group"), self.lazy.roles.get("group")
+        others = own is not None and group != own
         if lazy.origin == self.lazy.origin:
+            if others:
+                raise self._of_other_groups(group)
             return self
         other = copy(self)
         common = CommonPartitions(lazy, self.lazy)
+        if others and common.n_common:
+            raise self._of_other_groups(group)
         other.models_ = dict(self.models_) if common.n_common else {}
         if common.n_common < len(lazy.partitions):
             other.models_[FULL] = self._of_all
@@ -106,3 +133,7 @@ class PartModels(_OnPartitions, FoldModels):
 
 class PartSlateModels(_OnPartitions, FoldSlateModels):
     """Models of slates for partitions, see `part_models`."""
+
+
+def _spelled(names):
+    return repr(names[0] if len(names) == 1 else list(names))

@@ -2,11 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A Dask cluster of two worker processes."""
 
+import os
+from functools import partial
+
 import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
 
+from skope_ope import FunctionPolicy, evaluate
+from skope_ope._parallel import run_tasks
 from tests.engines import _laws
 from tests.evaluators._parquet_worlds import lazy_world
 
@@ -62,3 +67,26 @@ def test_a_dead_worker_is_replaced_and_the_numbers_are_the_same(tmp_path):
     for key, value in whole.items():
         assert_allclose(found[key].value, value.value, rtol=1e-11)
         assert_allclose(found[key].standard_error, value.standard_error, rtol=1e-11)
+
+
+def _dies(home, X):
+    if os.getpid() != home:
+        os._exit(1)
+    return np.full((len(X), 3), 1 / 3)
+
+
+def test_workers_that_die_again_and_again_end_the_call(cluster, monkeypatch, tmp_path):
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 1)
+    logs = _laws.some_logs(60)
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(2), n_files=3)
+    policy = FunctionPolicy(partial(_dies, os.getpid())).fit(lazy)
+    client = distributed.default_client()
+    client.wait_for_workers(2, timeout=30)  # one would not be asked
+    # joblib would wait for its tasks for ever
+    with pytest.raises(RuntimeError, match="a worker process died"):
+        evaluate({"new": policy}, lazy, evaluators=["IPS"])
+    client.wait_for_workers(2, timeout=30)
+    tasks = [partial(policy.predict_proba, np.ones((2, 1)))] * 2
+    with pytest.raises(RuntimeError, match="a worker process died"):
+        run_tasks(tasks, n_jobs=2)
+    client.wait_for_workers(2, timeout=30)

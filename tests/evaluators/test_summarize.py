@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 
 from skope_ope import (
     IPS,
+    MRDR,
     SNIPS,
     ActionRewardModel,
     AdaptiveIPS,
@@ -319,6 +320,8 @@ def test_progress_is_told(lazy_and_logs, capfd):
     assert capfd.readouterr() == ("", "")
     evaluate("pi", lazy, evaluators=["IPS"], verbose=10)
     assert "Parallel" in "".join(capfd.readouterr())
+    prepared({None: "pi"}, lazy, ["DoublyRobust"]).sources(verbose=10)  # fits as well
+    assert "Parallel" in "".join(capfd.readouterr())
 
 
 REFUSED = {
@@ -385,10 +388,19 @@ def test_what_weighs_rounds_by_earlier_ones_names_the_way(tmp_path):
     lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
     for call in (
         lambda: evaluate("pi", lazy, evaluators=["AdaptiveIPS"]),
+        lambda: evaluate("pi", lazy, evaluators=["AdaptiveDR"]),
+        lambda: summarize("pi", lazy, evaluators=["AdaptiveDR"], reward_model=0.3),
         lambda: AdaptiveIPS().fit(lazy),
+        lambda: AdaptiveIPS().fit(logs).evaluate("pi", lazy),
     ):
         with pytest.raises(ValueError, match="ConfidenceSequence"):
             call()
+
+
+def test_a_fit_in_memory_that_made_no_model_says_so(lazy_and_logs):
+    lazy, logs = lazy_and_logs
+    with pytest.raises(ValueError, match="MRDR fits its reward model to all rounds"):
+        MRDR().fit(logs).evaluate("pi", lazy)
 
 
 def test_logs_are_checked():

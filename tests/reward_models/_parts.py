@@ -36,6 +36,7 @@ class Parts:
         self.n_rounds = len(logs) if counted else None
         self.log_type, self.origin = type(logs), logs.row_id.origin
         self.columns = dict.fromkeys(logs.columns)
+        self.roles = {} if logs.group is None else {"group": ("group",)}
         self.asked = []
 
     def needing(self, context=True, columns=None):

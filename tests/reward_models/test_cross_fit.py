@@ -20,6 +20,7 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
     train_test_split,
 )
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils import resample, shuffle
 
 from skope_ope import (
@@ -272,6 +273,17 @@ def test_all_folds_warn_once():
     with pytest.warns(ModelErrorWarning, match=r"1 in fold 4, \.\.\.\)") as record:
         CrossFittedModel(ActionRewardModel(Ridge()), logs, 10)
     assert [w.message.value for w in record] == [10]
+
+
+def test_folds_without_weights_warn_once():
+    weighted = BanditLogs(X, CODE, REWARD, sample_weight=np.linspace(1, 2, len(X)))
+    for n_jobs in (None, 2):
+        with warnings.catch_warnings(record=True) as told, parallel_config("threading"):
+            warnings.simplefilter("always")
+            model = ActionRewardModel(KNeighborsRegressor(1))
+            CrossFittedModel(model, weighted, 5, n_jobs=n_jobs)
+        told = [one for one in told if "takes no sample_weight" in str(one.message)]
+        assert len(told) == 1
 
 
 def test_one_model_for_all_actions_says_what_it_does_instead():

@@ -195,6 +195,23 @@ def test_nobody_is_predicted_by_a_model_that_saw_him(folder, field, n_sample):
     assert 0 < value.value <= 1
 
 
+def test_other_groups_than_those_of_fit_do_not_mix_the_folds(folder):
+    plain, by_user, by_name = (
+        scan_logs(folder, **ROLES, group=field) for field in (None, "user", "name")
+    )
+    day = scan_logs(folder / "1.parquet", **ROLES, group="user")
+    fitted = DirectMethod(reward_model=Memory()).fit(plain)
+    for lazy in (by_user, by_user.filter(lambda f: f["x"] > 0), day):
+        assert fitted.evaluate(UniformPolicy(), lazy).value == 0.0
+    fitted = DirectMethod(reward_model=Memory()).fit(by_user)
+    assert fitted.evaluate(UniformPolicy(), day).value == 0.0
+    for lazy in (plain, by_name, scan_logs(folder / "1.parquet", **ROLES)):
+        with pytest.raises(ValueError, match="Scan these with group='user', too"):
+            fitted.evaluate(UniformPolicy(), lazy)
+    with pytest.raises(ValueError, match=r"these logs.* have no group"):
+        fitted.evaluate(UniformPolicy(), plain.head(50))
+
+
 @pytest.mark.parametrize(
     ("cuts", "size"), [([0, 600], 50), ([0, 1, 2, 301, 599, 600], 600)]
 )

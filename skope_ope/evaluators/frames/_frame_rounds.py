@@ -218,12 +218,12 @@ class FrameRounds:
         labels = self.actions if role == "action" else self.loggers
         return PolicyColumns(self, self._of_label(role, labels, found), found)
 
-    def _columns_of(self, what, who):
+    def _columns_of(self, what, who, of="probabilities"):
         """Return the names of the columns that stand for a policy or a model."""
         if not isinstance(what, str):
             raise TypeError(
                 f"{who} is a {type(what).__name__}: inside a lazy frame it must be "
-                "the name of a column of its probabilities (of columns={name: [one per "
+                f"the name of a column of its {of} (of columns={{name: [one per "
                 f"action]}} where all are needed). Add it to the frame. {INSTEAD}"
             )
         names = self.lazy.columns.get(what, what)
@@ -246,7 +246,7 @@ class FrameRounds:
             number = float(source)
             v = self.query.define(total(policy.table) * number)
             return self._less(v), number - self.offset
-        names = self._columns_of(source, f"the reward model of {name}")
+        names = self._columns_of(source, f"the reward model of {name}", "predictions")
         found = []
         for one in names:
             q = self.query.number(one, f"the reward model of {name}")

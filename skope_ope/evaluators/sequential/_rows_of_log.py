@@ -71,11 +71,8 @@ class RowsOfLog:
 
     def __init__(self, lazy, sizes, rows, seed=None):
         self._lazy, self._about = lazy, (sizes, rows, seed)
-        self.log_type, self.origin, self.columns = (
-            lazy.log_type,
-            lazy.origin,
-            lazy.columns,
-        )
+        self.log_type, self.origin = lazy.log_type, lazy.origin
+        self.columns, self.roles = lazy.columns, lazy.roles
         found, start = [], 0
         for partition, size in zip(lazy.partitions, sizes.tolist(), strict=True):
             if not isinstance(rows, slice):

@@ -82,7 +82,16 @@ class CsvPart:
         data = file.read(self.span[1])
         types = {n: reading.types[n] for n in names if n in reading.types}
         whole = len(data) == self.span[1]
-        table = parsed(data, self.header, names, types) if whole else ()
+        try:
+            table = parsed(data, self.header, names, types) if whole else ()
+        except ValueError as error:  # those of pyarrow are
+            if "conversion error" not in str(error):
+                raise
+            raise ValueError(
+                f"{error}. The type of a column is told by the first megabyte of each "
+                "file: correct this cell, or write the log as parquet, which knows the "
+                "types of its columns."
+            ) from error
         if len(table) != self.n_rounds:
             raise ValueError(
                 "the file has other rows than when it was scanned. Scan it again."
@@ -211,7 +220,15 @@ def _header(stream):
     if not line.strip() or line.count(b'"') % 2:
         raise ValueError("its first line must hold the names of the columns.")
     text = line.decode("utf-8-sig").rstrip("\r\n")
-    return tuple(next(csv.reader([text]))), len(line)
+    names = tuple(next(csv.reader([text])))
+    other = next((mark for mark in ";\t|" if mark in text), None)
+    if len(names) == 1 and other:
+        raise ValueError(
+            f"its columns seem to be separated by {other!r}, and a comma is expected. "
+            "Write it anew, or pass a lazy frame that reads it, such as polars."
+            f"scan_csv(path, separator={other!r})."
+        )
+    return names, len(line)
 
 
 def _blocks(stream, start):

@@ -175,7 +175,7 @@ def sample_of_frame(frame, names, n, random_state):
         found = narwhals.from_native(frame.to_native().query("log", query))
         return found.collect("pyarrow").to_native(), None
     raise TypeError(
-        f"a {library} frame has no rows that could be drawn by number. Draw them with "
-        "its own functions, and pass them to BanditLogs.from_frame, or write it as "
-        "parquet and scan that."
+        f"frames of {library} have no rows that could be drawn by number. Draw them "
+        "with its own functions, and pass them to BanditLogs.from_frame, or write the "
+        "frame as parquet and scan that."
     )

@@ -316,8 +316,9 @@ class LazyLogs:
         Parameters
         ----------
         condition : expression or callable
-            An expression of narwhals or of pyarrow, about any column of the source;
-            for files also a function that takes a narwhals frame and returns a mask.
+            An expression of narwhals, about any column of the source. For files also
+            one of pyarrow, or a function that takes a narwhals frame and returns a
+            mask; for a frame one of its own library.
 
         Returns
         -------

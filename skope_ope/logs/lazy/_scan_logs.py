@@ -49,7 +49,8 @@ def scan_logs(
 ):
     """Scan logs that may be larger than memory.
 
-    Footers of files are read, and nothing else. Read more in the
+    Footers of files are read, and nothing else; the rows of csv files are counted. Read
+    more in the
     :ref:`User Guide <lazy_logs>`.
 
     Parameters

@@ -471,6 +471,13 @@ def test_csv_numbers_have_one_type_in_all_blocks(tmp_path, monkeypatch):
     assert {logs.action.dtype for logs in read} == {np.dtype("int64")}
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_csv_files_without_commas_are_refused(tmp_path, mark):
+    (tmp_path / "log.csv").write_text("a,r\n1,0\n".replace(",", mark))
+    with pytest.raises(ValueError, match=r"log.csv cannot .* separated by .* comma"):
+        scan_logs(tmp_path, action="a", reward="r")
+
+
 def test_csv_errors_name_file_and_block(tmp_path, monkeypatch):
     monkeypatch.setattr(_csv_parts, "BLOCK", 16)
     monkeypatch.setattr(_csv_parts, "GUESS", 20)
