@@ -127,13 +127,3 @@ def test_a_gain_that_is_not_known(value, error, reference, who, text):
 def test_a_gain_that_is_known():
     gain = SimpleNamespace(value=0.1, standard_error=0.01)
     assert missing_doubts("new", "old", gain, gain) == []
-
-
-def test_what_merged_sums_do_not_tell_is_not_claimed():
-    text = "merged sums do not tell whether a few rounds make most of the spread (...)"
-    told = [TailWarning(text, 0.3), TailWarning("few rounds make most of it", 0.3)]
-    found = [doubt.text for doubt in doubts_about("new", told)]
-    assert found == [
-        "merged sums do not tell whether few rounds make most of the spread",
-        "few rounds make most of the spread",
-    ]
