@@ -66,6 +66,10 @@ class Column(NDArrayOperatorsMixin):
         """Return the names of all columns that this is made of, a set."""
         return _names(self.key)
 
+    def passing_nan(self):
+        """Return the names of columns whose NaN makes this NaN, a set."""
+        return _passing_nan(self.key)
+
     def astype(self, dtype):
         """Return ones and zeros for what is true and false."""
         return where(self, 1.0, 0.0) if self.is_flag else self
@@ -131,13 +135,9 @@ def label_known(name):
     return Column("known", name)
 
 
-def is_finite(found):
-    """Return whether a number is none of null, NaN and infinity.
-
-    Comparisons do not tell: where a file states the range of a column, without its NaN,
-    duckdb answers them, and isnan, by that range.
-    """
-    return (found - found) == 0.0
+def are_finite(columns):
+    """Return whether none of some numbers is null, NaN or infinite."""
+    return total([one * 0.0 for one in columns]) == 0.0  # NaN * 0 and inf * 0 are NaN
 
 
 def total(columns):
@@ -151,6 +151,16 @@ def _names(key):
     if key[0] in NAMED:
         return {key[1]}
     return set().union(*map(_names, key[1:]))
+
+
+def _passing_nan(key):
+    if not isinstance(key, tuple) or key[0] in FLAGS:
+        return set()
+    if key[0] == "column":
+        return {key[1]}
+    if key[0] == "sum" or key[0] in ARITHMETIC:
+        return set().union(*map(_passing_nan, key[1:]))
+    return set()
 
 
 def _key(value):

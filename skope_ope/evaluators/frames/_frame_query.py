@@ -13,9 +13,9 @@ import numpy as np
 from skope_ope.evaluators.frames._columns import (
     Column,
     all_of,
+    are_finite,
     column,
     expression,
-    is_finite,
     label_known,
     where,
 )
@@ -138,14 +138,14 @@ class FrameQuery:
         self._guarded = found
         return column(GUARD)
 
-    def _levels(self, wanted):
+    def _levels(self, wanted, told):
         """Return the definitions that some columns need, in lists.
 
         Those of a list depend on lists before it only.
         """
         defined = {name: Column(*key) for key, name in self._defined.items()}
         if self._guarded is not None:
-            ok = all_of(list(self.checks.values()))
+            ok = all_of(list(self._passes(told)))
             defined[GUARD] = where(ok, self._guarded, None)
         depth, levels = {}, []
 
@@ -161,8 +161,8 @@ class FrameQuery:
             levels[level - 1][name] = defined[name]
         return levels
 
-    def check(self, ok, message):
-        """Refuse rows where a flag is not true, or null.
+    def check(self, ok, message, number=None):
+        """Refuse rows where a flag is not true, or null, or a number is not finite.
 
         Parameters
         ----------
@@ -170,14 +170,16 @@ class FrameQuery:
             What must be true of every row.
         message : str
             What is to be said of the others, which are counted.
+        number : Column, default=None
+            What must be finite: where a file states the range of a column, without its
+            NaN, duckdb answers comparisons, and isnan, by that range.
         """
-        self.checks[message] = ok
+        self.checks[message] = ok, number
 
     def check_number(self, found, message, low=-LARGEST, high=LARGEST):
         """Refuse rows whose entry is null, NaN, or not within limits."""
         # two-sided: engines differ in whether NaN is larger than all numbers
-        within = (found >= low) & (found <= high)
-        self.check(is_finite(found) & within, message)
+        self.check((found >= low) & (found <= high), message, found)
 
     def check_label(self, name, label, message):
         """Refuse rows without a label, and those whose label is NaN.
@@ -191,18 +193,44 @@ class FrameQuery:
         message : str
             What is to be said.
         """
-        known = label_known(label)
-        if self.schema[name].is_float():
-            known = known & is_finite(column(label))
-        self.check(known, message)
+        number = column(label) if self.schema[name].is_float() else None
+        self.check(label_known(label), message, number)
+
+    def _passes(self, told):
+        """Yield what is true of a row that passes all checks.
+
+        Where a sum would be NaN with a number (told), that tells it for nothing.
+        """
+        numbers = {}
+        for ok, number in self.checks.values():
+            yield ok
+            if number is not None and not self.reached([number]) <= told:
+                numbers[number.key] = number
+        if numbers:
+            yield are_finite(numbers.values())
+
+    def reached(self, columns):
+        """Return the names that were read and whose NaN makes a column NaN, a set."""
+        defined = {name: Column(*key) for key, name in self._defined.items()}
+        if self._guarded is not None:
+            defined[GUARD] = self._guarded
+        names = set().union(*(found.passing_nan() for found in columns))
+        while made := names & defined.keys():
+            names = names.difference(made).union(
+                *(defined[name].passing_nan() for name in made)
+            )
+        return names
 
     def refusal(self):
         """Return what is said of the rows that are not what they should be."""
         narwhals, wanted, asked = self.narwhals, set(), []
-        for k, ok in enumerate(self.checks.values()):
-            bad = where(ok, 0.0, 1.0)
+        for k, (ok, number) in enumerate(self.checks.values()):
+            good = ok if number is None else ok & are_finite([number])
+            bad = where(good, 0.0, 1.0)
             wanted |= bad.names()
             asked.append(expression(bad, narwhals).sum().alias(f"b{k}"))
+        if not asked:
+            return ""
         row = self.prepared(wanted).select(*asked).collect()
         found = [int(row[f"b{k}"].to_numpy()[0]) for k in range(len(asked))]
         pairs = zip(self.checks, found, strict=True)
@@ -218,18 +246,20 @@ class FrameQuery:
         """Return what will be asked: sums and extremes by some keys."""
         return Asking(self)
 
-    def prepared(self, wanted):
+    def prepared(self, wanted, told=frozenset()):
         """Return the frame of the columns that were read, and of some that are made.
 
         Parameters
         ----------
         wanted : iterable of str
             Their names.
+        told : set of str, default=frozenset()
+            Columns that were read, and whose NaN shows in what is asked of the frame.
         """
         narwhals = self.narwhals
         read = [found.alias(name) for name, found in self._read.values()]
         frame = self.frame.select(*read)
-        for level in self._levels(wanted):
+        for level in self._levels(wanted, told):
             frame = frame.with_columns(
                 *(expression(c, narwhals).alias(name) for name, c in level.items())
             )
@@ -309,11 +339,18 @@ class Asking:
             raise ValueError(
                 "the lazy frame has no rows: an estimate needs at least one round."
             )
-        if n_good != n:
-            raise ValueError(
-                f"{query.refusal()}, of {int(n):,}. Drop or correct these rows."
-            )
+        if n_good != n or any(np.isnan(found.of(name)).any() for name in self._sums()):
+            refused = query.refusal()  # large numbers may also sum to NaN
+            if refused or n_good != n:
+                raise ValueError(
+                    f"{refused}, of {int(n):,}. Drop or correct these rows."
+                )
         return found
+
+    def _sums(self):
+        """Return the columns that are summed, by the names of the answers."""
+        pairs = self._asked.items()
+        return {name: Column(*key) for (how, key), name in pairs if how == "sum"}
 
     def _built(self, keys):
         narwhals = self.query.narwhals
@@ -322,7 +359,8 @@ class Asking:
             found = getattr(expression(Column(*key), narwhals), how)()
             wanted.append(found.alias(name))
         names = set().union(*(Column(*key).names() for _, key in self._asked), [])
-        frame = self.query.prepared(sorted(names))
+        told = self.query.reached(self._sums().values())
+        frame = self.query.prepared(sorted(names), told)
         if not keys:
             return frame.select(*wanted)
         return frame.group_by(*keys).agg(*wanted)

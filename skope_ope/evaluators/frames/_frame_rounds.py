@@ -10,7 +10,6 @@ import numpy as np
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.frames._columns import (
     all_of,
-    is_finite,
     label_is,
     total,
     where,
@@ -209,11 +208,11 @@ class FrameRounds:
         near = PROBABILITY_TOLERANCE
         whole = self.query.define(total(found))
         fit = [one >= 0 for one in found] + [whole >= 1 - near, whole <= 1 + near]
-        fit.append(is_finite(whole))
         self.query.check(
             all_of(fit),
             f"columns {names[0]!r} to {names[-1]!r}: the probabilities of {who} "
             "must not be negative, and sum to 1",
+            whole,
         )
         labels = self.actions if role == "action" else self.loggers
         return PolicyColumns(self, self._of_label(role, labels, found), found)

@@ -21,6 +21,7 @@ from skope_ope import (
     LogSmoothing,
     MultiLoggerIPS,
     Replay,
+    SwitchDR,
     UniformPolicy,
     evaluate,
     scan_logs,
@@ -380,6 +381,32 @@ def test_bad_tables_are_counted_and_refused(frame_of):
         lazy = lazy_of(frame_of, data)
         with pytest.raises(ValueError, match=rf"{said} \(1 rows\), of 60"):
             frame_sums({"one": "one"}, {"DR": DoublyRobust(reward_model="q")}, lazy)
+
+
+@pytest.mark.parametrize("name", ["reward", "p", "one_1", "q_2"])
+@pytest.mark.parametrize("evaluator", [DirectMethod, DoublyRobust, SwitchDR])
+def test_nan_that_statistics_hide_in_tables(evaluator, name, tmp_path):
+    duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
+    data = {one: values.tolist() for one, values in columns(60).items()}
+    data[name][7] = np.nan
+    path = str(tmp_path / "log.parquet")
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table(data), path)
+    lazy = scan_logs(duckdb.read_parquet(path), **roles())
+    with pytest.raises(ValueError, match=r"\(1 rows\), of 60"):
+        frame_sums({"one": "one"}, {"it": evaluator(reward_model="q")}, lazy)
+
+
+def test_numbers_so_large_that_sums_are_nan_are_no_bad_rows():
+    duckdb, narwhals = pytest.importorskip("duckdb"), pytest.importorskip("narwhals")
+    frame = duckdb.sql(
+        "select (case when i % 2 then 1 else -1 end) * 1e200 as x from range(4) t(i)"
+    )
+    query = _frame_query.FrameQuery(narwhals.from_native(frame))
+    found = query.number("x", "x")
+    query.check_number(found, "x must be finite")
+    asking = query.asking()
+    square = asking.sum(found * (found * found))
+    assert np.isnan(asking.run().of(square)).all()
 
 
 @backends
