@@ -75,12 +75,9 @@ def read_file(path, version):
     except ImportError:
         raise
     except Exception as error:  # whatever a reader makes of bytes that are not its own
-        why = f" ({error})"
-        if "pickled (object) data" in why:  # so numpy calls any bytes, and how to load
-            why = ""
         raise ValueError(
-            f"{path!s} is damaged, or no file of ValueSummary.save{why}. Summarize the "
-            "parts again, or restore the file."
+            f"{path!s} is damaged, or no file of ValueSummary.save ({error}). "
+            "Summarize the parts again, or restore the file."
         ) from error
     if not known:
         raise ValueError(f"{path!s} is no file of ValueSummary.save.")
@@ -100,8 +97,12 @@ def _write_npz(path, text, tables):
 
 
 def _read_npz(path):
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        tables = {name: file[name] for name in file.files}
+    with path.open("rb") as opened:
+        if opened.read(2) != b"PK":  # numpy would take it for a pickle, and say so
+            raise ValueError("it does not begin as an npz file does")
+        opened.seek(0)
+        with np.load(opened, allow_pickle=False) as file:
+            tables = {name: file[name] for name in file.files}
     return str(tables.pop("summary")), tables
 
 
