@@ -48,7 +48,8 @@ def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
     n_jobs : int, default=None
         Tasks at a time, as in scikit-learn; `joblib.parallel_config` says where.
     verbose : int, default=0
-        As in scikit-learn: joblib's lines of progress.
+        As in scikit-learn: joblib's lines of progress. 0: as
+        `joblib.parallel_config(verbose=...)` says.
 
     Returns
     -------
@@ -234,7 +235,9 @@ def _named(part):
 
 def _results(calls, n_jobs, verbose, shared):
     """Yield what the tasks found, in their order."""
-    options = {"n_jobs": n_jobs, "verbose": verbose, "batch_size": 1}
+    options = {"n_jobs": n_jobs, "batch_size": 1}
+    if verbose:
+        options["verbose"] = verbose
     try:
         try:
             parallel = Parallel(return_as="generator", **options)

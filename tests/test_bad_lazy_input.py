@@ -12,6 +12,7 @@ from skope_ope import (
     AdaptiveDR,
     ClassifierPolicy,
     DoublyRobust,
+    PositionScavenging,
     UniformPolicy,
     UniformSlatePolicy,
     evaluate,
@@ -80,6 +81,55 @@ def test_other_files_of_a_folder_do_not_count(tmp_path):
     (tmp_path / "empty.parquet").touch()
     with pytest.raises(ValueError, match=r"empty\.parquet cannot be read as parquet"):
         scan_logs(tmp_path, **ROLES)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        ({"action": "a"}, {"action": "first"}, "action column (a, and first)"),
+        (
+            {"action": "a", "sample_weight": "p"},
+            {"action": "a", "sample_weight": "pi"},
+            "sample_weight column (p, and pi)",
+        ),
+        (
+            {"slate": ["first", "second"], "slot_reward": ["r", "p"]},
+            {"slate": ["first", "second"], "slot_reward": ["r", "pi"]},
+            "slot_reward column (r, p, and r, pi)",
+        ),
+        (
+            {"slate": ["first", "second"], "reward": "r"},
+            {"slate": ["second", "first"], "reward": "r"},
+            "slate column (first, second, and second, first)",
+        ),
+    ],
+)
+def test_summaries_of_other_columns_do_not_mix(tmp_path, first, second, what):
+    write(tmp_path)
+    slates = "slate" in first
+    policy = UniformSlatePolicy(2) if slates else "pi"
+    parts = []
+    for day, roles in enumerate((first, second)):
+        roles = {"propensity": 1 / 6, "columns": ["pi"], **roles}
+        if not slates:
+            roles |= {"reward": "r", "actions": range(3)}
+        logs = scan_logs(tmp_path / f"day {day}.parquet", **roles)
+        parts.append(
+            summarize(
+                {"new": policy}, logs, evaluators=["SlateIPS" if slates else "IPS"]
+            )
+        )
+    with pytest.raises(ValueError, match=re.escape(what)):
+        sum(parts)
+
+
+def test_pages_need_rounds_in_memory(tmp_path):
+    policy = UniformSlatePolicy(2)
+    roles = {"slate": ["first", "second"], "slot_reward": ["p", "p"]}
+    logs = scan_logs(write(tmp_path), **roles, logging_policy=policy)
+    one = PositionScavenging(attention=[1, 0.5])
+    with pytest.raises(ValueError, match=r"in memory: lazy\.sample\(1_000_000\)"):
+        evaluate(policy, logs, evaluators=[one])
 
 
 def test_slates_of_names_are_refused(tmp_path):

@@ -22,6 +22,18 @@ FUNCTIONS = (
     partial,
 )
 INPUTS = ("reward_model", "cv")  # no part of what sums become
+COLUMNS = (  # of files, which must be the same
+    "action",
+    "reward",
+    "propensity",
+    "group",
+    "logging_proba",
+    "logger",
+    "logger_proba",
+    "sample_weight",
+    "slate",
+    "slot_reward",
+)
 
 
 def facts(policies, evaluators, logs, reward_model=None):
@@ -40,7 +52,7 @@ def facts(policies, evaluators, logs, reward_model=None):
     """
     roles = getattr(logs, "roles", {})
     found = {"kind of logs": getattr(logs, "log_type", type(logs)).__name__}
-    for role in ("reward", "propensity", "group", "logging_proba", "logger"):
+    for role in COLUMNS:
         found[f"{role} column"] = _column_text(roles.get(role))
     found["reward_range"] = str(logs.reward_range)
     found["type of the actions"] = kind_of_labels(getattr(logs, "actions", None))

@@ -322,6 +322,9 @@ def test_progress_is_told(lazy_and_logs, capfd):
     assert "Parallel" in "".join(capfd.readouterr())
     prepared({None: "pi"}, lazy, ["DoublyRobust"]).sources(verbose=10)  # fits as well
     assert "Parallel" in "".join(capfd.readouterr())
+    with parallel_config(verbose=10):  # of calls that have no such argument
+        DoublyRobust().fit(lazy)
+    assert "Parallel" in "".join(capfd.readouterr())
 
 
 REFUSED = {

@@ -112,8 +112,9 @@ class StreamOrder:
         back = np.flatnonzero(steps <= 0)
         if not back.size:
             return
-        if (position <= last).any():
-            raise _repeated(back, "are not behind those that were given before")
+        old = np.flatnonzero(position <= last)
+        if old.size:
+            raise _repeated(old, "are not behind those that were given before")
         raise RowError(
             "these rows are not in the order in which they were logged: the first that "
             "is not behind the one before it stands",

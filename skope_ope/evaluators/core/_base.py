@@ -396,7 +396,10 @@ class BaseEvaluator(BaseEstimator):
 
         Whatever depends on the whole log must be stated beforehand.
         """
-        return "its value is no function of sums over rounds. Evaluate the whole log."
+        return (
+            "its value is no function of sums over rounds. Evaluate rounds in memory: "
+            "lazy.sample(1_000_000)."
+        )
 
     def _unstated_model(self):
         """Return the same of the reward model, where there is one."""

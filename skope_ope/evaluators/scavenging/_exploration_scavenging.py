@@ -210,8 +210,8 @@ class ExplorationScavenging(BaseEvaluator):
     def _unstated(self, logs):
         if isinstance(logs, SlateLogs):
             return (
-                "its arms are the slates that a log happens to hold. Evaluate the "
-                "whole log."
+                "its arms are the slates that a log happens to hold. Evaluate rounds "
+                "in memory: lazy.sample(1_000_000)."
             )
         if self.strata is not None:
             return (

@@ -148,7 +148,7 @@ class PageEvaluator(BaseEvaluator):
     def _unstated(self, logs):
         return (
             "its pages, and the attention where that is estimated, are those of the "
-            "whole log. Evaluate that."
+            "whole log. Evaluate rounds in memory: lazy.sample(1_000_000)."
         )
 
     def _predictability(self, logs, estimator, of_fit=False):

@@ -13,9 +13,11 @@ PACKAGES = {
     "abfs": "adlfs",
     "abfss": "adlfs",
     "az": "adlfs",
+    "hf": "huggingface_hub",
     "http": "fsspec with aiohttp",
     "https": "fsspec with aiohttp",
 }
+PATIENCE = 60  # seconds; pyarrow would try a Google store for 15 minutes
 
 
 def remote_paths(uri, ends, hidden):
@@ -80,9 +82,10 @@ def file_system(uri):
     from pyarrow import ArrowException, fs
 
     scheme = uri.partition("://")[0]
+    limit = f"?retry_limit_seconds={PATIENCE}" if scheme in ("gs", "gcs") else ""
     try:
-        return fs.FileSystem.from_uri(uri)
-    except (ArrowException, RuntimeError, OSError) as error:
+        return fs.FileSystem.from_uri(uri + limit)
+    except (ArrowException, RuntimeError, OSError, ImportError) as error:
         own = error
     try:
         from fsspec.core import url_to_fs

@@ -78,6 +78,8 @@ def test_no_round_comes_twice(lazy, logs):
             sequence.update(again, policy)
     assert sequence.n_rounds_ == BOUNDS[1]
     assert sequence.interval_ is before
+    with pytest.raises(ValueError, match=f"{BOUNDS[1]} of these rows .*given before"):
+        sequence.update(lazy.partitions[0], policy)
 
 
 def test_another_scan_of_the_same_files_is_the_same_rounds(logs, tmp_path):

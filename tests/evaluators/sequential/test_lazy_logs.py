@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The usual calls, on files that are read part by part."""
 
+import tracemalloc
 import warnings
 from copy import deepcopy
 from itertools import pairwise
@@ -17,6 +18,7 @@ from skope_ope import (
     BanditLogs,
     DRns,
     EpsilonGreedy,
+    FunctionPolicy,
     HashKFold,
     LinUCB,
     PropensityEstimator,
@@ -243,3 +245,31 @@ def test_partitions_in_their_order(logs, tmp_path):
     )
     assert "timestamp decreases at row 1" in str(found.warnings[0])
     assert isinstance(lazy.partitions[0].read(), BanditLogs)
+
+
+def test_a_long_walk_holds_few_rounds(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, rng = tmp_path / "log.parquet", np.random.default_rng(0)
+    names = [f"x{k}" for k in range(16)]
+    table = pa.table(
+        {"a": rng.integers(0, 2, 20_000), "r": rng.random(20_000)}
+        | {name: rng.normal(size=20_000) for name in names}
+    )
+    with parquet.ParquetWriter(path, table.schema) as file:
+        for _ in range(20):  # 54 MB
+            file.write_table(table)
+    roles = {"action": "a", "reward": "r", "context": names, "actions": [0, 1]}
+    lazy = scan_logs(path, **roles, propensity=0.5)
+    policy = FunctionPolicy(half_of).fit(lazy)
+    tracemalloc.start()
+    try:
+        value = evaluate(policy, lazy, evaluators=["Replay"], random_state=0)["Replay"]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert value.n_rounds == 400_000
+    assert peak < 20e6
+
+
+def half_of(X):
+    return np.full((len(X), 2), 0.5)

@@ -4,6 +4,8 @@
 import os
 import pickle
 from collections import Counter
+from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from skope_ope import BanditLogs, HashKFold, LazyLogs, evaluate, scan_logs
 from skope_ope.logs.lazy import _parquet_parts
+from skope_ope.logs.lazy._remote_files import file_system
 
 pytestmark = pytest.mark.frames
 pd = pytest.importorskip("pandas")
@@ -240,10 +243,26 @@ def test_remote_files(folder):
         memory.rm("/bucket", recursive=True)
 
 
-@pytest.mark.parametrize("scheme", ["nosuch", "nosuch2"])
+@pytest.mark.parametrize("scheme", ["nosuch", "nosuch2", "hf"])
 def test_remote_files_without_their_package(scheme):
+    if scheme == "hf" and find_spec("huggingface_hub"):
+        pytest.skip("it is there")
     with pytest.raises(ImportError, match=f"{scheme}://b/x cannot be opened: .*needs"):
         scanned(f"{scheme}://b/x")
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for_long(monkeypatch):
+    fs, asked = pytest.importorskip("pyarrow.fs"), []
+
+    def from_uri(uri):
+        asked.append(uri)
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=from_uri))
+    for uri in ("gs://b/x", "nosuch://b/x"):
+        with pytest.raises((ImportError, OSError)):
+            file_system(uri)
+    assert asked == ["gs://b/x?retry_limit_seconds=60", "nosuch://b/x"]
 
 
 # -- what a scan knows ---------------------------------------------------------------
