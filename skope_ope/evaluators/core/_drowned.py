@@ -116,7 +116,10 @@ def _finding(found, row, weight):
 
 
 def is_drowned(w, residual, size):
-    """Whether an error of zero is one that drowned: rounds with a weight differ.
+    """Whether an error of zero is one that drowned: rounds beside a weight differ.
+
+    Where no weight is far above the others, terms are alike for another reason: model
+    values that cancel, as of a policy that is the logger.
 
     Parameters
     ----------
@@ -128,4 +131,8 @@ def is_drowned(w, residual, size):
         Of the rewards.
     """
     used = residual[w > 0]
-    return used.size > 1 and float(np.ptp(used)) > 1e-12 * size
+    if used.size < 2:
+        return False
+    most, spread = float(w.max()), float(np.ptp(used))
+    others = float((w / most).sum()) - 1
+    return spread > 1e-12 * size and others * spread <= 1e-12 * size

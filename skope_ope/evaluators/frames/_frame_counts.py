@@ -62,7 +62,7 @@ class FrameCounts:
         return np.flatnonzero((never.any if each else never.all)(axis=0)).tolist()
 
 
-def counts_of(lazy, by=None, with_propensity=False):
+def counts_of(lazy, by=None):
     """Return the `FrameCounts` of lazy logs that are a frame.
 
     Parameters
@@ -71,8 +71,6 @@ def counts_of(lazy, by=None, with_propensity=False):
         The frame.
     by : str, default=None
         Name of a column: a dict of those of every label is returned.
-    with_propensity : bool, default=False
-        Whether the extremes of the propensities are asked for, too.
     """
     query, roles = FrameQuery(lazy.frame), lazy.roles
     names = {role: roles[role][0] for role in ("logger", "action") if roles.get(role)}
@@ -82,7 +80,7 @@ def counts_of(lazy, by=None, with_propensity=False):
         omega = query.number(roles["sample_weight"][0], "sample_weight")
         weight = asking.sum((omega > 0).astype(float)), asking.sum(omega)
     ends = None
-    if with_propensity and roles.get("propensity"):
+    if by is None and roles.get("propensity"):
         p = query.number(roles["propensity"][0], "propensity")
         ends = asking.least(p), asking.largest(p)
     first = [] if by is None else [query.label(by, f"by={by!r}", again=True)]
@@ -96,7 +94,13 @@ def counts_of(lazy, by=None, with_propensity=False):
         for role, found in zip(names, answers.keys[len(first) :], strict=True)
     }
     out = {label: _counts(part, labels, weight, ends) for label, part in parts.items()}
-    return out[None] if by is None else out
+    if by is not None:
+        return out
+    stated = lazy.stated.get("propensity")
+    if stated is not None:
+        shape = out[None].counts.shape
+        out[None].lowest = out[None].highest = np.full(shape, stated)
+    return out[None]
 
 
 def _counts(answers, labels, weight, ends):

@@ -12,6 +12,8 @@ import numpy as np
 from skope_ope.evaluators.core._loggers import SURE
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._tally import Tally
+from skope_ope.evaluators.core._weight_bound import FROM_ACTIONS, FROM_LOGGER, bins_of
+from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.frames._columns import total, where
 
 
@@ -48,8 +50,11 @@ class FrameWeights:
             self._ask_extremes(asking, rounds)
             if rounds.omega is None:
                 self._ask_yes_no(asking, rounds)
+        self.limited = None
         if target.table is not None:
             self._ask_missing(asking, rounds)
+            if self.w is not None and (kind == "plain" or not self.several):
+                self._ask_limits(asking, rounds)
 
     def _define(self, found):
         return self.whole.query.define(found)
@@ -131,6 +136,20 @@ class FrameWeights:
             asked["wanted"][code] = asking.sum(where(certain, 0.0, mass))
             asked["there"][code] = asking.sum(where(certain, mass, 0.0))
 
+    def _ask_limits(self, asking, rounds):
+        """Ask how large weights may be that were not logged."""
+        table, counted = self.target.table, self.whole.counted
+        if rounds.logging_proba is not None:
+            self.limited = FROM_LOGGER
+            self._asked["limit"] = [
+                asking.largest(self._define(counted(where(mu > 0.0, pi / mu, 0.0))))
+                for mu, pi in zip(rounds.logging_proba, table, strict=True)
+            ]
+        elif self.whole.counts.propensity_by_action is not None:
+            self.limited = FROM_ACTIONS
+            shown = [self._define(counted(pi)) for pi in table]
+            self._asked["limits"] = [(asking.largest(x), asking.sum(x)) for x in shown]
+
     def _ask_gaps(self, asking, rounds):
         some = [*rounds.logger_proba, *(rounds.logging_proba or [])]
         self._asked["gaps"] = [asking.least(one) for one in some]
@@ -162,6 +181,7 @@ class FrameWeights:
             tally.lowest = min(0.0, float(whole.least(asked["least"])[0]))
             is_yes_no = self._take_ends(ends, by, whole, limits)
             tally.reward_range = self._range_of_used(whole, limits, is_yes_no)
+            ends.limits = self._limits(whole)
         for name in ("told", "certain"):
             if name in asked:
                 getattr(tally, name)[rows] = by.of(asked[name])
@@ -175,6 +195,26 @@ class FrameWeights:
             tally.gaps = any(whole.least(name)[0] <= 0 for name in asked["gaps"])
             tally.gaps |= any(whole.largest(name)[0] >= 1 for name in asked["sure"])
         return tally, ends
+
+    def _limits(self, whole):
+        """Return the `WeightLimits`.
+
+        Of a logging distribution no more than the largest weight is known: all that the
+        policy does may have it.
+        """
+        n, asked, counts = int(whole.of("n")[0]), self._asked, self.whole.counts
+        out = WeightLimits(self.limited, n)
+        if "limit" in asked:
+            found = [float(whole.largest(name)[0]) for name in asked["limit"]]
+            out.found, out.n_binned = max(found), n
+            out.bins, out.mass = bins_of([out.found]), np.array([float(n)])
+        elif "limits" in asked:
+            most = [float(whole.largest(name)[0]) for name, _ in asked["limits"]]
+            mass = [float(whole.of(name)[0]) for _, name in asked["limits"]]
+            columns = counts.propensity_by_action.tolist(), most, mass
+            rows = zip(*columns, strict=True)
+            out.actions = dict(zip(counts.actions, rows, strict=True))
+        return out
 
     def _range_of_used(self, whole, limits, is_yes_no):
         """Return the range of the rewards whose weight is not zero; None: unknown."""

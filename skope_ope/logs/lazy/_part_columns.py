@@ -170,7 +170,8 @@ def frame_of(table, n_rows):
 def _field(reading, name, names, table):
     """Return the values of a field as the constructor takes them."""
     if name in TABLES:
-        return table_of(table, names, len(names) == 1)
+        found = table_of(table, names, len(names) == 1)
+        return found.reshape(len(table), -1) if len(table) else found
     if name == "timestamp":
         return _times(table, names[0])
     if name not in LABELS:

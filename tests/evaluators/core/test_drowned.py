@@ -130,3 +130,16 @@ def test_rounds_are_not_accepted_because_of_the_ratio():
 def test_a_propensity_that_has_no_inverse_is_refused():
     with pytest.raises(ValueError, match=r"got 4\.94065646e-324 at row 3"):
         a_log(5e-324)
+
+
+def test_model_values_that_cancel_are_no_weight_that_drowns_others():
+    """Rewards alike and the policy that is the logger: propensities were doubted."""
+    n = 20
+    action = np.arange(n) % 2
+    q = np.random.default_rng(0).normal(size=(n, 2))
+    for reward in (np.zeros(n), np.ones(n)):
+        logs = BanditLogs(np.empty((n, 0)), action, reward, np.ones(n))
+        logs = logs.with_columns(pi=np.eye(2)[action], q=q)
+        value = SNDR(reward_model="q").fit(logs).evaluate("pi")
+        assert value.value == pytest.approx(reward[0], abs=1e-14)
+        assert value.standard_error < 1e-15

@@ -16,6 +16,7 @@ from skope_ope import (
     IPS,
     MRDR,
     SNIPS,
+    BanditLogs,
     DirectMethod,
     DoublyRobust,
     LogSmoothing,
@@ -27,6 +28,7 @@ from skope_ope import (
     scan_logs,
 )
 from skope_ope.evaluators.core._summary import LOGGER
+from skope_ope.evaluators.core._weight_bound import LOGGED as LARGEST_LOGGED
 from skope_ope.evaluators.frames import _frame_query, _pushdown
 from skope_ope.evaluators.frames._pushdown import frame_sums
 from skope_ope.evaluators.parts._part_sums import sums_of_part
@@ -499,6 +501,46 @@ def test_a_number_stands_for_all_propensities(frame_of):
     found = frame_sums(LOGGED, {"IPS": IPS()}, scan_logs(frame_of(data), **given))
     value = found.by_evaluator["IPS"].summary("one").estimate().value
     assert_allclose(value, np.mean(data["one_logged"] / 0.5 * data["reward"]))
+
+
+@backends
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("known", ["logging_proba", "propensity"])
+def test_intervals_reach_as_far_as_what_the_logger_might_have_done(frame_of, known):
+    """A frame took the largest logged weight where memory knows a larger one."""
+    rng, n = np.random.default_rng(0), 400
+    table = np.tile([0.98, 0.02], (n, 1))
+    if known == "logging_proba":
+        table[:, 1] = rng.uniform(0.01, 0.04, n)
+        table[:, 0] = 1 - table[:, 1]
+    action = (np.arange(n) % 40 == 0).astype(int)
+    new = np.full((n, 2), 0.5)
+    new[1:5] = [[0.01, 0.99]]
+    data = {"action": action, "reward": (rng.random(n) < 0.3).astype(float)}
+    data |= {"p": table[np.arange(n), action]}
+    data |= {f"mu{a}": table[:, a] for a in (0, 1)}
+    data |= {f"new{a}": new[:, a] for a in (0, 1)}
+    several = ["mu0", "mu1"] if known == "logging_proba" else None
+    lazy = scan_logs(
+        frame_of(data),
+        action="action",
+        reward="reward",
+        propensity="p",
+        logging_proba=several,
+        columns={"new": ["new0", "new1"]},
+    )
+    memory = BanditLogs(
+        np.empty((n, 0)),
+        action,
+        data["reward"],
+        data["p"],
+        logging_proba=None if several is None else table,
+    ).with_columns(new=new)
+    pair = (evaluate("new", logs, evaluators=["IPS"])["IPS"] for logs in (lazy, memory))
+    found, expected = (value.confidence_interval() for value in pair)
+    assert found.max_weight >= expected.max_weight * (1 - 1e-12)
+    assert found.max_weight_from == expected.max_weight_from != LARGEST_LOGGED
+    assert found.low <= expected.low + 1e-12 and found.high >= expected.high - 1e-12
 
 
 def test_a_frame_that_changes_while_it_is_read(monkeypatch):

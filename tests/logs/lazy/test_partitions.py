@@ -443,6 +443,20 @@ def test_csv_blocks_are_the_rows_of_the_files(tmp_path, monkeypatch, block):
         assert_array_equal(logs.context["age"], rows.context["age"])
 
 
+def test_a_list_of_one_column_is_a_table_of_one(tmp_path):
+    """A day with one logger, or slates of one slot: it was refused as no table."""
+    data = {"a": [0, 1, 0], "r": [0, 1, 1], "l": list("xxx"), "under_x": [0.5] * 3}
+    pq.write_table(pa.table(data), tmp_path / "day.parquet", row_group_size=2)
+    scanned = tmp_path / "day.parquet"
+    lazy = scan_logs(
+        scanned, action="a", reward="r", logger="l", logger_proba=["under_x"]
+    )
+    assert lazy.head(3).logger_proba.shape == (3, 1)
+    slates = scan_logs(scanned, slate=["a"], slot_reward=["r"], n_candidates=2)
+    assert_array_equal(slates.head(3).slate, [[0], [1], [0]])
+    assert_array_equal(slates.head(3).reward, data["r"])
+
+
 @pytest.mark.parametrize("block", [1 << 25, 20, 7])
 def test_csv_cells_with_line_ends_and_blank_lines(tmp_path, monkeypatch, block):
     monkeypatch.setattr(_csv_parts, "BLOCK", block)
