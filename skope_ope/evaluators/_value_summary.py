@@ -181,7 +181,9 @@ class ValueSummary:
         }
         recommended, reason = None, ""
         if sums.log is not None:
-            recommended, reason = recommended_row(sums.log, self.evaluators)
+            recommended, reason = recommended_row(
+                sums.log, self.evaluators, left_out=self._left_out
+            )
             values = results.values()
             reason = doubted_reason(recommended, reason, sums.log, values)
         return ValueTable(
@@ -277,6 +279,8 @@ class ValueSummary:
             **self._about(sums, (name, policy)),
         )
         value = value._with_diagnostics(self._models.get(name))
+        if sums.log is not None and "n_buckets" in value.diagnostics:
+            value = value._with_diagnostics({"n_groups": sums.log.n_groups})
         return value._with_warnings(rounds_warnings_of_sums(sums, policy))
 
     def _about(self, sums, owner):
