@@ -179,16 +179,11 @@ class ValueSummary:
             name if self._single else (policy, name): value
             for (policy, name), value in self._values_of(sums).items()
         }
-        recommended, reason = None, ""
+        row, reason, needs = None, "", self._left_out
         if sums.log is not None:
-            recommended, reason = recommended_row(
-                sums.log, self.evaluators, left_out=self._left_out
-            )
-            values = results.values()
-            reason = doubted_reason(recommended, reason, sums.log, values)
-        return ValueTable(
-            results, self._left_out, recommended=recommended, reason=reason
-        )
+            row, reason = recommended_row(sums.log, self.evaluators, left_out=needs)
+            reason = doubted_reason(row, reason, sums.log, results.values())
+        return ValueTable(results, needs, recommended=row, reason=reason)
 
     def logged_value(self, evaluator=None):
         """Return the mean reward of the rounds, the value of the logger.
