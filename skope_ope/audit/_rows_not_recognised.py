@@ -29,6 +29,7 @@ def training_findings(policy, logs):
     share, repeats = (0.0, 0.0) if learned else rounds_in_doubt(policy, logs)
     if share == 0:
         return learned
+    copies = f" ({repeats:.1%} repeat an earlier one)" if repeats else ""
     alike = f"{share:.1%} of these rounds have the same content as one of those"
     if isnan(share):
         alike = "these rounds lack columns or fields that those have"
@@ -37,13 +38,14 @@ def training_findings(policy, logs):
             "rows_not_recognised",
             "note",
             "The policy has learned from other logs, whose rounds are not told apart "
-            f"by their content ({repeats:.1%} repeat an earlier one): {alike}, and "
+            f"by their content{copies}: {alike}, and "
             "whether it has learned from these rounds is not known.",
             (
                 "If both come from one table, its value may be too good: build the "
                 "logs once and split them, train, test = train_test_split(logs); parts "
-                "of one log object are always told apart. If they hold other rounds, "
-                "nothing is to be done.",
+                "of one log object are always told apart, and so are rows of files "
+                "that both were scanned from. If they hold other rounds, nothing is to "
+                "be done.",
             ),
             number=repeats,
             effect=share,

@@ -3,6 +3,7 @@
 """Which rounds were summed: rows of files and of logs in memory, each counted once."""
 
 import json
+from itertools import takewhile
 from pathlib import PurePath
 from uuid import uuid4
 
@@ -89,7 +90,8 @@ class Counted:
             what = "; ".join(twice[:NAMED]) + (f" and {more} more" if more > 0 else "")
             raise ValueError(
                 f"both summaries have counted {what}. Every round counts once: add the "
-                "summaries of parts that have no rows in common."
+                "summaries of parts that have no rows in common. If a file was written "
+                "anew, nothing is subtracted: keep one summary per day, and sum them."
             )
         places = dict(self.places)
         for file, some in other.places.items():
@@ -182,7 +184,9 @@ def _kind_of(place):
 
 
 def _text_of(file, place):
-    name, kind = PurePath(file).name or file, _kind_of(place)
+    parts, kind = PurePath(file).parts, _kind_of(place)
+    folders = takewhile(lambda part: "=" in part, reversed(parts[:-1]))
+    name = "/".join([*reversed([*folders]), *parts[-1:]]) or file
     if kind == "block":
         return f"{name}, block {place[1]}"
     if not place:

@@ -147,7 +147,7 @@ def quiet_table(
     wanted = {None: policies} if single else policies
     if asked is None and reward_model is None:
         evaluators, left_out = for_recorded(wanted, logs, evaluators, left_out)
-    recommended, reason = recommended_row(logs, evaluators)
+    recommended, reason = recommended_row(logs, evaluators, left_out=left_out)
     if recommended is None and any(map(learns, wanted.values())):
         reason = LEARNS
     if random_state is not None:

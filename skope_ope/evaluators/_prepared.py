@@ -24,7 +24,9 @@ from skope_ope.policies.slate._slate_policy import slate_policy
 from skope_ope.reward_models._part_models import check_model_column, part_models
 from skope_ope.reward_models._sources import model_and_folds
 
-COLUMN_MODEL = "predictions that are a column (reward_model='q_hat')"
+COLUMN_MODEL = (
+    "predictions that are columns (columns={'q': [one per action]}, reward_model='q')"
+)
 ALL_ACTIONS = "the policy's probabilities of all actions (columns={'pi': [...]})"
 ALL_PRODUCTS = "the products of many terms, which sums do not keep"
 

@@ -129,7 +129,7 @@ def _of(rows, name, reason):
     return Recommendation(name, rows[name], reason)
 
 
-def recommended_row(logs, evaluators, n_loggers=None):
+def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
     """Return which of some evaluators is recommended, and why it or none.
 
     Parameters
@@ -140,6 +140,8 @@ def recommended_row(logs, evaluators, n_loggers=None):
         Evaluators by name.
     n_loggers : int, default=None
         Loggers that acted; `None`: those in `logs`.
+    left_out : dict, default=()
+        What evaluators that are left out need, by their names.
 
     Returns
     -------
@@ -161,7 +163,9 @@ def recommended_row(logs, evaluators, n_loggers=None):
     if alike:
         names = ", ".join(map(str, alike))
         return None, f"nothing but their reward models tells {names} apart"
-    return None, f"these logs allow {found.name}, which is not among the evaluators"
+    if found.name in left_out:
+        return None, f"{found.name} would be, with {left_out[found.name]}"
+    return None, f"these logs allow {found.name}, which was not asked for"
 
 
 def doubted_reason(name, reason, logs, values):

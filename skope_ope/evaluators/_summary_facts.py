@@ -3,6 +3,8 @@
 """What summaries must have in common to add up, and how their evaluators are stored."""
 
 import types
+import warnings
+from contextlib import suppress
 from functools import partial
 from numbers import Real
 
@@ -12,6 +14,7 @@ from skope_ope.evaluators.core._summary import (
     policy_text,
     text_of_model,
 )
+from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._label_kinds import UNKNOWN, kind_of_labels
 from skope_ope.logs._validation import plain
 
@@ -21,6 +24,7 @@ FUNCTIONS = (
     types.MethodType,
     partial,
 )
+NAMED = "named"  # begins what is known of a policy with a name
 INPUTS = ("reward_model", "cv")  # no part of what sums become
 COLUMNS = (  # of files, which must be the same
     "action",
@@ -68,7 +72,11 @@ def facts(policies, evaluators, logs, reward_model=None):
 
 
 def common_facts(one, two):
-    """Return the facts of both; raise where they contradict each other."""
+    """Return the facts of both; raise where they contradict each other.
+
+    Policies of one name that hold something else warn: a name may stand for what was
+    retrained every day.
+    """
     unlike = [
         f"{name} ({_shown(one, name)}, and {_shown(two, name)})"
         for name in dict.fromkeys([*one, *two])
@@ -79,7 +87,18 @@ def common_facts(one, two):
             "these summaries are not of the same estimates. They differ in "
             f"{'; '.join(unlike)}."
         )
-    return {name: one[name] or two[name] for name in one}
+    found = {name: one[name] or two[name] for name in one}
+    others = [name for name in one if _is_another(one[name], two[name])]
+    if others:
+        warnings.warn(
+            f"the summaries hold different objects of one name, {', '.join(others)}: "
+            "each round is weighted by the object of its own summary, so the sum is "
+            "the value of changing them like this, and not that of the last one. "
+            "Give another policy another name.",
+            OPEWarning,
+            stacklevel=3,
+        )
+    return found | dict.fromkeys(others, f"{NAMED}, several")
 
 
 def stored_evaluator(evaluator):
@@ -135,8 +154,11 @@ def _is_plain(value):
 def _text_of_policy(policy, name):
     if isinstance(policy, str):
         return policy_text(policy)
-    if name is not None:
-        return "named"  # the name is what tells it from others
+    if name is not None:  # what it holds is told where it can be
+        if not _holds_function(policy):
+            with suppress(ValueError):
+                return f"{NAMED}, {policy_text(policy)}"
+        return NAMED
     if _holds_function(policy):
         raise ValueError(
             "a function does not tell by what it holds whether it is the same in "
@@ -182,7 +204,18 @@ def _kind_of(logs, field, labels):
 def _differ(one, two):
     if one is None or two is None:  # not even asked of one of them
         return True
+    if _is_named(one) and _is_named(two):
+        return False
     return bool(one and two and one != two)
+
+
+def _is_named(text):
+    return text == NAMED or text.startswith(f"{NAMED}, ")
+
+
+def _is_another(one, two):
+    """Whether two policies of one name are known to be others."""
+    return _is_named(one) and _is_named(two) and NAMED not in (one, two) and one != two
 
 
 def _shown(found, name):

@@ -179,14 +179,11 @@ class ValueSummary:
             name if self._single else (policy, name): value
             for (policy, name), value in self._values_of(sums).items()
         }
-        recommended, reason = None, ""
+        row, reason, needs = None, "", self._left_out
         if sums.log is not None:
-            recommended, reason = recommended_row(sums.log, self.evaluators)
-            values = results.values()
-            reason = doubted_reason(recommended, reason, sums.log, values)
-        return ValueTable(
-            results, self._left_out, recommended=recommended, reason=reason
-        )
+            row, reason = recommended_row(sums.log, self.evaluators, left_out=needs)
+            reason = doubted_reason(row, reason, sums.log, results.values())
+        return ValueTable(results, needs, recommended=row, reason=reason)
 
     def logged_value(self, evaluator=None):
         """Return the mean reward of the rounds, the value of the logger.
@@ -277,6 +274,8 @@ class ValueSummary:
             **self._about(sums, (name, policy)),
         )
         value = value._with_diagnostics(self._models.get(name))
+        if sums.log is not None and "n_buckets" in value.diagnostics:
+            value = value._with_diagnostics({"n_groups": sums.log.n_groups})
         return value._with_warnings(rounds_warnings_of_sums(sums, policy))
 
     def _about(self, sums, owner):

@@ -18,6 +18,8 @@ from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
+FULL = 1000  # effective rounds that need no decimal
+
 
 class ValueTable(Mapping):
     """Values by evaluator, or by (policy, evaluator).
@@ -258,7 +260,9 @@ class ValueTable(Mapping):
             columns[title] = [number(record[name], places) for record in records]
         columns["interval"] = [record["interval"] for record in records]
         sizes = [record["effective_sample_size"] for record in records]
-        columns["eff. rounds"] = ["-" if n != n else number(n, 1) for n in sizes]
+        columns["eff. rounds"] = [
+            "-" if n != n else number(n, 1 if n < FULL else 0) for n in sizes
+        ]
         columns["note"] = marks_of(records)
         columns["warnings"] = self._numbered_warnings()[0]
         for name in ("note", "warnings"):  # where they are wanted

@@ -76,7 +76,8 @@ class KnownRows:
 
     A bit for every row of the logs as they were built (of a log that is not in memory
     8 bytes for every row that is known), and 8 bytes for the content of every row where
-    it tells them apart.
+    it tells them apart. Rows of a file that both logs have scanned are told by their
+    place in it: of the rest, content tells.
 
     Parameters
     ----------
@@ -85,23 +86,36 @@ class KnownRows:
     """
 
     def __init__(self, logs):
-        rows = logs.row_id
-        self._origin, self._bits = rows.origin, Bits(rows.position)
+        self._origin, files = logs._origin, logs._files
+        self._groups = None if files is None else files.groups
+        self._bits = Bits(self._numbers(logs))
         self._content = logs._content.without_rows()
 
     def has(self, logs):
         """Tell of every row of logs whether it is known, shape (n_rounds,)."""
-        if logs._origin != self._origin:
+        numbers = self._numbers(logs)
+        if numbers is None:
             return self._content.places_of(logs) >= 0
-        return self._bits.has(logs.row_id.position)
+        return self._bits.has(numbers)
+
+    def _numbers(self, logs):
+        """Return what numbers rows here and there; None where only content tells."""
+        files = logs._files
+        if self._groups is None or files is None:
+            same = logs._origin == self._origin
+            return logs.row_id.position if same else None
+        if not np.isin(files.groups, self._groups).any():
+            return None
+        return files.numbers(logs.row_id.position)
 
     def share_in_doubt(self, logs):
         """Return the share of rows of logs that may be known though nothing tells it.
 
-        They have the content of a known one. The share is 0 where `row_id` or content
-        tells, NaN where contents cannot be compared.
+        They have the content of a known one. The share is 0 where their place or their
+        content tells, NaN where contents cannot be compared.
         """
-        return 0.0 if logs._origin == self._origin else self._content.share_alike(logs)
+        told = self._numbers(logs) is not None
+        return 0.0 if told else self._content.share_alike(logs)
 
     @property
     def repeats(self):
@@ -189,8 +203,11 @@ class Content:
 
     def share_alike(self, logs):
         """Return the share of rows that have a known content which does not tell."""
-        if self.words is not None or not len(logs):
+        if not len(logs):
             return 0.0
+        if self.words is not None:
+            rows, _, is_known = self._alike(logs)
+            return 0.0 if is_known else len(rows) / len(logs)
         words = self._plain_words(logs)
         return (
             nan if words is None else len(_find(self._distinct, words)[0]) / len(logs)
@@ -244,24 +261,35 @@ class Content:
     def places_of(self, logs):
         """Return the place among the words of the content of every row; -1: none."""
         places = np.full(len(logs), -1)
-        if self.words is None:
-            return places
+        if self.words is not None:
+            rows, found, is_known = self._alike(logs)
+            if is_known:
+                places[rows] = found
+        return places
+
+    def _alike(self, logs):
+        """Return the rows with a known content, beyond chance, and its places.
+
+        And whether they are known rows: otherwise they may be new rounds of contexts
+        that come back.
+        """
+        nothing = np.zeros(0, dtype=int)
+        nothing = nothing, nothing, True
         situation = self._situation(logs, self.fields)
         if situation is None:
-            return places
+            return nothing
         words = _word(situation, done_words(logs), self._split)
         rows, found = _find(self.words, words)
         if not len(rows):
-            return places
+            return nothing
         n_found = _n_distinct(found)
         if not self._beyond_chance(_n_distinct(np.sort(words)), n_found):
-            return places
+            return nothing
+        is_known = True
         if self._split and len(rows) < len(words):
             _, contexts = _find(self.words & _SITUATION, words & _SITUATION)
-            if n_found < WHOLE * _n_distinct(contexts):
-                return places  # new rounds of old contexts
-        places[rows] = found
-        return places
+            is_known = n_found >= WHOLE * _n_distinct(contexts)
+        return rows, found, is_known
 
     def _beyond_chance(self, n_asked, n_found):
         """Tell whether rounds drawn anew would hardly repeat as many of those known.

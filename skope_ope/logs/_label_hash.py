@@ -39,6 +39,8 @@ def label_hash(labels):
 
 
 def _number(label):
+    if type(label) is str:  # most are
+        return zlib.crc32(label.encode("utf-8", "surrogatepass")) % PRIME
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, int) or (isinstance(label, float) and label.is_integer()):

@@ -101,6 +101,7 @@ class RowContainer:
     _carried_fields = ()
     _in_order = True  # whether rows were taken in the order in which they are stored
     _by_position = False  # whether messages call rows by their positions
+    _files = None  # `FileRows` of those that were read from files
 
     _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it
 
@@ -198,6 +199,7 @@ class RowContainer:
         state["_origin"] = self._origin
         state["_position"] = position = freeze(self._positions_at(key))
         state["_by_position"] = self._by_position
+        state["_files"] = self._files
         if isinstance(key, np.ndarray):
             state["_in_order"] = _ascends(key) or _ascends(position)
         return out
@@ -277,6 +279,7 @@ class RowContainer:
             "_position",
             "_in_order",
             "_by_position",
+            "_files",
         ):
             out.__dict__[name] = getattr(self, name)
         return out

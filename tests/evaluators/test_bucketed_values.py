@@ -52,6 +52,8 @@ def test_buckets_give_the_same_value_with_fewer_degrees_of_freedom():
         assert value.degrees_of_freedom <= 99
         assert abs(value.standard_error / memory[key].standard_error - 1) < 0.4
         assert value.diagnostics["clusters"] == "100 hash buckets"
+        assert value.diagnostics["n_buckets"] == 100
+        assert value.diagnostics["n_groups"] == logs.n_groups
         assert exact[key].diagnostics["clusters"] == "exact groups"
     assert "100 hash buckets of groups, 100 of them filled" in repr(summary(logs, 100))
 

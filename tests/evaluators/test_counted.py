@@ -40,6 +40,12 @@ def test_row_groups_add_up_and_count_once():
         twice + stretch
 
 
+def test_folders_that_are_columns_name_a_file():
+    day = Counted.of_partitions([Part(("/data/y=1/day=2/part-0.parquet", 0, 0))])
+    with pytest.raises(ValueError, match=r"d y=1/day=2/part-0\.parquet, row.*per day"):
+        day + day
+
+
 def test_a_file_that_is_read_in_two_ways_counts_once():
     blocks = Counted.of_partitions([Part(("/data/a.csv", "block", k)) for k in (0, 1)])
     more = Counted.of_partitions([Part(("/data/a.csv", "block", 2))])

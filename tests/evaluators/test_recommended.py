@@ -110,6 +110,13 @@ def test_of_two_that_differ_in_their_models_none_is_chosen():
     assert reason == "nothing but their reward models tells a, b apart"
 
 
+def test_what_is_left_out_is_recommended_with_what_it_needs():
+    given = {"IPS": IPS()}
+    _, reason = recommended_row(PLAIN, given, left_out={"DoublyRobust": "columns"})
+    assert reason == "DoublyRobust would be, with columns"
+    assert recommended_row(PLAIN, given)[1].endswith("which was not asked for")
+
+
 def test_the_form_counts():
     for pooling, expected in (("naive", None), ("balanced", "x")):
         named = {"x": MultiLoggerDR(pooling=pooling)}

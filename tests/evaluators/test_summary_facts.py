@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -13,6 +15,7 @@ from skope_ope import (
     MixturePolicy,
     MultiLoggerIPS,
     UniformPolicy,
+    summarize,
 )
 from skope_ope.evaluators._summary_facts import (
     common_facts,
@@ -20,6 +23,7 @@ from skope_ope.evaluators._summary_facts import (
     read_evaluator,
     stored_evaluator,
 )
+from skope_ope.exceptions import OPEWarning
 from tests.evaluators._summing import world
 
 
@@ -47,6 +51,26 @@ def test_models_are_told_by_what_they_are():
         common_facts(of(Ridge()), of(Ridge(alpha=2)))
     with pytest.raises(ValueError, match="shared reward model"):
         common_facts(of(None), of(0.5))
+
+
+def test_another_policy_of_a_name_warns():
+    logs, rest = world(40)[:20], world(40)[20:]
+
+    def of(C, on=logs):
+        policy = ClassifierPolicy(LogisticRegression(C=C)).fit(logs)
+        return summarize({"new": policy}, on, evaluators=["IPS"])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OPEWarning)
+        assert (same := of(1.0) + of(1.0, rest)).n_rounds == 40
+    with pytest.warns(OPEWarning, match="one name, policy 'new': each round"):
+        mixed = of(1.0) + of(0.01, rest)
+    assert "several" not in same._facts["policy 'new'"]
+    assert mixed._facts["policy 'new'"] == "named, several"
+    with pytest.warns(OPEWarning, match="of one name"):  # and does not forget it
+        mixed + summarize({"new": UniformPolicy()}, world(5), evaluators=["IPS"])
+    with pytest.raises(ValueError, match="differ in policy 'new'"):
+        common_facts({"policy 'new'": "named, X(1)"}, {"policy 'new'": "'named'"})
 
 
 def test_functions_need_a_name_wherever_they_are():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from skope_ope import IPS, BanditLogs, UniformPolicy, ValueTable, evaluate
+from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import FewEventsWarning, LowOverlapWarning, SupportWarning
 from tests._values import stated_value
 
@@ -144,8 +145,8 @@ def test_repr_is_a_table_of_text():
     assert [line.split()[:2] for line in lines[1:5]] == [list(key) for key in BY_POLICY]
     assert f"{TABLE['IPS'].value:.4f}" in repr(TABLE)
     assert all(line == line.rstrip() for line in lines)
-    none = "Recommended: none of these; these logs allow DoublyRobust, which is not"
-    assert " ".join(repr(TABLE).splitlines()[3:]) == f"{none} among the evaluators."
+    none = "Recommended: none of these; these logs allow DoublyRobust, which was not"
+    assert " ".join(repr(TABLE).splitlines()[3:]) == f"{none} asked for."
 
 
 def test_numbers_of_a_column_have_the_same_decimals_and_end_together():
@@ -272,3 +273,11 @@ def test_plot(pyplot):
     assert display.ax_.has_data()
     _, ax = pyplot.subplots()
     assert TABLE.plot(ax=ax, level=0.5).ax_ is ax
+
+
+def test_many_effective_rounds_need_no_decimal():
+    logs = make_bandit_logs(3000, random_state=0)
+    table = evaluate(UniformPolicy(), logs, evaluators=["IPS"])
+    ess = table["IPS"].effective_sample_size
+    assert ess > 1000 and f" {ess:,.0f}" in repr(table)
+    assert f"{ess:,.1f}" not in repr(table)

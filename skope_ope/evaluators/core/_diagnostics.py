@@ -90,8 +90,9 @@ class Diagnostics(Mapping):
 
 def group_entries(estimate):
     """Return what is known of the groups, by name."""
+    buckets = estimate.frame.n_buckets is not None  # which stand for the groups
     return {
-        "n_groups": len(estimate.frame.cluster_sizes),
+        "n_buckets" if buckets else "n_groups": len(estimate.frame.cluster_sizes),
         "effective_groups": estimate.frame.effective_clusters,
         "design_effect": estimate.design_effect,
     }

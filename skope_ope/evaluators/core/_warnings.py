@@ -123,10 +123,11 @@ def findings_of_learned(learned):
             "learned_rounds",
             "error",
             f"The policy has learned from {learned.share:.1%} of these rounds: its "
-            "value is too good, for it knows what happened there.",
+            "value may be too good, for it knows what happened there.",
             (
                 "Evaluate it on others: train, test = train_test_split(logs); "
-                "policy.fit(train); evaluate(policy, test).",
+                "policy.fit(train); evaluate(policy, test). Of files, scan those that "
+                "it has not learned from, or use logs.filter(...).",
             ),
             number=learned.share,
             effect=learned.share,

@@ -35,8 +35,10 @@ def common_type(name, role, found):
         numbers = {"integer", "decimal", "float"}
         alike = kinds[0] == kinds[1] or (role != "label" and numbers.issuperset(kinds))
         if not alike:
+            null = " (pandas writes integers with a missing value as double)"
             raise TypeError(
-                f"column {name!r} is {other} in {file} and {type_} in {first}: a "
+                f"column {name!r} is {other} in {file} and {type_} in {first}"
+                f"{null if {*kinds} == {'integer', 'float'} else ''}: a "
                 f"{role} needs the same kind of type in all files. Write these files "
                 "anew with one type, or scan them apart."
             )

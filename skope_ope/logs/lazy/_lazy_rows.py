@@ -158,7 +158,7 @@ def _logs(logs, tables, rows, read=()):
     tables = [table for table in tables if len(table)]
     table = pyarrow.concat_tables(tables) if len(tables) > 1 else tables[0]
     try:
-        return logs_of_table(logs._reading, table, 0, rows)
+        return logs_of_table(logs._reading, table, 0, rows, logs.partitions)
     except (ValueError, TypeError) as error:
         for part in read:
             part.read()  # raises with file, row group and the number of bad rows

@@ -91,7 +91,9 @@ class LogDescription:
         )
         z = self.inverse_propensity_z
         if z is not None and isfinite(z):
-            out["1 / propensity"] = f"mean {z:+.1f} standard errors from expected"
+            out["1 / propensity"] = (
+                f"mean {z:+.1f} standard errors from the number of actions"
+            )
         if self.loggers is not None:
             out["loggers"] = _shares(self.loggers, self.logger_counts)
         if self.n_groups is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from skope_ope.exceptions import RowError
 from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._file_rows import FileRows
 from skope_ope.logs._row_container import Own
 from skope_ope.logs._slate_logs import WEIGHT, SlateLogs
 from skope_ope.logs._validation import label_codes
@@ -90,7 +91,7 @@ def as_tuple(names):
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def logs_of_table(reading, table, start, rows=None):
+def logs_of_table(reading, table, start, rows=None, partitions=None):
     """Return the logs of the rows of a table.
 
     Parameters
@@ -103,6 +104,8 @@ def logs_of_table(reading, table, start, rows=None):
         Position of row 0 of the partition in the source.
     rows : ndarray of int, default=None
         Numbers that the rows of the table have in the partition. `None`: 0, 1, ...
+    partitions : sequence of Partition, default=None
+        Those that the rows were taken from. `None`: the source has no files.
 
     Returns
     -------
@@ -130,6 +133,8 @@ def logs_of_table(reading, table, start, rows=None):
         logs.__dict__["sample_weight"] = np.zeros(len(table))
     logs.__dict__["_origin"] = reading.origin
     logs.__dict__["_position"] = start if rows is None else start + rows
+    if partitions is not None:
+        logs.__dict__["_files"] = FileRows(partitions)
     added = {
         name: table_of(table, as_tuple(some), isinstance(some, str))
         for name, some in reading.columns.items()

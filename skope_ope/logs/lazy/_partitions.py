@@ -253,7 +253,7 @@ class Partition:
         whole = isinstance(rows, range)
         with self.named(None if whole else rows.__getitem__):
             rows = None if whole else rows
-            return logs_of_table(self.reading, table, self.start, rows)
+            return logs_of_table(self.reading, table, self.start, rows, [self])
 
 
 class PartReader:

@@ -54,6 +54,9 @@ def _joined(some, reader):
     try:
         tables = [one.kept(reader)[0] for one in some]
         table = pyarrow.concat_tables(tables)
-        return logs_of_table(some[0].reading, table, some[0].start) if table else None
+        first = some[0]
+        if not table:
+            return None
+        return logs_of_table(first.reading, table, first.start, partitions=some)
     except Exception:  # read one by one, it is told with its place
         return None
