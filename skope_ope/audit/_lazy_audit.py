@@ -87,7 +87,8 @@ def lazy_audit(policy, lazy, random_state=0, n_jobs=None):
         found += more
     if policy is None:
         return Audit(facts, explained(found))
-    told, more = lazy_policy_findings(policy, lazy, sample, random, n_jobs)
+    whole = len(sample) == n_rounds
+    told, more = lazy_policy_findings(policy, lazy, sample, whole, random, n_jobs)
     return Audit(facts | told, explained(found + more), True)
 
 

@@ -30,7 +30,7 @@ OF_SUMS = {
 }
 
 
-def lazy_policy_findings(policy, lazy, sample, random_state, n_jobs=None):
+def lazy_policy_findings(policy, lazy, sample, whole, random_state, n_jobs=None):
     """Return facts and findings about a policy on lazy logs.
 
     Parameters
@@ -41,6 +41,8 @@ def lazy_policy_findings(policy, lazy, sample, random_state, n_jobs=None):
         All rounds.
     sample : BanditLogs or SlateLogs
         Some of them: balance, clipping, tails and the actions of the policy are theirs.
+    whole : bool
+        Whether these are all rounds.
     random_state : RandomState
         Which of these show the balance of contexts.
     n_jobs : int, default=None
@@ -64,9 +66,18 @@ def lazy_policy_findings(policy, lazy, sample, random_state, n_jobs=None):
         if has_learned(policy):
             of_all = findings_of_learned(sum_over(lazy, _learned, policy, n_jobs))
             found = [one for one in found if one.name != "learned_rounds"]
-        return facts, of_all + found
+        return _of_sample(facts, whole), of_all + found
     told, of_all = _of_all_rounds(policy, lazy, n_jobs)
-    return facts | told, of_all + [one for one in found if one.name not in OF_SUMS]
+    rest = {name: fact for name, fact in facts.items() if name not in told}
+    of_all += [one for one in found if one.name not in OF_SUMS]
+    return told | _of_sample(rest, whole), of_all
+
+
+def _of_sample(facts, whole):
+    """Return facts whose names say that they are not of all rounds."""
+    if whole:
+        return facts
+    return {f"{name}, of the sample": fact for name, fact in facts.items()}
 
 
 def _in_the_log(finding, sample):

@@ -165,7 +165,7 @@ def test_weights_are_those_of_all_rounds(tmp_path, few, policy):
     names = OF_THE_WEIGHTS if policy != "pi" else OF_THE_WEIGHTS[1:]
     check_facts(found, expected, (*OF_THE_LOG, *names))
     assert found.about_policy
-    assert "balance of the context" in found.facts
+    assert "balance of the context, of the sample" in found.facts
     alarms = [{one.name for one in each.alarms} for each in (found, expected)]
     assert alarms[0] - {"heavy_tail"} == alarms[1]  # the tail is that of the sample
 
