@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge
 
 from skope_ope import (
     AdaptiveDR,
+    BanditLogs,
     ClassifierPolicy,
     DoublyRobust,
     UniformPolicy,
@@ -21,6 +22,7 @@ from skope_ope import (
 
 pytestmark = pytest.mark.frames
 pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
 ROLES = {"action": "a", "reward": "r", "propensity": "p", "columns": ["pi"]}
 FIRST = "day 0.parquet, row group 0"
 
@@ -234,3 +236,62 @@ def test_a_policy_of_more_columns_than_actions(tmp_path):
         evaluate("new", logs)
     with pytest.raises(ValueError, match=r"policy 'a' is 'new', for which 3 columns"):
         evaluate({"a": "new"}, logs, evaluators=["IPS"])
+
+
+ORDER = re.escape(
+    "columns['new'] names ['new_tent', 'new_bike', 'new_car'], and the actions are "
+    "['bike', 'car', 'tent']: name the columns in this order, or pass a dict"
+)
+RIGHT = {"bike": "new_bike", "car": "new_car", "tent": "new_tent"}
+
+
+def offers():
+    """Names of columns and what they hold: a policy that likes tents."""
+    action = np.arange(90) % 3
+    columns = {"a": np.array(list(RIGHT))[action], "r": (action == 2) * 1.0}
+    shares = zip(RIGHT.values(), (0.1, 0.2, 0.7), strict=True)
+    columns |= {name: np.full(90, share) for name, share in shares}
+    return columns | {"p": np.full(90, 1 / 3)}
+
+
+@pytest.mark.parametrize("kind", ["files", "duckdb", "frame"])
+def test_columns_in_another_order_than_the_actions(tmp_path, kind):
+    table, roles = pyarrow.table(offers()), {"action": "a", "reward": "r"}
+    if kind == "files":
+        pyarrow.parquet.write_table(table, tmp_path / "log.parquet")
+    elif kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+
+    def read(columns, **stated):
+        given = roles | {"propensity": "p", "context": [], "columns": columns} | stated
+        if kind == "frame":
+            return BanditLogs.from_frame(table, **given)
+        if kind == "files":
+            return scan_logs(tmp_path, **given)
+        connection = duckdb.connect()
+        return scan_logs(connection.from_arrow(table), **given)
+
+    wrong = {"new": ["new_tent", "new_bike", "new_car"]}
+    with pytest.raises(ValueError, match=ORDER):
+        evaluate("new", read(wrong), evaluators=["SNIPS"])
+    if kind == "files":
+        with pytest.raises(ValueError, match=ORDER):
+            read(wrong).sample(50, random_state=0)
+    with pytest.raises(ValueError, match=ORDER):
+        read(wrong, actions=["bike", "car", "tent"])
+    right = (
+        read({"new": list(RIGHT.values())}),
+        read(wrong, actions=["tent", "bike", "car"]),
+        read({"new": dict(reversed(RIGHT.items()))}),
+        read({"new": RIGHT}, actions=["tent", "bike", "car"]),
+    )
+    for logs in right:
+        found = evaluate("new", logs, evaluators=["SNIPS"])["SNIPS"]
+        assert found.value == pytest.approx(0.7)
+    recorded = read([], logging_proba=RIGHT, propensity=None)
+    first = recorded if kind == "frame" else recorded.head(3)
+    assert first.logging_proba[0].tolist() == [0.1, 0.2, 0.7]
+    with pytest.raises(ValueError, match=r"tells the columns of \['bike'\], and the"):
+        read({"new": {"bike": "new_bike"}}, actions=["bike", "car"])
+    with pytest.raises(ValueError, match="logging_proba names"):
+        read([], logging_proba=wrong["new"], propensity=None, actions=list(RIGHT))

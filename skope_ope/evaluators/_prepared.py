@@ -238,7 +238,7 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
 def _needs_labels(lazy):
     """Whether labels must be known before the sums, which tell them for a frame."""
     tables = any(not isinstance(names, str) for names in lazy.columns.values())
-    return tables or bool(lazy.roles.get("logger"))
+    return tables or not lazy.roles.keys().isdisjoint(("logger", "logging_proba"))
 
 
 def _is_name(one):
