@@ -295,3 +295,15 @@ def test_columns_in_another_order_than_the_actions(tmp_path, kind):
         read({"new": {"bike": "new_bike"}}, actions=["bike", "car"])
     with pytest.raises(ValueError, match="logging_proba names"):
         read([], logging_proba=wrong["new"], propensity=None, actions=list(RIGHT))
+
+
+def test_a_misspelt_name_and_a_list_of_names(tmp_path):
+    logs = scan_logs(write(tmp_path), **ROLES | {"columns": ["pi", "first"]})
+    for rounds in (logs, logs.head(50)):
+        with pytest.raises(ValueError, match=r"'frist'.* Did you mean 'first'\?"):
+            evaluate("frist", rounds, evaluators=["SNIPS"])
+    with pytest.raises(ValueError, match=r"'secnd' is not.* Did you mean 'second'\?"):
+        scan_logs(tmp_path, **ROLES | {"columns": ["secnd"]})
+    told = re.escape("a list of names, ['pi', 'first']: pass {'pi': 'pi', 'first':")
+    with pytest.raises(TypeError, match=told):
+        evaluate(["pi", "first"], logs)

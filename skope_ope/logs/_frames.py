@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
+from skope_ope._meant import meant
 from skope_ope.logs._column_codes import column_codes
 from skope_ope.logs._columns_of_labels import check_tables, named_columns
 from skope_ope.logs._contexts import check_context_names, choose_context
@@ -182,7 +183,7 @@ def _from_frame(
     if missing:
         raise ValueError(
             f"column {missing[0]!r} is not in the frame; it has "
-            f"{', '.join(map(repr, frame.columns))}."
+            f"{', '.join(map(repr, frame.columns))}.{meant(missing[0], frame.columns)}"
         )
     others = [name for name in frame.columns if name not in used]
     context = choose_context(others, context, exclude)

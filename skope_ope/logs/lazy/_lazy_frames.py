@@ -8,6 +8,7 @@ from hashlib import sha256
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
+from skope_ope._meant import meant
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._label_kinds import UNKNOWN
 from skope_ope.logs.lazy._conditions import ROW, is_expression, module_of
@@ -97,7 +98,7 @@ class ScannedFrame:
             if name not in self.columns:
                 raise ValueError(
                     f"column {name!r} is not in the frame; it has "
-                    f"{', '.join(map(repr, self.columns))}."
+                    f"{', '.join(map(repr, self.columns))}.{meant(name, self.columns)}"
                 )
         return {}
 
