@@ -15,6 +15,7 @@ from skope_ope import (
     DoublyRobust,
     UniformPolicy,
     UniformSlatePolicy,
+    compare_policies,
     evaluate,
     scan_logs,
     summarize,
@@ -307,3 +308,23 @@ def test_a_misspelt_name_and_a_list_of_names(tmp_path):
     told = re.escape("a list of names, ['pi', 'first']: pass {'pi': 'pi', 'first':")
     with pytest.raises(TypeError, match=told):
         evaluate(["pi", "first"], logs)
+
+
+@pytest.mark.parametrize("kind", ["files", "duckdb", "loggers"])
+def test_a_comparison_leaves_out_models_as_a_table_does(tmp_path, kind):
+    source, roles = write(tmp_path), dict(ROLES)
+    if kind != "files":
+        duckdb = pytest.importorskip("duckdb").connect()
+        source = duckdb.read_parquet(f"{source}/*.parquet")
+    if kind == "loggers":
+        source = source.project("*, first % 2 AS server, 0.5 AS one, 0.5 AS other")
+        roles |= {"logger": "server", "logger_proba": ["one", "other"]}
+    logs = scan_logs(source, **roles, actions=[0, 1], reward_range=(0, 1))
+    policies = {"new": "pi"}
+    name = "BalancedIPS" if kind == "loggers" else "SNIPS"
+    found = compare_policies(policies, logs)
+    value = evaluate("pi", logs, evaluators=[name])[name].value
+    assert found["new"].value == pytest.approx(value, rel=1e-12)
+    assert repr(compare_policies(policies, logs, evaluator=name)) == repr(found)
+    with pytest.raises(ValueError, match="Did you mean SNIPS"):
+        compare_policies(policies, logs, evaluator="SNIP")
