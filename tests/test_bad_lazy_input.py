@@ -328,3 +328,10 @@ def test_a_comparison_leaves_out_models_as_a_table_does(tmp_path, kind):
     assert repr(compare_policies(policies, logs, evaluator=name)) == repr(found)
     with pytest.raises(ValueError, match="Did you mean SNIPS"):
         compare_policies(policies, logs, evaluator="SNIP")
+
+
+def test_texts_in_place_of_numbers_in_a_frame(tmp_path):
+    duckdb = pytest.importorskip("duckdb").connect()
+    log = duckdb.read_parquet(f"{write(tmp_path, p=['0.5'] * 60)}/*.parquet")
+    with pytest.raises(TypeError, match=r"'p' must hold.*CAST\(p AS DOUBLE\)"):
+        scan_logs(log, **ROLES)

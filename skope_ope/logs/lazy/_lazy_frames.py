@@ -93,12 +93,20 @@ class ScannedFrame:
         return next(found, UNKNOWN)
 
     def types(self, uses):
-        """Raise where a column is missing; the frame knows the types itself."""
-        for name in uses:
+        """Raise where a column is missing or holds texts in place of numbers.
+
+        The frame knows the types itself.
+        """
+        for name, use in uses.items():
             if name not in self.columns:
                 raise ValueError(
                     f"column {name!r} is not in the frame; it has "
                     f"{', '.join(map(repr, self.columns))}.{meant(name, self.columns)}"
+                )
+            if use == "number" and self.label_kind(name, {}) == "texts":
+                raise TypeError(
+                    f"column {name!r} must hold numbers, and holds texts. Cast it "
+                    f"before the scan, in SQL CAST({name} AS DOUBLE)."
                 )
         return {}
 
