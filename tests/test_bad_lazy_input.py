@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a user is told where files, columns or calls do not fit."""
 
+import datetime
 import re
 
 import numpy as np
@@ -24,6 +25,7 @@ from skope_ope import (
 pytestmark = pytest.mark.frames
 pyarrow = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("pyarrow.compute")
 ROLES = {"action": "a", "reward": "r", "propensity": "p", "columns": ["pi"]}
 FIRST = "day 0.parquet, row group 0"
 
@@ -335,3 +337,24 @@ def test_texts_in_place_of_numbers_in_a_frame(tmp_path):
     log = duckdb.read_parquet(f"{write(tmp_path, p=['0.5'] * 60)}/*.parquet")
     with pytest.raises(TypeError, match=r"'p' must hold.*CAST\(p AS DOUBLE\)"):
         scan_logs(log, **ROLES)
+
+
+def test_filters_of_folders_and_of_misspelt_columns(tmp_path):
+    for day in ("2026-11-01", "2026-11-02"):
+        (tmp_path / f"day={day}").mkdir()
+        write(tmp_path / f"day={day}")
+    logs = scan_logs(tmp_path, **ROLES)
+    field = pyarrow.compute.field
+    when = datetime.date(2026, 11, 2)
+    with pytest.raises(ValueError, match=r"day: string.*day'\) >= '2026-11-01'"):
+        logs.filter(field("day") >= when)
+    with pytest.raises(ValueError, match=r"dya.*They are a: int64") as error:
+        logs.filter(field("dya") >= "2026-11-02")
+    assert "__row__" not in str(error.value) and "\n" not in str(error.value)
+    assert logs.filter(field("day") >= "2026-11-02").n_rounds == 120
+
+
+def test_filters_of_duckdb_may_be_texts(tmp_path):
+    duckdb = pytest.importorskip("duckdb").connect()
+    logs = scan_logs(duckdb.read_parquet(f"{write(tmp_path)}/*.parquet"), **ROLES)
+    assert logs.filter("first = 0").describe().n_rounds == 40

@@ -19,6 +19,8 @@ RAY = (
     "folder; joblib.parallel_config('ray') puts Ray's workers to the task."
 )
 
+SQL = ("duckdb", "pyspark")  # their filters take texts
+
 
 def is_dataset(source):
     """Tell whether the source is a Dataset of pyarrow."""
@@ -130,11 +132,13 @@ class ScannedFrame:
         if is_expression(what, "narwhals", "Expr"):
             own = importlib.import_module(module_of(what))
             native = own.from_native(native).filter(what).to_native()
-        elif _library(what) == _library(native):
+        elif _library(what) == _library(native) or (
+            isinstance(what, str) and _library(native) in SQL
+        ):
             native = native.filter(what)
         else:
             raise TypeError(
-                "filter takes an expression, such as narwhals.col('day') > 3, or one "
+                "filter takes an expression, such as narwhals.col('age') > 30, or one "
                 f"of the library of the frame; got {type(what).__name__}."
             )
         return ScannedFrame(lazy_frame(native))
