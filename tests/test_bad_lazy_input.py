@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a user is told where files, columns or calls do not fit."""
 
+import datetime
 import re
 
 import numpy as np
@@ -10,11 +11,13 @@ from sklearn.linear_model import Ridge
 
 from skope_ope import (
     AdaptiveDR,
+    BanditLogs,
     ClassifierPolicy,
     DoublyRobust,
     PositionScavenging,
     UniformPolicy,
     UniformSlatePolicy,
+    compare_policies,
     evaluate,
     scan_logs,
     summarize,
@@ -22,6 +25,8 @@ from skope_ope import (
 
 pytestmark = pytest.mark.frames
 pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("pyarrow.compute")
 ROLES = {"action": "a", "reward": "r", "propensity": "p", "columns": ["pi"]}
 FIRST = "day 0.parquet, row group 0"
 
@@ -284,3 +289,122 @@ def test_a_policy_of_more_columns_than_actions(tmp_path):
         evaluate("new", logs)
     with pytest.raises(ValueError, match=r"policy 'a' is 'new', for which 3 columns"):
         evaluate({"a": "new"}, logs, evaluators=["IPS"])
+
+
+ORDER = re.escape(
+    "columns['new'] names ['new_tent', 'new_bike', 'new_car'], and the actions are "
+    "['bike', 'car', 'tent']: name the columns in this order, or pass a dict"
+)
+RIGHT = {"bike": "new_bike", "car": "new_car", "tent": "new_tent"}
+
+
+def offers():
+    """Names of columns and what they hold: a policy that likes tents."""
+    action = np.arange(90) % 3
+    columns = {"a": np.array(list(RIGHT))[action], "r": (action == 2) * 1.0}
+    shares = zip(RIGHT.values(), (0.1, 0.2, 0.7), strict=True)
+    columns |= {name: np.full(90, share) for name, share in shares}
+    return columns | {"p": np.full(90, 1 / 3)}
+
+
+@pytest.mark.parametrize("kind", ["files", "duckdb", "frame"])
+def test_columns_in_another_order_than_the_actions(tmp_path, kind):
+    table, roles = pyarrow.table(offers()), {"action": "a", "reward": "r"}
+    if kind == "files":
+        pyarrow.parquet.write_table(table, tmp_path / "log.parquet")
+    elif kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+
+    def read(columns, **stated):
+        given = roles | {"propensity": "p", "context": [], "columns": columns} | stated
+        if kind == "frame":
+            return BanditLogs.from_frame(table, **given)
+        if kind == "files":
+            return scan_logs(tmp_path, **given)
+        connection = duckdb.connect()
+        return scan_logs(connection.from_arrow(table), **given)
+
+    wrong = {"new": ["new_tent", "new_bike", "new_car"]}
+    with pytest.raises(ValueError, match=ORDER):
+        evaluate("new", read(wrong), evaluators=["SNIPS"])
+    if kind == "files":
+        with pytest.raises(ValueError, match=ORDER):
+            read(wrong).sample(50, random_state=0)
+    with pytest.raises(ValueError, match=ORDER):
+        read(wrong, actions=["bike", "car", "tent"])
+    right = (
+        read({"new": list(RIGHT.values())}),
+        read(wrong, actions=["tent", "bike", "car"]),
+        read({"new": dict(reversed(RIGHT.items()))}),
+        read({"new": RIGHT}, actions=["tent", "bike", "car"]),
+    )
+    for logs in right:
+        found = evaluate("new", logs, evaluators=["SNIPS"])["SNIPS"]
+        assert found.value == pytest.approx(0.7)
+    recorded = read([], logging_proba=RIGHT, propensity=None)
+    first = recorded if kind == "frame" else recorded.head(3)
+    assert first.logging_proba[0].tolist() == [0.1, 0.2, 0.7]
+    with pytest.raises(ValueError, match=r"tells the columns of \['bike'\], and the"):
+        read({"new": {"bike": "new_bike"}}, actions=["bike", "car"])
+    with pytest.raises(ValueError, match="logging_proba names"):
+        read([], logging_proba=wrong["new"], propensity=None, actions=list(RIGHT))
+
+
+def test_a_misspelt_name_and_a_list_of_names(tmp_path):
+    logs = scan_logs(write(tmp_path), **ROLES | {"columns": ["pi", "first"]})
+    for rounds in (logs, logs.head(50)):
+        with pytest.raises(ValueError, match=r"'frist'.* Did you mean 'first'\?"):
+            evaluate("frist", rounds, evaluators=["SNIPS"])
+    with pytest.raises(ValueError, match=r"'secnd' is not.* Did you mean 'second'\?"):
+        scan_logs(tmp_path, **ROLES | {"columns": ["secnd"]})
+    told = re.escape("a list of names, ['pi', 'first']: pass {'pi': 'pi', 'first':")
+    with pytest.raises(TypeError, match=told):
+        evaluate(["pi", "first"], logs)
+
+
+@pytest.mark.parametrize("kind", ["files", "duckdb", "loggers"])
+def test_a_comparison_leaves_out_models_as_a_table_does(tmp_path, kind):
+    source, roles = write(tmp_path), dict(ROLES)
+    if kind != "files":
+        duckdb = pytest.importorskip("duckdb").connect()
+        source = duckdb.read_parquet(f"{source}/*.parquet")
+    if kind == "loggers":
+        source = source.project("*, first % 2 AS server, 0.5 AS one, 0.5 AS other")
+        roles |= {"logger": "server", "logger_proba": ["one", "other"]}
+    logs = scan_logs(source, **roles, actions=[0, 1], reward_range=(0, 1))
+    policies = {"new": "pi"}
+    name = "BalancedIPS" if kind == "loggers" else "SNIPS"
+    found = compare_policies(policies, logs)
+    value = evaluate("pi", logs, evaluators=[name])[name].value
+    assert found["new"].value == pytest.approx(value, rel=1e-12)
+    assert repr(compare_policies(policies, logs, evaluator=name)) == repr(found)
+    with pytest.raises(ValueError, match="Did you mean SNIPS"):
+        compare_policies(policies, logs, evaluator="SNIP")
+
+
+def test_texts_in_place_of_numbers_in_a_frame(tmp_path):
+    duckdb = pytest.importorskip("duckdb").connect()
+    log = duckdb.read_parquet(f"{write(tmp_path, p=['0.5'] * 60)}/*.parquet")
+    with pytest.raises(TypeError, match=r"'p' must hold.*CAST\(p AS DOUBLE\)"):
+        scan_logs(log, **ROLES)
+
+
+def test_filters_of_folders_and_of_misspelt_columns(tmp_path):
+    for day in ("2026-11-01", "2026-11-02"):
+        (tmp_path / f"day={day}").mkdir()
+        write(tmp_path / f"day={day}")
+    logs = scan_logs(tmp_path, **ROLES)
+    field = pyarrow.compute.field
+    when = datetime.date(2026, 11, 2)
+    with pytest.raises(ValueError, match=r"day: string.*day'\) >= '2026-11-01'"):
+        logs.filter(field("day") >= when)
+    with pytest.raises(ValueError, match=r"dya.*They are a: int64") as error:
+        logs.filter(field("dya") >= "2026-11-02")
+    assert "__row__" not in str(error.value) and "\n" not in str(error.value)
+    assert logs.filter(field("day") >= "2026-11-02").n_rounds == 120
+
+
+def test_filters_of_duckdb_may_be_texts(tmp_path):
+    duckdb = pytest.importorskip("duckdb").connect()
+    logs = scan_logs(duckdb.read_parquet(f"{write(tmp_path)}/*.parquet"), **ROLES)
+    assert logs.filter("first = 0").describe().n_rounds == 40

@@ -153,7 +153,8 @@ def _add_log(command):
         type=names,
         metavar="COLUMNS",
         help="in place of --context: what was not known before the decision, such as "
-        "outcomes; all other columns that mean nothing else are the context",
+        "outcomes, by name or as 'new_*'; all other columns that mean nothing else are "
+        "the context",
     )
     add("--actions", type=names, metavar="LABELS", help="all actions, in their order")
     add("--logger", metavar="COLUMN", help="which logger acted")

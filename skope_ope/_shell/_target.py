@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope._shell._source import extra_column
+from skope_ope.logs._columns_of_labels import check_order
 from skope_ope.policies import ConstantPolicy, UniformPolicy
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._learned_policy import divide, learn_policy
@@ -86,6 +87,8 @@ def columns_policy(names, source):
     logs = source.logs
     columns = [extra_column(source, name, "number") for name in names]
     if len(names) == logs.n_actions:
+        remedy = ", or list the actions in that of the columns with --actions"
+        check_order("--policy-columns", names, logs.actions, remedy)
         pairs = zip(names, logs.actions.tolist(), strict=True)
         told = ", ".join(f"{label}: {name}" for name, label in pairs)
         return np.column_stack(columns), f"probabilities in columns ({told})"

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from skope_ope._meant import meant
 from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._memory_logs import MemoryLogs
@@ -240,7 +241,7 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
 def _needs_labels(lazy):
     """Whether labels must be known before the sums, which tell them for a frame."""
     tables = any(not isinstance(names, str) for names in lazy.columns.values())
-    return tables or bool(lazy.roles.get("logger"))
+    return tables or not lazy.roles.keys().isdisjoint(("logger", "logging_proba"))
 
 
 def _is_name(one):
@@ -266,7 +267,8 @@ def check_columns(lazy, policies, by):
         if column not in known and not (who == "by" and column in lazy.roles):
             raise ValueError(
                 f"{who} is {column!r}, which is not a column of the logs (they have "
-                f"{list(known)}). Name it in scan_logs(..., columns=[...])."
+                f"{list(known)}).{meant(column, known)} Name it in scan_logs(..., "
+                "columns=[...])."
             )
         names, actions = known.get(column), lazy.actions
         if who == "by" or isinstance(names, str) or actions is None:
@@ -282,6 +284,13 @@ def check_columns(lazy, policies, by):
 def refuse_arrays(policies):
     """Raise where a policy has rows of its own."""
     for name, policy in policies.items():
+        if isinstance(policy, (list, tuple)) and policy and all(map(_is_name, policy)):
+            named = {one: one for one in policy}
+            raise TypeError(
+                f"{_who(name)} is a list of names, {list(policy)}: pass {named!r} for "
+                "a policy each, or name columns of one policy in "
+                "scan_logs(..., columns={'pi': [...]})."
+            )
         is_table = isinstance(policy, (np.ndarray, list, tuple))
         if is_table or (hasattr(policy, "__array__") and not hasattr(policy, "fit")):
             raise TypeError(

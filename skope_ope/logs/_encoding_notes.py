@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What to do where a model does not take the texts of a context."""
+"""What to do where a model does not take texts or missing values of a context."""
 
 from contextlib import contextmanager
 
@@ -13,7 +13,7 @@ TEXTS = "String", "Categorical", "Enum", "Object"
 
 @contextmanager
 def encoding_explained(context):
-    """Add to an error of scikit-learn how texts are encoded, if that is the cause.
+    """Add to an error of scikit-learn which columns are the cause, and what to do.
 
     Parameters
     ----------
@@ -24,17 +24,24 @@ def encoding_explained(context):
         yield
     except ValueError as error:
         note = encoding_note(str(error), context)
-        if note is not None and note not in getattr(error, "__notes__", ()):
+        if note and note not in getattr(error, "__notes__", ()):
             error.add_note(note)
         raise
 
 
 def encoding_note(message, context):
-    """Return what to do about an error, or None where it is not about texts."""
+    """Return what to do about an error, or None where no column is its cause."""
     if "Found unknown categories" in message:
         return (
             "A part of the log, such as a fold, need not hold every category: "
             "OneHotEncoder(handle_unknown='ignore')."
+        )
+    if "contains NaN" in message:
+        columns = missing_columns(context)
+        shown = ", ".join(map(repr, columns[:LISTED]))
+        return columns and (
+            f"The context has missing values ({shown}), which this model does not "
+            "take. Fill them in a Pipeline, make_pipeline(SimpleImputer(), model)."
         )
     if "could not convert string to float" not in message:
         return None
@@ -51,10 +58,23 @@ def encoding_note(message, context):
 
 def text_columns(context):
     """Return the names of the columns of a frame that hold texts."""
+    return [one.name for one in _series(context) if type(one.dtype).__name__ in TEXTS]
+
+
+def missing_columns(context):
+    """Return the names of the columns of a frame that have missing values, or NaN."""
+    return [
+        one.name
+        for one in _series(context)
+        if one.is_null().any() or (one.dtype.is_float() and one.is_nan().any())
+    ]
+
+
+def _series(context):
+    """Return the columns of a frame; none of what is no frame with names."""
     if not is_frame(context):
         return []
     try:
-        schema = import_narwhals().from_native(context).schema
+        return list(import_narwhals().from_native(context).iter_columns())
     except (ImportError, TypeError):  # not here, or of columns that have no names
         return []
-    return [name for name, kind in schema.items() if type(kind).__name__ in TEXTS]

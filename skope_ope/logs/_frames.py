@@ -8,7 +8,9 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
+from skope_ope._meant import meant
 from skope_ope.logs._column_codes import column_codes
+from skope_ope.logs._columns_of_labels import check_tables, named_columns
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._validation import is_frame
 
@@ -71,11 +73,14 @@ class Framed:
             Ordered labels of all actions.
         logging_proba, logger_proba : list of str, default=None
             Names of the columns with the probabilities, in the order of `actions`
-            and of `loggers` (the sorted labels).
+            and of `loggers` (the sorted labels). For `logging_proba`, a dict may tell
+            the column of every action.
         logger, timestamp, group, sample_weight : str, default=None
             Names of further columns.
-        columns : list of str, default=None
-            Names of columns that folds carry along (see `with_columns`).
+        columns : list of str or dict, default=None
+            Columns that folds carry along (see `with_columns`). A dict tells the
+            column of every name, a list of columns for an array with a column for
+            each, or a dict that tells the column of every action.
         reward_range : tuple of (float, float), default=None
             Known bounds of the reward.
 
@@ -161,9 +166,13 @@ def _from_frame(
     for field in ("action", "reward"):
         if field not in single:
             raise ValueError(f"from_frame needs the name of the {field} column.")
+    columns, actions, tables["logging_proba"] = named_columns(
+        columns, actions, tables["logging_proba"]
+    )
     tables = {field: _names(field, names) for field, names in tables.items()}
-    columns = _names("columns", columns)
-    used = [*single.values(), *chain(*tables.values()), *columns]
+    used = [*single.values(), *chain(*tables.values())]
+    for some in columns.values():
+        used += some if isinstance(some, tuple) else [some]
     if context is not None:
         context = _names("context", context)
         check_context_names(context, single)
@@ -174,7 +183,7 @@ def _from_frame(
     if missing:
         raise ValueError(
             f"column {missing[0]!r} is not in the frame; it has "
-            f"{', '.join(map(repr, frame.columns))}."
+            f"{', '.join(map(repr, frame.columns))}.{meant(missing[0], frame.columns)}"
         )
     others = [name for name in frame.columns if name not in used]
     context = choose_context(others, context, exclude)
@@ -183,7 +192,7 @@ def _from_frame(
     }
     for field, names in tables.items():
         if names:
-            fields[field] = np.column_stack([_column(frame, name) for name in names])
+            fields[field] = _columns(frame, tuple(names))
     if context:  # names of pandas columns may be numbers, which need `col`
         features = frame.select(narwhals.col(*context)).to_native()
     else:  # a frame without a column would forget the number of rows
@@ -194,9 +203,19 @@ def _from_frame(
         reward_range=reward_range,
         **fields,
     )
+    proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
+    check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
     if columns:
-        logs = logs.with_columns(**{name: _column(frame, name) for name in columns})
+        added = {name: _columns(frame, some) for name, some in columns.items()}
+        logs = logs.with_columns(**added)
     return logs
+
+
+def _columns(frame, names):
+    """Return one column, or those of a tuple of names side by side."""
+    if not isinstance(names, tuple):
+        return _column(frame, names)
+    return np.column_stack([_column(frame, name) for name in names])
 
 
 def _constant_propensity(single, frame):

@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._meant import meant
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import (
@@ -91,8 +92,9 @@ def resolve_policy(policy, logs):
         if policy not in logs.columns:
             raise ValueError(
                 f"policy {policy!r} is not a column of the logs (they have "
-                f"{sorted(logs.columns)}). Add it with logs.with_columns, or pass a "
-                "policy, which is an object such as UniformPolicy()."
+                f"{sorted(logs.columns)}).{meant(policy, logs.columns)} Add it with "
+                "logs.with_columns, or pass a policy, which is an object such as "
+                "UniformPolicy()."
             )
         policy = logs.columns[policy]
     if isinstance(policy, (np.ndarray, list, tuple)) or (

@@ -12,8 +12,7 @@ A kind says what a column is wanted for:
 csv needs neither pandas nor pyarrow, parquet needs pyarrow.
 """
 
-from difflib import get_close_matches
-
+from skope_ope._meant import meant
 from skope_ope.readers._csv_columns import read_csv
 from skope_ope.readers._numbers import quoted
 from skope_ope.readers._parquet_columns import open_parquet, read_parquet
@@ -65,10 +64,9 @@ def check_names(path, names, needed):
         )
     missing = [name for name in needed if name not in names]
     if missing:
-        near = get_close_matches(missing[0], names, 1)
-        hint = f" Did you mean {quoted(near[0])}?" if near else ""
         shown = ", ".join(map(quoted, names[:SHOWN]))
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         raise ValueError(
-            f"{path} has no column {missing[0]!r}.{hint} It has {shown}{more}."
+            f"{path} has no column {missing[0]!r}.{meant(missing[0], names)} It has "
+            f"{shown}{more}."
         )

@@ -87,24 +87,32 @@ class Roles:
             name not in names and set(name) <= set("*?") for name in patterns
         )
         if self.context is None or all_others or self.exclude is not None:
-            check_names(path, names, self.exclude or ())
             named = None if all_others else self.context
+            exclude = self.exclude
+            if exclude is not None:
+                exclude = _matched(exclude, names, names, "--exclude")
+                check_names(path, names, exclude)
             return choose_context(
                 others,
                 named,
-                self.exclude,
+                exclude,
                 say=("--context", "--exclude", "--context ''"),
             )
-        found = []
-        for wanted in patterns:
-            if wanted in names or not set("*?[") & set(wanted):
-                found.append(wanted)
-                continue
-            matched = [name for name in others if fnmatchcase(name, wanted)]
-            if not matched:
-                raise ValueError(f"no column for the context matches {wanted!r}.")
-            found += matched
-        return list(dict.fromkeys(found))
+        return _matched(patterns, names, others, "the context")
+
+
+def _matched(patterns, names, others, of):
+    """Return names, those with stars replaced by which of the others match."""
+    found = []
+    for wanted in patterns:
+        if wanted in names or not set("*?[") & set(wanted):
+            found.append(wanted)
+            continue
+        matched = [name for name in others if fnmatchcase(name, wanted)]
+        if not matched:
+            raise ValueError(f"no column for {of} matches {wanted!r}.")
+        found += matched
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from skope_ope.readers._numbers import quoted
 
 GZIP_MAGIC = b"\x1f\x8b"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+MANY = " Folders and globs are for scan_logs, in Python."
 LONGEST = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
 LONGEST_CELL = csv.field_size_limit()  # characters of a cell of a csv file
 CARRIAGE_RETURN = (
@@ -60,10 +61,10 @@ def read_lines(path, ends=False):
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{path}: no such file. Check the path; relative ones start at "
-            f"{os.getcwd()}."
+            f"{os.getcwd()}.{MANY if '*' in str(path) else ''}"
         ) from error
     except IsADirectoryError as error:
-        raise ValueError(f"{path} is a folder. Name one file.") from error
+        raise ValueError(f"{path} is a folder. Name one file.{MANY}") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(
             f"{path}: the gzip data are damaged or cut off after line {number} "

@@ -12,6 +12,7 @@ from numbers import Integral, Real
 
 from sklearn.utils import check_random_state
 
+from skope_ope._meant import meant
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._hash_folds import HashKFold
 from skope_ope.reward_models._part_fits import Fits
@@ -213,8 +214,9 @@ def check_model_column(name, lazy):
     if name not in lazy.columns:
         raise ValueError(
             f"reward_model {name!r} is not a column of the logs (they have "
-            f"{sorted(lazy.columns)}). Name it in scan_logs(..., columns={{{name!r}: "
-            "[...]}), with one column of the files per action."
+            f"{sorted(lazy.columns)}).{meant(name, lazy.columns)} Name it in "
+            f"scan_logs(..., columns={{{name!r}: [...]}}), with one column of "
+            "the files per action."
         )
 
 

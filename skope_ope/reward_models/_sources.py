@@ -12,6 +12,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._meant import meant
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
@@ -87,7 +88,8 @@ class ColumnSource(TableSource):
         if self.name not in logs.columns:
             raise ValueError(
                 f"reward_model {self.name!r} is not a column of the logs (they have "
-                f"{sorted(logs.columns)}). Add it with logs.with_columns."
+                f"{sorted(logs.columns)}).{meant(self.name, logs.columns)} Add it with "
+                "logs.with_columns."
             )
         name = f"reward_model {self.name!r}"
         return _check_q_hat(logs.columns[self.name], logs, name)

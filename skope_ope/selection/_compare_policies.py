@@ -13,6 +13,7 @@ from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.evaluators._names import evaluator_named
 from skope_ope.evaluators._prepared import has_many_terms, prepared, refuse_learning
 from skope_ope.evaluators._recommended import recommended_evaluator
 from skope_ope.evaluators._summed import summed, walks
@@ -62,9 +63,11 @@ def compare_policies(
     logs : BanditLogs, SlateLogs or LazyLogs
         The rounds. Lazy logs of up to 200,000 rounds are read into memory, with the
         folds of `HashKFold`; of more the gains are made from sums.
-    evaluator : evaluator, default=None
-        It is fitted anew, on `logs`. `None`: the one that `evaluate` recommends for
-        such logs; from sums of slates that with a single control variate.
+    evaluator : evaluator or str, default=None
+        It, or the one of that name, is fitted anew, on `logs`. `None`: the one that
+        `evaluate` recommends for such logs; from sums of slates that with a single
+        control variate; of lazy logs whose table it is left out of, its form without a
+        model, SNIPS or BalancedIPS.
     baseline : str, default="logger"
         Name of the policy with which the others are compared. "logger": the mean
         reward of the logs, which is the value of the logging policy.
@@ -104,6 +107,9 @@ def compare_policies(
     """
     baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
     check_comparison(policies, logs, baseline, level)
+    if isinstance(evaluator, str):
+        kind = logs.log_type if isinstance(logs, LazyLogs) else type(logs)
+        evaluator = evaluator_named(evaluator, kind)
     if isinstance(logs, LazyLogs):
         made = _of_lazy_logs(policies, logs, evaluator, baseline, level, n_jobs)
     else:
@@ -127,6 +133,9 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
     if recommended:
         asked = prepared(policies, lazy)
         evaluator = _evaluator(None, asked.head, asked.n_loggers)
+        kept = asked.evaluators  # of the first table
+        if evaluator._uses_model and evaluator not in kept.values():
+            evaluator = kept.get("BalancedIPS", kept.get("SNIPS", evaluator))
     else:
         check_search_evaluator(evaluator, "compare_policies")
         _refuse_walks(evaluator)

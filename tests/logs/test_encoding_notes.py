@@ -90,3 +90,15 @@ def test_other_errors_are_left_as_they_are():
         with pytest.raises(ValueError) as info, encoding_explained(context):
             raise ValueError(message)
         assert not hasattr(info.value, "__notes__")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_with_missing_values_are_named(library):
+    library = pytest.importorskip(library)
+    make = getattr(library, "DataFrame", getattr(library, "table", None))
+    for missing in (None, float("nan")):
+        context = make({"age": [1.0, missing, 2.0], "hour": [1.0, 2.0, 3.0]})
+        told = pytest.raises(ValueError, match="contains NaN")
+        with told as info, encoding_explained(context):
+            raise ValueError("Input X contains NaN.")
+        assert "missing values ('age'), which" in info.value.__notes__[0]

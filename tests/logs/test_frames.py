@@ -339,7 +339,7 @@ def test_other_backends_are_refused():
         ({"context": None, "exclude": "age"}, TypeError, "exclude must be a list of"),
         ({"context": "age"}, TypeError, r"context must be a list .* Use \['age'\]"),
         ({"logging_proba": "mu_a"}, TypeError, "logging_proba must be a list"),
-        ({"columns": "age"}, TypeError, "columns must be a list of column names"),
+        ({"columns": "age"}, TypeError, "columns must be a list of names or a dict"),
         ({"action": None}, ValueError, "needs the name of the action column"),
         ({"reward": None}, ValueError, "needs the name of the reward column"),
         ({"reward": "city", "context": ["age"]}, TypeError, "reward must hold numbers"),

@@ -14,6 +14,7 @@ FLOW = [
     "_harmless",
     "exceptions",
     "_renamed",
+    "_meant",
     "_sklearn",
     "_dot",
     "_parallel",

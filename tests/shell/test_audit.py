@@ -291,3 +291,16 @@ def test_a_trial_that_lost_rows_of_one_arm(data_dir, run, tmp_path):
     path.write_text("\n".join([header, *kept]) + "\n")
     words = ("--action", "segment", "--reward", "visit", "--propensity", "1/3")
     assert run(path, *words, "--exclude", "spend,conversion")[0] == 1
+
+
+def test_patterns_of_columns_to_exclude_and_files_that_are_many(path, capsys):
+    def told(name, exclude):
+        code = main(["audit", str(name), *COLUMNS, "--exclude", exclude, "--json"])
+        out, err = capsys.readouterr()
+        return err if code == 2 else json.loads(out)["facts"]
+
+    by_name = told(path, "pi_book,pi_film,pi_song")
+    assert told(path, "pi_*") == by_name and "features" in by_name
+    assert "no column for --exclude matches 'new_*'" in told(path, "new_*")
+    for many in (path.parent, path.parent / "*.csv"):
+        assert "are for scan_logs, in Python" in told(many, "pi_*")

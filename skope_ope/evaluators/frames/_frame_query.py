@@ -26,7 +26,7 @@ from skope_ope.logs._validation import plain
 
 GUARD = "guard"  # the column that is null where a row is refused
 LARGEST = float(np.finfo(np.float64).max)
-INSTEAD = "Write the frame to parquet, and scan the files: scan_logs(folder, ...)."
+INSTEAD = "write the frame to parquet, and scan the files: scan_logs(folder, ...)."
 
 
 class FrameQuery:
@@ -161,7 +161,7 @@ class FrameQuery:
             levels[level - 1][name] = defined[name]
         return levels
 
-    def check(self, ok, message, number=None):
+    def check(self, ok, message, number=None, is_told=False):
         """Refuse rows where a flag is not true, or null, or a number is not finite.
 
         Parameters
@@ -173,13 +173,15 @@ class FrameQuery:
         number : Column, default=None
             What must be finite: where a file states the range of a column, without its
             NaN, duckdb answers comparisons, and isnan, by that range.
+        is_told : bool, default=False
+            Whether the least of these numbers is told of the others.
         """
-        self.checks[message] = ok, number
+        self.checks[message] = ok, number, is_told
 
     def check_number(self, found, message, low=-LARGEST, high=LARGEST):
         """Refuse rows whose entry is null, NaN, or not within limits."""
         # two-sided: engines differ in whether NaN is larger than all numbers
-        self.check((found >= low) & (found <= high), message, found)
+        self.check((found >= low) & (found <= high), message, found, is_told=True)
 
     def check_label(self, name, label, message):
         """Refuse rows without a label, and those whose label is NaN.
@@ -202,7 +204,7 @@ class FrameQuery:
         Where a sum would be NaN with a number (told), that tells it for nothing.
         """
         numbers = {}
-        for ok, number in self.checks.values():
+        for ok, number, _ in self.checks.values():
             yield ok
             if number is not None and not self.reached([number]) <= told:
                 numbers[number.key] = number
@@ -221,20 +223,31 @@ class FrameQuery:
             )
         return names
 
-    def refusal(self):
+    def refusal(self, n_rows):
         """Return what is said of the rows that are not what they should be."""
         narwhals, wanted, asked = self.narwhals, set(), []
-        for k, (ok, number) in enumerate(self.checks.values()):
+        for k, (ok, number, is_told) in enumerate(self.checks.values()):
             good = ok if number is None else ok & are_finite([number])
             bad = where(good, 0.0, 1.0)
-            wanted |= bad.names()
+            least = where(good, LARGEST, number) if is_told else bad
+            wanted |= bad.names() | least.names()
             asked.append(expression(bad, narwhals).sum().alias(f"b{k}"))
+            asked.append(expression(least, narwhals).min().alias(f"least{k}"))
         if not asked:
             return ""
         row = self.prepared(wanted).select(*asked).collect()
-        found = [int(row[f"b{k}"].to_numpy()[0]) for k in range(len(asked))]
-        pairs = zip(self.checks, found, strict=True)
-        return "; ".join(f"{message} ({n:,} rows)" for message, n in pairs if n)
+        told = []
+        for k, (message, (*_, is_told)) in enumerate(self.checks.items()):
+            n, least = (float(row[f"{one}{k}"].to_numpy()[0]) for one in ("b", "least"))
+            what = (
+                f", the least is {least:.9g}"
+                if least < LARGEST
+                else ", missing or not finite"
+            )
+            if n:
+                rows = f"{int(n):,} of {int(n_rows):,} rows{what if is_told else ''}"
+                told.append(f"{message} ({rows})")
+        return "; ".join(told)
 
     def first_row(self, columns):
         """Return what some columns are in one row, a list of floats."""
@@ -331,7 +344,7 @@ class Asking:
             rows = asked.collect(**how)
         except (RuntimeError, AttributeError, _narwhals_error()) as error:
             raise TypeError(
-                f"{query.backend} cannot compute these sums: {error} {INSTEAD}"
+                f"{query.backend} cannot compute these sums: {error} Instead, {INSTEAD}"
             ) from error
         found = Answers.of_rows(keys, rows)
         n, n_good = found.n.sum(), found.of(good).sum()
@@ -340,11 +353,9 @@ class Asking:
                 "the lazy frame has no rows: an estimate needs at least one round."
             )
         if n_good != n or any(np.isnan(found.of(name)).any() for name in self._sums()):
-            refused = query.refusal()  # large numbers may also sum to NaN
+            refused = query.refusal(n)  # large numbers may also sum to NaN
             if refused or n_good != n:
-                raise ValueError(
-                    f"{refused}, of {int(n):,}. Drop or correct these rows."
-                )
+                raise ValueError(f"{refused}. Drop or correct these rows.")
         return found
 
     def _sums(self):

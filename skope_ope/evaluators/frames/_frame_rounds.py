@@ -223,7 +223,7 @@ class FrameRounds:
             raise TypeError(
                 f"{who} is a {type(what).__name__}: inside a lazy frame it must be "
                 f"the name of a column of its {of} (of columns={{name: [one per "
-                f"action]}} where all are needed). Add it to the frame. {INSTEAD}"
+                f"action]}} where all are needed). Add it to the frame, or {INSTEAD}"
             )
         names = self.lazy.columns.get(what, what)
         return [names] if isinstance(names, str) else list(names)

@@ -74,7 +74,7 @@ def frame_sums(
     if lazy.log_type is not BanditLogs:
         raise TypeError(
             "slates cannot be summed inside a lazy frame: their terms are no "
-            f"arithmetic of columns. {INSTEAD}"
+            f"arithmetic of columns. Instead, {INSTEAD}"
         )
     ready = {
         name: _ready(evaluator, (sources or {}).get(name), reward_model)
@@ -239,7 +239,7 @@ def _ready(evaluator, source, reward_model):
             f"the reward model of {type(evaluator).__name__} is None, the mean reward "
             "of every action out of fold, which is fitted to rounds in memory. Inside "
             "a lazy frame a number may stand for a model, or the name of columns of "
-            f"its predictions, one per action. {INSTEAD}"
+            f"its predictions, one per action. Or {INSTEAD}"
         )
     out.reward_source_ = source
     return out

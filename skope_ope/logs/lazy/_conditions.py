@@ -28,16 +28,21 @@ class Condition:
             not is_expression(what, "pyarrow", "Expression")
         ):
             raise TypeError(
-                "filter takes an expression, such as narwhals.col('day') > 3 or "
-                "pyarrow.compute.field('day') > 3, or a function of a narwhals frame "
+                "filter takes an expression, such as narwhals.col('age') > 30 or "
+                "pyarrow.compute.field('age') > 30, or a function of a narwhals frame "
                 f"that returns a mask; got {type(what).__name__}."
             )
         self.what, self.names = what, ()
         try:
             self.mask(empty)
         except Exception as error:  # every library has its own for a missing column
+            typed = [f"{one.name}: {one.type}" for one in empty.schema]
+            told = str(error).strip("'").partition("\n")[0]  # lists of columns follow
+            told = told.removesuffix(f" in {typed[0]}").removesuffix(".")
             raise ValueError(
-                f"the filter cannot be asked of these columns: {error}"
+                f"the filter cannot be asked of these columns: {told}. They are "
+                f"{', '.join(typed)}. What names of folders tell is text, as "
+                "in field('day') >= '2026-11-01'."
             ) from error
         self.names = tuple(n for n in empty.column_names if self._needs(n, empty))
 

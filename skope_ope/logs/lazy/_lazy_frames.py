@@ -8,6 +8,7 @@ from hashlib import sha256
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
+from skope_ope._meant import meant
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._label_kinds import UNKNOWN
 from skope_ope.logs.lazy._conditions import ROW, is_expression, module_of
@@ -17,6 +18,8 @@ RAY = (
     "counted once. Write it as parquet, dataset.write_parquet(folder), and scan the "
     "folder; joblib.parallel_config('ray') puts Ray's workers to the task."
 )
+
+SQL = ("duckdb", "pyspark")  # their filters take texts
 
 
 def is_dataset(source):
@@ -92,12 +95,20 @@ class ScannedFrame:
         return next(found, UNKNOWN)
 
     def types(self, uses):
-        """Raise where a column is missing; the frame knows the types itself."""
-        for name in uses:
+        """Raise where a column is missing or holds texts in place of numbers.
+
+        The frame knows the types itself.
+        """
+        for name, use in uses.items():
             if name not in self.columns:
                 raise ValueError(
                     f"column {name!r} is not in the frame; it has "
-                    f"{', '.join(map(repr, self.columns))}."
+                    f"{', '.join(map(repr, self.columns))}.{meant(name, self.columns)}"
+                )
+            if use == "number" and self.label_kind(name, {}) == "texts":
+                raise TypeError(
+                    f"column {name!r} must hold numbers, and holds texts. Cast it "
+                    f"before the scan, in SQL CAST({name} AS DOUBLE)."
                 )
         return {}
 
@@ -121,11 +132,13 @@ class ScannedFrame:
         if is_expression(what, "narwhals", "Expr"):
             own = importlib.import_module(module_of(what))
             native = own.from_native(native).filter(what).to_native()
-        elif _library(what) == _library(native):
+        elif _library(what) == _library(native) or (
+            isinstance(what, str) and _library(native) in SQL
+        ):
             native = native.filter(what)
         else:
             raise TypeError(
-                "filter takes an expression, such as narwhals.col('day') > 3, or one "
+                "filter takes an expression, such as narwhals.col('age') > 30, or one "
                 f"of the library of the frame; got {type(what).__name__}."
             )
         return ScannedFrame(lazy_frame(native))

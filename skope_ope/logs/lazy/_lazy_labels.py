@@ -134,7 +134,7 @@ def refuse_missing(field, name, labels, counts=None):
     if missing:
         rows = "some rows"
         if counts is not None:
-            rows = f"{counts[missing].sum():,} rows, of {counts.sum():,}"
+            rows = f"{counts[missing].sum():,} of {counts.sum():,} rows"
         raise ValueError(
             f"column {name!r}: the {field} is missing ({rows}). Drop or fill these "
             "rows."

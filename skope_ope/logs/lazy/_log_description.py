@@ -189,8 +189,8 @@ def _refuse_bad(columns, found):
         if n_bad:
             what = f"must be {LIMITS[field][0]}" if field in LIMITS else "is missing"
             raise ValueError(
-                f"column {name!r}: {field} {what} ({n_bad:,} rows), of "
-                f"{int(found['n']):,}. Drop or correct these rows."
+                f"column {name!r}: {field} {what} ({n_bad:,} of {int(found['n']):,} "
+                "rows). Drop or correct these rows."
             )
 
 

@@ -7,6 +7,7 @@ from copy import copy
 from hashlib import sha256
 from itertools import pairwise
 
+from skope_ope._meant import meant
 from skope_ope.logs._contexts import LISTED
 from skope_ope.logs.lazy._column_types import common_type, label_kind
 from skope_ope.logs.lazy._log_files import folder_columns
@@ -129,7 +130,8 @@ class Scanned:
         first = self._schemas[0][0]
         has = ", ".join(map(repr, schema.names[:LISTED]))
         if file == first:
-            raise ValueError(f"column {name!r} is not in {file}; it has {has}.")
+            hint = meant(name, schema.names)
+            raise ValueError(f"column {name!r} is not in {file}; it has {has}.{hint}")
         raise ValueError(
             f"{file} has no column {name!r}, which {first} has; it has {has}. Scan "
             "only files that have the same columns."

@@ -9,7 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.exceptions import RowError
+from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._columns_of_labels import check_tables
 from skope_ope.logs._file_rows import FileRows
 from skope_ope.logs._row_container import Own
 from skope_ope.logs._slate_logs import WEIGHT, SlateLogs
@@ -53,6 +55,14 @@ class Reading:
     stated: dict = field(default_factory=dict)
     loggers: object = None
     conditions: tuple = ()
+
+    def __post_init__(self):
+        self.check_order(self.stated.get("actions"), self.loggers)
+
+    def check_order(self, actions, loggers):
+        """Raise where columns are named in another order than what they stand for."""
+        proba, of_loggers = map(self.roles.get, ("logging_proba", "logger_proba"))
+        check_tables(self.columns, proba, actions, of_loggers, loggers)
 
     @cached_property
     def coded(self):
@@ -129,6 +139,8 @@ def logs_of_table(reading, table, start, rows=None, partitions=None):
     if nothing is not None and not np.any(nothing):  # other parts weigh something
         fields["sample_weight"] = np.ones(len(table))
     logs = reading.log_type(features, **fields, **stated)
+    if reading.log_type is BanditLogs and "actions" not in stated:
+        reading.check_order(logs.actions, logs.loggers)
     if nothing is not None and not np.any(nothing):
         logs.__dict__["sample_weight"] = np.zeros(len(table))
     logs.__dict__["_origin"] = reading.origin

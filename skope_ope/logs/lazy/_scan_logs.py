@@ -12,6 +12,7 @@ import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import encode_labels
+from skope_ope.logs._columns_of_labels import named_columns
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
 from skope_ope.logs._validation import check_labels, check_reward_range
@@ -73,9 +74,9 @@ def scan_logs(
     actions : array-like, default=None
         Ordered labels of all actions. `None`: found by one pass over their column
         where they are needed.
-    logging_proba : list of str, default=None
+    logging_proba : list of str or dict, default=None
         Names of the columns with the probabilities, in the order of `actions`, or of
-        one column of lists.
+        one column of lists. A dict tells the column of every action.
     logger : str, default=None
         Name of the column that says which logger acted.
     logger_proba : list of str, default=None
@@ -88,7 +89,8 @@ def scan_logs(
         Name of the column.
     columns : list of str or dict, default=None
         Columns that go along as named row fields. A dict tells the column of every
-        name, or a list of columns, which becomes an array with a column for each.
+        name, or a list of columns, which becomes an array with a column for each. In
+        place of such a list a dict may tell the column of every action.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
     slate : list of str or str, default=None
@@ -182,6 +184,9 @@ def _scan(source, format):
 def _meaning(single, tables, columns, stated):
     """Return names by field and by column, what is stated, and the kind of logs."""
     is_slate = tables["slate"] is not None
+    columns, stated["actions"], tables["logging_proba"] = named_columns(
+        columns, stated["actions"], tables["logging_proba"]
+    )
     roles = {}
     for field, name in single.items():
         if field == "propensity" and isinstance(name, Real):
@@ -204,7 +209,7 @@ def _meaning(single, tables, columns, stated):
     if "reward" not in roles and "slot_reward" not in roles:
         raise ValueError("scan_logs needs the name of the reward column.")
     _check_stated(stated)
-    return roles, _named(columns), stated, SlateLogs if is_slate else BanditLogs
+    return roles, columns, stated, SlateLogs if is_slate else BanditLogs
 
 
 def _check_stated(stated):
@@ -242,23 +247,6 @@ def _number(value):
             "(0, 1], the one propensity of all rounds."
         )
     return float(value)
-
-
-def _named(columns):
-    """Return the columns that go along: by name, one or a tuple of them."""
-    if columns is None:
-        return {}
-    if isinstance(columns, str):
-        raise TypeError(
-            f"columns must be a list of names or a dict, got the text {columns!r}. Use "
-            f"[{columns!r}]."
-        )
-    if not isinstance(columns, dict):
-        columns = {name: name for name in columns}
-    return {
-        name: some if isinstance(some, str) else tuple(some)
-        for name, some in columns.items()
-    }
 
 
 def _used(roles, columns):

@@ -491,13 +491,22 @@ def test_no_row_of_a_frame_is_left_out_in_silence():
     polars = pytest.importorskip("polars")
     good = polars.from_arrow(frame(9)).with_columns(age=polars.lit(0.5))
     cases = {
-        "click": ([None, np.nan, np.inf], r"reward must be a finite number \(2 rows\)"),
-        "p": ([None, np.nan, 0.0, 2.0], r"propensity must be in \(0, 1\] \(2 rows\)"),
-        "pi": ([None, -1.0], r"sample_weight must be a finite number >= 0 \(2 rows\)"),
-        "user": ([None, np.nan], r"group is missing \(2 rows\), of 9"),
-        "age": ([None, np.nan], r"timestamp is missing \(2 rows\), of 9"),
-        "item": ([None], r"the action is missing \(2 rows, of 9\)"),
-        "server": ([None], r"the logger is missing \(2 rows, of 9\)"),
+        "click": (
+            [None, np.nan, np.inf],
+            r"reward must be a finite number \(2 of 9 rows\)",
+        ),
+        "p": (
+            [None, np.nan, 0.0, 2.0],
+            r"propensity must be in \(0, 1\] \(2 of 9 rows\)",
+        ),
+        "pi": (
+            [None, -1.0],
+            r"sample_weight must be a finite number >= 0 \(2 of 9 rows\)",
+        ),
+        "user": ([None, np.nan], r"group is missing \(2 of 9 rows\)"),
+        "age": ([None, np.nan], r"timestamp is missing \(2 of 9 rows\)"),
+        "item": ([None], r"the action is missing \(2 of 9 rows\)"),
+        "server": ([None], r"the logger is missing \(2 of 9 rows\)"),
     }
     more = {"logger": "server", "timestamp": "age", "sample_weight": "pi"}
     assert scanned(good.lazy(), **more).describe().n_rounds == 9

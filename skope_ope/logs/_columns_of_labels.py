@@ -1,0 +1,106 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Columns that stand for a label each: by name, and in which order."""
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+
+from skope_ope.logs._factorise import factorise
+from skope_ope.logs._validation import check_labels, short
+
+
+def named_columns(columns, actions=None, logging_proba=None):
+    """Return the columns that are named, in the order of the actions where dicts tell.
+
+    Parameters
+    ----------
+    columns : list, dict or None
+        Names of columns, or for every name a column, a list of them, or a dict that
+        tells the column of every action.
+    actions : array-like, default=None
+        Labels of the actions. `None`: those of the first dict, sorted.
+    logging_proba : list or dict, default=None
+        Columns of the logger's probabilities.
+
+    Returns
+    -------
+    columns : dict
+        By name, one column or a tuple of them.
+    actions : array-like or None
+        Labels of the actions.
+    logging_proba : list, tuple or None
+    """
+    if isinstance(columns, str):
+        raise TypeError(
+            f"columns must be a list of names or a dict, got the text {columns!r}. Use "
+            f"[{columns!r}]."
+        )
+    if not isinstance(columns, Mapping):
+        columns = {name: name for name in columns or ()}
+    given = {"logging_proba": logging_proba}
+    given |= {f"columns[{name!r}]": some for name, some in columns.items()}
+    for what, some in given.items():
+        if isinstance(some, Mapping):
+            if actions is None:
+                actions, _ = factorise(check_labels("actions", list(some)))
+            labels = check_labels("actions", actions).tolist()
+            if set(labels) != set(some):
+                raise ValueError(
+                    f"{what} tells the columns of {short(_objects(some))}, and the "
+                    f"actions are {short(_objects(labels))}: name one column for each "
+                    "of them."
+                )
+            given[what] = tuple(some[label] for label in labels)
+    proba, *tables = given.values()
+    tables = [
+        tuple(some) if np.iterable(some) and not isinstance(some, str) else some
+        for some in tables
+    ]
+    return dict(zip(columns, tables, strict=True)), actions, proba
+
+
+def check_order(what, columns, labels, remedy, are="actions"):
+    """Raise where columns are named like the labels, and stand in another order.
+
+    Parameters
+    ----------
+    what : str
+        What names the columns.
+    columns : sequence
+        Their names, such as new_a, new_b. A text is the name of a single one.
+    labels : ndarray or None
+        What they stand for, where it is known.
+    remedy : str
+        What else may be done.
+    are : str, default="actions"
+        What the labels are.
+    """
+    if labels is None or isinstance(columns, str) or len(columns) != len(labels):
+        return
+    names, texts = list(map(str, columns)), list(map(str, labels.tolist()))
+    known, first = set(texts), names[0]
+    for low, high in combinations(range(len(first) + 1), 2):
+        if first[low:high] in known:
+            like = [f"{first[:low]}{text}{first[high:]}" for text in texts]
+            if names != like and sorted(names) == sorted(like):
+                raise ValueError(
+                    f"{what} names {short(_objects(columns))}, and the {are} are "
+                    f"{short(labels)}: name the columns in this order{remedy}."
+                )
+
+
+def check_tables(columns, logging_proba, actions, logger_proba=(), loggers=None):
+    """Raise where columns of actions or loggers stand in another order than these."""
+    named = {f"columns[{name!r}]": some for name, some in columns.items()}
+    named["logging_proba"] = logging_proba or ()
+    for what, some in named.items():
+        remedy = ", or pass a dict that tells the column of every action"
+        check_order(what, some, actions, remedy)
+    check_order("logger_proba", logger_proba or (), loggers, "", "loggers")
+
+
+def _objects(labels):
+    """Return labels of any kinds as an array."""
+    return np.array(list(labels), dtype=object)
