@@ -52,6 +52,7 @@ class CsvPart:
     header: tuple
     constants: dict
     file_system: object = None
+    file_of_whole = None  # blocks are read one by one
 
     @property
     def place(self):

@@ -36,6 +36,7 @@ class FragmentPart:
     rows: tuple
     of: tuple
     constants: dict
+    file_of_whole = None  # files are read one by one
 
     @property
     def n_rounds(self):

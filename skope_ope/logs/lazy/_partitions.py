@@ -27,8 +27,8 @@ class ParquetPart:
         The same whatever the spelling of the path.
     name : str
         What the file is called in messages.
-    row_group : int
-        Number of the row group.
+    row_group : int or tuple of int
+        Number of the row group, or of several whole ones that are read as one.
     rows : tuple of (int, int)
         Which rows of the row group: the first, and the one after the last.
     of : tuple of (int, int)
@@ -42,11 +42,22 @@ class ParquetPart:
     path: str
     key: str
     name: str
-    row_group: int
+    row_group: int | tuple
     rows: tuple
     of: tuple
     constants: dict
     file_system: object = None
+
+    @property
+    def file_of_whole(self):
+        """Key of the file where these are whole row groups; None otherwise."""
+        return self.key if self.rows == (0, self.of[0]) else None
+
+    def with_next(self, part):
+        """Return the part of these whole row groups and the next of the file."""
+        size = self.of[0] + part.of[0]
+        groups = (*np.atleast_1d(self.row_group).tolist(), part.row_group)
+        return replace(self, row_group=groups, rows=(0, size), of=(size, self.of[1]))
 
     @property
     def n_rounds(self):
@@ -105,15 +116,16 @@ class ParquetPart:
         n_rows : int
             Rows of a batch, at most.
         """
-        found, group = file.metadata, self.row_group
+        found, groups = file.metadata, np.atleast_1d(self.row_group).tolist()
+        sizes = map(found.row_group, groups)
         if found.num_row_groups != self.of[1] or (
-            found.row_group(group).num_rows != self.of[0]
+            sum(one.num_rows for one in sizes) != self.of[0]
         ):
             raise ValueError(
                 "the file has other rows than when it was scanned. Scan it again."
             )
         yield from file.iter_batches(
-            n_rows, row_groups=[group], columns=names, use_threads=False
+            n_rows, row_groups=groups, columns=names, use_threads=False
         )
 
 

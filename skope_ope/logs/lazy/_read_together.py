@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Small partitions that follow each other, read as one: sums cost something each."""
 
+from dataclasses import replace
+from functools import reduce
+from itertools import groupby
+
 from skope_ope.logs.lazy._part_columns import logs_of_table
 from skope_ope.logs.lazy._partitions import STRETCH, PartReader
 
@@ -52,7 +56,7 @@ def _joined(some, reader):
     import pyarrow
 
     try:
-        tables = [one.kept(reader)[0] for one in some]
+        tables = [one.kept(reader)[0] for one in _decoded_at_once(some)]
         table = pyarrow.concat_tables(tables)
         first = some[0]
         if not table:
@@ -60,3 +64,16 @@ def _joined(some, reader):
         return logs_of_table(first.reading, table, first.start, partitions=some)
     except Exception:  # read one by one, it is told with its place
         return None
+
+
+def _decoded_at_once(some):
+    """Yield partitions in which whole row groups of a file are one: copies cost."""
+    for file, found in groupby(some, lambda one: one.part.file_of_whole):
+        if file is None:
+            yield from found
+        else:
+            first, *others = found
+            part = reduce(
+                lambda one, other: one.with_next(other.part), others, first.part
+            )
+            yield replace(first, part=part)
