@@ -27,8 +27,8 @@ class ParquetPart:
         The same whatever the spelling of the path.
     name : str
         What the file is called in messages.
-    row_group : int or tuple of int
-        Number of the row group, or of several whole ones that are read as one.
+    row_group : int
+        Number of the row group.
     rows : tuple of (int, int)
         Which rows of the row group: the first, and the one after the last.
     of : tuple of (int, int)
@@ -37,27 +37,30 @@ class ParquetPart:
         Values of the columns that the names of folders tell.
     file_system : object
         A file system of pyarrow; `None`: that of the machine.
+    whole : tuple of ParquetPart
+        Whole row groups that are read as this one part; empty: it is a single one.
     """
 
     path: str
     key: str
     name: str
-    row_group: int | tuple
+    row_group: int
     rows: tuple
     of: tuple
     constants: dict
     file_system: object = None
+    whole: tuple = ()
 
     @property
     def file_of_whole(self):
-        """Key of the file where these are whole row groups; None otherwise."""
+        """Key of the file where this is a whole row group; None otherwise."""
         return self.key if self.rows == (0, self.of[0]) else None
 
-    def with_next(self, part):
-        """Return the part of these whole row groups and the next of the file."""
-        size = self.of[0] + part.of[0]
-        groups = (*np.atleast_1d(self.row_group).tolist(), part.row_group)
-        return replace(self, row_group=groups, rows=(0, size), of=(size, self.of[1]))
+    def with_others(self, others):
+        """Return the part of this whole row group and others of the file."""
+        whole = self, *others
+        size = sum(one.n_rounds for one in whole)
+        return replace(self, rows=(0, size), of=(size, self.of[1]), whole=whole)
 
     @property
     def n_rounds(self):
@@ -116,16 +119,18 @@ class ParquetPart:
         n_rows : int
             Rows of a batch, at most.
         """
-        found, groups = file.metadata, np.atleast_1d(self.row_group).tolist()
-        sizes = map(found.row_group, groups)
-        if found.num_row_groups != self.of[1] or (
-            sum(one.num_rows for one in sizes) != self.of[0]
+        found, whole = file.metadata, self.whole or (self,)
+        if found.num_row_groups != self.of[1] or any(
+            found.row_group(one.row_group).num_rows != one.of[0] for one in whole
         ):
             raise ValueError(
                 "the file has other rows than when it was scanned. Scan it again."
             )
         yield from file.iter_batches(
-            n_rows, row_groups=groups, columns=names, use_threads=False
+            n_rows,
+            row_groups=[one.row_group for one in whole],
+            columns=names,
+            use_threads=False,
         )
 
 
@@ -301,6 +306,7 @@ class PartReader:
                 f"{part}: the file is gone since it was scanned."
             ) from error
         except Exception as error:  # pyarrow raises many kinds where bytes are wrong
+            self._rest()  # what comes next is read anew
             raise ValueError(f"{part} cannot be read: {error}") from error
         return _typed(table, names, part, types)
 

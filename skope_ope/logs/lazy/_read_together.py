@@ -3,7 +3,6 @@
 """Small partitions that follow each other, read as one: sums cost something each."""
 
 from dataclasses import replace
-from functools import reduce
 from itertools import groupby
 
 from skope_ope.logs.lazy._part_columns import logs_of_table
@@ -73,7 +72,5 @@ def _decoded_at_once(some):
             yield from found
         else:
             first, *others = found
-            part = reduce(
-                lambda one, other: one.with_next(other.part), others, first.part
-            )
+            part = first.part.with_others([one.part for one in others])
             yield replace(first, part=part)

@@ -106,3 +106,17 @@ class FailsOn:
         if self.row in logs.row_id.position:
             raise RuntimeError("no such row")
         return np.full((len(logs), logs.n_actions), 1 / logs.n_actions)
+
+
+def test_row_groups_that_change_places_are_refused(tmp_path):
+    path = tmp_path / "day.parquet"
+    with pq.ParquetWriter(path, table().schema) as writer:
+        for low, high in ((0, 20), (20, 30)):
+            writer.write_table(table().slice(low, high - low))
+    lazy = scan_logs(path, **NAMES, actions=list("abc"))
+    assert sizes_of(lazy.partitions) == [(2, 30)]
+    with pq.ParquetWriter(path, table().schema) as writer:
+        for low, high in ((20, 30), (0, 20)):
+            writer.write_table(table().slice(low, high - low))
+    with pytest.raises(ValueError, match="row group 0.*other rows than when it was"):
+        sizes_of(lazy.partitions)
