@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 
 from skope_ope.evaluators.frames._columns import where
-from skope_ope.evaluators.frames._frame_counts import counts_of
 from skope_ope.logs.sums._group_sums import GroupSums, WordsOfGroups
 from skope_ope.logs.sums._log_sums import LogSums
 
@@ -113,8 +112,7 @@ class FrameLog:
             )
         out.law = None
         if first.by_action is not None:  # of the first rows: is it so of all?
-            every = counts_of(self.whole.lazy, with_propensity=True)
-            out.by_action = every.propensity_by_action
+            out.by_action = counts.propensity_by_action
         return out
 
     def _groups(self, cells):

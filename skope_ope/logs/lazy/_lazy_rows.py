@@ -22,8 +22,7 @@ MOST_TASKS = 64
 def first_rows(logs, n):
     """Return the first rows, as `LazyLogs.head` does."""
     if logs.partitions is None:
-        table = logs.frame.select(*logs._reading.names).head(n)
-        return _logs(logs, [table.collect("pyarrow").to_native()], None)
+        return _logs(logs, [logs._scanned.first(n, logs._reading.names)], None)
     tables, rows, read = [], [], []
     left = n
     with PartReader() as reader:
