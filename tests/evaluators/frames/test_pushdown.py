@@ -489,6 +489,21 @@ def test_rewards_outside_their_range(frame_of):
 
 
 @backends
+@pytest.mark.parametrize("value", [None, np.nan, np.inf])
+def test_what_is_no_number_is_not_said_to_lie_outside_the_range(frame_of, value):
+    data = {one: values.tolist() for one, values in columns(60).items()}
+    data["reward"][3] = value
+    lazy = scan_logs(frame_of(data), reward_range=(0, 1), **roles())
+    said = r"^column 'reward': reward must be a finite number \(1 rows\), of 60"
+    with pytest.raises(ValueError, match=said):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy)
+    data["reward"][4] = 7.0
+    lazy = scan_logs(frame_of(data), reward_range=(0, 1), **roles())
+    with pytest.raises(ValueError, match=r"finite .*1 rows\); .*\(0, 1\) \(1 rows"):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy)
+
+
+@backends
 def test_log_smoothing_needs_rewards_that_are_not_negative(frame_of):
     data, evaluators = columns(60, shift=-1.0), {"it": LogSmoothing(lam=0.1)}
     with pytest.raises(ValueError, match="rewards that are not negative"):
