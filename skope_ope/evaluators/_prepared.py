@@ -15,6 +15,7 @@ from skope_ope.evaluators.frames._frame_log import FIRST
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_rows import seeing_first
 from skope_ope.policies._action_probabilities import (
     check_policy_fitted,
     resolve_policy,
@@ -134,7 +135,7 @@ def prepared(
         if logs.frame is None or _needs_labels(logs):
             logs = logs.labelled(n_jobs=n_jobs)
         if logs.frame is not None:
-            logs = logs.needing(context=False).seeing(FIRST)
+            logs = seeing_first(logs.needing(context=False), FIRST)
         head = head_of(logs)
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
     else:

@@ -20,6 +20,7 @@ from skope_ope.evaluators.frames._frame_query import INSTEAD
 from skope_ope.evaluators.frames._frame_stack import best_origin
 from skope_ope.evaluators.parts._part_sums import PartSums, bare_evaluator
 from skope_ope.logs import BanditLogs
+from skope_ope.logs.lazy._lazy_rows import first_table, seeing_first
 
 
 def frame_sums(
@@ -81,7 +82,7 @@ def frame_sums(
         name: _ready(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
     }
-    lazy = lazy.needing(context=False).seeing(FIRST)
+    lazy = seeing_first(lazy.needing(context=False), FIRST)
     counts = counts_of(lazy, None, _may_belong_to_actions(lazy))
     if not counts.n:
         raise ValueError("no round of the lazy frame has a positive sample weight.")
@@ -106,7 +107,7 @@ def _may_belong_to_actions(lazy):
     names = [*lazy.roles["action"], *(lazy.roles.get("propensity") or ())]
     if len(names) != 2 or names[0] == names[1]:
         return False
-    table = lazy.first_table(FIRST, names)
+    table = first_table(lazy, FIRST, names)
     pairs = table.group_by(names).aggregate([])
     return len(pairs) == len(pairs.group_by(names[:1]).aggregate([]))
 
@@ -174,7 +175,7 @@ class Asked:
 
     def _told_by_first_rows(self):
         """Return from where sums are taken, as far as a few rewards tell."""
-        table = self.lazy.first_table(FIRST, list(self.lazy.roles["reward"]))
+        table = first_table(self.lazy, FIRST, list(self.lazy.roles["reward"]))
         try:
             reward = np.asarray(table.column(0).drop_null().to_numpy(), dtype=float)
         except (TypeError, ValueError):  # the query says what is wrong

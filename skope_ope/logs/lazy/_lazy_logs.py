@@ -208,25 +208,6 @@ class LazyLogs:
             named = {name: named[name] for name in columns}
         return self._with(roles=roles, columns=named)
 
-    def seeing(self, n):
-        """Return the same logs of a frame, which is asked for its first rows once.
-
-        Parameters
-        ----------
-        n : int
-            How many rows.
-
-        Returns
-        -------
-        logs : LazyLogs
-            `head` answers from these rows.
-        """
-        return self._of(self._scanned.seeing(n, self._reading.names))
-
-    def first_table(self, n, names):
-        """Return the first rows of some columns of a frame, a pyarrow Table."""
-        return self._scanned.first(n, names)
-
     def tasks(self, n_tasks):
         """Return the partitions in contiguous tuples of about equally many rounds.
 
