@@ -149,7 +149,8 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
     asked = prepared({None: policy}, lazy, {ONE: evaluator}, model)
     if lazy is not evaluator.logs_:
         evaluator._match_those_of_fit(asked.head)
-        evaluator._match_features(asked.head)
+        if lazy.frame is None:  # columns and numbers need no features
+            evaluator._match_features(asked.head)
     sources = {}
     if evaluator._uses_model and not takes_earlier(evaluator, model):
         if not hasattr(evaluator, "reward_source_"):  # a fit in memory made none

@@ -12,9 +12,11 @@ from skope_ope._meant import meant
 from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._memory_logs import MemoryLogs
+from skope_ope.evaluators.frames._frame_log import FIRST
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.logs.lazy._lazy_rows import seeing_first
 from skope_ope.policies._action_probabilities import (
     check_policy_fitted,
     resolve_policy,
@@ -135,6 +137,8 @@ def prepared(
         refuse_arrays(policies)
         if logs.frame is None or _needs_labels(logs):
             logs = logs.labelled(n_jobs=n_jobs)
+        if logs.frame is not None:
+            logs = seeing_first(logs.needing(context=False), FIRST)
         head = head_of(logs)
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
     else:

@@ -1,3 +1,3 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums inside a database: one query, no rows."""
+"""Sums inside a database: few queries, few rows."""

@@ -62,7 +62,7 @@ class FrameCounts:
         return np.flatnonzero((never.any if each else never.all)(axis=0)).tolist()
 
 
-def counts_of(lazy, by=None):
+def counts_of(lazy, by=None, with_propensity=False):
     """Return the `FrameCounts` of lazy logs that are a frame.
 
     Parameters
@@ -71,6 +71,8 @@ def counts_of(lazy, by=None):
         The frame.
     by : str, default=None
         Name of a column: a dict of those of every label is returned.
+    with_propensity : bool, default=False
+        Whether the extremes of the propensities are asked for, too.
     """
     query, roles = FrameQuery(lazy.frame), lazy.roles
     names = {role: roles[role][0] for role in ("logger", "action") if roles.get(role)}
@@ -80,7 +82,7 @@ def counts_of(lazy, by=None):
         omega = query.number(roles["sample_weight"][0], "sample_weight")
         weight = asking.sum((omega > 0).astype(float)), asking.sum(omega)
     ends = None
-    if by is None and roles.get("propensity"):
+    if with_propensity and roles.get("propensity"):
         p = query.number(roles["propensity"][0], "propensity")
         ends = asking.least(p), asking.largest(p)
     first = [] if by is None else [query.label(by, f"by={by!r}", again=True)]

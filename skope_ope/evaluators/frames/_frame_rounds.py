@@ -136,11 +136,18 @@ class FrameRounds:
         return self.query.bucket(name, n_buckets)
 
     def _reward(self):
-        if self.reward_range is None:
-            return self._number("reward", "reward must be a finite number")
-        low, high = map(float, self.reward_range)
-        what = f"reward must lie in reward_range=({low:.6g}, {high:.6g})"
-        return self._number("reward", what, low, high)
+        found = self._number("reward", "reward must be a finite number")
+        if self.reward_range is not None:
+            low, high = map(float, self.reward_range)
+            number = where(found - found == 0.0, found, low)  # others are told above
+            self.query.check_number(
+                number,
+                f"column {self._names('reward')[0]!r}: reward must lie in "
+                f"reward_range=({low:.6g}, {high:.6g})",
+                low,
+                high,
+            )
+        return found
 
     def _propensity(self):
         number = self.lazy.stated.get("propensity")

@@ -91,7 +91,7 @@ class FrameWeights:
         square = w * w
         asked["all"] = [*map(asking.sum, (w, square, square * w))]
         asked["some least"] = asking.least(some)
-        asked["some largest"] = asking.largest(some)
+        asked["some largest"] = asking.largest(gain)  # the same, of rewards of 1
 
     def _ask_missing(self, asking, rounds):
         """Ask for what the policy wants and the logger could not do, or did not."""

@@ -14,11 +14,13 @@ from skope_ope.evaluators.core._part_pass import offset_of
 from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.evaluators.frames._frame_counts import counts_of
+from skope_ope.evaluators.frames._frame_log import FIRST
 from skope_ope.evaluators.frames._frame_pass import N_GROUPS, About, FramePass
 from skope_ope.evaluators.frames._frame_query import INSTEAD
 from skope_ope.evaluators.frames._frame_stack import best_origin
 from skope_ope.evaluators.parts._part_sums import PartSums, bare_evaluator
 from skope_ope.logs import BanditLogs
+from skope_ope.logs.lazy._lazy_rows import first_table, seeing_first
 
 
 def frame_sums(
@@ -80,7 +82,8 @@ def frame_sums(
         name: _ready(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
     }
-    counts = counts_of(lazy)
+    lazy = seeing_first(lazy.needing(context=False), FIRST)
+    counts = counts_of(lazy, None, _may_belong_to_actions(lazy))
     if not counts.n:
         raise ValueError("no round of the lazy frame has a positive sample weight.")
     if shares is None and lazy.roles.get("logger_proba"):
@@ -97,6 +100,16 @@ def frame_sums(
             for label, part in parts.items()
         }
     return out
+
+
+def _may_belong_to_actions(lazy):
+    """Whether in the first rows every action has a propensity of its own."""
+    names = [*lazy.roles["action"], *(lazy.roles.get("propensity") or ())]
+    if len(names) != 2 or names[0] == names[1]:
+        return False
+    table = first_table(lazy, FIRST, names)
+    pairs = table.group_by(names).aggregate([])
+    return len(pairs) == len(pairs.group_by(names[:1]).aggregate([]))
 
 
 def _column_of(lazy, name):
@@ -133,16 +146,21 @@ class Asked:
     def found(self):
         """Return what the frame answers, and from where sums were taken.
 
-        Sums of squares of what lies far from zero lose the digits that tell it apart:
-        then the same is asked once more, about what was found.
+        Sums of squares of what lies far from zero lose the digits that tell it apart.
+        The first rows tell where rewards lie; where the others lie elsewhere the same
+        is asked once more, about what was found.
         """
-        about = About()
+        about = self._told_by_first_rows()
         whole = self.passed(about)
-        offset = offset_of(np.array(whole[None].reward_limits))
+        limits, offset = np.array(whole[None].reward_limits), about.offset
+        if offset_of(limits - offset):
+            offset = offset_of(limits)
         origins = {
             name: best_origin(sums, offset) for name, sums in whole[None].sums.items()
         }
-        moved = offset or any(near != 0.0 for one in origins.values() for near in one)
+        moved = offset != about.offset or any(
+            near != 0.0 for one in origins.values() for near in one
+        )
         unknown = any(one.reward_range is None for one in whole[None].tallies.values())
         bound = self.counts.n**0.5
         large = any(
@@ -151,9 +169,22 @@ class Asked:
             for weight in one.weights.values()
         )
         if moved or unknown or large:
-            about = About(offset, origins, unknown, large)
+            about = About(offset, origins, unknown or about.rewards_used, large)
             whole = self.passed(about)
         return whole, about
+
+    def _told_by_first_rows(self):
+        """Return from where sums are taken, as far as a few rewards tell."""
+        table = first_table(self.lazy, FIRST, list(self.lazy.roles["reward"]))
+        try:
+            reward = np.asarray(table.column(0).drop_null().to_numpy(), dtype=float)
+        except (TypeError, ValueError):  # the query says what is wrong
+            return About()
+        reward = reward[np.isfinite(reward)]
+        about = About(rewards_used=bool(((reward != 0) & (reward != 1)).any()))
+        if len(reward) and reward.min() < reward.max():  # not those of one odd day
+            about.offset = offset_of(np.array([reward.min(), reward.max()]))
+        return about
 
     def passed(self, about, by=None):
         """Return what one pass finds, a dict of `Taken` by label."""

@@ -3,6 +3,7 @@
 """Sources that are neither paths nor lists: lazy frames, and what is refused."""
 
 import importlib
+from copy import copy
 from hashlib import sha256
 
 import numpy as np
@@ -80,7 +81,7 @@ class ScannedFrame:
     parts = None
 
     def __init__(self, frame):
-        self.frame = frame
+        self.frame, self.seen = frame, (0, None)
         self.columns = frame.collect_schema().names()
 
     def label_kind(self, name, types):
@@ -93,6 +94,19 @@ class ScannedFrame:
         kinds = {"bools": (nw.Boolean,), "texts": (nw.String, nw.Categorical, nw.Enum)}
         found = (kind for kind, some in kinds.items() if dtype in some)
         return next(found, UNKNOWN)
+
+    def first(self, n, names):
+        """Return the first rows of some columns, a pyarrow Table."""
+        n_seen, table = self.seen
+        if n > n_seen or not set(names) <= set(table.column_names):
+            table = self.frame.select(*names).head(n).collect("pyarrow").to_native()
+        return table.select(names).slice(0, n)
+
+    def seeing(self, n, names):
+        """Return the same frame, whose first rows are not asked for again."""
+        out = copy(self)
+        out.seen = n, self.first(n, names)
+        return out
 
     def types(self, uses):
         """Raise where a column is missing or holds texts in place of numbers.

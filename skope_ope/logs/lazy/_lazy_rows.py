@@ -22,8 +22,7 @@ MOST_TASKS = 64
 def first_rows(logs, n):
     """Return the first rows, as `LazyLogs.head` does."""
     if logs.partitions is None:
-        table = logs.frame.select(*logs._reading.names).head(n)
-        return _logs(logs, [table.collect("pyarrow").to_native()], None)
+        return _logs(logs, [first_table(logs, n, logs._reading.names)], None)
     tables, rows, read = [], [], []
     left = n
     with PartReader() as reader:
@@ -38,6 +37,19 @@ def first_rows(logs, n):
             rows.append(part.position(kept[:left]))
             left -= len(tables[-1])
     return _logs(logs, tables, np.concatenate(rows) if rows else None, read)
+
+
+def seeing_first(logs, n):
+    """Return the same logs of a frame, which is asked for its first rows once.
+
+    `head` and `first_table` answer from them.
+    """
+    return logs._of(logs._scanned.seeing(n, logs._reading.names))
+
+
+def first_table(logs, n, names):
+    """Return the first rows of some columns of a frame, a pyarrow Table."""
+    return logs._scanned.first(n, names)
 
 
 def all_rows(logs, most, n_jobs=None):

@@ -29,7 +29,7 @@ from skope_ope import (
 )
 from skope_ope.evaluators.core._summary import LOGGER
 from skope_ope.evaluators.core._weight_bound import LOGGED as LARGEST_LOGGED
-from skope_ope.evaluators.frames import _frame_query, _pushdown
+from skope_ope.evaluators.frames import _frame_log, _frame_query, _pushdown
 from skope_ope.evaluators.frames._pushdown import frame_sums
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 from tests.evaluators._frame_worlds import (
@@ -306,6 +306,61 @@ def test_one_query_and_no_more_rows_than_groups(frame_of, monkeypatch):
     assert rows == [3, 1, len(np.unique(data["group"]))]
 
 
+@pytest.fixture
+def queries(monkeypatch):
+    """A list that grows with every query that a lazy frame answers."""
+    narwhals, found = pytest.importorskip("narwhals"), []
+    collect = narwhals.LazyFrame.collect
+
+    def counted(frame, *args, **kwargs):
+        found.append(frame)
+        return collect(frame, *args, **kwargs)
+
+    monkeypatch.setattr(narwhals.LazyFrame, "collect", counted)
+    return found
+
+
+@backends
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("log", ["plain", "far from zero", "one p per action"])
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_evaluate_asks_for_first_rows_counts_and_sums(frame_of, log, groups, queries):
+    data = columns(shift=1e6 if log == "far from zero" else 0.0)
+    data["p"] = np.maximum(data["p"], 0.2)  # no weight is so large that it is bounded
+    if log == "one p per action":
+        data["p"] = np.where(data["action"] == "x", 0.2, 0.5)
+    given = {"columns": {"pi": "one_logged"}, "context": ["one_0", "two_0"]}
+    lazy = scan_logs(frame_of(data), **roles(groups=groups) | given)
+    evaluate("pi", lazy, evaluators=["IPS", "SNIPS"])
+    assert len(queries) == 3 + groups  # and the sums by group
+
+
+@backends
+@pytest.mark.parametrize("first", [0.0, 1e6])
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_rewards_that_do_not_lie_where_the_first_ones_do(frame_of, first, monkeypatch):
+    for module in (_pushdown, _frame_log):
+        monkeypatch.setattr(module, "FIRST", 40)
+    data = columns(shift=1e6 - first)
+    data["reward"][:40] += first - (1e6 - first)
+    evaluators = {"SNIPS": SNIPS(), "DR": DoublyRobust(reward_model=1e6)}
+    logs = in_memory(data, roles())
+    mine, theirs = (
+        evaluate(POLICIES, one, evaluators=evaluators)
+        for one in (lazy_of(frame_of, data), logs)
+    )
+    for name in theirs:
+        pairs = [
+            (
+                one[name].value,
+                one[name].standard_error,
+                *one[name].confidence_interval(),
+            )
+            for one in (mine, theirs)
+        ]
+        assert_allclose(*pairs, rtol=1e-9)
+
+
 @backends
 @pytest.mark.parametrize("which", ["plain", "weighted groups"])
 def test_the_log_behind_a_frame_is_known_as_that_in_memory(frame_of, which):
@@ -436,6 +491,21 @@ def test_labels_that_are_not_among_the_actions(frame_of):
 def test_rewards_outside_their_range(frame_of):
     lazy = scan_logs(frame_of(columns(60)), reward_range=(0, 0.5), **roles())
     with pytest.raises(ValueError, match=r"reward_range=\(0, 0.5\)"):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy)
+
+
+@backends
+@pytest.mark.parametrize("value", [None, np.nan, np.inf])
+def test_what_is_no_number_is_not_said_to_lie_outside_the_range(frame_of, value):
+    data = {one: values.tolist() for one, values in columns(60).items()}
+    data["reward"][3] = value
+    lazy = scan_logs(frame_of(data), reward_range=(0, 1), **roles())
+    said = r"^column 'reward': reward must be a finite number \(1 of 60 rows, missing"
+    with pytest.raises(ValueError, match=said):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy)
+    data["reward"][4] = 7.0
+    lazy = scan_logs(frame_of(data), reward_range=(0, 1), **roles())
+    with pytest.raises(ValueError, match=r"finite .*1 rows\); .*\(0, 1\) \(1 rows"):
         frame_sums(LOGGED, {"IPS": IPS()}, lazy)
 
 
