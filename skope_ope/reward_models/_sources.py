@@ -12,6 +12,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._progress import untold
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
@@ -170,7 +171,7 @@ def refuse_non_models(model, name):
         raise TypeError(f"{name} is the class {model.__name__}; make an instance.")
 
 
-def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
+def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None, progress=untold):
     """Return what predicts rewards for `logs` from anything that may stand for it.
 
     Parameters
@@ -185,6 +186,8 @@ def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
         Row weights for the fits.
     n_jobs : int, default=None
         Folds that are fitted at a time, as in scikit-learn.
+    progress : Progress, default=untold
+        What is told of every fold.
     """
     if is_source(model):
         return model
@@ -193,7 +196,7 @@ def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
         return given
     if isinstance(cv, str):
         return frozen_source(model, cv)
-    return CrossFittedModel(fittable(model), logs, cv, sample_weight, n_jobs)
+    return CrossFittedModel(fittable(model), logs, cv, sample_weight, n_jobs, progress)
 
 
 def frozen_source(model, cv):

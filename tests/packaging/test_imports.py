@@ -16,6 +16,7 @@ FLOW = [
     "_renamed",
     "_sklearn",
     "_dot",
+    "_progress",
     "_parallel",
     "_part_tasks",
     "logs",
