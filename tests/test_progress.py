@@ -21,7 +21,9 @@ from skope_ope import (
     DRns,
     EvaluatorScorer,
     ExplorationScavenging,
+    OPESearchCV,
     SlateDoublyRobust,
+    SlopeSearch,
     UniformPolicy,
     scan_logs,
 )
@@ -195,6 +197,42 @@ def test_nested_in_a_search(recorder):
     names = recorder.names()
     assert names.count("reward model") == 2 * (2 + 3) + search.best_params_["cv"]
     assert max(depth for depth, _, _ in recorder.began) == 3
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "name", "n"), [(None, "split", 3), (2, "model on a split", 6)]
+)
+def test_a_search_tells_of_its_tasks(recorder, n_jobs, name, n):
+    search = OPESearchCV(
+        DoublyRobust(reward_model=Ridge()),
+        {"cv": [2, 3], "cmax": [1.0, 2.0]},
+        scoring=EvaluatorScorer(POLICY),
+        cv=3,
+        n_jobs=n_jobs,
+    )
+    fitted(search, recorder)
+    assert recorder.began == [(0, "fit", n), *[(1, name, 0)] * n]
+    assert_no_context(search)
+
+
+def test_a_search_by_intervals_tells_of_its_candidates(recorder):
+    grid = {"cmax": [4.0, 2.0, 1.0]}
+    fitted(SlopeSearch(IPS(), grid, scoring=EvaluatorScorer(POLICY)), recorder)
+    assert recorder.began == [(0, "fit", 3), *[(1, "candidate", 0)] * 3]
+
+
+def test_a_search_that_raises_tears_callbacks_down(recorder):
+    search = OPESearchCV(
+        DoublyRobust(reward_model=Unfit()),
+        {"cmax": [1.0]},
+        scoring=EvaluatorScorer(POLICY),
+        error_score="raise",
+        cv=3,
+    )
+    with pytest.raises(ArithmeticError):
+        search.set_callbacks(recorder).fit(LOGS)
+    assert recorder.calls == ["setup", "teardown"]
+    assert_no_context(search)
 
 
 def test_in_cross_validate(recorder):
