@@ -14,6 +14,8 @@ from pickle import PicklingError
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import config_context, get_config
 
+from skope_ope._progress import untold
+
 try:
     import cloudpickle  # joblib depends on it from 1.6 on
 except ImportError:
@@ -29,7 +31,9 @@ def check_n_jobs(n_jobs):
         )
 
 
-def run_tasks(tasks, n_jobs=None, told=None, **options):
+def run_tasks(
+    tasks, n_jobs=None, told=None, *, progress=untold, name="task", **options
+):
     """Call functions without arguments, and return their results in order.
 
     What they warn of is told here, whoever worked on them.
@@ -44,6 +48,10 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
     told : set, default=None
         Warnings that are not told again, where several calls are parts of one;
         those of this call are added. `None`: every task tells its own.
+    progress : Progress, default=untold
+        What is told of every result.
+    name : str, default="task"
+        What it is told of.
     **options
         Of `joblib.Parallel`, such as `prefer`.
 
@@ -61,12 +69,14 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
     if workers > 1:
         workers = min(effective_n_jobs(n_jobs), workers)
     if workers < 2:
-        return [task() for task in tasks]
-    parallel = Parallel(n_jobs=workers, **options)
+        return list(progress((task() for task in tasks), len(tasks), name))
+    make = Parallel if progress is untold else streaming
+    parallel = make(n_jobs=workers, **options)
     heard = partial(_heard, os.getpid(), get_config())
     try:
         with errors_called_back(parallel):
             done = parallel(delayed(heard)(task) for task in tasks)
+            done = list(progress(done, len(tasks), name))
     except (PicklingError, TypeError, AttributeError) as error:
         # tasks return their errors, so this is of the engine
         if "pickle" not in str(error):
@@ -96,6 +106,17 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
         if isinstance(result, Failed):  # the first in order, not in time
             raise result.error
     return [result for result, _ in done]
+
+
+def streaming(**options):
+    """Return a `joblib.Parallel` that gives results as they come.
+
+    Where its engine cannot, it gives all of them at once.
+    """
+    try:
+        return Parallel(return_as="generator", **options)
+    except ValueError:
+        return Parallel(**options)
 
 
 def _is_death(error):

@@ -11,7 +11,7 @@ import warnings
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import delayed, effective_n_jobs
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
@@ -20,12 +20,24 @@ from skope_ope._parallel import (
     check_n_jobs,
     cloudpickle,
     errors_called_back,
+    streaming,
 )
+from skope_ope._progress import untold
 
 LARGE = 1 << 20  # bytes that do not go with every task
 
 
-def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
+def merge_parts(
+    work,
+    tasks,
+    given=None,
+    *,
+    read=None,
+    n_jobs=None,
+    verbose=0,
+    progress=untold,
+    name="task",
+):
     """Add up what is found in the parts of several tasks.
 
     Parts are added in their order, within tasks and then the tasks, so the result does
@@ -50,6 +62,10 @@ def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
     verbose : int, default=0
         As in scikit-learn: joblib's lines of progress. 0: as
         `joblib.parallel_config(verbose=...)` says.
+    progress : Progress, default=untold
+        What is told of every task that has ended.
+    name : str, default="task"
+        What it is told of.
 
     Returns
     -------
@@ -78,7 +94,9 @@ def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
         if effective_n_jobs(n_jobs) > 1:
             stack.enter_context(threadpool_limits(1))
         stack.callback(shared.stop)
-        for result in _results(calls, n_jobs, verbose, shared):
+        for result in progress(
+            _results(calls, n_jobs, verbose, shared), len(tasks), name
+        ):  # no name for what tasks found: an error must end them at once
             if isinstance(result, Failed):
                 raise result.error
             if result is not None:
@@ -239,10 +257,7 @@ def _results(calls, n_jobs, verbose, shared):
     if verbose:
         options["verbose"] = verbose
     try:
-        try:
-            parallel = Parallel(return_as="generator", **options)
-        except ValueError:  # this engine gives all results at once
-            parallel = Parallel(**options)
+        parallel = streaming(**options)
         with errors_called_back(parallel):
             done = parallel(calls)
             try:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What evaluators do with lazy logs: fits, values and tables."""
 
+from skope_ope._progress import untold
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._recommended import LEARNS, learns, recommended_row
@@ -101,7 +102,7 @@ def refuse_adaptive(evaluators):
             )
 
 
-def fitted_on_lazy(evaluator, lazy, reward_model):
+def fitted_on_lazy(evaluator, lazy, reward_model, progress=untold):
     """Return the fitted attributes of an evaluator on lazy logs.
 
     Parameters
@@ -112,6 +113,8 @@ def fitted_on_lazy(evaluator, lazy, reward_model):
         The rounds.
     reward_model : model or None
         As `fit` takes it.
+    progress : Progress, default=untold
+        See `part_models`.
     """
     lazy = lazy.labelled()
     head = head_of(lazy)
@@ -124,7 +127,9 @@ def fitted_on_lazy(evaluator, lazy, reward_model):
         if lazy.frame is not None:  # columns and numbers need no fit
             source = evaluator._given_source(model, head)
         if source is None:
-            source = part_models({ONE: evaluator}, model, None, lazy)[ONE]
+            source = part_models(
+                {ONE: evaluator}, model, None, lazy, progress=progress
+            )[ONE]
     found = evaluator._fitted_in_parts(head, source, lazy.n_rounds)
     return found | {"logs_": lazy, "_model_of_fit": reward_model}
 

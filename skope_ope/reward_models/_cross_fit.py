@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope._parallel import run_tasks
+from skope_ope._progress import untold
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.reward_models._action_reward_model import (
@@ -16,6 +17,7 @@ from skope_ope.reward_models._action_reward_model import (
     match_actions,
 )
 
+FOLD = "reward model"  # what progress is told of
 SHOWN = 5  # labels, and folds, that a warning names
 LARGEST_TABLE = 1 << 30  # bytes of predictions that are kept for several candidates
 
@@ -169,6 +171,8 @@ class CrossFittedModel(FoldModels):
         Row weights for the fits.
     n_jobs : int, default=None
         Folds that are fitted at a time, as in scikit-learn.
+    progress : Progress, default=untold
+        What is told of every fold.
 
     Attributes
     ----------
@@ -177,7 +181,9 @@ class CrossFittedModel(FoldModels):
         that one does.
     """
 
-    def __init__(self, model, logs, cv, sample_weight=None, n_jobs=None):
+    def __init__(
+        self, model, logs, cv, sample_weight=None, n_jobs=None, progress=untold
+    ):
         self.model = model
         self.logs = logs
         self.cv = cv
@@ -185,7 +191,7 @@ class CrossFittedModel(FoldModels):
         self.held_out_ = cv if isinstance(cv, HeldOut) else HeldOut(logs, cv)
         if getattr(model, "by_action", True):
             self._warn_of_missing_actions()
-        self.models_ = dict(enumerate(self._fit_folds(n_jobs)))
+        self.models_ = dict(enumerate(self._fit_folds(n_jobs, progress)))
         open_rows = self.held_out_.fold == UNCOVERED
         self.n_uncovered_ = int(open_rows.sum())
         if self.n_uncovered_:
@@ -201,12 +207,12 @@ class CrossFittedModel(FoldModels):
         [counts] = self.held_out_.train_sums(logs.action_index, logs.n_actions, [None])
         warn_of_missing(logs.actions, counts, logs.action_counts, self.model)
 
-    def _fit_folds(self, n_jobs):
+    def _fit_folds(self, n_jobs, progress):
         """Return the models of all folds, in their order."""
         if isinstance(self.model, MeanReward):  # sums need no workers
             return self.model.fit_folds(self.logs, self.held_out_, self.sample_weight)
-        folds = range(len(self.held_out_.train))
-        return run_tasks([partial(self._fit, k) for k in folds], n_jobs)
+        fits = [partial(self._fit, k) for k in range(len(self.held_out_.train))]
+        return run_tasks(fits, n_jobs, progress=progress, name=FOLD)
 
     def _fit(self, fold):
         logs, train = self.logs, self.held_out_.train[fold]

@@ -7,10 +7,11 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from skope_ope._part_tasks import merge_parts, named
+from skope_ope._progress import untold
 from skope_ope.logs._folds import FULL
 
 
-def learned_models(model, cv, lazy, n_jobs=None, **engine):
+def learned_models(model, cv, lazy, n_jobs=None, progress=untold, **engine):
     """Return a model for every fold, and that of all rounds, by fold.
 
     They learn from the partitions in their order. Workers share out the models, and
@@ -26,6 +27,8 @@ def learned_models(model, cv, lazy, n_jobs=None, **engine):
         The rounds.
     n_jobs : int, default=None
         Tasks at a time, as in scikit-learn.
+    progress : Progress, default=untold
+        What is told of every partition; where there are several workers, of every one.
     **engine
         Of `merge_parts`.
 
@@ -37,8 +40,13 @@ def learned_models(model, cv, lazy, n_jobs=None, **engine):
     folds = [*range(cv.n_splits), FULL]
     workers = min(effective_n_jobs(n_jobs), len(folds))
     tasks = [(_Folds(folds[first::workers]),) for first in range(workers)]
-    given = model, cv, lazy
-    found = merge_parts(_learned, tasks, given, n_jobs=n_jobs, **engine)
+    inside, engine["progress"] = untold, progress
+    if workers == 1:
+        inside, engine["progress"] = progress, untold
+    given = model, cv, lazy, inside
+    found = merge_parts(
+        _learned, tasks, given, n_jobs=n_jobs, name="share of reward model", **engine
+    )
     return {fold: found[fold] for fold in folds}
 
 
@@ -60,9 +68,10 @@ class _Models(dict):
 
 def _learned(part, given):
     """Return the models of some folds."""
-    model, cv, lazy = given
+    model, cv, lazy, progress = given
     models = _Models({fold: clone(model) for fold in part.folds})
-    for partition, logs in lazy.read():
+    parts = progress(lazy.read(), len(lazy.partitions), "partition")
+    for partition, logs in parts:
         if logs is None:
             continue
         try:

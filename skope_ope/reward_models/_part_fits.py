@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope._part_tasks import merge_parts, task_count
+from skope_ope._progress import untold
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import FULL, HeldOut
 from skope_ope.logs.lazy._partitions import read_partitions
@@ -42,12 +43,23 @@ class Fits:
         Tasks at a time.
     verbose : int
         Lines of progress.
+    progress : Progress, default=untold
+        See `part_models`.
     """
 
-    def __init__(self, lazy, folds, n_sample, random_state, n_jobs=None, verbose=0):
+    def __init__(
+        self,
+        lazy,
+        folds,
+        n_sample,
+        random_state,
+        n_jobs=None,
+        verbose=0,
+        progress=untold,
+    ):
         self.lazy, self.folds = lazy, folds
         self.n_sample, self.random_state = n_sample, random_state
-        self.engine = {"n_jobs": n_jobs, "verbose": verbose}
+        self.engine = {"n_jobs": n_jobs, "verbose": verbose, "progress": progress}
 
     def of(self, model, cv):
         """Return the source of a model.
@@ -87,7 +99,12 @@ class Fits:
         lazy = self.lazy.needing(context=False, columns=())
         tasks = lazy.tasks(task_count(len(lazy.partitions)))
         total = merge_parts(
-            _sums_of_part, tasks, folds, read=read_partitions, **self.engine
+            _sums_of_part,
+            tasks,
+            folds,
+            read=read_partitions,
+            name="partial sum",
+            **self.engine,
         )
         if total is None:
             raise ValueError("the logs are empty: an estimate needs a round.")
@@ -121,11 +138,11 @@ class Fits:
         check_folds(np.bincount(fold), cv)
         held_out = HeldOut.of_folds(sample, fold)
         if self.lazy.log_type is SlateLogs:
-            fitted = CrossFittedSlateModel(model, sample, held_out)
+            progress = self.engine["progress"]
+            fitted = CrossFittedSlateModel(model, sample, held_out, progress)
         else:
-            fitted = CrossFittedModel(
-                model, sample, held_out, n_jobs=self.engine["n_jobs"]
-            )
+            engine = {key: self.engine[key] for key in ("n_jobs", "progress")}
+            fitted = CrossFittedModel(model, sample, held_out, **engine)
         whole = len(sample) < self._drawn or len(sample) == self.lazy.n_rounds
         way = "all rounds" if whole else "a random sample"
         drawn = len(sample), self.random_state

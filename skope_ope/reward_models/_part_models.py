@@ -12,7 +12,11 @@ from numbers import Integral, Real
 
 from sklearn.utils import check_random_state
 
+<<<<<<< HEAD
 from skope_ope._meant import meant
+=======
+from skope_ope._progress import untold
+>>>>>>> h5
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._hash_folds import HashKFold
 from skope_ope.reward_models._part_fits import Fits
@@ -39,6 +43,7 @@ def part_models(
     random_state=0,
     n_jobs=None,
     verbose=0,
+    progress=untold,
 ):
     """Return what predicts rewards for the partitions of lazy logs.
 
@@ -64,6 +69,8 @@ def part_models(
         Tasks at a time, as in scikit-learn.
     verbose : int, default=0
         As in scikit-learn.
+    progress : Progress, default=untold
+        What is told of two steps: sums over the partitions, and fits.
 
     Returns
     -------
@@ -89,7 +96,7 @@ def part_models(
             "as parquet files and scan these."
         )
     folds = [plan.cv for plan in plans.values() if plan.cv is not None]
-    fits = Fits(lazy, folds, n_sample, random_state, n_jobs, verbose)
+    fits = Fits(lazy, folds, n_sample, random_state, n_jobs, verbose, progress)
     return _sources(plans, fits)
 
 

@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._progress import untold
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._slate_logs import column_weights
 from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
+from skope_ope.reward_models._cross_fit import FOLD
 from skope_ope.reward_models._slate_design import ItemColumns, slate_design
 from skope_ope.reward_models._sources import is_source, refuse_non_models
 
@@ -145,6 +147,8 @@ class CrossFittedSlateModel(FoldSlateModels):
         The training rounds.
     cv : int, splitter, iterable of (train, test) or HeldOut
         The folds, see `HeldOut`.
+    progress : Progress, default=untold
+        What is told of every fold.
 
     Attributes
     ----------
@@ -152,13 +156,12 @@ class CrossFittedSlateModel(FoldSlateModels):
         Rounds that no test part covers; the mean reward of the others stands for them.
     """
 
-    def __init__(self, model, logs, cv):
+    def __init__(self, model, logs, cv, progress=untold):
         self.model, self.logs = model, logs
         self.held_out_ = cv if isinstance(cv, HeldOut) else HeldOut(logs, cv)
-        self.models_ = {
-            k: clone(model).fit(logs[train])
-            for k, train in enumerate(self.held_out_.train)
-        }
+        trains = self.held_out_.train
+        fits = (clone(model).fit(logs[train]) for train in trains)
+        self.models_ = dict(enumerate(progress(fits, len(trains), FOLD)))
         covered = self.held_out_.fold != UNCOVERED
         self.n_uncovered_ = int((~covered).sum())
         if self.n_uncovered_:
@@ -181,7 +184,7 @@ class CrossFittedSlateModel(FoldSlateModels):
         return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
 
 
-def slate_reward_source(model, logs, cv, fittable):
+def slate_reward_source(model, logs, cv, fittable, progress=untold):
     """Return what predicts rewards of slates from anything that may stand for it.
 
     Parameters
@@ -194,6 +197,8 @@ def slate_reward_source(model, logs, cv, fittable):
         How rounds are held out of the fits that predict for them.
     fittable : callable
         Makes a slate model of a model, or of None, or raises.
+    progress : Progress, default=untold
+        What is told of every fold.
     """
     if is_source(model):
         return model
@@ -202,7 +207,7 @@ def slate_reward_source(model, logs, cv, fittable):
         return given
     if isinstance(cv, str):
         return frozen_slate_source(model, cv, fittable)
-    return CrossFittedSlateModel(fittable(model), logs, cv)
+    return CrossFittedSlateModel(fittable(model), logs, cv, progress)
 
 
 def given_slate_source(model, fittable):

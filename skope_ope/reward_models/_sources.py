@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
+from skope_ope._progress import untold
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
@@ -172,7 +173,7 @@ def refuse_non_models(model, name):
         raise TypeError(f"{name} is the class {model.__name__}; make an instance.")
 
 
-def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
+def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None, progress=untold):
     """Return what predicts rewards for `logs` from anything that may stand for it.
 
     Parameters
@@ -187,6 +188,8 @@ def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
         Row weights for the fits.
     n_jobs : int, default=None
         Folds that are fitted at a time, as in scikit-learn.
+    progress : Progress, default=untold
+        What is told of every fold.
     """
     if is_source(model):
         return model
@@ -195,7 +198,7 @@ def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
         return given
     if isinstance(cv, str):
         return frozen_source(model, cv)
-    return CrossFittedModel(fittable(model), logs, cv, sample_weight, n_jobs)
+    return CrossFittedModel(fittable(model), logs, cv, sample_weight, n_jobs, progress)
 
 
 def frozen_source(model, cv):

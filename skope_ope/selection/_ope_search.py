@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import fit_progress
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.logs._folds import folds_of
 from skope_ope.selection._cv_results import (
@@ -66,7 +67,8 @@ class OPESearchCV(BaseSearch):
     error_score : "raise" or float, default=nan
         Score of a candidate that cannot be fitted or scored.
     verbose : int, default=0
-        1 prints how many fits there are, 2 every score.
+        1 prints how many fits there are, 2 every score. With scikit-learn 1.9,
+        `set_callbacks(ProgressBar())` shows the tasks that are done.
     random_state : int, RandomState instance or None, default=None
         Seeds the random splits.
 
@@ -186,6 +188,11 @@ class OPESearchCV(BaseSearch):
         """
         self._check_scoring()
         self._check_logs(logs, y)
+        with fit_progress(self, logs) as progress:
+            self._search(logs, progress)
+        return self
+
+    def _search(self, logs, progress):
         candidates = self._candidates()
         plan, shares = self._plan(logs, candidates)
         n_splits = len(plan[0][1])
@@ -203,6 +210,7 @@ class OPESearchCV(BaseSearch):
             n_jobs=self.n_jobs,
             error_score=self.error_score,
             verbose=self.verbose,
+            progress=progress,
         )
         report_failures(outcomes, self.error_score)
         results = cv_results([one.params for one in candidates], outcomes)
@@ -218,7 +226,6 @@ class OPESearchCV(BaseSearch):
         self.best_score_ = float(results["mean_test_score"][best])
         self.cv_results_, self.n_splits_ = results, n_splits
         self.scorer_, self.multimetric_ = self.scoring, False
-        return self
 
     def _check_scoring(self):
         if callable(self.scoring) and not isinstance(self.scoring, type):

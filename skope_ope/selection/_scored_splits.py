@@ -13,6 +13,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from skope_ope._parallel import run_tasks
+from skope_ope._progress import untold
 from skope_ope.selection._candidates import fitted_part, with_propensities
 from skope_ope.selection._policy_scorer import PolicyScorer
 from skope_ope.selection._shared_fits import fits_by_model
@@ -58,7 +59,17 @@ class Task:
     candidates: list
 
 
-def scored(estimator, scorer, logs, plan, *, n_jobs, error_score, verbose=0):
+def scored(
+    estimator,
+    scorer,
+    logs,
+    plan,
+    *,
+    n_jobs,
+    error_score,
+    verbose=0,
+    progress=untold,
+):
     """Score candidates on splits.
 
     Parameters
@@ -77,6 +88,8 @@ def scored(estimator, scorer, logs, plan, *, n_jobs, error_score, verbose=0):
         Score of a candidate that fails.
     verbose : int, default=0
         See `OPESearchCV`.
+    progress : Progress, default=untold
+        What is told of every task: a split, or a distinct model on one.
 
     Returns
     -------
@@ -96,7 +109,8 @@ def scored(estimator, scorer, logs, plan, *, n_jobs, error_score, verbose=0):
         partial(scores_of, estimator, scorer, logs, task, error_score, verbose)
         for task in tasks
     ]
-    found = run_tasks(calls, n_jobs)
+    name = "split" if whole else "model on a split"
+    found = run_tasks(calls, n_jobs, progress=progress, name=name)
     n_splits = len(plan[0][1])
     n_candidates = sum(len(candidates) for candidates, _ in plan)
     outcomes = [[None] * n_splits for _ in range(n_candidates)]

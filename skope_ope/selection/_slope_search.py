@@ -9,6 +9,7 @@ from numbers import Real
 import numpy as np
 from scipy.special import stdtrit
 
+from skope_ope._progress import fit_progress
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import BiasWarning, OPEWarning
@@ -161,7 +162,9 @@ class SlopeSearch(BaseSearch):
         for warning in learned_warnings(scorer.policy, logs):
             warnings.warn(warning, stacklevel=3)  # 2 is what validates parameters
         fits = fits_by_model(self.estimator, logs, candidates)
-        fitted, results, seconds = _evaluated(candidates, fits, scorer.policy)
+        with fit_progress(self, logs) as progress:
+            told = progress(candidates, len(candidates), "candidate")
+            fitted, results, seconds = _evaluated(told, fits, scorer.policy)
         keys = [one.key for one in candidates]
         candidates = [one.params for one in candidates]
         values = np.array([one.value for one in results])

@@ -17,6 +17,7 @@ FLOW = [
     "_meant",
     "_sklearn",
     "_dot",
+    "_progress",
     "_parallel",
     "_part_tasks",
     "logs",

@@ -368,11 +368,11 @@ class UsesAModelItDoesNotNeed(IPS):
 
 @fails("no_round_is_predicted_by_a_model_that_saw_it")
 class FitsInSample(DoublyRobust):
-    def _fit_reward_model(self, logs, reward_model):
+    def _fit_reward_model(self, logs, reward_model, *progress):
         model = self._one_model(reward_model)
         if hasattr(model, "fit"):
             return FrozenSource(ActionRewardModel(model).fit(logs))
-        return super()._fit_reward_model(logs, reward_model)
+        return super()._fit_reward_model(logs, reward_model, *progress)
 
 
 @fails("no_round_is_predicted_by_a_model_that_saw_it", "rounds_of_fit_are_recognised")

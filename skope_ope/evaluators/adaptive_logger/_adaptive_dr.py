@@ -4,6 +4,7 @@
 
 from numbers import Integral
 
+from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.adaptive_logger._earlier_models import earlier_source
@@ -128,8 +129,9 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
         self.reward_model = reward_model
         self.n_refits = n_refits
 
-    def _fit_reward_model(self, logs, reward_model):
-        return earlier_source(self._one_model(reward_model), logs, self.n_refits)
+    def _fit_reward_model(self, logs, reward_model, progress=untold):
+        model = self._one_model(reward_model)
+        return earlier_source(model, logs, self.n_refits, progress)
 
     def _fittable(self, model):
         raise ValueError(

@@ -5,15 +5,16 @@
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._progress import untold
 from skope_ope.logs._known_rows import rows_among
-from skope_ope.reward_models._cross_fit import MeanReward, kept_predictions
+from skope_ope.reward_models._cross_fit import FOLD, MeanReward, kept_predictions
 from skope_ope.reward_models._sources import fittable, given_source, is_source
 
 GROWTH = 1.5  # a fit sees this many times the rounds of the one before
 FIRST_FIT = 30  # rounds
 
 
-def earlier_source(model, logs, n_refits):
+def earlier_source(model, logs, n_refits, progress=untold):
     """Return what predicts the rewards of every round from earlier rounds.
 
     Parameters
@@ -25,6 +26,8 @@ def earlier_source(model, logs, n_refits):
         The rounds of fit.
     n_refits : int
         How often a model is fitted.
+    progress : Progress, default=untold
+        What is told of every fit.
     """
     if is_source(model):
         return model
@@ -32,7 +35,9 @@ def earlier_source(model, logs, n_refits):
     if given is not None:
         return given
     means = EarlierMeansByAction(logs)
-    return means if model is None else EarlierModels(model, logs, n_refits, means)
+    if model is None:
+        return means
+    return EarlierModels(model, logs, n_refits, means, progress)
 
 
 class EarlierMeansByAction:
@@ -110,6 +115,8 @@ class EarlierModels:
         How often it is fitted, at most.
     means : EarlierMeansByAction
         Predicts the rounds before the first fit.
+    progress : Progress, default=untold
+        What is told of every fit.
 
     Attributes
     ----------
@@ -119,13 +126,14 @@ class EarlierModels:
         Rounds before the first fit.
     """
 
-    def __init__(self, model, logs, n_refits, means):
+    def __init__(self, model, logs, n_refits, means, progress=untold):
         self.model, self.logs, self.means = fittable(model), logs, means
         sizes = len(logs) / GROWTH ** np.arange(n_refits, 0, -1)
         least = max(min(FIRST_FIT, len(logs) // 2), 1)
         self.starts_ = np.unique(np.maximum(sizes.astype(int), least))
         self.starts_ = self.starts_[self.starts_ < len(logs)]
-        self.models_ = [self._fit(start) for start in self.starts_]
+        fits = map(self._fit, self.starts_)
+        self.models_ = list(progress(fits, len(self.starts_), FOLD))
         self.n_uncovered_ = int(self.starts_[0]) if len(self.starts_) else len(logs)
 
     def _fit(self, stop):

@@ -12,7 +12,12 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import HasMethods, validate_parameter_constraints
+from skope_ope._progress import fit_progress, untold
+from skope_ope._sklearn import (
+    CallbackSupport,
+    HasMethods,
+    validate_parameter_constraints,
+)
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import Overlap
@@ -99,7 +104,7 @@ class EvaluatorTags(Tags):
     consistent: bool = False
 
 
-class BaseEvaluator(BaseEstimator):
+class BaseEvaluator(CallbackSupport, BaseEstimator):
     """Base class of evaluators.
 
     A subclass implements `_evaluate(policy, logs, sample_weight)`, which returns a
@@ -144,12 +149,15 @@ class BaseEvaluator(BaseEstimator):
         """
         if not get_config()["skip_parameter_validation"]:
             self._validate_params()
-        if isinstance(logs, LazyLogs):
-            fitted = _of_lazy_logs().fitted_on_lazy(self, logs, reward_model)
-        else:
-            self._check_kind(logs)
-            self._check_logs(logs)
-            fitted = self._fitted(logs, reward_model)
+        lazy = isinstance(logs, LazyLogs)
+        with fit_progress(self, logs, 2 if lazy else None) as progress:
+            if lazy:
+                fit = _of_lazy_logs().fitted_on_lazy
+                fitted = fit(self, logs, reward_model, progress)
+            else:
+                self._check_kind(logs)
+                self._check_logs(logs)
+                fitted = self._fitted(logs, reward_model, progress)
         # all at once: a fit that is interrupted leaves the one before it whole
         self.__dict__ = {
             name: value
@@ -168,8 +176,18 @@ class BaseEvaluator(BaseEstimator):
         parameters = {name: given[name] for name in constraints if name in given}
         validate_parameter_constraints(constraints, parameters, type(self).__name__)
 
-    def _fitted(self, logs, reward_model):
-        """Return the fitted attributes by name; a subclass adds its own."""
+    def _fitted(self, logs, reward_model, progress=untold):
+        """Return the fitted attributes by name; a subclass adds its own.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            The rounds.
+        reward_model : model or None
+            As `fit` takes it.
+        progress : Progress, default=untold
+            What is told of every fit of a reward model.
+        """
         found = {"n_features_in_": logs.n_features, "logs_": logs}
         if isinstance(logs, SlateLogs):
             found["n_slots_"] = logs.n_slots
@@ -177,7 +195,7 @@ class BaseEvaluator(BaseEstimator):
             found |= {"actions_": logs.actions, "n_actions_": logs.n_actions}
         found["_model_of_fit"] = reward_model  # for a search that fits rows in order
         if self._uses_model:
-            found |= self._fitted_model(logs, reward_model)
+            found |= self._fitted_model(logs, reward_model, progress)
         return found
 
     def _fitted_in_parts(self, head, reward_model, n_rounds):
@@ -194,11 +212,13 @@ class BaseEvaluator(BaseEstimator):
         """
         return self._fitted(head, reward_model)
 
-    def _fitted_model(self, logs, reward_model):
-        return {"reward_source_": self._fit_reward_model(logs, reward_model)}
+    def _fitted_model(self, logs, reward_model, progress):
+        source = self._fit_reward_model(logs, reward_model, progress)
+        return {"reward_source_": source}
 
-    def _fit_reward_model(self, logs, reward_model):
-        return reward_source(self._one_model(reward_model), logs, self.cv)
+    def _fit_reward_model(self, logs, reward_model, progress=untold):
+        model = self._one_model(reward_model)
+        return reward_source(model, logs, self.cv, progress=progress)
 
     def _given_source(self, model, logs):
         """Return the source of predictions of a model that needs no fit, or None."""

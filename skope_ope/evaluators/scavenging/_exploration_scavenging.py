@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from skope_ope._progress import untold
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import lost_finding
@@ -176,8 +177,8 @@ class ExplorationScavenging(BaseEvaluator):
         """
         return super().fit(logs, reward_model)
 
-    def _fitted(self, logs, reward_model):
-        found = super()._fitted(logs, reward_model)
+    def _fitted(self, logs, reward_model, progress=untold):
+        found = super()._fitted(logs, reward_model, progress)
         return found | {"predictability_": self._predictability(logs)}
 
     def _check_logs(self, logs):

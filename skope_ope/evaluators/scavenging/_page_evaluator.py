@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._design import design_of
@@ -129,8 +130,8 @@ class PageEvaluator(BaseEvaluator):
         """
         return super().fit(logs, reward_model)
 
-    def _fitted(self, logs, reward_model):
-        found, estimator = super()._fitted(logs, reward_model), None
+    def _fitted(self, logs, reward_model, progress=untold):
+        found, estimator = super()._fitted(logs, reward_model, progress), None
         if hasattr(self.attention, "fit"):
             with warnings.catch_warnings():  # every result carries it
                 warnings.simplefilter("ignore", ExplorationWarning)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import untold
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._drowned import beyond_floats
@@ -87,8 +88,8 @@ class SequentialEvaluator(BaseEvaluator):
         """
         return super().fit(logs, reward_model)
 
-    def _fitted(self, logs, reward_model):
-        found = super()._fitted(logs, reward_model)
+    def _fitted(self, logs, reward_model, progress=untold):
+        found = super()._fitted(logs, reward_model, progress)
         rng = check_random_state(self.random_state)
         found["uniforms_"] = rng.random_sample(len(logs))
         found["seed_"] = rng.randint(2**31 - 1)

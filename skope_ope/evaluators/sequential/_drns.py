@@ -6,6 +6,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._drowned import is_huge
@@ -210,8 +211,9 @@ class DRns(SequentialEvaluator):
                 "acceptance ratio. Lower c_init or raise cmax."
             )
 
-    def _fit_reward_model(self, logs, reward_model):
-        return drns_source(self._one_model(reward_model), logs, self.cv)
+    def _fit_reward_model(self, logs, reward_model, progress=untold):
+        model = self._one_model(reward_model)
+        return drns_source(model, logs, self.cv, progress)
 
     def _fittable(self, model):
         if model is None:

@@ -17,7 +17,7 @@ from skope_ope.reward_models._cross_fit import (
 from skope_ope.reward_models._sources import reward_source
 
 
-def drns_source(model, logs, cv):
+def drns_source(model, logs, cv, progress):
     """Return what predicts rewards for DR-ns.
 
     `None` is the mean reward over all actions: of the other folds; of the earlier
@@ -33,9 +33,11 @@ def drns_source(model, logs, cv):
         The rounds of fit.
     cv : int, splitter, iterable of (train, test) or "prefit"
         The folds.
+    progress : Progress
+        What is told of every fold.
     """
     if model is not None or (isinstance(cv, str) and cv == "prefit"):
-        source = reward_source(model, logs, cv)
+        source = reward_source(model, logs, cv, progress=progress)
         if not isinstance(source, CrossFittedModel):
             return source
         if logs.propensities_drift and _sees_later(source.held_out_):

@@ -82,7 +82,7 @@ class CascadeDR(SlateEvaluator):
         self.reward_model = reward_model
         self.cv = cv
 
-    def _fitted_model(self, logs, reward_model):
+    def _fitted_model(self, logs, reward_model, progress):
         model = self._one_model(reward_model)
         known = model is None or isinstance(model, Real) or hasattr(model, "fit")
         if isinstance(model, (type, bool)) or not known:

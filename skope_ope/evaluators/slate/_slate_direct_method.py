@@ -8,6 +8,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
@@ -99,16 +100,16 @@ class SlateDirectMethod(SlateEvaluator):
         self.n_samples = n_samples
         self.random_state = random_state
 
-    def _fitted(self, logs, reward_model):
-        found = super()._fitted(logs, reward_model)
+    def _fitted(self, logs, reward_model, progress=untold):
+        found = super()._fitted(logs, reward_model, progress)
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
         return found | {"seed_": int(seed)}
 
-    def _fit_reward_model(self, logs, reward_model):
+    def _fit_reward_model(self, logs, reward_model, progress=untold):
         model = self._one_model(reward_model)
-        return slate_reward_source(model, logs, self.cv, self._fittable)
+        return slate_reward_source(model, logs, self.cv, self._fittable, progress)
 
     def _given_source(self, model, logs):
         return given_slate_source(model, self._fittable)

@@ -6,6 +6,7 @@ from numbers import Real
 
 import numpy as np
 
+from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._weights import clip
@@ -101,9 +102,9 @@ class SlateDoublyRobust(SlateEvaluator):
     def _leaves_bias_out(self):
         return self.cmax is not None and "the bias of clipped weights"
 
-    def _fit_reward_model(self, logs, reward_model):
+    def _fit_reward_model(self, logs, reward_model, progress=untold):
         model = self._one_model(reward_model)
-        return slate_reward_source(model, logs, self.cv, self._fittable)
+        return slate_reward_source(model, logs, self.cv, self._fittable, progress)
 
     def _given_source(self, model, logs):
         return given_slate_source(model, self._fittable)

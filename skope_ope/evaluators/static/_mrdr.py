@@ -61,7 +61,7 @@ class MRDR(DoublyRobustBase):
         self.reward_model = reward_model
         self.cv = cv
 
-    def _fitted_model(self, logs, reward_model):
+    def _fitted_model(self, logs, reward_model, progress):
         model = self._one_model(reward_model)
         self._check_refittable(model, self.cv)
         return {"model_to_refit_": model}

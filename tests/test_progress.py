@@ -1,0 +1,285 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Callbacks of scikit-learn (1.9 and later) hear how far our fits are."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge, SGDRegressor
+from sklearn.model_selection import GridSearchCV, cross_validate
+
+from skope_ope import (
+    IPS,
+    ActionRewardModel,
+    AdaptiveDR,
+    AdditiveSlateModel,
+    DoublyRobust,
+    DRns,
+    EvaluatorScorer,
+    ExplorationScavenging,
+    OPESearchCV,
+    SlateDoublyRobust,
+    SlopeSearch,
+    UniformPolicy,
+    scan_logs,
+)
+from skope_ope._progress import fit_progress, untold
+from skope_ope.datasets import make_bandit_logs, make_slate_logs
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+LOGS = make_bandit_logs(300, random_state=0)
+POLICY = UniformPolicy().fit(LOGS)
+CONTEXT = [f"context_{k}" for k in range(LOGS.n_features)]
+FOLDS = [(1, "reward model", 0)] * 5
+
+
+class Recorder:
+    """Keep (depth, name, number of subtasks) of every task that begins."""
+
+    max_propagation_depth = 1
+
+    def __init__(self):
+        self.began, self.open, self.calls = [], [], []
+
+    def setup(self, estimator, context):
+        self.calls.append("setup")
+
+    def teardown(self, estimator, context):
+        self.calls.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context, *, X):
+        assert X is not None or context.estimator_name == "GridSearchCV"
+        depth, above = 0, context.parent
+        while above is not None:
+            depth, above = depth + 1, above.parent
+        self.began.append((depth, context.task_name, context.max_subtasks))
+        self.open.append((depth, context.task_name))
+
+    def on_fit_task_end(self, estimator, context):
+        assert self.open.pop()[1] == context.task_name
+
+    def names(self):
+        """Return the names of the tasks that began, in their order."""
+        return [name for _, name, _ in self.began]
+
+
+class Unfit(Ridge):
+    """A model that cannot be fitted to the second fold."""
+
+    def fit(self, X, y, sample_weight=None):
+        raise ArithmeticError("of the model")
+
+
+@pytest.fixture
+def recorder():
+    pytest.importorskip("sklearn.callback")
+    return Recorder()
+
+
+@pytest.fixture
+def lazy(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = LOGS.to_frame()
+    for k in range(4):
+        frame.iloc[k::4].to_parquet(tmp_path / f"{k}.parquet")
+    return scan_logs(
+        tmp_path,
+        action="action",
+        reward="reward",
+        propensity="propensity",
+        context=CONTEXT,
+        actions=LOGS.actions,
+    )
+
+
+def fitted(estimator, recorder, logs=LOGS):
+    """Fit with a recorder; all that it was told of must have ended."""
+    out = estimator.set_callbacks(recorder).fit(logs)
+    assert out is estimator
+    assert recorder.calls == ["setup", "teardown"]
+    assert recorder.open == []
+    return out
+
+
+def test_without_callbacks_of_scikit_learn_nothing_is_there():
+    try:
+        import sklearn.callback  # noqa: F401
+    except ImportError:
+        assert not hasattr(IPS(), "set_callbacks")
+    with fit_progress(IPS(), LOGS) as progress:
+        assert progress is untold
+    results = iter([1])
+    assert untold(results, 1, "task") is results
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("evaluator", [DoublyRobust, DRns])
+def test_every_fold_is_a_subtask(recorder, evaluator, n_jobs):
+    with joblib.parallel_config(n_jobs=n_jobs):
+        fitted(evaluator(reward_model=Ridge()), recorder)
+    assert recorder.began == [(0, "fit", 5), *FOLDS]
+
+
+def test_every_refit_is_a_subtask(recorder):
+    fitted(AdaptiveDR(reward_model=Ridge(), n_refits=4), recorder)
+    assert recorder.began == [(0, "fit", 4), *FOLDS[:4]]
+
+
+def test_every_fold_of_slates_is_a_subtask(recorder):
+    logs = make_slate_logs(200, random_state=0)
+    model = AdditiveSlateModel(Ridge())
+    fitted(SlateDoublyRobust(reward_model=model), recorder, logs)
+    assert recorder.began == [(0, "fit", 5), *FOLDS]
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        IPS(),
+        ExplorationScavenging(),
+        DoublyRobust(),
+        DoublyRobust(reward_model=0.5),
+        DoublyRobust(
+            reward_model=FrozenEstimator(ActionRewardModel(Ridge()).fit(LOGS))
+        ),
+    ],
+)
+def test_what_fits_no_model_has_no_subtasks(recorder, evaluator):
+    fitted(evaluator, recorder)
+    assert recorder.began == [(0, "fit", 0)]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_lazy_logs_tell_of_folds(recorder, lazy, n_jobs):
+    with joblib.parallel_config(n_jobs=n_jobs):
+        fitted(DoublyRobust(reward_model=Ridge()), recorder, lazy)
+    folds = [(2, "reward model", 0)] * 5
+    assert recorder.began == [(0, "fit", 2), (1, "reward models", 5), *folds]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_lazy_logs_tell_of_sums(recorder, lazy, n_jobs):
+    with joblib.parallel_config(n_jobs=n_jobs):
+        fitted(DoublyRobust(), recorder, lazy)
+    sums = [(2, "partial sum", 0)] * 4
+    assert recorder.began == [(0, "fit", 2), (1, "partial sums", 4), *sums]
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "told"), [(None, "partition"), (2, "share of reward model")]
+)
+def test_models_that_learn_part_by_part_tell_of_it(
+    recorder, lazy, monkeypatch, n_jobs, told
+):
+    monkeypatch.setattr("skope_ope.reward_models._part_fits.N_SAMPLE", 10)
+    model = SGDRegressor(random_state=0)
+    with joblib.parallel_config(n_jobs=n_jobs):
+        one = fitted(DoublyRobust(reward_model=model), recorder, lazy)
+        other = DoublyRobust(reward_model=model).fit(lazy)
+    names = recorder.names()
+    assert names.count("partial sum") == 4
+    assert names.count(told) == (4 if n_jobs is None else 2)
+    assert one.score(POLICY) == other.score(POLICY)
+
+
+def test_nested_in_a_search(recorder):
+    search = GridSearchCV(
+        DoublyRobust(reward_model=Ridge()),
+        {"cv": [2, 3]},
+        scoring=EvaluatorScorer(POLICY),
+        cv=2,
+    )
+    fitted(search, recorder)
+    names = recorder.names()
+    assert names.count("reward model") == 2 * (2 + 3) + search.best_params_["cv"]
+    assert max(depth for depth, _, _ in recorder.began) == 3
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "name", "n"), [(None, "split", 3), (2, "model on a split", 6)]
+)
+def test_a_search_tells_of_its_tasks(recorder, n_jobs, name, n):
+    search = OPESearchCV(
+        DoublyRobust(reward_model=Ridge()),
+        {"cv": [2, 3], "cmax": [1.0, 2.0]},
+        scoring=EvaluatorScorer(POLICY),
+        cv=3,
+        n_jobs=n_jobs,
+    )
+    fitted(search, recorder)
+    assert recorder.began == [(0, "fit", n), *[(1, name, 0)] * n]
+    assert_no_context(search)
+
+
+def test_a_search_by_intervals_tells_of_its_candidates(recorder):
+    grid = {"cmax": [4.0, 2.0, 1.0]}
+    fitted(SlopeSearch(IPS(), grid, scoring=EvaluatorScorer(POLICY)), recorder)
+    assert recorder.began == [(0, "fit", 3), *[(1, "candidate", 0)] * 3]
+
+
+def test_a_search_that_raises_tears_callbacks_down(recorder):
+    search = OPESearchCV(
+        DoublyRobust(reward_model=Unfit()),
+        {"cmax": [1.0]},
+        scoring=EvaluatorScorer(POLICY),
+        error_score="raise",
+        cv=3,
+    )
+    with pytest.raises(ArithmeticError):
+        search.set_callbacks(recorder).fit(LOGS)
+    assert recorder.calls == ["setup", "teardown"]
+    assert_no_context(search)
+
+
+def test_in_cross_validate(recorder):
+    evaluator = DoublyRobust(reward_model=Ridge()).set_callbacks(recorder)
+    found = cross_validate(evaluator, LOGS, scoring=EvaluatorScorer(POLICY), cv=3)
+    assert np.isfinite(found["test_score"]).all()
+    assert recorder.calls == ["setup", "teardown"] * 3
+    assert recorder.began == [(0, "fit", 5), *FOLDS] * 3
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_fit_that_raises_tears_callbacks_down(recorder, n_jobs):
+    evaluator = DoublyRobust(reward_model=Unfit()).set_callbacks(recorder)
+    with joblib.parallel_config(n_jobs=n_jobs), pytest.raises(ArithmeticError):
+        evaluator.fit(LOGS)
+    assert recorder.calls == ["setup", "teardown"]
+    assert_no_context(evaluator)
+    evaluator.set_params(reward_model=Ridge()).fit(LOGS)
+    assert recorder.calls == ["setup", "teardown"] * 2
+
+
+def assert_no_context(evaluator):
+    """No attribute, and nothing that is reached by pickling, is of a fit's course."""
+    assert not {name for name in vars(evaluator) if "ctx" in name or "down" in name}
+    assert b"CallbackContext" not in pickle.dumps(evaluator)
+
+
+def test_nothing_of_the_course_is_kept(recorder):
+    evaluator = fitted(DoublyRobust(reward_model=Ridge()), recorder)
+    plain = DoublyRobust(reward_model=Ridge()).fit(LOGS)
+    assert_no_context(evaluator)
+    assert set(vars(evaluator)) - set(vars(plain)) == {"_skl_callbacks"}
+    assert evaluator.score(POLICY) == plain.score(POLICY)
+    assert_no_context(clone(evaluator))
+    again = pickle.loads(pickle.dumps(evaluator.set_callbacks()))
+    assert set(vars(again)) == set(vars(plain))
+
+
+def test_progress_bar(capsys):
+    pytest.importorskip("sklearn.callback")
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    DoublyRobust(reward_model=Ridge()).set_callbacks(ProgressBar()).fit(LOGS)
+    assert "100%" in capsys.readouterr().out
+
+
+def test_progress_stays_in_its_process(recorder):
+    with fit_progress(IPS().set_callbacks(recorder), LOGS) as progress:
+        assert pickle.loads(pickle.dumps(progress)) is untold
