@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 from skope_ope import (
     IPS,
     MRDR,
+    SNDR,
     SNIPS,
     BanditLogs,
     DirectMethod,
@@ -606,3 +607,26 @@ def test_evaluate_says_of_lazy_frames_what_it_says_in_memory(frame_of, groups):
             for one in (mine, value)
         ]
         assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("make", [polars_frame, duckdb_frame])
+@pytest.mark.parametrize("spread", [1.0, 1e-3])
+def test_rewards_far_from_the_model_keep_their_spread(make, spread):
+    rng = np.random.default_rng(0)
+    n = 1000
+    action, pi = rng.integers(0, 2, n), rng.uniform(0.1, 0.9, n)
+    data = {"a": action, "r": 1e6 + spread * rng.normal(size=n), "p": np.full(n, 0.5)}
+    data["pi"] = np.where(action == 1, pi, 1 - pi)
+    named = {"action": "a", "reward": "r", "propensity": "p"}
+    frame = {**data, "new_0": 1 - pi, "new_1": pi}
+    lazy = scan_logs(make(frame), **named, columns={"new": ["new_0", "new_1"]})
+    logs = BanditLogs(np.zeros((n, 0)), data["a"], data["r"], data["p"])
+    policy = np.stack([1 - pi, pi], axis=1)
+    evaluators = {"SNDR": SNDR(reward_model=0.3), "SNIPS": SNIPS()}
+    found = evaluate("new", lazy, evaluators=evaluators)
+    exact = evaluate(policy, logs, evaluators=evaluators)
+    for name in evaluators:  # of a number the model changes nothing
+        assert_allclose(found[name].value, exact["SNIPS"].value, rtol=1e-14)
+        error = exact["SNIPS"].standard_error
+        for one in (found[name], exact[name]):
+            assert_allclose(one.standard_error, error, rtol=1e-10 / spread)
