@@ -630,3 +630,15 @@ def test_rewards_far_from_the_model_keep_their_spread(make, spread):
         error = exact["SNIPS"].standard_error
         for one in (found[name], exact[name]):
             assert_allclose(one.standard_error, error, rtol=1e-10 / spread)
+
+
+@pytest.mark.parametrize("make", [polars_frame, duckdb_frame])
+def test_a_list_of_one_column_is_a_table_of_one_action(make):
+    frame = {"a": ["x"] * 8, "r": [0.0, 1.0] * 4, "p": [1.0] * 8, "new_0": [1.0] * 8}
+    named = {"action": "a", "reward": "r", "propensity": "p"}
+    lazy = scan_logs(make(frame), **named, columns={"new": ["new_0"], "pi": "new_0"})
+    evaluators = {"DR": DoublyRobust(reward_model=0.3)}
+    found = evaluate("new", lazy, evaluators=evaluators)["DR"]
+    assert_allclose(found.value, 0.5, rtol=1e-12)
+    with pytest.raises(ValueError, match="all actions"):
+        evaluate("pi", lazy, evaluators=evaluators)
