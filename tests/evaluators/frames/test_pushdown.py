@@ -642,3 +642,20 @@ def test_a_list_of_one_column_is_a_table_of_one_action(make):
     assert_allclose(found.value, 0.5, rtol=1e-12)
     with pytest.raises(ValueError, match="all actions"):
         evaluate("pi", lazy, evaluators=evaluators)
+
+
+@pytest.mark.parametrize("make", [polars_frame, duckdb_frame])
+def test_actions_that_are_moments_in_a_time_zone(make):
+    pa = pytest.importorskip("pyarrow")
+    moments = np.array(["2026-01-01T23", "2026-01-02T00"], "datetime64[us]")[[0, 1] * 4]
+    frame = {"r": [0.0, 1.0] * 4, "p": [0.5] * 8, "one": [0.8] * 8, "two": [0.2] * 8}
+    table = pa.table(frame).append_column(
+        "a", pa.array(moments).cast(pa.timestamp("us", "Europe/Berlin"))
+    )
+    data = pytest.importorskip("polars").from_arrow(table)
+    data = data.lazy() if make is polars_frame else None
+    data = pytest.importorskip("duckdb").from_arrow(table) if data is None else data
+    named = {"action": "a", "reward": "r", "propensity": "p"}
+    lazy = scan_logs(data, **named, columns={"new": ["one", "two"]})
+    found = evaluate("new", lazy, evaluators=["IPS"])["IPS"]
+    assert_allclose(found.value, 0.2, rtol=1e-12)
