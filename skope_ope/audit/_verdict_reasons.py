@@ -107,8 +107,7 @@ def _tail(value, warned, thresholds):
 
     Where the range of the rewards is known it allows for that.
     """
-    known = value._limits is not None
-    if not _has_spread(value) or (known and value._deviations.known):
+    if not _judges_tail(value):
         return None
     skewness = value._deviations.skewness
     if not (value._deviations.known or any(map(_tells_skewness, warned))):
@@ -122,6 +121,11 @@ def _tail(value, warned, thresholds):
         _sentence(told[0] if told else text),
         "" if told else RANGE,  # the warning says what to do
     )
+
+
+def _judges_tail(value):
+    known = value._limits is not None and value._deviations.known
+    return _has_spread(value) and not known
 
 
 def _has_spread(value):
@@ -225,7 +229,7 @@ def _is_told_otherwise(warning, value):
     if isinstance(warning, ModelErrorWarning):
         return bool(value.leaves_bias_out)
     if _tells_skewness(warning):
-        return value._limits is None and _has_spread(value)
+        return _judges_tail(value)
     is_size = warning.value == value._grounds.effective_rounds
     return isinstance(warning, LowOverlapWarning) and is_size
 

@@ -27,8 +27,10 @@ def known_range(logs):
 
 
 def says_yes_and_no(logs):
-    """Tell whether all rewards are 0 or 1, and some are 1."""
-    reward = logs.reward
+    """Tell whether all rewards are 0 or 1, and some are 1, where rounds weigh."""
+    reward, weight = logs.reward, getattr(logs, "sample_weight", None)
+    if weight is not None and not weight.all():
+        reward = reward[weight > 0]
     if not len(reward) or reward[0] not in (0.0, 1.0):  # most others differ there
         return False
     return bool((reward * reward == reward).all() and reward.any())

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks of the fields of logs: each message names field, row, value and remedy."""
 
+from decimal import Decimal
+
 import numpy as np
 from scipy import sparse
 
@@ -29,6 +31,8 @@ def as_numbers(name, values, ndim=1, finite=True, first="row"):
         raise TypeError(
             f"{name} must hold real numbers, got complex dtype {array.dtype}."
         )
+    if array.dtype.kind == "O" and all(isinstance(v, Decimal) for v in array.flat):
+        array = array.astype(float)  # databases give them
     if array.dtype.kind in "OUSTmMV":
         found = plain(array.flat[0]) if array.size else None
         raise TypeError(

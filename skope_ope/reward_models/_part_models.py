@@ -12,11 +12,8 @@ from numbers import Integral, Real
 
 from sklearn.utils import check_random_state
 
-<<<<<<< HEAD
 from skope_ope._meant import meant
-=======
 from skope_ope._progress import untold
->>>>>>> h5
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._hash_folds import HashKFold
 from skope_ope.reward_models._part_fits import Fits

@@ -33,6 +33,7 @@ from skope_ope import (
     VerdictThresholds,
     audit,
     evaluate,
+    summarize,
     verdict,
 )
 from skope_ope.audit._verdict import ANSWERS
@@ -573,3 +574,19 @@ def test_right_logs_are_trustworthy_in_nearly_all(world):
         found.append(verdict(value, audit=audit(policy, logs)))
     # where one in fifty is cautioned of, five of twenty are once in 10,000 times
     assert sum(one < "trustworthy" for one in found) <= 4
+
+
+def test_the_tail_of_a_value_from_sums_is_told_once():
+    rng = np.random.default_rng(1)
+    n = 400
+    logs = BanditLogs(
+        np.zeros((n, 0)),
+        rng.integers(0, 2, n),
+        rng.exponential(size=n) ** 3,
+        rng.uniform(0.02, 0.98, n),
+        reward_range=(0, 1000),
+    ).with_columns(pi=np.full((n, 2), 0.5))
+    parts = [summarize("pi", logs[k::2], evaluators=["IPS"]) for k in (0, 1)]
+    found = sum(parts).values()["IPS"].verdict
+    assert "tail" in names(found)
+    assert len({one.text for one in found.reasons}) == len(found.reasons)

@@ -6,6 +6,7 @@ import pytest
 
 from skope_ope import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
+from skope_ope.logs.sums._log_sums import LogSums
 
 
 def logs_of(reward, **fields):
@@ -44,3 +45,11 @@ def test_other_rewards_and_rows_are_looked_at_anew():
     assert known_range(logs) == (0.0, 1.0)
     assert known_range(logs[[0, 2]]) is None
     assert known_range(logs.replace(reward=[0.0, 0.5, 1.0])) is None
+
+
+def test_rounds_that_weigh_nothing_do_not_tell_the_range():
+    logs = logs_of([0, 0, 0, 1], sample_weight=[1, 1, 1, 0])
+    assert not logs._says_yes_and_no
+    parts = LogSums.of(logs[:2]) + LogSums.of(logs[2:])
+    assert not parts._says_yes_and_no
+    assert logs_of([1, 0, 5], sample_weight=[1, 1, 0])._says_yes_and_no

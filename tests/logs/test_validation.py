@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -327,3 +328,10 @@ def test_codes_of_many_texts_are_those_of_few(kind):
     assert_array_equal(label_codes(labels, many), np.tile(few, 300))
     wide = many.astype(f"{kind}200")  # these are looked up one by one
     assert_array_equal(label_codes(labels, wide), np.tile(few, 300))
+
+
+def test_decimals_are_numbers():
+    values = np.array([Decimal("0.5"), Decimal(1)], dtype=object)
+    assert_array_equal(as_numbers("reward", values), [0.5, 1.0])
+    with pytest.raises(TypeError, match="must hold numbers"):
+        as_numbers("reward", np.array([Decimal(1), None], dtype=object))

@@ -227,7 +227,7 @@ class _Part:
             np.broadcast_to(estimate.sums.mass, n),
             shares.centre,
             np.broadcast_to(kappa, n),
-            estimate.offset,
+            estimate.level,
         )
         slopes = [*estimate.slopes[: self.n_terms], estimate.slopes[-1]]
         self.slopes = sign * np.stack([np.broadcast_to(b, n) for b in slopes], axis=1)
@@ -277,7 +277,7 @@ class _Part:
     def columns(self, low, high, terms):
         """Return the columns of the rounds low..high-1, from their terms."""
         design, rows = self.design, slice(low, high)
-        origin = self.estimate.origin
+        origin, terms = self.estimate.origin, self.estimate.straight(terms)
         x = [
             term - near if near else term
             for term, near in zip(terms[: self.n_terms], origin, strict=False)

@@ -15,6 +15,7 @@ from joblib import effective_n_jobs
 
 from skope_ope.evaluators.core._blocks import BLOCK
 from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._predictors import Ahead, Blocks, Predictors
 from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._sums import Sums
@@ -63,7 +64,8 @@ class Job:
         self.design = design
         if self.sums is None:
             about = self.evaluator._moves, self.evaluator._summed
-            self.sums = Sums(design, self.offset, *about)
+            along = along_of(self.evaluator)
+            self.sums = Sums(design, self.offset, *about, along=along)
 
     def take(self, block, rounds):
         """Add the terms of a block."""

@@ -33,10 +33,11 @@ from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums, total
+from skope_ope.evaluators.core._sums import Sums, straight, total
 from skope_ope.logs._factorise import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
+EPSILON = 1e-30  # square of the rounding of a difference of two floats
 ROUNDING = 1e-13  # of the terms of a variance: a smaller one is lost in their rounding
 FEW_CLUSTERS = 40  # effective ones; with fewer, their number gives the freedom
 # Effective rounds (or clusters) in the sum that a ratio is divided by. With fewer, one
@@ -129,7 +130,8 @@ class Estimate(_Certain):
             value, gradient = combine(self.means)
         except ZeroDivisionError:
             value, gradient = nan, (nan,) * len(self.means)
-        self.value = float(value) + self.offset
+        self.level = self.offset + sum(slant for _, slant in sums.slants.values())
+        self.value = float(value) + self.level
         line = sum(
             g * column for g, column in zip(gradient, sums.first, strict=True) if g
         )
@@ -139,12 +141,14 @@ class Estimate(_Certain):
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
             variance, noise = quadratic(self.slopes, sums.product, over_strata)
-            self.lost = noise > 0 and not variance > ROUNDING * noise
+            alike = 0 < self._rounded(over_strata) >= variance
+            self.lost = noise > 0 and not (alike or variance > ROUNDING * noise)
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
             variance = dot(influence, influence)
+            alike = False
             self.lost = noise > 0 and not variance > (ROUNDING * noise) ** 2
-        if self.lost and isfinite(variance):
+        if (alike or self.lost) and isfinite(variance):
             variance = 0.0
         error = sqrt(variance) if formed else nan
         self.independent_error = error
@@ -152,7 +156,8 @@ class Estimate(_Certain):
             kappa, freedom, formed = self._small_sample(clusters=True)
             self.slopes = [kappa * b for b in plain]
             sums_of = self.cluster_sums
-            error = sqrt(dot(sums_of, sums_of)) if formed and not self.lost else 0.0
+            none = alike or self.lost
+            error = sqrt(dot(sums_of, sums_of)) if formed and not none else 0.0
             error = error if formed else nan
             effective = self.frame.effective_clusters
             if effective < FEW_CLUSTERS:
@@ -161,6 +166,13 @@ class Estimate(_Certain):
         known = isfinite(self.value) and not self.rests_on_one
         self.standard_error = error if known else nan
         self.degrees_of_freedom = freedom
+
+    def _rounded(self, over_strata):
+        """Return the variance that the rounding of numerators makes."""
+        return EPSILON * sum(
+            over_strata((self.slopes[top] * slant) ** 2 * self.sums.product(end, end))
+            for top, (end, slant) in self.sums.slants.items()
+        )
 
     def _rests_on_one(self, rounds):
         """Whether one unit has all but a hundredth of what the ratio is divided by."""
@@ -245,6 +257,7 @@ class Estimate(_Certain):
             for codes in (design.stratum, design.omega)
         )
         slopes = [self._of_rounds(b, stratum) for b in self.slopes]
+        terms = self.straight(terms)
         for b, term, near in zip(slopes, terms, self.origin, strict=False):
             part = b * (term - near)
             size += sqrt(dot(part, part))
@@ -254,6 +267,20 @@ class Estimate(_Certain):
             influence *= omega
             size *= float(omega.max(initial=0))
         return influence, size
+
+    @property
+    def plain_slopes(self):
+        """The slopes of the terms less their origins, whatever their slants."""
+        slopes = list(self.slopes)
+        for top, (end, slant) in self.sums.slants.items():
+            change = slant * slopes[top]
+            slopes[end] = slopes[end] - change
+            slopes[-1] = slopes[-1] - change * self.origin[end]
+        return slopes
+
+    def straight(self, terms):
+        """Return terms as `slopes` take them, less the slants of the sums."""
+        return straight(terms, self.sums.slants)
 
     def _of_rounds(self, slope, stratum):
         return slope if self.frame.n_strata == 1 else slope[stratum]
@@ -300,7 +327,7 @@ class GivenEstimate(_Certain):
     """
 
     needs_terms = rests_on_one = lost = False
-    offset = 0.0
+    offset = level = 0.0
     pooling = staticmethod(pooled)
 
     def __init__(

@@ -5,7 +5,9 @@
 Each takes the means of the per-round terms as a list of floats and returns the value
 and one slope per term. Where the value cannot be formed they divide by zero, and the
 estimate is NaN. `divisor` is the number of the mean of weights that a ratio is divided
-by: a round that has all of it is the ratio, whatever the others bring.
+by: a round that has all of it is the ratio, whatever the others bring. `along` names
+the mean of a numerator and its divisor: the value is s less where s times the divisor
+is taken from the numerator, so sums may be about what lies near the ratio.
 """
 
 
@@ -35,3 +37,10 @@ def mean_plus_ratio(m):
 
 
 mean_plus_ratio.divisor = 2
+mean_plus_ratio.along = (1, 2)
+
+
+def along_of(formula):
+    """Return the pairs of a numerator and its divisor of an evaluator's function."""
+    pair = getattr(getattr(formula, "_combine", None), "along", None)
+    return () if pair is None else (pair,)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skope_ope.evaluators.core._engine import Job
+from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._round_ends import RoundEnds, powers_of
 from skope_ope.evaluators.core._sums import Sums
 
@@ -30,9 +31,10 @@ class Stack:
         self.design, self.offset = design, offset
         self._begins, self._sums = {}, None
         self._waiting, self._moves, self._block = {}, (), None
+        self._along = []
         self._heads = self._same = None  # where each array comes first
 
-    def put(self, owner, block, terms, moves=None):
+    def put(self, owner, block, terms, moves=None, along=()):
         """Take the terms of an owner in a block.
 
         Parameters
@@ -45,6 +47,8 @@ class Stack:
             The terms.
         moves : int, default=None
             How the first of them rises with the rewards, see `Sums`.
+        along : tuple of (int, int), default=()
+            Pairs of a numerator and its divisor, see `Sums`.
         """
         if self._block is not block:
             self.flush()
@@ -53,6 +57,7 @@ class Stack:
             begin = self._begins[owner] = len(self._moves)
             follows = moves if moves is None or moves < 0 else begin + moves
             self._moves += (follows, *[None] * (len(terms) - 1))
+            self._along += [(begin + top, begin + end) for top, end in along]
         self._waiting[owner] = terms
 
     def flush(self):
@@ -63,15 +68,22 @@ class Stack:
         block, self._waiting = self._block, {}
         block = block.of(self.design) if hasattr(block, "of") else block
         if self._sums is None:
-            self._sums = Sums(self.design, self.offset)
             self._tell_apart(terms, self._moves)
+            self._sums = Sums(self.design, self.offset, along=self._pairs)
         elif any(
             terms[i] is not terms[self._heads[j]] for i, j in enumerate(self._same)
         ):
             before = self._same
             self._tell_apart(terms, before)
-            self._sums = self._sums.repeated([before[i] for i in self._heads])
+            self._sums = self._sums.repeated(
+                [before[i] for i in self._heads], self._pairs
+            )
         self._sums.add(block, tuple(terms[i] for i in self._heads))
+
+    @property
+    def _pairs(self):
+        """Pairs of a numerator and its divisor among what is summed."""
+        return [(self._same[top], self._same[end]) for top, end in self._along]
 
     def _tell_apart(self, terms, before):
         """Find which of the arrays are the same one, in this block as before."""
@@ -136,7 +148,8 @@ class StackedJob(Job):
     def take(self, block, rounds):
         """Put the terms of a block."""
         terms = self.evaluator._terms(rounds)
-        self.stack.put(self.owner, block, terms, self.evaluator._moves)
+        about = self.evaluator._moves, along_of(self.evaluator)
+        self.stack.put(self.owner, block, terms, *about)
         enter = block.entering
         if enter is None:
             found = [block.extremes(term) for term in terms]

@@ -18,7 +18,7 @@ STAYS = -2  # a term that does not follow the rewards
 def table_of(sums):
     """Return `Sums` as a dict of arrays."""
     frame = sums.frame
-    first, second, totals = sums.about(sums.origin, sums.offset)
+    first, second, totals = sums.about(sums.origin, sums.offset, sums.slants)
     table = {
         "origin": np.array(sums.origin),
         "offset": np.array(sums.offset),
@@ -30,6 +30,8 @@ def table_of(sums):
         "count": frame.count,
         "heaviest": np.array(frame.heaviest),
     }
+    if sums.slants:
+        table["slants"] = np.array([(top, *of) for top, of in sums.slants.items()])
     if frame.strata != [None]:
         table["strata"] = texts_of_labels(frame.strata)
     if totals is not None:
@@ -58,6 +60,10 @@ def parts_of_table(table):
     if "strata" in table:
         strata = labels_of_texts(table["strata"])
     heaviest = float(table["heaviest"])
+    slants = {
+        int(top): (int(end), slant)
+        for top, end, slant in np.asarray(table.get("slants", ())).tolist()
+    }
     moves = [None if by == STAYS else by for by in table["moves"].tolist()]
     return (
         Frame(table["count"], strata, **cells, heaviest=heaviest),
@@ -67,4 +73,5 @@ def parts_of_table(table):
         table["first"],
         table["second"],
         table.get("totals"),
+        slants,
     )

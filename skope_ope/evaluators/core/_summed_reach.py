@@ -166,7 +166,7 @@ class SummedReach:
         if not estimate.frame.clustered or self.group_weights is None:
             return 0.0, 0.0
         n = self.n_rounds
-        slope = float(np.max(np.abs(estimate.slopes[0])))
+        slope = float(np.max(np.abs(estimate.plain_slopes[0])))
         change = estimate.cluster_sums
         moved = slope * width * self.group_weights
         scale = sqrt(n * max(n - 1, 1))
@@ -174,7 +174,7 @@ class SummedReach:
 
     def is_exact(self, estimate):
         """Whether `observed` gives the extremes themselves: those of a single term."""
-        used = [b for b in estimate.slopes[:-1] if np.any(b)]
+        used = [b for b in estimate.plain_slopes[:-1] if np.any(b)]
         same = self.ends.omega[0] == self.ends.omega[1]
         return len(used) < 2 and same and estimate.frame.n_strata == 1
 
@@ -189,7 +189,7 @@ class SummedReach:
         if terms is None:
             return -np.inf, np.inf
         for stratum in range(estimate.frame.n_strata):
-            slopes = [_of_stratum(b, stratum) for b in estimate.slopes]
+            slopes = [_of_stratum(b, stratum) for b in estimate.plain_slopes]
             parts = [
                 sorted((b * (one[0] - near), b * (one[1] - near)))
                 for b, one, near in zip(slopes, terms, estimate.origin, strict=False)
@@ -205,7 +205,7 @@ class SummedReach:
         if self.ends.omega != (1.0, 1.0) or estimate.frame.n_strata > 1:
             return np.inf
         n = self.n_rounds
-        root = self.ends.fourth_root(np.array(estimate.slopes[:-1], dtype=float))
+        root = self.ends.fourth_root(np.array(estimate.plain_slopes[:-1], dtype=float))
         return sqrt(n * max(n - 1, 1)) * root
 
     def exact(self, estimate):
@@ -245,7 +245,7 @@ class SummedReach:
 
 def _influence(estimate, terms, stratum):
     """Return psi of rounds of a stratum with some terms, and sample weight one."""
-    *slopes, last = (_of_stratum(b, stratum) for b in estimate.slopes)
+    *slopes, last = (_of_stratum(b, stratum) for b in estimate.plain_slopes)
     psi = np.full(np.shape(terms[0]), last, dtype=float)
     for b, term, near in zip(slopes, terms, estimate.origin, strict=False):
         psi += b * (term - near)

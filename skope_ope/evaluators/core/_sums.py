@@ -10,7 +10,8 @@ Kept are :math:`X_s = \sum x_i` and :math:`Q_s = \sum x_i x_i^T` of every stratu
 :math:`X_{sg} = \sum x_i` of every cell of a stratum and a cluster. Another origin is a
 linear map, :math:`x' = A x`, and so are rewards that all move by a constant:
 :math:`X' = A X`, :math:`Q' = A Q A^T`. So sums of blocks, partitions and days add up,
-whatever origins they were taken about.
+whatever origins they were taken about. A numerator is measured from a multiple of its
+divisor, its slant, where both rise together: that is a linear map, too.
 """
 
 from copy import copy
@@ -47,6 +48,8 @@ class Sums:
     products : bool, default=True
         Whether products are kept. Without them sums neither move nor merge, and the
         error is that of the rounds themselves.
+    along : tuple of (int, int), default=()
+        Pairs of a numerator and its divisor, which do not follow the rewards.
 
     Attributes
     ----------
@@ -56,9 +59,13 @@ class Sums:
         Sums of products of two entries of x, `second[i][j]` for j <= i.
     totals : list of ndarray of shape (n_cells,) or None
         Sums of the entries of x over every cell, None for those that are not wanted.
+    slants : dict of tuple (int, float)
+        By numerator: its divisor, and the multiple of it that it is measured from.
     """
 
-    def __init__(self, design, offset=0.0, moves=None, summed=None, products=True):
+    def __init__(
+        self, design, offset=0.0, moves=None, summed=None, products=True, along=()
+    ):
         self.frame, self.offset = design, offset
         self.moves = (moves,) if isinstance(moves, int) else moves
         if isinstance(moves, tuple) and not any(by is not None for by in moves):
@@ -68,6 +75,7 @@ class Sums:
         self._summed, self._products = summed, products
         self._owned = ()
         self._buffer = None
+        self.slants = {top: (end, 0.0) for top, end in along}
         if self._single and design.omega is None:
             self.mass = self.square = float(design.count[0])
         else:
@@ -87,6 +95,10 @@ class Sums:
             The terms.
         """
         begins, first = self.first is None, None
+        if begins:
+            for top, (end, _) in self.slants.items():
+                self.slants[top] = end, _slant(terms[top], terms[end])
+        terms = straight(terms, self.slants)
         if begins:
             self.origin, first = map(list, zip(*map(_middle, terms), strict=True))
             if any(self.origin) or block.omega is not None:
@@ -201,7 +213,7 @@ class Sums:
             return self.second[i][j]
         return self.first[j]  # all weights are one
 
-    def about(self, origin, offset):
+    def about(self, origin, offset, slants=None):
         """Return first, second and totals as arrays, about another origin and offset.
 
         Parameters
@@ -210,6 +222,8 @@ class Sums:
             The new origin of the terms.
         offset : float
             The new offset of the rewards.
+        slants : dict, default=None
+            The new slants; `None`: none.
 
         Returns
         -------
@@ -217,10 +231,10 @@ class Sums:
         second : ndarray of shape (n_strata, k + 1, k + 1)
         totals : ndarray of shape (k + 1, n_cells) or None
         """
-        first, second, totals = self._about(origin, offset)
+        first, second, totals = self._about(origin, offset, slants)
         return first, second, None if totals is None else np.stack(totals)
 
-    def _about(self, origin, offset):
+    def _about(self, origin, offset, slants=None):
         """Return the same, the totals as a list."""
         k = self.n_terms
         columns = range(k + 1)
@@ -238,6 +252,9 @@ class Sums:
             for term, by in self._follows:
                 step[term, by] += self.offset - offset
             moved = step @ moved
+        for top, (end, slant) in self.slants.items():
+            _, new = (slants or {}).get(top, (end, 0.0))
+            moved[top] += (slant - new) * moved[end]
         moved[:-1, -1] -= origin
         return first @ moved.T, moved @ second @ moved.T, self._moved_totals(moved)
 
@@ -260,6 +277,8 @@ class Sums:
             total(v) + near * mass
             for v, near in zip(self.first, self.origin, strict=True)
         ]
+        for top, (end, slant) in self.slants.items():
+            summed[top] += slant * summed[end]
         if offset != self.offset:
             entries = [*summed, mass]
             for term, by in self._follows:
@@ -279,6 +298,10 @@ class Sums:
     def some(self, terms):
         """Return the sums of some of the terms, a sequence of their numbers."""
         terms = list(terms)
+        if any(t in terms and end not in terms for t, (end, _) in self.slants.items()):
+            moved = self.about(self.origin, self.offset)  # the divisor is not wanted
+            about = self.frame, self.offset, self.moves, self.origin
+            return Sums._of(*about, *moved).some(terms)
         entries = [*terms, self.n_terms]
         out = copy(self)
         out._buffer, out._owned = None, ()
@@ -293,6 +316,11 @@ class Sums:
             out.totals = [self.totals[i] for i in entries]
         moves = [*(self.moves or ()), *[None] * self.n_terms]
         follows = tuple(_place_of(moves[i], at, terms) for at, i in enumerate(terms))
+        out.slants = {
+            terms.index(top): (terms.index(end), slant)
+            for top, (end, slant) in self.slants.items()
+            if top in terms
+        }
         return out.moving(follows, self.offset)
 
     def moving(self, moves, offset):
@@ -302,15 +330,19 @@ class Sums:
         out.offset = 0.0 if out.moves is None else offset
         return out
 
-    def repeated(self, numbers):
+    def repeated(self, numbers, along=()):
         """Return sums of the same terms, some of them several times, to go on with.
 
         Parameters
         ----------
         numbers : sequence of int
             The term that stands in each place.
+        along : iterable of (int, int), default=()
+            Pairs of a numerator and its divisor, by their places.
         """
         out = Sums(self.frame)
+        for top, end in along:
+            out.slants[top] = end, self.slants[numbers[top]][1]
         columns = range(len(numbers))
         out.origin = [self.origin[i] for i in numbers]
         out.first = [self.first[i] for i in numbers]
@@ -368,7 +400,7 @@ class Sums:
             )
         parts = _in_the_same_buckets(self, other)
         frame, places = parts[0].frame.merged(parts[1].frame)
-        origin, offset = _common_origin(*parts)
+        origin, offset, slants = _common_origin(*parts)
         k = self.n_terms
         first = np.zeros((frame.n_strata, k + 1))
         second = np.zeros((frame.n_strata, k + 1, k + 1))
@@ -376,19 +408,20 @@ class Sums:
         if frame.clustered:
             totals = [np.zeros(len(frame.cell_count)) for _ in range(k + 1)]
         for one, (strata, cells) in zip(parts, places, strict=True):
-            moved = one._about(origin, offset)
+            moved = one._about(origin, offset, slants)
             first[strata] += moved[0]
             second[strata] += moved[1]
             for row, values in zip(totals or (), moved[2] or (), strict=True):
                 row[cells] += values
-        return Sums._of(frame, offset, self.moves, origin, first, second, totals)
+        about = frame, offset, self.moves, origin
+        return Sums._of(*about, first, second, totals, slants)
 
     @classmethod
-    def _of(cls, frame, offset, moves, origin, first, second, totals):
+    def _of(cls, frame, offset, moves, origin, first, second, totals, slants=None):
         """Return sums from arrays, as `about` gives them."""
         out = cls.__new__(cls)
         out.frame, out.offset, out.moves = frame, offset, moves
-        out.origin = list(origin)
+        out.origin, out.slants = list(origin), dict(slants or {})
         single = out._single = frame.n_strata == 1
 
         def numbers(values):
@@ -418,10 +451,9 @@ class Sums:
         totals = np.zeros((self.n_terms + 1, len(frame.cell_count)))
         for out, column in zip(totals, self.totals, strict=True):
             np.add.at(out, where, column)
-        first, second, _ = self.about(self.origin, self.offset)
-        return Sums._of(
-            frame, self.offset, self.moves, self.origin, first, second, totals
-        )
+        first, second, _ = self.about(self.origin, self.offset, self.slants)
+        about = frame, self.offset, self.moves, self.origin
+        return Sums._of(*about, first, second, totals, self.slants)
 
     def to_table(self):
         """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
@@ -458,21 +490,45 @@ def _in_the_same_buckets(*parts):
 
 
 def _common_origin(*parts):
-    """Return the mean of all terms as their origin, and the smallest offset.
+    """Return the mean of all terms as their origin, the smallest offset, and slants.
 
     Sums about what lies near the terms lose no digits. Of rewards that are all far from
     zero every part has an offset near them; others may be one round that is.
     """
     offset = min((part.offset for part in parts), key=abs)
     mass = sum(total(part.mass) for part in parts)
+    slants = dict(parts[0].slants)
     if not mass:
-        return parts[0].origin, offset
-    return (sum(part._plain(offset) for part in parts) / mass).tolist(), offset
+        return parts[0].origin, offset, slants
+    origin = sum(part._plain(offset) for part in parts) / mass
+    for top, (end, _) in slants.items():
+        far = any(part.slants[top][1] for part in parts)
+        slant = float(origin[top] / origin[end]) if far else 0.0
+        slants[top] = end, slant
+        origin[top] -= slant * origin[end]
+    return origin.tolist(), offset, slants
 
 
 def total(values):
     """Return the sum over the strata of a number of every stratum."""
     return values if isinstance(values, float) else float(np.sum(values))
+
+
+def straight(terms, slants):
+    """Return the terms, numerators less their slants times their divisors."""
+    out = list(terms)
+    for top, (end, slant) in slants.items():
+        if slant:
+            out[top] = out[top] - slant * out[end]
+    return out
+
+
+def _slant(term, divisor):
+    """Return the ratio of a numerator that follows its divisor, or 0."""
+    cross, square = dot(term, divisor), dot(divisor, divisor)
+    if not cross * cross > FAR * square * dot(term, term):
+        return 0.0
+    return cross / square
 
 
 def _middle(term):

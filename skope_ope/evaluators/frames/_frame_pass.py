@@ -11,6 +11,7 @@ from math import inf
 
 import numpy as np
 
+from skope_ope.evaluators.core._functions import along_of
 from skope_ope.evaluators.core._part_pass import LOGGERS, REWARD
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import N_BUCKETS
@@ -38,8 +39,8 @@ class About:
     ----------
     offset : float
         What is subtracted from rewards and model values.
-    origins : dict of list
-        What is subtracted from the terms, by the name of the stack.
+    origins : dict of tuple (list, dict)
+        What is subtracted from the terms, and slants, by the name of the stack.
     rewards_used : bool
         Whether it is asked which rewards have a weight that is not zero.
     has_large_weights : bool
@@ -129,7 +130,7 @@ class FramePass:
         if source is not None:
             values = rounds.model(source, target, owner[0])
         terms = formula._terms(rounds.of(target, *values))
-        stack.put(owner, terms, formula._moves)
+        stack.put(owner, terms, formula._moves, along_of(formula))
         self._limits[owner] = (
             tuple(map(self._ends_of, terms)),
             tuple(map(self._ends_of, values)),
@@ -179,7 +180,8 @@ class FramePass:
         for name, stack in self.stacks.items():
             if rounds.has("group") and stack.role not in cells:
                 cells[stack.role] = self.query.asking()
-            stack.ask(self.about.origins.get(name), self.asking, cells.get(stack.role))
+            about = self.about.origins.get(name, (None, {}))
+            stack.ask(*about, self.asking, cells.get(stack.role))
             for owner, numbers in stack.places.items():
                 self.places[name if owner == REWARD else owner] = name, numbers
         roles = [stack.role for stack in self.stacks.values() if stack.role]

@@ -87,8 +87,11 @@ class FrameQuery:
         again : bool, default=False
             Whether it is one more copy of a column that may be a key already.
         """
-        self._type_of(name, what)
-        found = self._reads(("label", name, again), self.narwhals.col(name))
+        dtype, read = self._type_of(name, what), self.narwhals.col(name)
+        if getattr(dtype, "time_zone", None) and self.frame.implementation.is_polars():
+            # labels are moments, and polars compares none with and without a zone
+            read = read.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        found = self._reads(("label", name, again), read)
         return found.key[1]
 
     def bucket(self, name, n_buckets):

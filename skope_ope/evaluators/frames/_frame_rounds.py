@@ -203,7 +203,7 @@ class FrameRounds:
         who = "the policy" if name is None else f"policy {name!r}"
         names = self._columns_of(what, who)
         found = [self.query.number(one, who) for one in names]
-        if len(found) == 1:
+        if isinstance(self.lazy.columns.get(what, what), str):
             self.query.check_number(
                 found[0],
                 f"column {names[0]!r}: {who} must hold probabilities of the logged "

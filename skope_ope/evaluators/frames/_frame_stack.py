@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._part_pass import REWARD, WEIGHT
-from skope_ope.evaluators.core._sums import Sums, total
+from skope_ope.evaluators.core._sums import Sums, straight, total
 from skope_ope.logs._factorise import factorise
 
 FAR = 0.999  # share of the squared mean in a mean square that costs three digits
@@ -34,9 +34,10 @@ class FrameStack:
     def __init__(self, role, whole):
         self.role, self.whole = role, whole
         self.places, self.moves, self._terms = {}, (), []
+        self.slants = {}
         self.put(REWARD, (whole.moved.gain,), WEIGHT)
 
-    def put(self, owner, terms, moves=None):
+    def put(self, owner, terms, moves=None, along=()):
         """Take the terms of an owner, see `Stack`."""
         if owner in self.places:
             return
@@ -44,24 +45,29 @@ class FrameStack:
         self.places[owner] = tuple(range(begin, begin + len(terms)))
         follows = moves if moves is None or moves < 0 else begin + moves
         self.moves += (follows, *[None] * (len(terms) - 1))
+        self.slants |= {begin + top: (begin + end, 0.0) for top, end in along}
         self._terms += map(self.whole.query.define, terms)
 
-    def ask(self, origin, products, cells=None):
+    def ask(self, origin, slants, products, cells=None):
         """Ask for sums and products, and for sums by cluster.
 
         Parameters
         ----------
         origin : list of float, default=None
             What is subtracted from the terms; None among them: what the first row has.
+        slants : dict
+            See `Sums`.
         products, cells : Asking
             By stratum; and by stratum and cluster, where there are clusters.
         """
         query, omega = self.whole.query, self.whole.rounds.omega
-        self.origin = list(origin or [0.0] * len(self._terms))
+        self.slants |= slants
+        terms = straight(self._terms, self.slants)
+        self.origin = list(origin or [0.0] * len(terms))
         if None in self.origin:
             pairs = zip(self.origin, query.first_row(self._terms), strict=True)
             self.origin = [first if near is None else near for near, first in pairs]
-        pairs = zip(self._terms, self.origin, strict=True)
+        pairs = zip(terms, self.origin, strict=True)
         x = [one - near if near else one for one, near in pairs]
         if omega is not None:
             x = [omega * one for one in x]
@@ -112,11 +118,11 @@ class FrameStack:
             totals = np.stack([cells.answers.of(name) for name in self._by_cell])
             frame = cells.frame(strata, count, totals[-1])
         about = frame, self.whole.about.offset, self.moves, self.origin
-        return Sums._of(*about, first, second, totals)
+        return Sums._of(*about, first, second, totals, self.slants)
 
 
 def best_origin(sums, offset):
-    """Return what terms are best measured from: zeros where that serves.
+    """Return what terms are best measured from, zeros where that serves, and slants.
 
     None stands for the value in the first row: in all rows it may be the same.
 
@@ -136,7 +142,13 @@ def best_origin(sums, offset):
         share = whole / part if part else 0.0
         near = None if share > EQUAL else moved[j] / mass
         origin.append(near if share > FAR else 0.0)
-    return origin
+    slants = {}
+    for top, (end, _) in sums.slants.items():
+        pairs = (top, end), (top, top), (end, end)
+        cross, one, other = (total(sums.product(*pair)) for pair in pairs)
+        if cross * cross > FAR * one * other > 0:
+            slants[top], origin[top] = (end, float(first[top] / first[end])), 0.0
+    return origin, slants
 
 
 def sum_of(asking, one):

@@ -159,7 +159,8 @@ class Asked:
             name: best_origin(sums, offset) for name, sums in whole[None].sums.items()
         }
         moved = offset != about.offset or any(
-            near != 0.0 for one in origins.values() for near in one
+            slants or any(near != 0.0 for near in one)
+            for one, slants in origins.values()
         )
         unknown = any(one.reward_range is None for one in whole[None].tallies.values())
         bound = self.counts.n**0.5

@@ -92,6 +92,8 @@ def file_system(uri):
 
         system, path = url_to_fs(uri)
     except (ImportError, ValueError, OSError) as error:
+        if isinstance(own, OSError) and scheme != "hdfs":  # that lacks its library
+            raise OSError(f"{uri} cannot be reached: {_first_line(own)}") from own
         needs = PACKAGES.get(scheme, "a package that gives fsspec this scheme")
         raise ImportError(
             f"{uri} cannot be opened: pyarrow says {_first_line(own)!r}, fsspec says "

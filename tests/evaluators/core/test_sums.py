@@ -273,3 +273,26 @@ def test_jobs_that_shared_an_array_and_no_longer_do(parts):
     for sums, terms in zip(both, expected, strict=True):
         _, _, totals = sums.about([0.0], 0.0)
         assert_allclose(totals[0], np.bincount(cluster, terms, 7), rtol=1e-12)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("spread", [1.0, 1e-3])
+def test_a_numerator_far_from_zero_is_measured_from_its_divisor(spread, clustered):
+    rng = np.random.default_rng(0)
+    n = 3000
+    w, v = rng.exponential(size=n), rng.random(n)
+    near = spread * rng.normal(size=n)
+    cluster = rng.integers(0, 50, n) if clustered else None
+    exact = Sample(np.stack([v, w * near, w]), cluster=cluster)
+    exact = Estimate(summed(exact.design(), exact.terms), mean_plus_ratio)
+    whole = Sample(np.stack([v, w * (1e6 + near), w]), cluster=cluster)
+    parts = [
+        summed(whole.design(rows), whole.terms[:, rows], along=[(1, 2)])
+        for rows in np.split(np.arange(n), [70, 1000])
+    ]
+    table = io.BytesIO()
+    np.savez(table, **sum(parts).to_table())
+    table.seek(0)
+    found = Estimate(Sums.from_table(np.load(table)), mean_plus_ratio)
+    assert_allclose(found.value, exact.value + 1e6, rtol=1e-14)
+    assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9 / spread)

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 from skope_ope import (
     IPS,
     MRDR,
+    SNDR,
     SNIPS,
     BanditLogs,
     DirectMethod,
@@ -680,3 +681,55 @@ def test_evaluate_says_of_lazy_frames_what_it_says_in_memory(frame_of, groups):
             for one in (mine, value)
         ]
         assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("make", [polars_frame, duckdb_frame])
+@pytest.mark.parametrize("spread", [1.0, 1e-3])
+def test_rewards_far_from_the_model_keep_their_spread(make, spread):
+    rng = np.random.default_rng(0)
+    n = 1000
+    action, pi = rng.integers(0, 2, n), rng.uniform(0.1, 0.9, n)
+    data = {"a": action, "r": 1e6 + spread * rng.normal(size=n), "p": np.full(n, 0.5)}
+    data["pi"] = np.where(action == 1, pi, 1 - pi)
+    named = {"action": "a", "reward": "r", "propensity": "p"}
+    frame = {**data, "new_0": 1 - pi, "new_1": pi}
+    lazy = scan_logs(make(frame), **named, columns={"new": ["new_0", "new_1"]})
+    logs = BanditLogs(np.zeros((n, 0)), data["a"], data["r"], data["p"])
+    policy = np.stack([1 - pi, pi], axis=1)
+    evaluators = {"SNDR": SNDR(reward_model=0.3), "SNIPS": SNIPS()}
+    found = evaluate("new", lazy, evaluators=evaluators)
+    exact = evaluate(policy, logs, evaluators=evaluators)
+    for name in evaluators:  # of a number the model changes nothing
+        assert_allclose(found[name].value, exact["SNIPS"].value, rtol=1e-14)
+        error = exact["SNIPS"].standard_error
+        for one in (found[name], exact[name]):
+            assert_allclose(one.standard_error, error, rtol=1e-10 / spread)
+
+
+@pytest.mark.parametrize("make", [polars_frame, duckdb_frame])
+def test_a_list_of_one_column_is_a_table_of_one_action(make):
+    frame = {"a": ["x"] * 8, "r": [0.0, 1.0] * 4, "p": [1.0] * 8, "new_0": [1.0] * 8}
+    named = {"action": "a", "reward": "r", "propensity": "p"}
+    lazy = scan_logs(make(frame), **named, columns={"new": ["new_0"], "pi": "new_0"})
+    evaluators = {"DR": DoublyRobust(reward_model=0.3)}
+    found = evaluate("new", lazy, evaluators=evaluators)["DR"]
+    assert_allclose(found.value, 0.5, rtol=1e-12)
+    with pytest.raises(ValueError, match="all actions"):
+        evaluate("pi", lazy, evaluators=evaluators)
+
+
+@pytest.mark.parametrize("make", [polars_frame, duckdb_frame])
+def test_actions_that_are_moments_in_a_time_zone(make):
+    pa = pytest.importorskip("pyarrow")
+    moments = np.array(["2026-01-01T23", "2026-01-02T00"], "datetime64[us]")[[0, 1] * 4]
+    frame = {"r": [0.0, 1.0] * 4, "p": [0.5] * 8, "one": [0.8] * 8, "two": [0.2] * 8}
+    table = pa.table(frame).append_column(
+        "a", pa.array(moments).cast(pa.timestamp("us", "Europe/Berlin"))
+    )
+    data = pytest.importorskip("polars").from_arrow(table)
+    data = data.lazy() if make is polars_frame else None
+    data = pytest.importorskip("duckdb").from_arrow(table) if data is None else data
+    named = {"action": "a", "reward": "r", "propensity": "p"}
+    lazy = scan_logs(data, **named, columns={"new": ["one", "two"]})
+    found = evaluate("new", lazy, evaluators=["IPS"])["IPS"]
+    assert_allclose(found.value, 0.2, rtol=1e-12)
