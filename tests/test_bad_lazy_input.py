@@ -353,10 +353,10 @@ def test_columns_in_another_order_than_the_actions(tmp_path, kind):
 def test_a_misspelt_name_and_a_list_of_names(tmp_path):
     logs = scan_logs(write(tmp_path), **ROLES | {"columns": ["pi", "first"]})
     for rounds in (logs, logs.head(50)):
-        with pytest.raises(ValueError, match=r"'frist'.* Did you mean 'first'\?"):
-            evaluate("frist", rounds, evaluators=["SNIPS"])
-    with pytest.raises(ValueError, match=r"'secnd' is not.* Did you mean 'second'\?"):
-        scan_logs(tmp_path, **ROLES | {"columns": ["secnd"]})
+        with pytest.raises(ValueError, match=r"'fiirst'.* Did you mean 'first'\?"):
+            evaluate("fiirst", rounds, evaluators=["SNIPS"])
+    with pytest.raises(ValueError, match=r"'seconnd' is not.* Did you mean 'second'\?"):
+        scan_logs(tmp_path, **ROLES | {"columns": ["seconnd"]})
     told = re.escape("a list of names, ['pi', 'first']: pass {'pi': 'pi', 'first':")
     with pytest.raises(TypeError, match=told):
         evaluate(["pi", "first"], logs)
