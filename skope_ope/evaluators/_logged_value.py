@@ -8,6 +8,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
@@ -17,7 +18,7 @@ from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.core._summed_value import SummedValue
-from skope_ope.evaluators.core._sums import Sums, total
+from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
 from skope_ope.logs._known_range import known_range
 

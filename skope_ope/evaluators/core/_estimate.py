@@ -32,8 +32,10 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._origins import straight, total
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums, straight, total
+from skope_ope.evaluators.core._products import quadratic
+from skope_ope.evaluators.core._sums import Sums
 from skope_ope.logs._factorise import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
@@ -488,29 +490,3 @@ def error_of(round_values, value, cluster=None):
         changes = [np.bincount(cluster, round_values - value)]
     square = sum(dot(change, change) for change in changes)
     return float(np.sqrt(square / n / (n - 1)))
-
-
-def quadratic(slopes, product, total):
-    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms.
-
-    Parameters
-    ----------
-    slopes : list of k + 1 numbers per stratum
-        b.
-    product : callable
-        Entries of Q, `product(i, j)` for j <= i.
-    total : callable
-        Sum over the strata.
-    """
-    variance = noise = 0.0
-    used = [i for i, b in enumerate(slopes) if (b if total is float else b.any())]
-    for i in used:
-        for j in used:
-            if j > i:
-                break
-            part = slopes[i] * slopes[j] * product(i, j)
-            if j < i:
-                part = 2.0 * part
-            variance += total(part)
-            noise += total(abs(part))
-    return variance, noise

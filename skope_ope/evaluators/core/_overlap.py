@@ -14,8 +14,9 @@ from skope_ope.evaluators.core._mean_weight import (
     evidence_below,
     squares_about,
 )
+from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums, total
+from skope_ope.evaluators.core._sums import Sums
 
 
 def sums_of_weights(sums):

@@ -48,3 +48,29 @@ def products_of_rows(rows):
 def _triangle(products, k):
     """Return the lower triangle of products as lists; the last row without its end."""
     return [row[: min(i + 1, k)] for i, row in enumerate(products.tolist())]
+
+
+def quadratic(slopes, product, total):
+    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms.
+
+    Parameters
+    ----------
+    slopes : list of k + 1 numbers per stratum
+        b.
+    product : callable
+        Entries of Q, `product(i, j)` for j <= i.
+    total : callable
+        Sum over the strata.
+    """
+    variance = noise = 0.0
+    used = [i for i, b in enumerate(slopes) if (b if total is float else b.any())]
+    for i in used:
+        for j in used:
+            if j > i:
+                break
+            part = slopes[i] * slopes[j] * product(i, j)
+            if j < i:
+                part = 2.0 * part
+            variance += total(part)
+            noise += total(abs(part))
+    return variance, noise

@@ -21,11 +21,11 @@ from skope_ope.evaluators.core._estimate import (
     GivenEstimate,
     difference,
     freedom_of_difference,
-    quadratic,
 )
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._loggers import label_list
-from skope_ope.evaluators.core._sums import total
+from skope_ope.evaluators.core._origins import total
+from skope_ope.evaluators.core._products import quadratic
 from skope_ope.logs._validation import plain
 
 N_BUCKETS = 1000  # hash buckets that stand for too many groups

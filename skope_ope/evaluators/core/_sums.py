@@ -18,12 +18,17 @@ from copy import copy
 
 import numpy as np
 
-from skope_ope._dot import dot
+from skope_ope.evaluators.core._origins import (
+    common_origin,
+    middle_of,
+    slant_of,
+    straight,
+    total,
+)
 from skope_ope.evaluators.core._products import MANY, products_of, products_of_rows
 from skope_ope.evaluators.core._sum_tables import parts_of_table, table_of
 
 FEW = 50  # strata whose rounds are taken one after the other
-FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
 
 class Sums:
@@ -97,10 +102,10 @@ class Sums:
         begins, first = self.first is None, None
         if begins:
             for top, (end, _) in self.slants.items():
-                self.slants[top] = end, _slant(terms[top], terms[end])
+                self.slants[top] = end, slant_of(terms[top], terms[end])
         terms = straight(terms, self.slants)
         if begins:
-            self.origin, first = map(list, zip(*map(_middle, terms), strict=True))
+            self.origin, first = map(list, zip(*map(middle_of, terms), strict=True))
             if any(self.origin) or block.omega is not None:
                 first = None  # they are about another origin, or weighted
         pairs = zip(terms, self.origin, strict=True)
@@ -191,8 +196,8 @@ class Sums:
         are only changed where they are large. What the other added here is not ours.
         """
         shared, self.totals[j] = self.totals[j], self.totals[j].copy()
-        for total, column, _ in block.summed.values():
-            if total is shared:
+        for known, column, _ in block.summed.values():
+            if known is shared:
                 np.subtract.at(self.totals[j], block.cell, column)
         self._owned.add(j)
 
@@ -400,7 +405,7 @@ class Sums:
             )
         parts = _in_the_same_buckets(self, other)
         frame, places = parts[0].frame.merged(parts[1].frame)
-        origin, offset, slants = _common_origin(*parts)
+        origin, offset, slants = common_origin(*parts)
         k = self.n_terms
         first = np.zeros((frame.n_strata, k + 1))
         second = np.zeros((frame.n_strata, k + 1, k + 1))
@@ -487,57 +492,6 @@ def _in_the_same_buckets(*parts):
         part.bucketed(*numbers) if numbers and part.frame.n_buckets is None else part
         for part in parts
     ]
-
-
-def _common_origin(*parts):
-    """Return the mean of all terms as their origin, the smallest offset, and slants.
-
-    Sums about what lies near the terms lose no digits. Of rewards that are all far from
-    zero every part has an offset near them; others may be one round that is.
-    """
-    offset = min((part.offset for part in parts), key=abs)
-    mass = sum(total(part.mass) for part in parts)
-    slants = dict(parts[0].slants)
-    if not mass:
-        return parts[0].origin, offset, slants
-    origin = sum(part._plain(offset) for part in parts) / mass
-    for top, (end, _) in slants.items():
-        far = any(part.slants[top][1] for part in parts)
-        slant = float(origin[top] / origin[end]) if far else 0.0
-        slants[top] = end, slant
-        origin[top] -= slant * origin[end]
-    return origin.tolist(), offset, slants
-
-
-def total(values):
-    """Return the sum over the strata of a number of every stratum."""
-    return values if isinstance(values, float) else float(np.sum(values))
-
-
-def straight(terms, slants):
-    """Return the terms, numerators less their slants times their divisors."""
-    out = list(terms)
-    for top, (end, slant) in slants.items():
-        if slant:
-            out[top] = out[top] - slant * out[end]
-    return out
-
-
-def _slant(term, divisor):
-    """Return the ratio of a numerator that follows its divisor, or 0."""
-    cross, square = dot(term, divisor), dot(divisor, divisor)
-    if not cross * cross > FAR * square * dot(term, term):
-        return 0.0
-    return cross / square
-
-
-def _middle(term):
-    """Return the mean of terms far from zero for their spread, or 0, and their sum."""
-    whole, n = float(np.add.reduce(term)), len(term)
-    if not whole * whole > FAR * n * dot(term, term):
-        return 0.0, whole
-    # the mean of equal terms may differ from them by rounding
-    return float(term[0]) if (term == term[0]).all() else whole / n, whole
 
 
 def _plus(old, new):

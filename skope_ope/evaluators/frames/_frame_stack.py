@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._origins import straight, total
 from skope_ope.evaluators.core._part_pass import REWARD, WEIGHT
-from skope_ope.evaluators.core._sums import Sums, straight, total
+from skope_ope.evaluators.core._sums import Sums
 from skope_ope.logs._factorise import factorise
 
 FAR = 0.999  # share of the squared mean in a mean square that costs three digits

@@ -15,9 +15,9 @@ from skope_ope.evaluators.core._mean_weight import (
     log_evidence,
     squares_about,
 )
+from skope_ope.evaluators.core._origins import total
 from skope_ope.evaluators.core._reach import range_only, refuse_stated
 from skope_ope.evaluators.core._summed_reach import SummedReach
-from skope_ope.evaluators.core._sums import total
 from skope_ope.evaluators.scavenging._arms import WEIGHTS, _shares, arm_terms
 
 DROWNED = 1e-3  # of the size of rewards: squares of smaller differences may be lost

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean, mean_plus_ratio, ratio
 from skope_ope.evaluators.core._pooling import pooled, stratified
 from skope_ope.evaluators.core._stratum_sums import LONGEST
-from skope_ope.evaluators.core._sums import Sums, dot
+from skope_ope.evaluators.core._sums import Sums
 from skope_ope.logs._label_hash import label_hash
 from tests.evaluators.core._samples import Sample, drawn_sample, summed
 
