@@ -34,7 +34,7 @@ from skope_ope.exceptions import SupportWarning
 from skope_ope.logs._html import table_html
 from skope_ope.logs._known_range import known_range
 
-FORMAT = 1  # of the files
+FORMAT = 2  # of the files
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 
 

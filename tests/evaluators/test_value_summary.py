@@ -246,13 +246,14 @@ def test_labels_survive_a_file(labels, tmp_path):
 def test_files_of_other_versions_and_kinds_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "total.npz"
     summary_of(POLICIES, EVALUATORS, world(50)).save(path)
-    monkeypatch.setattr(_value_summary, "FORMAT", 2)
-    with pytest.raises(ValueError, match="has format 1, and this version of skope_ope"):
+    known = _value_summary.FORMAT
+    monkeypatch.setattr(_value_summary, "FORMAT", known + 1)
+    with pytest.raises(ValueError, match=f"has format {known}, and this version"):
         load_summary(path)
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"ends with \.npz or \.arrow"):
         load_summary(path).save(tmp_path / "total.pickle")
-    header, tables = read_file(path, 1)
+    header, tables = read_file(path, _value_summary.FORMAT)
     del header["kind"]
     some = dict(list(tables.items())[:5])
     write_file(path, header, some)
@@ -273,7 +274,7 @@ class Doubled(StaticEvaluator):
 def test_a_file_without_some_of_its_header_is_damaged(tmp_path):
     path = tmp_path / "total.npz"
     summary_of(POLICIES, EVALUATORS, world(40)).save(path)
-    header, tables = read_file(path, 1)
+    header, tables = read_file(path, _value_summary.FORMAT)
     for name in ("facts", "counted", "single", "left_out", "models", "evaluators"):
         write_file(path, {k: v for k, v in header.items() if k != name}, tables)
         with pytest.raises(ValueError, match=f"header is incomplete .*'{name}'"):
