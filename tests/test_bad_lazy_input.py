@@ -14,7 +14,10 @@ from skope_ope import (
     BanditLogs,
     ClassifierPolicy,
     DoublyRobust,
+    ExplorationScavenging,
+    HashKFold,
     PositionScavenging,
+    SlateDoublyRobust,
     UniformPolicy,
     UniformSlatePolicy,
     compare_policies,
@@ -408,3 +411,34 @@ def test_filters_of_duckdb_may_be_texts(tmp_path):
     duckdb = pytest.importorskip("duckdb").connect()
     logs = scan_logs(duckdb.read_parquet(f"{write(tmp_path)}/*.parquet"), **ROLES)
     assert logs.filter("first = 0").describe().n_rounds == 40
+
+
+@pytest.mark.filterwarnings("ignore:merged sums do not tell")
+def test_a_policy_over_loggers_has_a_column_for_each(tmp_path):
+    servers = np.array(list("xyz") * 20)
+    columns = {"who": ["p", "pi", "x"], "new": ["pi", "p"]}
+    shares = {name: np.full(60, 1 / 3) for name in ("p", "pi", "x")}
+    folder = write(tmp_path, server=servers, **shares)
+    logs = scan_logs(folder, **(ROLES | {"columns": columns}), logger="server")
+    scavenging = ExplorationScavenging(match="logger").fit(logs)
+    memory = logs.sample(120)
+    whole = ExplorationScavenging(match="logger").fit(memory).score("who")
+    assert abs(scavenging.score("who") - whole) < 1e-12
+    with pytest.raises(ValueError, match=r"2 columns are named, and there are 3 logg"):
+        scavenging.score("new")
+    with pytest.raises(ValueError, match=r"3 columns are named, and there are 2 act"):
+        evaluate("who", logs, evaluators=["IPS"])
+    with pytest.raises(ValueError, match=r"its strata=.* logs.filter"):
+        ExplorationScavenging(strata="new").fit(logs).score("new")
+
+
+def test_a_row_group_of_slates_may_weigh_nothing(tmp_path):
+    folder = write(tmp_path, w=np.repeat([0.0, 2.0], 30))
+    roles = {"slate": ["first", "second"], "reward": "r", "n_candidates": 3}
+    roles["logging_policy"] = UniformSlatePolicy(2)
+    logs = scan_logs(folder, **roles, sample_weight="w")
+    model, policy = SlateDoublyRobust(cv=HashKFold(3)), UniformSlatePolicy(2)
+    whole = model.fit(logs.sample(120)).score(policy)
+    assert abs(model.fit(logs).score(policy) - whole) < 1e-12
+    found = [[f.name for f in one.audit().findings] for one in (logs, logs.sample(120))]
+    assert found[0] == found[1]

@@ -157,7 +157,7 @@ def prepared(
             evaluators, left_out, has_many_terms, ALL_PRODUCTS
         )
     if lazy:
-        check_columns(logs, policies, by)
+        check_columns(logs, policies, by, evaluators)
         logs = narrowed(logs, policies, evaluators, reward_model, by)
     return Prepared(
         policies,
@@ -263,7 +263,7 @@ def check_memory(logs):
         raise ValueError("the logs are empty: an estimate needs a round.")
 
 
-def check_columns(lazy, policies, by):
+def check_columns(lazy, policies, by, evaluators):
     """Raise where a policy or `by` names a column that the logs do not have."""
     named = {_who(name): one for name, one in policies.items() if _is_name(one)}
     for who, column in [*named.items(), *(("by", one) for one in by)]:
@@ -274,15 +274,17 @@ def check_columns(lazy, policies, by):
                 f"{list(known)}).{meant(column, known)} Name it in scan_logs(..., "
                 "columns=[...])."
             )
-        names, actions = known.get(column), lazy.actions
-        if who == "by" or isinstance(names, str) or actions is None:
+        names = known.get(column)
+        if who == "by" or isinstance(names, str) or lazy.log_type is not BanditLogs:
             continue
-        if lazy.log_type is BanditLogs and len(names) != len(actions):
-            raise ValueError(
-                f"{who} is {column!r}, for which {len(names)} columns are named, and "
-                f"there are {len(actions)} actions. Name one column per action, in the "
-                "order of actions."
-            )
+        for arm in {getattr(one, "match", "action") for one in evaluators.values()}:
+            labels = lazy.loggers if arm == "logger" else lazy.actions
+            if labels is not None and len(names) != len(labels):
+                raise ValueError(
+                    f"{who} is {column!r}, for which {len(names)} columns are named, "
+                    f"and there are {len(labels)} {arm}s. Name one column per {arm}, "
+                    f"in the order of {arm}s."
+                )
 
 
 def refuse_arrays(policies):
@@ -323,6 +325,8 @@ def check_policies(policies, head):
     for policy in policies.values():
         if isinstance(head, SlateLogs):
             slate_policy(policy, head)
+        elif _is_name(policy):
+            continue  # of loggers or of actions: the parts tell
         elif not isinstance(resolve_policy(policy, head), np.ndarray):
             check_policy_fitted(policy)
 

@@ -428,13 +428,13 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         return summary_html("SlateLogs", self.summary())
 
 
-def column_weights(logs):
-    """Return the weights of the rounds of slate logs, a column of theirs, or None."""
+def column_weights(logs, of_part=False):
+    """Return the weights of slate logs or None; those `of_part` may all be zero."""
     if WEIGHT not in logs.columns:
         return None
     name = f"the column {WEIGHT!r}"
     weight = as_numbers(name, logs.columns[WEIGHT])
-    if weight.size and not (weight.min() >= 0 and weight.any()):
+    if weight.size and not (weight.min() >= 0 and (of_part or weight.any())):
         raise ValueError(
             f"{name} weights the rounds: it must be non-negative and positive "
             f"somewhere, got {weight.min():.6g} to {weight.max():.6g}. Give a column "

@@ -45,7 +45,7 @@ class FoldSums:
         """
         if isinstance(logs, SlateLogs):
             actions, codes = np.zeros(1, dtype=int), 0
-            weight = column_weights(logs)
+            weight = column_weights(logs, of_part=True)
         else:
             actions, codes = logs.actions, logs.action_index
             weight = logs.sample_weight

@@ -14,10 +14,12 @@ def combined_weights(logs, sample_weight):
     return weight / weight.mean()
 
 
-def plain_weights(logs, sample_weight):
+def plain_weights(logs, sample_weight, of_part=False):
     """Product of the weights of the logs and those given, as they are, or None."""
-    slates = isinstance(logs, SlateLogs)
-    weight = column_weights(logs) if slates else getattr(logs, "sample_weight", None)
+    if isinstance(logs, SlateLogs):
+        weight = column_weights(logs, of_part)
+    else:
+        weight = getattr(logs, "sample_weight", None)
     if sample_weight is not None:
         given = as_numbers("sample_weight", sample_weight)
         check_length("sample_weight", given, len(logs), "the log")

@@ -348,7 +348,7 @@ def _sums_of_rounds(
 ):
     """Return the sums, of the log itself only if it is asked for."""
     bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
-    part = Part(logs, plain_weights(logs, sample_weight)) if len(logs) else None
+    part = Part(logs, plain_weights(logs, sample_weight, True)) if len(logs) else None
     log, learned = _of_the_log(policies, logs, part) if about else (None, {})
     if part is None or not part.n:
         return PartSums(len(logs), policies, bare, log=log, learned=learned)
@@ -402,7 +402,7 @@ def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
         for name, label in zip(cells.names, labels, strict=True):
             known = found[name]
             known[label] = known[label] + part if label in known else part
-    part = Part(logs, plain_weights(logs, sample_weight))
+    part = Part(logs, plain_weights(logs, sample_weight, True))
     total = copy(total)  # of a single cell it is the part itself
     total.log, total.learned = _of_the_log(policies, logs, part)
     total.by = found

@@ -217,7 +217,8 @@ class ExplorationScavenging(BaseEvaluator):
         if self.strata is not None:
             return (
                 f"its strata={self.strata!r} are numbered within a log. Sum every "
-                "stratum by itself, logs[rows], and weigh the values by their shares."
+                "stratum by itself, logs.filter(...) of files or logs[rows], and weigh "
+                "the values by their shares."
             )
         if self.on_missing == "nan" and self._mixes(logs):
             return (

@@ -45,7 +45,7 @@ class FactSums:
         self.log, self.n_features = LogSums.of(logs, logs, MANY), logs.n_features
         self.shown = self.n_shown = None
         slates = not hasattr(logs, "action_index")
-        weight = column_weights(logs) if slates else logs.sample_weight
+        weight = column_weights(logs, of_part=True) if slates else logs.sample_weight
         given = {
             "reward": logs.reward,
             "propensity": logs.propensity,

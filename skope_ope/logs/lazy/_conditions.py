@@ -10,6 +10,11 @@ import numpy as np
 from skope_ope.logs._frames import import_narwhals
 
 ROW = "__row__"  # a column that numbers the rows, while rows are chosen
+ALONE = (
+    "the filter judges a row by the rows around it, as a comparison with a mean does: "
+    "files are read part by part, so that it would keep other rows with other parts. "
+    "Compute the number beforehand, and compare with that."
+)
 
 
 class Condition:
@@ -65,6 +70,14 @@ class Condition:
         -------
         mask : ndarray of bool
         """
+        mask = self._answer(table)
+        if len(table) > 1 and not is_expression(self.what, "pyarrow", "Expression"):
+            for row in {int(mask.argmin()), int(mask.argmax())}:
+                if self._answer(table.slice(row, 1))[0] != mask[row]:
+                    raise ValueError(ALONE)
+        return mask
+
+    def _answer(self, table):
         import pyarrow
 
         if is_expression(self.what, "pyarrow", "Expression"):

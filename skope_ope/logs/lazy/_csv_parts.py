@@ -4,6 +4,7 @@
 
 import csv
 import io
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from skope_ope.logs.lazy._parquet_parts import (
 
 BLOCK = 1 << 25  # bytes of a partition
 GUESS = 1 << 20  # bytes that tell the types of the columns of a file
+# as numbers they would collide with others: 007 and 7, or 20 digits in a float
+NO_NUMBER = re.compile(rb'(?:^|[,\n"])-?(?:0[0-9]|[0-9]{16})')
+ZEROS, LONG = "^-?0[0-9]+$", "^-?[0-9]{16,}$"
 MISSING = ["", "NA", "N/A", "NULL", "null", "NaN", "nan"]
 
 
@@ -94,8 +98,11 @@ class CsvPart:
                 "types of its columns."
             ) from error
         if len(table) != self.n_rounds:
+            more = " If it was not changed, a quote stands within a cell: double it, "
+            more += "and put the cell into quotes."
             raise ValueError(
                 "the file has other rows than when it was scanned. Scan it again."
+                + more * (b'"' in data)
             )
         yield from table.combine_chunks().to_batches()
 
@@ -129,20 +136,35 @@ def parsed(data, header, names=None, types=None):
 class ScannedCsv(Scanned):
     """Csv files, of which the line ends have been counted."""
 
+    texts = frozenset()  # columns of what is no number, though it may look like one
+
     def types(self, uses):
         """Return the type that every column has in all blocks."""
         import pyarrow
 
-        types = super().types(uses)
+        def is_text(name):
+            return uses[name] == "label" and name in self.texts
+
+        types = super().types({n: use for n, use in uses.items() if not is_text(n)})
         for name, kind in types.items():
             numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
             if name in self.folder_columns:
                 continue
+            if pyarrow.types.is_binary(kind):
+                raise ValueError(
+                    f"column {name!r} holds texts that are not in UTF-8. Write the "
+                    "files anew in UTF-8."
+                )
             if pyarrow.types.is_null(kind):
                 types[name] = pyarrow.string()
-            elif uses[name] == "number" or (uses[name] != "label" and numeric):
-                # a whole number may be followed by fractions
+            elif (uses[name] == "number" and not pyarrow.types.is_boolean(kind)) or (
+                uses[name] != "label" and numeric
+            ):  # a whole number may be followed by fractions
                 types[name] = pyarrow.float64()
+        for name in filter(is_text, uses):
+            for file, schema in self._schemas:
+                self._type(file, schema, name)  # raises where it is missing
+            types[name] = pyarrow.string()
         return types
 
 
@@ -162,10 +184,11 @@ def scan_csv(files):
     constants = folder_columns(files)
     with ThreadPoolExecutor(READERS) as threads:
         found = list(threads.map(_look, files))
-    parts, schemas = [], []
-    for file, (header, schema, blocks), said in zip(
+    parts, schemas, texts = [], [], set()
+    for file, (header, schema, blocks, others), said in zip(
         files, found, constants, strict=True
     ):
+        texts |= others
         schemas.append((file.name, schema))
         first = 0
         for number, (start, size, n_rows) in enumerate(blocks):
@@ -184,11 +207,13 @@ def scan_csv(files):
                 )
             )
             first += n_rows
-    return ScannedCsv(parts, schemas, constant_types(constants))
+    scanned = ScannedCsv(parts, schemas, constant_types(constants))
+    scanned.texts = texts - {*scanned.folder_columns}
+    return scanned
 
 
 def _look(file):
-    """Return header, types and blocks of a csv file."""
+    """Return header, types and blocks of a csv file, and columns of no numbers."""
     if file.path.endswith(COMPRESSED):
         raise ValueError(
             f"{file.path} is compressed, so that no block of it can be read by itself. "
@@ -201,11 +226,34 @@ def _look(file):
             stream.seek(start)
             some = stream.read(GUESS)
         if not some.strip():  # a day without a round
-            return header, _of_nothing(header), []
+            return header, _of_nothing(header), [], set()
         whole = some if len(some) < GUESS else some[: _end_of_rows(some)[0]]
-        return header, parsed(whole, header).schema, blocks
+        table = parsed(whole, header)
+        return header, table.schema, blocks, _no_numbers(whole, table)
     except Exception as error:  # pyarrow raises many kinds where bytes are wrong
         raise ValueError(f"{file.path} cannot be read as csv: {error}") from error
+
+
+def _no_numbers(data, table):
+    """Return names of columns of numbers that are labels of another kind: 007, say."""
+    import pyarrow
+    from pyarrow import compute
+
+    found, names = set(), table.column_names
+    if NO_NUMBER.search(data) is None:
+        return found
+    for field in table.schema:
+        whole = pyarrow.types.is_integer(field.type)
+        if not (whole or pyarrow.types.is_floating(field.type)):
+            continue
+        if names.count(field.name) > 1:
+            continue
+        types = {field.name: pyarrow.string()}
+        texts = parsed(data, names, [field.name], types).column(0)
+        pattern = ZEROS if whole else f"{ZEROS}|{LONG}"
+        if compute.any(compute.match_substring_regex(texts, pattern)).as_py():
+            found.add(field.name)
+    return found
 
 
 def _of_nothing(header):
@@ -244,6 +292,11 @@ def _blocks(stream, start):
         if more:
             size, n_rows = _end_of_rows(data)
         else:
+            if data.count(b'"') % 2:
+                raise ValueError(
+                    "a quote is opened and never closed, so that its rows cannot be "
+                    "told apart. Close it; within a cell in quotes, double it."
+                )
             _, n_rows = _end_of_rows(data + b"\n")
             size = len(data)
         if n_rows or (size and not more):

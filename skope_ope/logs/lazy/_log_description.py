@@ -243,7 +243,7 @@ def _describe_frame(logs):
     actions, loggers = (labels.get(f, (None, None)) for f in ("action", "logger"))
 
     def span(field, *more):
-        if f"{field} low" not in found:
+        if found.get(f"{field} low") is None:  # no such column, or no row
             return None
         values = [found[f"{field} low"], found[f"{field} high"], *more]
         return tuple(values if field == "timestamp" else map(float, values))

@@ -92,12 +92,13 @@ class ParquetPart:
         """Open the file, which other row groups of it may be read from, too."""
         from pyarrow.parquet import ParquetFile
 
+        stored = [name for name in reading.coded if name not in self.constants]
         file = ParquetFile(
             self.path,
             filesystem=self.file_system,
             pre_buffer=False,
             buffer_size=BUFFER,
-            read_dictionary=reading.coded,
+            read_dictionary=stored,
         )
         missing = {*reading.names} - {*self.constants, *file.schema_arrow.names}
         if missing:

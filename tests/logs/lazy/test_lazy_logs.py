@@ -443,6 +443,26 @@ def test_filters_that_cannot_be_asked(folder):
             lazy.filter(answer).head()
 
 
+def test_filters_that_look_at_other_rows(folder):
+    for condition in (
+        nw.col("age") > nw.col("age").mean(),
+        nw.col("age") == nw.col("age").max(),
+        lambda frame: frame["age"] > frame["age"].median(),
+    ):
+        with pytest.raises(ValueError, match=r"row group 0: .* the rows around it"):
+            scanned(folder).filter(condition).describe()
+
+
+def test_texts_of_folders_are_labels(folder):
+    days = ["2026-01-01"] * 20 + ["2026-01-02"] * 30 + ["2026-01-10"] * 40
+    for source in (folder, ds.dataset(folder, partitioning="hive")):
+        lazy = scan_logs(source, **NAMES | {"action": "day", "group": "day"})
+        logs = lazy.sample(N)
+        assert_array_equal(logs.action, days)
+        assert_array_equal(logs.group, days)
+        assert lazy.describe().action_counts.tolist() == [20, 30, 40]
+
+
 def test_describe(folder):
     lazy, whole = scanned(folder, logger="server"), in_memory(logger="server")
     for n_jobs in (None, 2):
@@ -547,6 +567,8 @@ def test_lazy_frames():
         assert len(lazy.filter(nw.col("age") > 40).sample(10**6)) == int(
             (frame()["age"].to_numpy() > 40).sum()
         )
+        nothing = lazy.filter(nw.col("age") > 200).describe()
+        assert (nothing.n_rounds, nothing.reward, nothing.propensity) == (0, None, None)
         with pytest.raises(TypeError, match="filter takes an expression"):
             lazy.filter(3)
         with pytest.raises(TypeError, match="has no partitions"):

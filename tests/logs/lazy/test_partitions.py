@@ -512,3 +512,46 @@ def test_csv_errors_name_file_and_block(tmp_path, monkeypatch):
     (tmp_path / "none.csv").write_text("")
     with pytest.raises(ValueError, match="first line must hold the names"):
         scan_logs(tmp_path / "none.csv", action="a", reward="r")
+
+
+@pytest.mark.parametrize(
+    ("labels", "others"),
+    [(["007", "7"], ["7", "1"]), ([f"{10**19}", f"{10**19 + 1}"], ["12", "1"])],
+)
+def test_csv_labels_that_would_collide_as_numbers_are_texts(tmp_path, labels, others):
+    for k, (one, other) in enumerate((labels, others)):
+        text = f"a,u,r\n{one},{one},1\n{other},{other},0\n"
+        (tmp_path / f"{k}.csv").write_text(text)
+    logs = scan_logs(tmp_path, action="a", reward="r", group="u").head(4)
+    assert_array_equal(logs.action, labels + others)
+    assert_array_equal(logs.group, labels + others)
+    assert logs.n_groups == len({*labels, *others})
+
+
+def test_csv_numbers_that_collide_with_none_stay_numbers(tmp_path):
+    (tmp_path / "log.csv").write_text("a,u,r\n0.5,-1,001\n1e-3,1234567890123456789,0\n")
+    logs = scan_logs(tmp_path, action="a", reward="r", group="u").head(2)
+    assert_array_equal(logs.action, [0.5, 0.001])
+    assert_array_equal(logs.group, [-1, 1234567890123456789])
+    assert_array_equal(logs.reward, [1, 0])
+
+
+def test_csv_rewards_may_be_true_or_false(tmp_path):
+    (tmp_path / "log.csv").write_text("a,r\n1,True\n2,False\n2,true\n")
+    assert_array_equal(
+        scan_logs(tmp_path, action="a", reward="r").head().reward, [1, 0, 1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('a,r\nx,1\ny",0\nx,1\n', "a quote is opened and never closed"),
+        ('a,r\nx,1\ny",0\nx",1\n', "block 0 .* a quote stands within a cell"),
+        ("a,r\n\xe9,1\ny,0\n", "column 'a' holds texts that are not in UTF-8"),
+    ],
+)
+def test_csv_rows_are_not_lost_and_texts_are_texts(tmp_path, text, told):
+    (tmp_path / "log.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=told):
+        scan_logs(tmp_path, action="a", reward="r").describe()
