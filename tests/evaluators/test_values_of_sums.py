@@ -146,6 +146,8 @@ def test_intervals_of_arms_reach_as_far_as_in_memory(self_normalized, grouped):
         PseudoInverse(self_normalized=True),
         PseudoInverse(control_variates="single"),
         SlateDoublyRobust(reward_model=0.3),
+        SlateIPS(),
+        SlateIPS(self_normalized=True),
     ],
     ids=str,
 )
@@ -179,6 +181,8 @@ def test_intervals_of_slates_reach_as_far_as_in_memory(
         assert_allclose(one.standard_error, other.standard_error, rtol=1e-9)
         assert outer.low <= inner.low + 1e-9 and outer.high >= inner.high - 1e-9
         assert outer.high - outer.low < 3 * (inner.high - inner.low)
+    if isinstance(evaluator, SlateIPS):
+        return
     with pytest.raises(ValueError, match="max_weight cannot be stated"):
         found["a", "one"].confidence_interval(max_weight=3.0)
 

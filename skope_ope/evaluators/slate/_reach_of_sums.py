@@ -49,7 +49,8 @@ def reach_of_slates(summary, log, n_rounds):
     seen = summary.counts.reward_range
     if plain:
         formula = _Weighed(combine)
-        return SummedReach(formula, limits, summary.ends, n_rounds, seen=seen)
+        told = {"seen": seen, "group_weights": _of_groups(summary.weights, 0)}
+        return SummedReach(formula, limits, summary.ends, n_rounds, **told)
     terms, n_terms = summary.ends.terms, len(summary.estimate().slopes) - 1
     if terms is not None and len(terms) == n_terms + 2:
         return MovedReach(summary, limits, n_rounds, combine is ratio)
@@ -77,12 +78,7 @@ class MovedReach(SummedReach):
     def __init__(self, summary, limits, n_rounds, is_ratio):
         formula = _Weighed(mean)
         formula._uses_weights = False  # which may be negative
-        sums, of_groups = summary.sums, None
-        if sums.totals is not None:
-            frame, size = sums.frame, len(sums.totals) - 2  # the last of the terms
-            cells = sums.totals[size] + sums.origin[size] * sums.totals[-1]
-            of_groups = np.bincount(frame.cell_cluster, cells, len(frame.clusters))
-        told = {"group_weights": of_groups}
+        told = {"group_weights": _of_groups(summary.sums, -1)}  # the last of the terms
         super().__init__(formula, limits, summary.ends, n_rounds, **told)
         tally = summary.tally
         self.largest = tally.most["largest 0"]
@@ -107,6 +103,15 @@ class MovedReach(SummedReach):
         found = [self.observed(estimate, [(w * end,) * 2, (w, w)]) for w in terms[1]]
         lows, highs = zip(*found, strict=True)
         return min(lows), max(highs)
+
+
+def _of_groups(sums, term):
+    """Return the sums of one of the terms over the clusters, or None."""
+    if sums is None or sums.totals is None:
+        return None
+    *totals, mass = sums.totals
+    cells = totals[term] + sums.origin[: len(totals)][term] * mass
+    return np.bincount(sums.frame.cell_cluster, cells, len(sums.frame.clusters))
 
 
 def ends_of_slates(found, terms, logs, part):
