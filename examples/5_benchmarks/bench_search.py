@@ -123,7 +123,7 @@ def ideal_evaluators(case, logs, policy, cv):
         tables = []
         for model in models:
             fitted = clone(case.estimator).set_params(reward_model=model).fit(learned)
-            tables.append(fitted.reward_source_.bind(learned)(learned, 0))
+            tables.append(fitted.reward_model_.bind(learned)(learned, 0))
         for k, parameters in enumerate(candidates):
             table = tables[models.index(parameters["reward_model"])]
             one = clone(case.estimator).set_params(**parameters)
@@ -141,7 +141,7 @@ def ideal_policies(case, logs, policy, cv):
     for fold, (train, test) in enumerate(cv.split(logs)):
         learned, held_out = logs[train], logs[test]
         fitted = clone(VALUED_BY).fit(held_out)
-        table = fitted.reward_source_.bind(held_out)(held_out, 0)
+        table = fitted.reward_model_.bind(held_out)(held_out, 0)
         evaluator = DoublyRobust(reward_model=table).fit(held_out)
         for k, parameters in enumerate(candidates):
             one = clone(case.estimator).set_params(**parameters).fit(learned)

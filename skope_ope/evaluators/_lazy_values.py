@@ -158,9 +158,9 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
             evaluator._match_features(asked.head)
     sources = {}
     if evaluator._uses_model and not takes_earlier(evaluator, model):
-        if not hasattr(evaluator, "reward_source_"):  # a fit in memory made none
+        if not hasattr(evaluator, "reward_model_"):  # a fit in memory made none
             evaluator._fittable(model)  # says why
-        sources = {ONE: source_on(evaluator.reward_source_, asked.logs)}
+        sources = {ONE: source_on(evaluator.reward_model_, asked.logs)}
     if walks(evaluator):
         own = lazy is evaluator.logs_
         state = evaluator._uniform_state if own else evaluator.seed_

@@ -194,7 +194,7 @@ class _Plan:
         self.model, self.cv = evaluator._fittable(model), hash_folds(cv)
         self._of = model
         one = copy(evaluator)
-        one.reward_source_ = self  # it says as much of the model as what is fitted
+        one.reward_model_ = self  # it says as much of the model as what is fitted
         reason = one._unstated_model()
         if reason:
             raise ValueError(

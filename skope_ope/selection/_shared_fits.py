@@ -153,7 +153,7 @@ class SharedFits:
         """Return a fitted candidate as it would be had it been fitted alone."""
         if self._source is None:
             return fitted
-        source = fitted_part(self._first)[0].reward_source_
+        source = fitted_part(self._first)[0].reward_model_
         return self._like_first(with_params(self.estimator, params), source)
 
     def _like_first(self, one, source):
@@ -171,7 +171,7 @@ class SharedFits:
 def shared_source(evaluator):
     """Return the fitted reward model for other evaluators of its rounds, or None."""
     tags = evaluator.__sklearn_tags__()
-    source = getattr(evaluator, "reward_source_", None)
+    source = getattr(evaluator, "reward_model_", None)
     if tags.parameters_after_model is None or not hasattr(source, "shared"):
         return None
     return source.shared(evaluator.logs_)

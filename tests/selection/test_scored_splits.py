@@ -345,7 +345,7 @@ def test_a_search_leaves_logs_scorer_and_estimator_as_they_were():
     best = search.best_estimator_
     alone = clone(estimator).set_params(**search.best_params_).fit(logs)
     assert vars(best).keys() == vars(alone).keys()
-    assert type(best.reward_source_) is type(alone.reward_source_)
+    assert type(best.reward_model_) is type(alone.reward_model_)
     rows = np.arange(40)
     assert logs[rows] is not logs[rows]
 

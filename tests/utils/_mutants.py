@@ -404,13 +404,13 @@ class ShiftsTheColumnsOfItsModel(DirectMethod):
 @fails("other_logs")
 class TakesArraysForOtherLogs(DoublyRobust):
     def _evaluate(self, policy, logs, sample_weight):
-        kept = self.reward_source_
+        kept = self.reward_model_
         if logs is not self.logs_ and hasattr(kept, "q_hat"):
-            self.reward_source_ = NumberSource(0.0)
+            self.reward_model_ = NumberSource(0.0)
         try:
             return super()._evaluate(policy, logs, sample_weight)
         finally:
-            self.reward_source_ = kept
+            self.reward_model_ = kept
 
 
 @fails("groups_are_refused")

@@ -132,7 +132,7 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
 
     def _scored(self, target, logs, positive, support):
         """Return the `ScoredRounds` of a policy."""
-        source = self.reward_source_ if self._uses_model else None
+        source = self.reward_model_ if self._uses_model else None
         extract = _W if source is None else _W_V_Q
         w, *model = terms_of(extract, logs, target, source, positive, [support])
         v, q = model or np.zeros((2, len(logs)))
@@ -182,7 +182,7 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
             total = shares.sum()
             facts["largest_share"] = float(shares.max() / total) if total else np.nan
         if self._uses_model:
-            facts["uncovered_rounds"] = int(self.reward_source_.n_uncovered_)
+            facts["uncovered_rounds"] = int(self.reward_model_.n_uncovered_)
             facts["correction"] = float(scored.correction.mean())
         return facts
 

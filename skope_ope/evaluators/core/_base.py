@@ -214,7 +214,7 @@ class BaseEvaluator(CallbackSupport, BaseEstimator):
 
     def _fitted_model(self, logs, reward_model, progress):
         source = self._fit_reward_model(logs, reward_model, progress)
-        return {"reward_source_": source}
+        return {"reward_model_": source}
 
     def _fit_reward_model(self, logs, reward_model, progress=untold):
         model = self._one_model(reward_model)
@@ -229,7 +229,7 @@ class BaseEvaluator(CallbackSupport, BaseEstimator):
 
     def _take_source(self, source):
         """Take a reward source in place of one of a fit."""
-        self.reward_source_ = source
+        self.reward_model_ = source
 
     def _fittable(self, model):
         """Return what is fitted to the folds of a log in parts, or raise."""
@@ -423,7 +423,7 @@ class BaseEvaluator(CallbackSupport, BaseEstimator):
 
     def _unstated_model(self):
         """Return the same of the reward model, where there is one."""
-        return unstated_model(self.reward_source_) if self._uses_model else None
+        return unstated_model(self.reward_model_) if self._uses_model else None
 
     def _mixes_loggers(self, logs):
         """Whether the shares of the loggers enter the terms of a round."""

@@ -273,5 +273,5 @@ def _ready(evaluator, source, reward_model):
             "a lazy frame a number may stand for a model, or the name of columns of "
             f"its predictions, one per action. Or {INSTEAD}"
         )
-    out.reward_source_ = source
+    out.reward_model_ = source
     return out

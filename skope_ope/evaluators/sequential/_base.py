@@ -149,7 +149,7 @@ class SequentialEvaluator(BaseEvaluator):
 
         Probabilities of the logged actions, and model values where there is one.
         """
-        source = self.reward_source_ if self._uses_model else None
+        source = self.reward_model_ if self._uses_model else None
         support, extract = Support(positive), JUST_PI if source is None else _PI_V_Q
         logs = positive.all_logs
         known = terms_of(extract, logs, target, source, positive, [support])

@@ -246,7 +246,7 @@ class DRns(SequentialEvaluator):
         return QuantileRule(self.q, self.cmax, self.c_init, n_rounds)
 
     def _predictor(self, logs, start):
-        predict = self.reward_source_.bind(logs)
+        predict = self.reward_model_.bind(logs)
         return lambda rounds, first: predict(rounds, start + first)
 
     def _slopes(self, history, below):
@@ -287,7 +287,7 @@ class DRns(SequentialEvaluator):
         out["effective_sample_size"] = history.overlap.effective_sample_size
         out["effective_ratios"] = history.ratios.effective
         out["sum_c"] = history.ratios.total
-        out["uncovered_rounds"] = int(self.reward_source_.n_uncovered_)
+        out["uncovered_rounds"] = int(self.reward_model_.n_uncovered_)
         return out | history.violations.diagnostics
 
     def _warnings(self, history, found, estimate, diagnostics):
@@ -356,7 +356,7 @@ class DRns(SequentialEvaluator):
             "cmax": self.cmax,
             "C": history.ratios.total,
             "single": self._values_the_progressive_policy(),
-            "seen_ahead": history.seen_ahead(self.reward_source_),
+            "seen_ahead": history.seen_ahead(self.reward_model_),
             "largest_weight": history.overlap.max_w,
             "model_range": history.model_range,
         }

@@ -65,7 +65,7 @@ class OpenWalk:
     def __init__(self, evaluator, policy, facts, task):
         self.evaluator, self.policy = copy(evaluator), policy
         self.facts, self.task, rows = facts, task, task.rows
-        self._source = evaluator.reward_source_ if evaluator._uses_model else None
+        self._source = evaluator.reward_model_ if evaluator._uses_model else None
         self._stream = UniformStream(task.state).skip(rows.start)
         known = KnownFacts(facts, task.least)
         self._rule = evaluator._rule(known, rows.stop - rows.start)
@@ -86,7 +86,7 @@ class OpenWalk:
         """
         target = Target(self.policy, logs)
         if isinstance(self._source, EarlierRewards):
-            self.evaluator.reward_source_ = self._source.at(start, logs, before)
+            self.evaluator.reward_model_ = self._source.at(start, logs, before)
         adaptive = isinstance(target.policy, AdaptivePolicy)
         if self._walk is None:
             self._begin(target.policy, logs, adaptive)

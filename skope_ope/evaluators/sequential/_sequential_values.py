@@ -224,7 +224,7 @@ class Walks:
         out = copy(evaluator)
         out.actions_ = self.facts.log.actions
         if out._uses_model:
-            out.reward_source_ = sources[name]
+            out.reward_model_ = sources[name]
         return out
 
     def values(self, n_jobs=None, verbose=0, counted=None):
@@ -318,7 +318,7 @@ class Walks:
 
         In memory a fit warns of that.
         """
-        folds = evaluator._uses_model and hasattr(evaluator.reward_source_, "models_")
+        folds = evaluator._uses_model and hasattr(evaluator.reward_model_, "models_")
         if not (folds and self.facts.propensities_drift):
             return []
         remedy = (

@@ -92,7 +92,7 @@ class CascadeDR(SlateEvaluator):
             )
         if hasattr(model, "fit") and is_classifier(model):
             _check_classes(model, logs)
-        return {"model_": model, "reward_source_": HeldOut(logs, self.cv)}
+        return {"model_": model, "reward_model_": HeldOut(logs, self.cv)}
 
     def _fittable(self, model):
         raise ValueError(
@@ -108,7 +108,7 @@ class CascadeDR(SlateEvaluator):
     def _take_source(self, source):
         model = getattr(source, "model", None)  # of a source for other evaluators
         self.model_ = getattr(model, "number", source)
-        self.reward_source_ = _InNoFit()
+        self.reward_model_ = _InNoFit()
 
     def _unstated_model(self):
         if isinstance(self.model_, Real):
@@ -120,7 +120,7 @@ class CascadeDR(SlateEvaluator):
 
     def _terms(self, target, logs):
         values = np.empty(len(logs))
-        fold = self.reward_source_.of(logs)
+        fold = self.reward_model_.of(logs)
         for k in np.unique(fold).tolist():
             rows = np.flatnonzero(fold == k)
             model = self._model(target, k)
@@ -148,7 +148,7 @@ class CascadeDR(SlateEvaluator):
             return CascadeModel(None, self._on_rounds_of_fit(target))
         origin = self._on_rounds_of_fit(target)
         return CascadeModel(
-            self.model_, rounds_of(origin, self.reward_source_.train[fold])
+            self.model_, rounds_of(origin, self.reward_model_.train[fold])
         )
 
     def _on_rounds_of_fit(self, target):

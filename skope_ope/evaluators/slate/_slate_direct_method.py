@@ -117,7 +117,7 @@ class SlateDirectMethod(SlateEvaluator):
     _fittable = staticmethod(any_slate_model)
 
     def _unstated_model(self):
-        drawn = not needs_no_draws(getattr(self.reward_source_, "model", None))
+        drawn = not needs_no_draws(getattr(self.reward_model_, "model", None))
         if drawn and self.n_samples is not None:
             return (
                 f"its n_samples={self.n_samples} slates are drawn for all rounds in "
@@ -127,7 +127,7 @@ class SlateDirectMethod(SlateEvaluator):
         return super()._unstated_model()
 
     def _terms(self, target, logs):
-        source = self.reward_source_
+        source = self.reward_model_
         if needs_no_draws(getattr(source, "model", None)):
             values = _within(policy_values(source, target, logs), logs)
         elif target.slates is not None:

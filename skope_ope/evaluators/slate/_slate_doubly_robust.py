@@ -114,7 +114,7 @@ class SlateDoublyRobust(SlateEvaluator):
         return additive_only(model)
 
     def _terms(self, target, logs):
-        logger, source = logs.logging_policy, self.reward_source_
+        logger, source = logs.logging_policy, self.reward_model_
         weights = round_weights(logger, target, logs)
         used, diagnostics, warned = range_of(self, weights, logs)
         w = clip(weights.weight, self.cmax)

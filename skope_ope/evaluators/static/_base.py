@@ -141,7 +141,7 @@ class StaticEvaluator(BaseEvaluator):
     def _source_for(self, target, positive, shared):
         if not self._uses_model:
             return None
-        return self.reward_source_ if shared is None else shared.source_for(self)
+        return self.reward_model_ if shared is None else shared.source_for(self)
 
     def _policy_value(self, job, positive, observed):
         """Return the result, from the sums of a job and what was observed."""
@@ -209,7 +209,7 @@ class StaticEvaluator(BaseEvaluator):
         self._enter(whole, name)  # its formulas take columns as they take arrays
 
     def _enter(self, whole, name):
-        source = self.reward_source_ if self._uses_model else None
+        source = self.reward_model_ if self._uses_model else None
         for policy in whole.policies:
             target = whole.target(policy)
             self._check_target(target)

@@ -95,7 +95,7 @@ class DirectMethod(StaticEvaluator):
                 "the rounds of a policy that learns cannot be weighted by "
                 "sample_weight; use logs without weights."
             )
-        values, learned = simulate(target.policy, logs, self.reward_source_.bind(logs))
+        values, learned = simulate(target.policy, logs, self.reward_model_.bind(logs))
         return SimulatedValue(values, learned, logs, self)
 
     def _own_warnings(self, job=None, estimate=None, positive=None):
@@ -137,7 +137,7 @@ class SimulatedValue(PolicyValue):
             estimator=type(evaluator).__name__,
             diagnostics={
                 "n_rounds": len(logs),
-                "uncovered_rounds": int(evaluator.reward_source_.n_uncovered_),
+                "uncovered_rounds": int(evaluator.reward_model_.n_uncovered_),
                 "model_error_included": False,
             },
             warnings=[

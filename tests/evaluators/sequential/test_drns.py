@@ -315,7 +315,7 @@ def test_a_fit_that_fails_leaves_the_one_before():
     changed = {k for k, v in vars(fitted).items() if before.get(k) is not v}
     assert changed == {"reward_model"}
     fitted.fit(logs)
-    assert fitted.reward_source_ is not before["reward_source_"]
+    assert fitted.reward_model_ is not before["reward_model_"]
     after = dict(vars(fitted))
     quiet(fitted, EpsilonGreedy())
     assert vars(fitted) == after

@@ -25,7 +25,7 @@ from tests._quiet import quiet
 
 def predictions(evaluator, logs, of=None):
     of = logs if of is None else of
-    return evaluator.fit(logs).reward_source_.bind(of)(of, 0)
+    return evaluator.fit(logs).reward_model_.bind(of)(of, 0)
 
 
 def learned_log(n=1500, seed=0, **fields):
@@ -139,10 +139,10 @@ def test_folds_in_the_order_of_time_mean_the_past():
     # rows travel by their ids, others get the mean
     some = logs[np.arange(250, 100, -3)]
     fitted = DRns(cv=TimeSeriesSplit(4)).fit(logs)
-    there = fitted.reward_source_.bind(some)(some, 0)
+    there = fitted.reward_model_.bind(some)(some, 0)
     np.testing.assert_array_equal(there[:, 0], q_hat[np.arange(250, 100, -3), 0])
     other = make_bandit_logs(20, random_state=1)
-    there = fitted.reward_source_.bind(other)(other, 0)
+    there = fitted.reward_model_.bind(other)(other, 0)
     np.testing.assert_allclose(there, logs.reward.mean())
     result = quiet(fitted, EpsilonGreedy(), other)
     assert result.deviation_bound(max_weight=1e6) > 0
@@ -246,6 +246,6 @@ def test_on_a_real_log_of_clicks(data_dir):
 def test_a_real_logger_that_learned_is_found_out(data_dir):
     logs = read_open_bandit(data_dir / "obd_bts_men.csv.gz")
     fitted = DRns(random_state=0).fit(logs)
-    assert isinstance(fitted.reward_source_, EarlierMeans)
+    assert isinstance(fitted.reward_model_, EarlierMeans)
     result = quiet(fitted, UniformPolicy())
     assert result.standard_error < 0.002
