@@ -27,7 +27,7 @@ API_REFERENCE = {
         "title": "Readers",
         "summary": "Where logs come from.",
         "guide": "readers",
-        "objects": ["read_open_bandit", "read_vw"],
+        "objects": ["read_jsonl", "read_open_bandit", "read_vw"],
     },
     "propensities": {
         "title": "Propensities",

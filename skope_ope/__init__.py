@@ -113,7 +113,7 @@ from skope_ope.propensities import (
     PropensityClipper,
     PropensityEstimator,
 )
-from skope_ope.readers import read_open_bandit, read_vw
+from skope_ope.readers import read_jsonl, read_open_bandit, read_vw
 from skope_ope.reports import Report, report
 from skope_ope.reward_models import ActionRewardModel, AdditiveSlateModel
 from skope_ope.selection import (
@@ -140,6 +140,7 @@ __all__ = [  # noqa: RUF022
     "SlateLogs",
     "scan_logs",
     # where logs come from
+    "read_jsonl",
     "read_open_bandit",
     "read_vw",
     # with what probability
