@@ -27,7 +27,13 @@ API_REFERENCE = {
         "title": "Readers",
         "summary": "Where logs come from.",
         "guide": "readers",
-        "objects": ["read_jsonl", "read_open_bandit", "read_vw"],
+        "objects": [
+            "read_jsonl",
+            "read_open_bandit",
+            "read_vw",
+            "from_obp",
+            "to_obp",
+        ],
     },
     "propensities": {
         "title": "Propensities",
@@ -225,6 +231,7 @@ API_REFERENCE = {
             "datasets.make_adaptive_logs",
             "datasets.make_logs_from_classification",
             "datasets.load_classification",
+            "datasets.fetch_open_bandit",
             "datasets.make_slate_logs",
             "datasets.make_slate_logs_from_ranking",
             "datasets.RankingWorld",

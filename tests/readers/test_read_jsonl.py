@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope import DoublyRobust, read_jsonl, scan_logs
+from skope_ope import read_jsonl, scan_logs
 from skope_ope.exceptions import LogsWarning
 
 pytestmark = pytest.mark.frames
@@ -99,11 +99,8 @@ def test_frames_of_every_library(tmp_path, backend):
         backend=backend,
     )
     assert type(logs.context).__module__.split(".")[0] == backend
-    assert (
-        columns_of(logs)
-        == columns_of(read_jsonl(write(tmp_path, rows), **ROLES, context=["context"]))
-        or backend == "pyarrow"
-    )
+    names = getattr(logs.context, "column_names", None) or columns_of(logs)
+    assert names == ["context.age", "context.plan", "context.flag"]
     frame = logs.to_frame("pandas")
     assert np.isnan(frame["context.age"][2])
     assert frame["context.plan"].isna().tolist()[:3] == [False, True, False]
@@ -138,7 +135,6 @@ def test_no_context_and_one_propensity(tmp_path):
     )
     assert logs.n_features == 0
     assert_array_equal(logs.propensity, [1 / 3] * 12)
-    assert np.isfinite(DoublyRobust().fit(logs).score(np.tile([1, 0, 0], (12, 1))))
 
 
 def test_a_mistake_is_told_with_its_line(tmp_path):
