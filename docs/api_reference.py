@@ -29,6 +29,8 @@ API_REFERENCE = {
         "guide": "readers",
         "objects": [
             "read_jsonl",
+            "read_growthbook",
+            "read_eppo",
             "read_open_bandit",
             "read_vw",
             "from_obp",

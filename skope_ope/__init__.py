@@ -115,6 +115,8 @@ from skope_ope.propensities import (
 )
 from skope_ope.readers import (
     from_obp,
+    read_eppo,
+    read_growthbook,
     read_jsonl,
     read_open_bandit,
     read_vw,
@@ -147,6 +149,8 @@ __all__ = [  # noqa: RUF022
     "scan_logs",
     # where logs come from
     "from_obp",
+    "read_eppo",
+    "read_growthbook",
     "read_jsonl",
     "read_open_bandit",
     "read_vw",

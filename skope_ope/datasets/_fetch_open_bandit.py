@@ -139,6 +139,6 @@ def _where_to_get(home, logger, campaign):
         f"the Open Bandit Dataset is not here: {found}. Nothing is downloaded for you. "
         "The small version, 10,000 rows a log, is part of the Open Bandit Pipeline "
         f"(licence Apache-2.0): git clone --depth 1 {SMALL}, then data_home="
-        "'zr-obp'. The full version, 26 million rows, is at {FULL}, where its "
+        f"'zr-obp'. The full version, 26 million rows, is at {FULL}, where its "
         "terms are stated. Cite Saito et al., arXiv:2008.07146."
     )

@@ -39,7 +39,10 @@ def read_jsonl_columns(path, wanted, report=None):
         name: _Field(path, name, values, lines)
         for name, (_, values) in zip(names, taken, strict=True)
     }
-    return {(name, kind): KINDS[kind](fields[name]) for name, kind in wanted}
+    found = {}
+    for name, kind in wanted:
+        found[name, kind] = KINDS[kind](fields[name])
+    return found
 
 
 class _Field:

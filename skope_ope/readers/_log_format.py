@@ -46,6 +46,14 @@ def tell_format(path):
     return "open-bandit" if set(NEEDED) <= set(header) else "csv"
 
 
+def table_format(path):
+    """Return "parquet", "jsonl" or "csv" for a file that is known to be a table."""
+    path = os.fspath(path)
+    if _starts_with(path, PARQUET_MAGIC):
+        return "parquet"
+    return "jsonl" if first_line(path).startswith("{") else "csv"
+
+
 def _starts_with(path, magic):
     try:
         with open(path, "rb") as file:

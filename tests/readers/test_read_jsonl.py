@@ -3,6 +3,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,6 +166,9 @@ def test_a_mistake_is_told_with_its_line(tmp_path):
         read(0, {}, backend="dask")
     with pytest.warns(LogsWarning, match=r"line 5: field 'context.plan' is 3 among"):
         read(4, {"context": {"age": 3, "plan": 3, "flag": True}})
+    with pytest.warns(LogsWarning) as told:
+        read_jsonl(tmp_path / "log.jsonl", **ROLES, context=["context"])
+    assert Path(told[0].filename) == Path(__file__)
     with pytest.raises(FileNotFoundError, match="no such file"):
         read_jsonl(tmp_path / "none.jsonl", **ROLES, context=[])
 
