@@ -95,8 +95,8 @@ def test_files(exposures, orders, tmp_path, kind):
     logs = read_growthbook(*paths, **COMMON, context=["browser"])
     check_button(logs)
     assert list(logs.context["browser"]) == ["firefox", "chrome", "chrome", "opera"]
-    bad = {**COMMON, "reward": "valeu"}
-    with pytest.raises(ValueError, match=rf"orders\.{kind} has no column 'valeu'"):
+    bad = {**COMMON, "reward": "valuee"}
+    with pytest.raises(ValueError, match=rf"orders\.{kind} has no column 'valuee'"):
         read_growthbook(*paths, **bad)
 
 
@@ -157,8 +157,8 @@ def test_one_experiment_at_a_time(exposures, orders):
     words = {"weights": "even", "reward": "value"}
     with pytest.raises(ValueError, match=r"2 experiments \('button', 'other'\)"):
         read_growthbook(exposures, orders, **words)
-    with pytest.raises(ValueError, match=r"experiment 'buton'\. Did you mean 'button"):
-        read_growthbook(exposures, orders, **words, experiment="buton")
+    with pytest.raises(ValueError, match=r"experiment 'buttn'\. Did you mean 'button"):
+        read_growthbook(exposures, orders, **words, experiment="buttn")
     one = exposures[exposures["experiment_id"] == "button"]
     assert len(read_growthbook(one, orders, **words)) == 4
 

@@ -152,8 +152,8 @@ def test_a_mistake_is_told_with_its_line(tmp_path):
         read(2, {"solved": None})
     with pytest.raises(ValueError, match=r"log\.jsonl: .* at line 4"):
         read(3, {"prob": 1.5})
-    with pytest.raises(ValueError, match=r"no column 'modle'. Did you mean 'model'"):
-        read(0, {}, action="modle")
+    with pytest.raises(ValueError, match=r"no column 'mdel'. Did you mean 'model'"):
+        read(0, {}, action="mdel")
     with pytest.raises(ValueError, match=r"no column 'contxt'. Did you mean 'cont"):
         read(0, {}, context=["contxt"])
     with pytest.raises(ValueError, match="'model' is the action; it cannot be in"):
