@@ -113,7 +113,15 @@ from skope_ope.propensities import (
     PropensityClipper,
     PropensityEstimator,
 )
-from skope_ope.readers import read_open_bandit, read_vw
+from skope_ope.readers import (
+    from_obp,
+    read_eppo,
+    read_growthbook,
+    read_jsonl,
+    read_open_bandit,
+    read_vw,
+    to_obp,
+)
 from skope_ope.reports import Report, report
 from skope_ope.reward_models import ActionRewardModel, AdditiveSlateModel
 from skope_ope.selection import (
@@ -140,8 +148,13 @@ __all__ = [  # noqa: RUF022
     "SlateLogs",
     "scan_logs",
     # where logs come from
+    "from_obp",
+    "read_eppo",
+    "read_growthbook",
+    "read_jsonl",
     "read_open_bandit",
     "read_vw",
+    "to_obp",
     # with what probability
     "LoggerPropensityEstimator",
     "PropensityClipper",

@@ -188,6 +188,25 @@ def test_intervals_that_leave_a_bias_out_are_marked(log, run):
     assert joined.count("ModelErrorWarning (DirectMethod)") == 1
 
 
+def test_json_lines_give_the_values_of_the_csv_file(log, frame, tmp_path, values):
+    path = tmp_path / "log.jsonl"
+    with path.open("w") as file:
+        for row in zip(*frame.values(), strict=True):
+            event = dict(zip(frame, map(json_value, row), strict=True))
+            event["user"] = {"id": event.pop("x0")}
+            file.write(json.dumps(event) + "\n")
+    words = ("--policy", "greedy", "--random-state", 0)
+    given = values(log, *FIELDS, "--context", "x0,x1,x2,x3,x4", *words)
+    nested = "user.id,x1,x2,x3,x4"
+    assert values(path, *FIELDS, "--context", nested, *words) == given
+    forced = values(path, *FIELDS, "--context", nested, *words, "--format", "jsonl")
+    assert forced == given
+
+
+def json_value(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def test_json_holds_version_and_arguments(log, run):
     report = json.loads(run("evaluate", log, *COLUMNS, "--policy", "uniform", "--json"))
     assert report["version"] == skope_ope.__version__

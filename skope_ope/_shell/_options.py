@@ -124,11 +124,11 @@ def _add_demo(commands):
 
 
 def _add_log(command):
-    command.add_argument("logs", metavar="LOGS", help="the log file, plain or gzip")
+    command.add_argument("logs", metavar="LOGS", help="the log file")
     add = command.add_argument_group(
         "the log",
-        "Columns of csv and parquet files; other formats know theirs. Lists are parted "
-        "by commas.",
+        "Columns of csv and parquet files, and fields of JSON lines (user.age); other "
+        "formats know theirs. Lists are parted by commas.",
     ).add_argument
     add("--format", choices=FORMATS, help="default: told from the file")
     add("--action", metavar="COLUMN", help="the logged action")

@@ -3,6 +3,7 @@
 """Where to practise: logs whose true values are known."""
 
 from skope_ope.datasets._adaptive_logs import make_adaptive_logs
+from skope_ope.datasets._fetch_open_bandit import fetch_open_bandit
 from skope_ope.datasets._load import load_classification
 from skope_ope.datasets._load_ranking import load_ranking
 from skope_ope.datasets._ranking_world import (
@@ -18,6 +19,7 @@ __all__ = [
     "RankingWorld",
     "dcg",
     "err",
+    "fetch_open_bandit",
     "load_classification",
     "load_ranking",
     "make_adaptive_logs",

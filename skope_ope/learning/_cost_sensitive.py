@@ -8,7 +8,8 @@ import numpy as np
 
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._weights import shrink
-from skope_ope.learning._logs_policy import LogsPolicy, NoEvidence, residual
+from skope_ope.evaluators.static._action_scores import doubly_robust_scores
+from skope_ope.learning._logs_policy import LogsPolicy, NoEvidence
 from skope_ope.policies._classifier_actor import ClassifierActor
 
 
@@ -69,11 +70,7 @@ def estimated_rewards(logs, expected, shrinkage=None):
     w = 1 / logs.propensity
     if shrinkage is not None:
         w = shrink(w, shrinkage)
-    rewards = np.empty((len(logs), logs.n_actions))
-    rewards[:] = expected
-    logged = np.arange(len(logs)), logs.action_index
-    rewards[logged] += w * residual(logs.reward, rewards[logged])
-    return rewards
+    return doubly_robust_scores(logs, expected, w)
 
 
 def weighted_labels(rewards, offered, sample_weight=None, chance=None):

@@ -131,13 +131,6 @@ def weighted_median(values, weight=None):
     return float(values[order][np.searchsorted(below, below[-1] / 2)])
 
 
-def residual(reward, expected):
-    """Return reward - expected, 0 where they differ by rounding only."""
-    difference = reward - expected
-    size = np.maximum(np.abs(reward), np.abs(expected))
-    return np.where(np.abs(difference) <= 1e-12 * size, 0.0, difference)
-
-
 def prefer(known, available):
     """Offered actions of every row, only known ones where any of them is offered.
 

@@ -7,11 +7,11 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.static._action_scores import residual
 from skope_ope.learning._logs_policy import (
     LogsPolicy,
     NoEvidence,
     centre,
-    residual,
 )
 from skope_ope.learning._tournament import Match, TrainingRounds
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows

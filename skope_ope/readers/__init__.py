@@ -2,7 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where logs come from: files of other formats."""
 
+from skope_ope.readers._obp import from_obp, to_obp
+from skope_ope.readers._read_assignments import read_eppo, read_growthbook
+from skope_ope.readers._read_jsonl import read_jsonl
 from skope_ope.readers._read_open_bandit import read_open_bandit
 from skope_ope.readers._read_vw import read_vw
 
-__all__ = ["read_open_bandit", "read_vw"]
+__all__ = [
+    "from_obp",
+    "read_eppo",
+    "read_growthbook",
+    "read_jsonl",
+    "read_open_bandit",
+    "read_vw",
+    "to_obp",
+]

@@ -4,11 +4,12 @@
 
 from skope_ope.readers._log_format import tell_format
 from skope_ope.readers._read_open_bandit import read_open_bandit
+from skope_ope.readers._read_table import TABLES
 from skope_ope.readers._read_vw import PARSERS, read_vw
 from skope_ope.readers._table_logs import LogFile, read_table_logs
 
 VW_FORMATS = {f"vw-{name.replace('_', '-')}": name for name in PARSERS}
-FORMATS = ("csv", "parquet", "open-bandit", "vw", *VW_FORMATS)
+FORMATS = (*TABLES, "open-bandit", "vw", *VW_FORMATS)
 
 
 def read_logs(
@@ -29,7 +30,7 @@ def read_logs(
     path : str or path-like
         The file.
     roles : Roles, default=None
-        Which column of a csv or parquet file means what. With roles, a log of the
+        Which column of a file of a table means what. With roles, a log of the
         Open Bandit Dataset is taken for the csv file that it is.
     format : str, default=None
         One of `FORMATS`. `None`: told from the file.
@@ -48,15 +49,13 @@ def read_logs(
         format = tell_format(path)
         if format == "open-bandit" and roles is not None:
             format = "csv"
-    if format in ("csv", "parquet"):
+    if format in TABLES:
         if roles is None or not (roles.action and roles.reward):
             raise ValueError(
                 f"{path} is read as {format}: name the columns of the action and the "
                 "reward with --action and --reward."
             )
-        return read_table_logs(
-            path, roles, parquet=format == "parquet", like=like, report=report
-        )
+        return read_table_logs(path, roles, format=format, like=like, report=report)
     if roles is not None:
         raise ValueError(
             f"{path} is read as {format}, whose columns are known: leave out --action "

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Columns of csv and parquet files as arrays, by name and kind.
+"""Columns of csv, JSON lines and parquet files as arrays, by name and kind.
 
 A kind says what a column is wanted for:
 
@@ -9,38 +9,46 @@ A kind says what a column is wanted for:
 - "moment": numbers, or datetimes in UTC;
 - "feature": floats, NaN where missing, or `Texts` where any value is text.
 
-csv needs neither pandas nor pyarrow, parquet needs pyarrow.
+csv and JSON lines need neither pandas nor pyarrow, parquet needs pyarrow.
 """
 
 from skope_ope._meant import meant
 from skope_ope.readers._csv_columns import read_csv
+from skope_ope.readers._jsonl_columns import read_jsonl_columns
+from skope_ope.readers._jsonl_fields import field_names, line_of_object
 from skope_ope.readers._numbers import quoted
 from skope_ope.readers._parquet_columns import open_parquet, read_parquet
-from skope_ope.readers._text_files import open_csv
+from skope_ope.readers._text_files import line_of_row, open_csv
 
 SHOWN = 12  # column names in a message
+LINES = {"csv": line_of_row, "jsonl": line_of_object, "parquet": None}  # of rows
+TABLES = tuple(LINES)
 
 
-def column_names(path, *, parquet=False):
+def column_names(path, *, format="csv"):
     """Return the names of the columns of a file, in their order."""
-    if parquet:
+    if format == "jsonl":
+        return field_names(path)
+    if format == "parquet":
         with open_parquet(path) as file:
             return list(file.schema_arrow.names)
     header, _ = open_csv(path)
     return header
 
 
-def read_columns(path, wanted, *, parquet=False, report=None):
-    """Read columns of a csv or parquet file.
+def read_columns(path, wanted, *, format="csv", names=None, report=None):
+    """Read columns of a file of a table.
 
     Parameters
     ----------
     path : str or path-like
-        The file; csv files plain or gzip.
+        The file; csv and JSON lines plain or packed by gzip or zstd.
     wanted : iterable of (str, str)
         Names and kinds of the columns.
-    parquet : bool, default=False
-        Whether the file is parquet rather than csv.
+    format : {"csv", "jsonl", "parquet"}, default="csv"
+        What the file is.
+    names : list of str, default=None
+        What `column_names` found, where that is known.
     report : callable, default=None
         Called with the number of rows read so far.
 
@@ -50,9 +58,13 @@ def read_columns(path, wanted, *, parquet=False, report=None):
         The columns by (name, kind).
     """
     wanted = list(dict.fromkeys(wanted))
-    names = column_names(path, parquet=parquet)
+    if names is None:
+        names = column_names(path, format=format)
     check_names(path, names, [name for name, _ in wanted])
-    return read_parquet(path, wanted) if parquet else read_csv(path, wanted, report)
+    if format == "parquet":
+        return read_parquet(path, wanted)
+    read = read_jsonl_columns if format == "jsonl" else read_csv
+    return read(path, wanted, report)
 
 
 def check_names(path, names, needed):

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Logs from csv and parquet files whose columns are named."""
+"""Logs from csv, JSON lines and parquet files whose columns are named."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,9 +12,8 @@ import numpy as np
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.readers._context_encoder import ContextEncoder
-from skope_ope.readers._read_table import check_names, column_names, read_columns
+from skope_ope.readers._read_table import LINES, check_names, column_names, read_columns
 from skope_ope.readers._row_lines import errors_of_file
-from skope_ope.readers._text_files import line_of_row
 from skope_ope.readers._texts import parse_labels
 
 
@@ -140,8 +139,8 @@ class LogFile:
     encoder: ContextEncoder = None
 
 
-def read_table_logs(path, roles, *, parquet=False, like=None, report=None):
-    """Read logs from a csv or parquet file.
+def read_table_logs(path, roles, *, format="csv", like=None, report=None):
+    """Read logs from a file of a table.
 
     Parameters
     ----------
@@ -149,8 +148,8 @@ def read_table_logs(path, roles, *, parquet=False, like=None, report=None):
         The file.
     roles : Roles
         Which column means what.
-    parquet : bool, default=False
-        Whether the file is parquet rather than csv.
+    format : {"csv", "jsonl", "parquet"}, default="csv"
+        What the file is.
     like : LogFile, default=None
         Another log, whose encoding of the context and whose actions are used.
     report : callable, default=None
@@ -162,13 +161,13 @@ def read_table_logs(path, roles, *, parquet=False, like=None, report=None):
         The context of the logs is a float array: numbers standardised, NaN where
         missing, and texts one-hot.
     """
-    names = column_names(path, parquet=parquet)
+    names = column_names(path, format=format)
     known = roles.context_names(path, names) if like is None else like.features
     context = list(known)
     fields = roles.fields()
     features = [(name, "feature") for name in context]
     wanted = [*fields.values(), *features, *roles.extra]
-    columns = read_columns(path, wanted, parquet=parquet, report=report)
+    columns = read_columns(path, wanted, format=format, names=names, report=report)
     values = {field: columns[key] for field, key in fields.items()}
     n_rounds = len(values["action"])
     if isinstance(roles.propensity, Real):
@@ -181,10 +180,10 @@ def read_table_logs(path, roles, *, parquet=False, like=None, report=None):
     features = {name: columns[name, "feature"] for name in context}
     encoder = ContextEncoder(features) if like is None else like.encoder
     encoded = encoder.transform(features) if features else np.empty((n_rounds, 0))
-    with errors_of_file(path, None if parquet else partial(line_of_row, path)):
+    with errors_of_file(path, LINES[format] and partial(LINES[format], path)):
         logs = BanditLogs(encoded, actions=actions, **values)
     extra = {key: columns[key] for key in roles.extra}
-    return LogFile(logs, "parquet" if parquet else "csv", features, extra, encoder)
+    return LogFile(logs, format, features, extra, encoder)
 
 
 def _same_kind(labels, texts):

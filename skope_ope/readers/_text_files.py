@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines and rows of text files, plain or gzip, with errors that name the file."""
+"""Lines and rows of text files, plain, gzip or zstd, with errors that name the file."""
 
 import csv
 import gzip
@@ -16,6 +16,7 @@ from itertools import islice
 from skope_ope.readers._numbers import quoted
 
 GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 MANY = " Folders and globs are for scan_logs, in Python."
 LONGEST = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
@@ -39,7 +40,7 @@ class DoubtError(Exception):
 def read_lines(path, ends=False):
     """Yield (line number from 1, line) of a text file, without `ends` of lines.
 
-    gzip is recognised by its first bytes, whatever the file is called. Bytes that
+    gzip and zstd are told by the first bytes, whatever the file is called. Bytes that
     are not UTF-8 are kept as escapes, so that names stay distinct.
 
     Raises
@@ -70,18 +71,38 @@ def read_lines(path, ends=False):
             f"{path}: the gzip data are damaged or cut off after line {number} "
             f"({error}). Copy or download the file again."
         ) from error
+    except OSError as error:
+        if error.errno is not None:  # of the machine
+            raise
+        raise ValueError(
+            f"{path}: the zstd data are damaged or cut off after line {number} "
+            f"({error}). Copy or download the file again."
+        ) from error
 
 
 @contextmanager
 def open_bytes(path):
-    """Open a file for reading; gzip is recognised by its first bytes."""
+    """Open a file for reading; gzip and zstd are told by the first bytes."""
     with open(path, "rb") as raw:
-        packed = raw.read(2) == GZIP_MAGIC
+        magic = raw.read(len(ZSTD_MAGIC))
         raw.seek(0)
-        if packed:
+        if magic.startswith(GZIP_MAGIC):
             yield io.BufferedReader(gzip.GzipFile(fileobj=raw))
+        elif magic == ZSTD_MAGIC:
+            yield io.BufferedReader(_unpack_zstd(path, raw))
         else:
             yield raw
+
+
+def _unpack_zstd(path, raw):
+    try:
+        from pyarrow import CompressedInputStream
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: zstd files need pyarrow: pip install 'skope-ope[frames]'. Or "
+            "unpack the file: zstd -d."
+        ) from error
+    return CompressedInputStream(raw, "zstd")
 
 
 def sample_lines(path, n_lines):

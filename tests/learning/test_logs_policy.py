@@ -41,7 +41,7 @@ from skope_ope import (
     action_probabilities,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.learning._logs_policy import centre, prefer, residual
+from skope_ope.learning._logs_policy import centre, prefer
 from skope_ope.utils import all_evaluators
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -406,11 +406,6 @@ def test_the_centre_of_rewards():
         logs.context, logs.action, logs.reward, reward_range=(-10.0, 10.0)
     )
     assert centre(known, "midrange") == 0
-
-
-def test_rounding_is_no_difference():
-    assert_array_equal(residual(np.array([0.1 + 0.2, 1.0, 0.0]), 0.3), [0, 0.7, -0.3])
-    assert_array_equal(residual(np.array([1e-30]), np.array([0.0])), [1e-30])
 
 
 def test_known_actions_are_preferred():

@@ -26,6 +26,15 @@ OPEN_BANDIT = "timestamp,item_id,position,click,propensity_score,user_feature_0\
         ("log.csv", "0,a|b\n", "csv"),
         ("log.txt", '{"_label_cost": 0}\n', "vw"),
         ("log.dat", "1 2 3\n", "vw"),
+        ("log.jsonl", '{"action": "a", "reward": 1}\n', "jsonl"),
+        ("log.ndjson", '{"c": "text", "a": 1}\n', "jsonl"),
+        ("log.txt", '{"action": "a"}\n', "jsonl"),
+        ("log.jsonl", '{"action": \n', "jsonl"),
+        ("log.jsonl", "action,reward\n", "jsonl"),
+        ("log.jsonl", '{"_label_cost": \n', "vw"),
+        ("log.jsonl", '{"_labelIndex": 0, "_multi": []}\n', "vw"),
+        ("log.jsonl", '{"EventId": "e", "a": [1], "c": {"x": 1}}\n', "vw"),
+        ("log.json", '{"action": "a"}\n', "vw"),
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])

@@ -75,3 +75,31 @@ def test_roles_are_needed_for_tables_and_refused_elsewhere(write):
 def test_formats_are_those_of_the_readers():
     assert set(VW_FORMATS) <= set(FORMATS)
     assert VW_FORMATS["vw-cb-eval"] == "cb_eval"
+
+
+def test_json_lines_need_roles(write):
+    path = write("log.jsonl", '{"a": "x", "u": {"r": 1}}\n{"a": "y", "u": {"r": 0}}\n')
+    with pytest.raises(ValueError, match="is read as jsonl: name the columns of the a"):
+        read_logs(path)
+    source = read_logs(path, Roles(action="a", reward="u.r", context=()))
+    assert source.format == "jsonl"
+    np.testing.assert_array_equal(source.logs.reward, [1, 0])
+    other = write("log.json", path.read_text())
+    named = read_logs(
+        other, Roles(action="a", reward="u.r", context=()), format="jsonl"
+    )
+    np.testing.assert_array_equal(named.logs.action, source.logs.action)
+
+
+def test_events_of_vw_may_be_called_jsonl(write):
+    event = (
+        '{{"_label_cost": {}, "_label_probability": 0.5, "_label_Action": {}, '
+        '"_labelIndex": {}, "a": [{}, {}], "p": [0.5, 0.5], "c": {{"_multi": '
+        '[{{"x": 1}}, {{"x": 2}}]}}}}\n'
+    )
+    path = write(
+        "log.jsonl", event.format(-1, 1, 0, 1, 2) + event.format(0, 2, 1, 2, 1)
+    )
+    source = read_logs(path)
+    assert source.format == "vw"
+    np.testing.assert_array_equal(source.logs.reward, [1, 0])

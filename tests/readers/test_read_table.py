@@ -30,10 +30,10 @@ def test_parquet_and_csv_agree(path, tmp_path):
     other = tmp_path / "log.parquet"
     table = pyarrow.table({"item": ["a"], "click": [1], "p": [0.5]})
     parquet.write_table(table, other)
-    assert column_names(other, parquet=True) == column_names(path)
+    assert column_names(other, format="parquet") == column_names(path)
     wanted = [("item", "label"), ("click", "number"), ("p", "feature")]
     left = read_columns(path, wanted)
-    right = read_columns(other, wanted, parquet=True)
+    right = read_columns(other, wanted, format="parquet")
     for key in wanted:
         np.testing.assert_array_equal(left[key], right[key])
 

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import json
+
 import numpy as np
 import pytest
 
@@ -177,3 +179,31 @@ def test_what_was_done_is_no_context(path, context, message):
     roles = Roles(action="item", reward="click", propensity="p", context=context)
     with pytest.raises(ValueError, match=message):
         read_table_logs(path, roles)
+
+
+def test_json_lines_are_what_the_csv_file_is(path, tmp_path):
+    other = tmp_path / "log.jsonl"
+    header, *rows = TEXT.splitlines()
+    names = header.split(",")
+    with other.open("w") as file:
+        for row in rows:
+            event = dict(zip(names, row.split(","), strict=True))
+            for name in ("age", "click", "p", "w"):
+                event[name] = float(event[name]) if event[name] else None
+            event["user"] = {"id": event["user"], "age": event.pop("age")}
+            file.write(json.dumps(event) + "\n\n")
+    common = {"action": "item", "reward": "click", "propensity": "p"}
+    roles = Roles(**common, group="user", context=("age", "city"))
+    nested = Roles(**common, group="user.id", context=("user.*", "city"))
+    left = read_table_logs(path, roles)
+    right = read_table_logs(other, nested, format="jsonl")
+    assert right.format == "jsonl"
+    assert list(right.features) == ["user.age", "city"]
+    for name in ("context", "action", "reward", "propensity", "group"):
+        np.testing.assert_array_equal(
+            getattr(left.logs, name), getattr(right.logs, name)
+        )
+    text = other.read_text().replace('"p": 0.75', '"p": 1.5')
+    other.write_text(text)
+    with pytest.raises(ValueError, match=r"log\.jsonl: .* at line 3"):
+        read_table_logs(other, nested, format="jsonl")

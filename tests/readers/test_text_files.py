@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import gzip
+import sys
 
 import numpy as np
 import pytest
@@ -183,3 +184,24 @@ def test_a_cell_that_never_ends(tmp_path):
         ValueError, match=r"men\.csv, line 2: field larger .* a csv file"
     ):
         list(open_csv(path)[1])
+
+
+@pytest.mark.frames
+def test_zstd_is_told_by_its_first_bytes(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "log.csv"
+    with pyarrow.CompressedOutputStream(str(path), "zstd") as file:
+        file.write(b"a,b\n" + b"1,2\n" * 50_000)
+    assert next(read_lines(path)) == (1, "a,b")
+    assert len(list(open_csv(path)[1])) == 50_000
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"log\.csv: the zstd data are damaged or cut"):
+        list(read_lines(path))
+
+
+def test_zstd_without_pyarrow(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "log.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd rest")
+    with pytest.raises(ImportError, match=r"zstd files need pyarrow.*zstd -d"):
+        list(read_lines(path))

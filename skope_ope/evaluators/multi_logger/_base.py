@@ -36,6 +36,8 @@ class MultiLoggerEvaluator(StaticEvaluator):
         "cross_fit": [Interval(Integral, 2, None, closed="left"), None],
     }
 
+    _no_scores = "its weights depend on all loggers"
+
     @property
     def _strategy(self):
         """How the loggers are pooled."""

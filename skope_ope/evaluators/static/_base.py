@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of static evaluators: one formula of per-round arrays."""
 
+from __future__ import annotations
+
 from math import isfinite, isnan
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._types import FloatArray
 from skope_ope.evaluators.core._action_shares import support_of_actions
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import (
@@ -36,11 +40,13 @@ from skope_ope.evaluators.core._warnings import (
     warnings_of,
 )
 from skope_ope.evaluators.core._weight_findings import overlap_findings
+from skope_ope.evaluators.static._action_scores import action_scores
 from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.evaluators.static._clipping_curve import clipping_curve
 from skope_ope.evaluators.static._facts import PARTS, StaticFacts
 from skope_ope.evaluators.static._known_of_sums import known_of_sums
 from skope_ope.evaluators.static._weights_of import weights_of, weights_of_target
+from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 WEIGHT = -1  # the terms move with the rewards by the weight of their round
@@ -61,6 +67,8 @@ class StaticEvaluator(BaseEvaluator):
     _summed = None  # how many terms the estimate needs; the others serve warnings
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
+    # Why there are no scores of actions; None: the value is a mean of them.
+    _no_scores = "its value is not known to be linear in the policy's probabilities"
     _observers = {"support": Support}  # what has to watch the rounds, by name
 
     def _terms(self, rounds):
@@ -76,6 +84,74 @@ class StaticEvaluator(BaseEvaluator):
         job = self._prepare(Target(policy, logs), positive)
         [result] = evaluate_jobs([job], positive)
         return result
+
+    def action_scores(self, logs: BanditLogs | None = None) -> FloatArray:
+        r"""Score every action in every round, for tools that learn targeting.
+
+        The score of `DoublyRobust` is :math:`\hat q(x_i, a) + 1[a_i = a]\, w_i
+        (r_i - \hat q(x_i, a))` with :math:`w_i = 1 / p_i`. That of `IPS` has no
+        model, :math:`\hat q = 0`; that of `DirectMethod` is the model alone. The mean
+        over rounds of :math:`\sum_a \pi(a|x_i) S_{ia}` is `score(policy)` for every
+        policy. Policy trees and other targeting tools take such scores as rewards.
+
+        Parameters
+        ----------
+        logs : BanditLogs, default=None
+            The rounds; `None`: those of `fit`, which are predicted out of fold.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rounds, n_actions)
+            Columns in the order of `actions_`. Weights of rounds are left out: pass
+            `logs.sample_weight` on. Actions that were not offered have scores, too.
+
+        Raises
+        ------
+        ValueError
+            If the value is not linear in the policy's probabilities, as that of
+            `SNIPS`, `SwitchDR` or `MRDR`; or if a parameter is "auto".
+        TypeError
+            If the rounds are not in memory.
+
+        Notes
+        -----
+        With a number as `cmax` the weight is :math:`\min(1 / p_i, c_{max})`. The mean
+        is then `score(policy)` for policies that take one action in every round, and
+        not for those that draw one.
+
+        References
+        ----------
+        .. [1] Athey, S., & Wager, S. (2021). Policy learning with observational data.
+           Econometrica 89(1).
+
+        Examples
+        --------
+        A tree of depth two that decides by the scores:
+
+        >>> import numpy as np
+        >>> from sklearn.linear_model import Ridge
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> from skope_ope import DoublyRobust
+        >>> from skope_ope.datasets import make_bandit_logs
+        >>> logs = make_bandit_logs(2000, n_actions=3, random_state=0)
+        >>> train, test = logs[:1000], logs[1000:]
+        >>> scores = DoublyRobust(reward_model=Ridge()).fit(train).action_scores()
+        >>> tree = DecisionTreeRegressor(max_depth=2).fit(train.context, scores)
+        >>> best = tree.predict(test.context).argmax(axis=1)
+        >>> policy = np.eye(3)[best]
+        >>> value = DoublyRobust(reward_model=Ridge()).fit(test).score(policy)
+        >>> bool(value > test.reward.mean())
+        True
+        """
+        check_is_fitted(self)
+        if logs is None:
+            logs = self.logs_
+        else:
+            self._check_kind(logs)
+        self._check_logs(logs)
+        self._match_those_of_fit(logs)
+        self._match_features(logs)
+        return action_scores(self, logs)
 
     def _takes_part(self, target):
         """Whether a pass that is shared with other evaluators can value the policy."""

@@ -75,6 +75,7 @@ class DirectMethod(StaticEvaluator):
     _uses_weights = False
     _uses_model = True
     _moves = WEIGHT
+    _no_scores = None
 
     def __init__(self, *, reward_model=None, cv=5):
         self.reward_model = reward_model

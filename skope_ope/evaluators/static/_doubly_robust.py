@@ -29,6 +29,7 @@ class DoublyRobustBase(StaticEvaluator):
     _uses_model = True
     _moves = WEIGHT
     _summed = 1
+    _no_scores = "its weights are not linear in the policy's probabilities"
 
     def _terms(self, rounds):
         w = self._weights(rounds.w)
@@ -142,6 +143,7 @@ class DoublyRobust(DoublyRobustBase):
         "cmax": [Interval(Real, 0, None, closed="left"), StrOptions({AUTO}), None],
     }
     _auto = AutoParameter("cmax", None, clip_grid)
+    _no_scores = None
 
     def __init__(self, *, reward_model=None, cmax=None, cv=5):
         self.reward_model = reward_model

@@ -73,6 +73,7 @@ class IPS(StaticEvaluator):
         "cmax": [Interval(Real, 0, None, closed="neither"), StrOptions({AUTO}), None],
     }
     _auto = AutoParameter("cmax", None, clip_grid)
+    _no_scores = None
 
     def __init__(self, *, cmax=None):
         self.cmax = cmax

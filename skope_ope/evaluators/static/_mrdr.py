@@ -57,6 +57,8 @@ class MRDR(DoublyRobustBase):
     True
     """
 
+    _no_scores = "its reward model is fitted anew for every policy"
+
     def __init__(self, *, reward_model=None, cv=5):
         self.reward_model = reward_model
         self.cv = cv

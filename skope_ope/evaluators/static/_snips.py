@@ -46,6 +46,7 @@ class SNIPS(IPS):
     """
 
     _combine = staticmethod(_functions.ratio)
+    _no_scores = "it divides by the sum of the weights of the policy"
     _moves = 1  # the sum of the weights
     _deviation_bound = None
 

@@ -9,6 +9,10 @@ from urllib.parse import unquote
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv",)}
 COMPRESSED = (".gz", ".zip", ".bz2", ".xz", ".zst")
+JSON_LINES = (
+    "JSON lines are read into memory: read_jsonl(path, ...). For logs that are larger, "
+    "write them as parquet."
+)
 ABSENT = "__HIVE_DEFAULT_PARTITION__"  # what Hive writes in place of a missing value
 
 
@@ -54,6 +58,8 @@ def find_files(source, format=None):
     format : str
         Their common format.
     """
+    if format == "jsonl":
+        raise ValueError(f"format='jsonl' cannot be scanned. {JSON_LINES}")
     if format not in (None, *FORMATS):
         raise ValueError(f"format must be one of {list(FORMATS)}, got {format!r}.")
     files = []
@@ -184,6 +190,8 @@ def _common_format(files):
                 kinds.setdefault(kind, file)
                 break
         else:
+            if lower.endswith((".jsonl", ".ndjson")):
+                raise ValueError(f"{file.path} cannot be scanned. {JSON_LINES}")
             kinds.setdefault("parquet", file)
     if len(kinds) > 1:
         paths = " and ".join(file.path for file in kinds.values())

@@ -1,0 +1,87 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scores of every action in every round, whose mean over a policy is its value."""
+
+import numpy as np
+
+from skope_ope.evaluators.static._auto import AUTO
+from skope_ope.logs._validation import check_finite
+
+FORMULA = ("_terms", "_weights", "_combine")  # what makes the value of an evaluator
+
+
+def doubly_robust_scores(logs, expected, w):
+    r"""Return :math:`S_i(a) = q_i(a) + 1[a_i = a] w_i (r_i - q_i(a))`.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    expected : float or ndarray of shape (n_rounds, n_actions)
+        What was expected of the actions, :math:`q_i(a)`.
+    w : ndarray of shape (n_rounds,)
+        The weight of a policy that surely takes the logged action.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_rounds, n_actions)
+    """
+    scores = np.empty((len(logs), logs.n_actions))
+    scores[:] = expected
+    logged = np.arange(len(logs)), logs.action_index
+    scores[logged] += w * residual(logs.reward, scores[logged])
+    return scores
+
+
+def residual(reward, expected):
+    """Return reward - expected, 0 where they differ by rounding only."""
+    difference = reward - expected
+    size = np.maximum(np.abs(reward), np.abs(expected))
+    return np.where(np.abs(difference) <= 1e-12 * size, 0.0, difference)
+
+
+def action_scores(evaluator, logs):
+    """Return the scores of an evaluator whose value is linear in the policy.
+
+    Parameters
+    ----------
+    evaluator : StaticEvaluator
+        Fitted on logs with the same actions.
+    logs : BanditLogs
+        The rounds; those of fit are predicted out of fold.
+    """
+    why = _why_none(evaluator)
+    if why:
+        raise ValueError(
+            f"{type(evaluator).__name__} has no scores of actions: {why}. Use "
+            "DoublyRobust, IPS or DirectMethod."
+        )
+    expected = 0.0
+    if evaluator._uses_model:
+        expected = evaluator.reward_model_.bind(logs)(logs, 0)
+        check_finite("reward_model", expected)
+    if not evaluator._uses_weights:
+        return np.array(expected, dtype=np.float64)  # the source may keep its own
+    return doubly_robust_scores(logs, expected, evaluator._weights(1 / logs.propensity))
+
+
+def _why_none(evaluator):
+    """Return why an evaluator has no scores; None: it has."""
+    if evaluator._no_scores is not None:
+        return evaluator._no_scores
+    auto = evaluator._auto
+    if auto is not None and getattr(evaluator, auto.name) == AUTO:
+        return f"{auto.name}='auto' is chosen for every policy. State a number"
+    own = _has_own_formula(type(evaluator))
+    return "its formula is its own" if own else None
+
+
+def _has_own_formula(kind):
+    """Whether a subclass changes the formula of the class that has scores."""
+    order = kind.__mro__
+    stated = _first(order, "_no_scores")
+    return any(_first(order, name) < stated for name in FORMULA)
+
+
+def _first(order, name):
+    return next(i for i, one in enumerate(order) if name in vars(one))

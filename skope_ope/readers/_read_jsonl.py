@@ -1,0 +1,223 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read logs of JSON lines: traces of decisions, one object a line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from skope_ope._types import ArrayLike, Path
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._contexts import choose_context
+from skope_ope.logs._frames import LIBRARIES, import_narwhals
+from skope_ope.readers._jsonl_fields import field_names, line_of_object
+from skope_ope.readers._read_table import check_names, read_columns
+from skope_ope.readers._row_lines import errors_of_file
+
+KINDS = {
+    "action": "label",
+    "reward": "number",
+    "propensity": "number",
+    "logger": "label",
+    "timestamp": "moment",
+    "group": "label",
+    "sample_weight": "number",
+}
+
+
+def read_jsonl(
+    path: Path,
+    *,
+    action: str,
+    reward: str,
+    propensity: str | float | None = None,
+    context: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    actions: ArrayLike | None = None,
+    logging_proba: Sequence[str] | Mapping[Any, str] | None = None,
+    logger_proba: Sequence[str] | None = None,
+    logger: str | None = None,
+    timestamp: str | None = None,
+    group: str | None = None,
+    sample_weight: str | None = None,
+    columns: Sequence[str] | Mapping[str, Any] | None = None,
+    reward_range: tuple[float, float] | None = None,
+    backend: str = "pandas",
+) -> BanditLogs:
+    r"""Read decision traces: one JSON object a line, one decision an object.
+
+    Routers of language models, recommenders and other services write such files. A
+    nested field is named with dots: `user.age` is the field `age` of the object `user`,
+    `probs.0` the first entry of the list `probs`. Read more in the
+    :ref:`User Guide <readers>`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or packed by gzip or zstd (which needs pyarrow).
+    action, reward : str
+        Fields of the logged action and its reward.
+    propensity : str or float in (0, 1], default=None
+        Field of the probability with which the action was chosen, or the one
+        probability of all rounds.
+    context : list of str, default=None
+        Fields that were known before the decision. The name of an object or a list
+        stands for all that it holds. `[]`: none.
+    exclude : list of str, default=None
+        In place of `context`: fields that do not belong there, such as outcomes. All
+        others that are not named elsewhere do.
+    actions : array-like of shape (n_actions,), default=None
+        Ordered labels of all actions.
+    logging_proba : list of str or dict, default=None
+        Fields with the probabilities of all actions, in the order of `actions`; a
+        dict tells the field of every action.
+    logger_proba : list of str, default=None
+        Fields with the probability of the logged action under every logger.
+    logger, timestamp, group, sample_weight : str, default=None
+        Further fields.
+    columns : list of str or dict, default=None
+        Fields that the logs carry along, as in :meth:`BanditLogs.from_frame`.
+    reward_range : tuple of (float, float), default=None
+        Known bounds of the reward.
+    backend : {"pandas", "polars", "pyarrow"}, default="pandas"
+        Library of the frame that holds the context.
+
+    Returns
+    -------
+    logs : BanditLogs
+        Rows in the order of the file. The context is a frame with a column for every
+        field: numbers and booleans are floats, texts stay texts. A field that is absent
+        or null is missing: NaN among numbers, what the library has for it among texts.
+
+    Raises
+    ------
+    ValueError
+        If a line is no JSON object, a field has a missing or another value than its
+        meaning allows, or no line has such a field. The message names the line.
+    FileNotFoundError
+        If there is no such file.
+    ImportError
+        If the library of the frame is not installed.
+
+    See Also
+    --------
+    read_vw : Reads the JSON of Vowpal Wabbit.
+    scan_logs : Scans parquet and csv files that are larger than memory.
+
+    Examples
+    --------
+    >>> import json, os, tempfile
+    >>> from skope_ope import read_jsonl
+    >>> traces = [
+    ...     {"user": {"plan": "free"}, "model": "small", "prob": 0.8, "solved": 1},
+    ...     {"user": {"plan": "team"}, "model": "large", "prob": 0.2, "solved": 1},
+    ... ]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "router.jsonl")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("\n".join(map(json.dumps, traces)))
+    ...     logs = read_jsonl(
+    ...         path,
+    ...         action="model",
+    ...         reward="solved",
+    ...         propensity="prob",
+    ...         context=["user.plan"],
+    ...     )
+    >>> logs
+    BanditLogs(n_rounds=2, n_features=1, n_actions=2)
+    >>> list(logs.context["user.plan"])
+    ['free', 'team']
+    """
+    if backend not in LIBRARIES:
+        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.")
+    path = os.fspath(path)
+    names = field_names(path)
+    single = {
+        "action": action,
+        "reward": reward,
+        "propensity": propensity,
+        "logger": logger,
+        "timestamp": timestamp,
+        "group": group,
+        "sample_weight": sample_weight,
+    }
+    kinds = {name: KINDS[field] for field, name in single.items() if _is_name(name)}
+    for name in chain(_named(logging_proba), _named(logger_proba)):
+        kinds.setdefault(name, "number")
+    for name in _named(columns):
+        kinds.setdefault(name, "cell")
+    others = [name for name in names if name not in kinds]
+    exclude = None if exclude is None else _spread(path, "exclude", exclude, names)
+    if context is not None:
+        context = _spread(path, "context", context, names)
+    context = choose_context(others, context, exclude)
+    for name in context:
+        kinds.setdefault(name, "cell")
+    read = read_columns(path, kinds.items(), format="jsonl", names=names)
+    frame = _frame({name: values for (name, _), values in read.items()}, backend)
+    with errors_of_file(path, partial(line_of_object, path)):
+        return BanditLogs.from_frame(
+            frame,
+            **single,
+            context=context,
+            actions=actions,
+            logging_proba=logging_proba,
+            logger_proba=logger_proba,
+            columns=columns,
+            reward_range=reward_range,
+        )
+
+
+def _is_name(name):
+    return isinstance(name, str)
+
+
+def _named(argument):
+    """Yield the fields that an argument names, itself or in lists and dicts."""
+    if isinstance(argument, str):
+        yield argument
+    elif argument is not None:
+        inner = argument.values() if isinstance(argument, Mapping) else argument
+        yield from chain.from_iterable(map(_named, inner))
+
+
+def _spread(path, argument, wanted, names):
+    """Return the names of fields, objects and lists replaced by what they hold."""
+    if isinstance(wanted, str):
+        raise TypeError(
+            f"{argument} must be a list of fields, got the text {wanted!r}. Use "
+            f"[{wanted!r}]."
+        )
+    found = []
+    for one in wanted:
+        inner = [name for name in names if name.startswith(f"{one}.")]
+        if one in names or not inner:
+            inner.insert(0, one)
+        found += inner
+    check_names(path, names, found)
+    return found
+
+
+def _frame(columns, backend):
+    """Return a frame of a library."""
+    try:
+        return (
+            import_narwhals()
+            .from_dict(
+                {
+                    # texts and what is missing among them: every library has its own
+                    name: values.tolist() if values.dtype == object else values
+                    for name, values in columns.items()
+                },
+                backend=backend,
+            )
+            .to_native()
+        )
+    except ImportError as error:
+        raise ImportError(
+            f"read_jsonl needs {backend}: pip install 'skope-ope[frames]'."
+        ) from error

@@ -1,0 +1,207 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+from skope_ope import (
+    IPS,
+    MRDR,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    LogSmoothing,
+    MultiLoggerIPS,
+    SubGaussianDR,
+    SubGaussianIPS,
+    SwitchDR,
+    scan_logs,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators.static._action_scores import residual
+from tests._worlds import FOUR_LOGS as LOGS
+from tests._worlds import FOUR_Q as Q
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+def random_policies(n_rounds, n_actions, seed=0):
+    rng = np.random.RandomState(seed)
+    for _ in range(3):
+        yield rng.dirichlet(np.full(n_actions, 0.5), size=n_rounds)
+    yield np.eye(n_actions)[rng.randint(n_actions, size=n_rounds)]
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        IPS(),
+        DirectMethod(reward_model=Ridge()),
+        DirectMethod(),
+        DoublyRobust(reward_model=Ridge()),
+        DoublyRobust(reward_model=0.3),
+        DoublyRobust(),
+    ],
+    ids=str,
+)
+def test_their_mean_is_the_value_of_every_policy(evaluator):
+    logs = make_bandit_logs(300, n_actions=4, random_state=0)
+    rest = make_bandit_logs(200, n_actions=4, random_state=1)
+    evaluator.fit(logs)
+    for rounds, given in ((logs, None), (rest, rest)):
+        scores = evaluator.action_scores(given)
+        assert scores.shape == (len(rounds), 4)
+        assert scores.flags.writeable
+        for pi in random_policies(len(rounds), 4):
+            value = evaluator.score(pi, given)
+            assert_allclose((pi * scores).sum(axis=1).mean(), value, rtol=1e-10)
+
+
+def test_weights_of_rounds_are_passed_on():
+    logs = make_bandit_logs(300, n_actions=4, random_state=0)
+    weight = np.random.RandomState(0).randint(3, size=300).astype(float)
+    logs = logs.replace(sample_weight=weight)
+    evaluator = DoublyRobust(reward_model=Ridge()).fit(logs)
+    scores = evaluator.action_scores()
+    for pi in random_policies(300, 4):
+        mean = np.average((pi * scores).sum(axis=1), weights=weight)
+        assert_allclose(mean, evaluator.score(pi), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [IPS, DoublyRobust])
+def test_clipped_scores_hold_for_policies_that_choose(kind):
+    logs = make_bandit_logs(300, n_actions=4, random_state=0)
+    evaluator = kind(cmax=3.0).fit(logs)
+    scores = evaluator.action_scores()
+    assert (1 / logs.propensity > 3).any()
+    *drawn, chosen = random_policies(300, 4)
+    value = evaluator.score(chosen)
+    assert_allclose((chosen * scores).sum(axis=1).mean(), value, rtol=1e-10)
+    value = evaluator.score(drawn[0])  # as documented
+    assert abs((drawn[0] * scores).sum(axis=1).mean() - value) > 1e-3
+
+
+def test_by_hand():
+    w = 1 / LOGS.propensity
+    rows = np.arange(len(LOGS))
+    expected = np.array(Q, dtype=float)
+    residuals = LOGS.reward - expected[rows, LOGS.action_index]
+    expected[rows, LOGS.action_index] += w * residuals
+    scores = DoublyRobust().fit(LOGS, Q).action_scores()
+    assert_allclose(scores, expected, rtol=1e-12)
+    assert_array_equal(DirectMethod().fit(LOGS, Q).action_scores(), Q)
+    inverse = np.zeros_like(expected)
+    inverse[rows, LOGS.action_index] = w * LOGS.reward
+    assert_allclose(IPS().fit(LOGS).action_scores(), inverse, rtol=1e-12)
+
+
+def test_the_scores_of_a_model_are_a_copy():
+    q_hat = np.array(Q, dtype=float)
+    evaluator = DirectMethod().fit(LOGS, q_hat)
+    evaluator.action_scores()[:] = 9
+    assert_array_equal(evaluator.action_scores(), Q)
+
+
+def test_the_direct_method_needs_no_propensity():
+    logs = BanditLogs(np.zeros((3, 1)), [0, 1, 1], [1, 2, 4])
+    q_hat = [[1, 2], [3, 4], [5, 6]]
+    assert_array_equal(DirectMethod().fit(logs, q_hat).action_scores(), q_hat)
+    with pytest.raises(ValueError, match="IPS needs the propensities"):
+        IPS().fit(logs)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "why"),
+    [
+        (SNIPS(), "it divides by the sum of the weights"),
+        (SNDR(), "it divides by the sum of the weights"),
+        (MRDR(reward_model=Ridge()), "its reward model is fitted anew"),
+        (SwitchDR(), "its weights are not linear"),
+        (DRos(), "its weights are not linear"),
+        (SubGaussianDR(), "its weights are not linear"),
+        (SubGaussianIPS(), "not known to be linear"),
+        (LogSmoothing(), "not known to be linear"),
+        (IPS(cmax="auto"), "cmax='auto' is chosen for every policy"),
+        (DoublyRobust(cmax="auto"), "State a number"),
+    ],
+    ids=str,
+)
+def test_others_refuse(evaluator, why):
+    evaluator.fit(make_bandit_logs(100, random_state=0))
+    name = type(evaluator).__name__
+    with pytest.raises(ValueError, match=f"{name} has no scores of actions: .*{why}"):
+        evaluator.action_scores()
+
+
+def test_several_loggers_refuse():
+    logs = make_bandit_logs(100, random_state=0)
+    logs = BanditLogs(
+        logs.context, logs.action, logs.reward, logs.propensity, logger=["a"] * 100
+    )
+    with pytest.raises(ValueError, match="its weights depend on all loggers"):
+        MultiLoggerIPS(pooling="naive").fit(logs).action_scores()
+
+
+def test_a_formula_of_ones_own_refuses():
+    class Halved(IPS):
+        def _weights(self, w):
+            return w / 2
+
+    class Named(IPS):
+        """The same formula under another name."""
+
+    logs = make_bandit_logs(100, random_state=0)
+    with pytest.raises(ValueError, match=r"Halved has no scores .* its formula"):
+        Halved().fit(logs).action_scores()
+    assert_array_equal(
+        Named().fit(logs).action_scores(), IPS().fit(logs).action_scores()
+    )
+
+
+def test_wrong_logs():
+    logs = make_bandit_logs(100, n_actions=3, random_state=0)
+    with pytest.raises(NotFittedError):
+        IPS().action_scores()
+    evaluator = IPS().fit(logs)
+    with pytest.raises(TypeError, match="logs must be BanditLogs"):
+        evaluator.action_scores(logs.context)
+    other = make_bandit_logs(100, n_actions=4, random_state=0)
+    with pytest.raises(ValueError, match="actions"):
+        evaluator.action_scores(other)
+
+
+def test_a_model_that_is_not_finite_is_told():
+    q_hat = np.array(Q, dtype=float)
+    q_hat[1, 0] = np.nan
+    logs = LOGS.with_columns(q_hat=q_hat)
+    with pytest.raises(ValueError, match="reward_model must be finite"):
+        DoublyRobust(reward_model="q_hat").fit(logs).action_scores()
+
+
+@pytest.mark.frames
+def test_logs_in_parts_refuse(tmp_path):
+    pytest.importorskip("pyarrow")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [0, 1] * 5, "r": [0.0, 1.0] * 5, "x": range(10)})
+    frame.to_parquet(tmp_path / "log.parquet")
+    lazy = scan_logs(
+        tmp_path / "log.parquet",
+        action="a",
+        reward="r",
+        propensity=0.5,
+        context=["x"],
+        actions=[0, 1],
+    )
+    with pytest.raises(TypeError, match="not in memory"):
+        IPS().fit(lazy).action_scores()
+
+
+def test_residuals_of_rounding_only_are_zero():
+    assert_array_equal(residual(np.array([0.1 + 0.2, 1.0, 0.0]), 0.3), [0, 0.7, -0.3])
+    assert_array_equal(residual(np.array([1e-30]), np.array([0.0])), [1e-30])

@@ -1,0 +1,182 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skope_ope import read_jsonl, scan_logs
+from skope_ope.exceptions import LogsWarning
+
+pytestmark = pytest.mark.frames
+
+MODELS = ["large", "medium", "small"]
+PROBA = [0.2, 0.3, 0.5]
+
+
+def traces(n=12):
+    for i in range(n):
+        yield {
+            "ts": f"2026-01-31T12:00:{i:02}Z",
+            "context": {"age": 20 + i, "plan": "ab"[i % 2], "flag": i % 3 == 0},
+            "model": MODELS[i % 3],
+            "probs": PROBA,
+            "prob": PROBA[i % 3],
+            "usage": {"cost": i / 10},
+            "solved": i % 2,
+            "session": f"00{i // 2}",
+        }
+
+
+def write(tmp_path, rows, name="log.jsonl"):
+    path = tmp_path / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+ROLES = {"action": "model", "reward": "solved", "propensity": "prob"}
+
+
+def columns_of(logs):
+    return [str(name) for name in logs.context.columns]
+
+
+def test_a_trace(tmp_path):
+    pytest.importorskip("pandas")
+    logs = read_jsonl(
+        write(tmp_path, traces()),
+        **ROLES,
+        context=["context"],
+        timestamp="ts",
+        group="session",
+        columns={"cost": "usage.cost"},
+        reward_range=(0, 1),
+    )
+    assert_array_equal(logs.actions, MODELS)
+    assert_array_equal(logs.reward, [0.0, 1.0] * 6)
+    assert_array_equal(logs.propensity, PROBA * 4)
+    assert logs.timestamp[1] == np.datetime64("2026-01-31T12:00:01")
+    assert_array_equal(logs.group[:3], ["000", "000", "001"])  # texts stay texts
+    assert_array_equal(logs.columns["cost"], np.arange(12) / 10)
+    assert columns_of(logs) == ["context.age", "context.plan", "context.flag"]
+    assert list(logs.context["context.plan"][:2]) == ["a", "b"]
+    assert_array_equal(logs.context["context.flag"][:4], [1.0, 0.0, 0.0, 1.0])
+    assert logs.reward_range == (0, 1)
+
+
+def test_all_probabilities_from_a_list_or_an_object(tmp_path):
+    pytest.importorskip("pandas")
+    rows = [row | {"by": dict(zip(MODELS, PROBA, strict=True))} for row in traces()]
+    path = write(tmp_path, rows)
+    roles = {"action": "model", "reward": "solved", "context": ["context.age"]}
+    listed = read_jsonl(
+        path,
+        **roles,
+        actions=MODELS,
+        logging_proba=["probs.0", "probs.1", "probs.2"],
+    )
+    named = read_jsonl(
+        path, **roles, logging_proba={name: f"by.{name}" for name in MODELS}
+    )
+    for logs in (listed, named):
+        assert_array_equal(logs.logging_proba, [PROBA] * 12)
+        assert_array_equal(logs.propensity, PROBA * 4)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_frames_of_every_library(tmp_path, backend):
+    pytest.importorskip(backend)
+    rows = list(traces())
+    del rows[1]["context"]["plan"]
+    rows[2]["context"]["age"] = None
+    logs = read_jsonl(
+        write(tmp_path, rows),
+        **ROLES,
+        exclude=["probs", "usage", "session", "ts"],
+        backend=backend,
+    )
+    assert type(logs.context).__module__.split(".")[0] == backend
+    names = getattr(logs.context, "column_names", None) or columns_of(logs)
+    assert names == ["context.age", "context.plan", "context.flag"]
+    frame = logs.to_frame("pandas")
+    assert np.isnan(frame["context.age"][2])
+    assert frame["context.plan"].isna().tolist()[:3] == [False, True, False]
+
+
+@pytest.mark.parametrize("packed", ["gz", "zst"])
+def test_packed_files(tmp_path, packed):
+    pytest.importorskip("pandas")
+    plain = write(tmp_path, traces())
+    path = tmp_path / f"log.jsonl.{packed}"
+    if packed == "gz":
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        with pyarrow.CompressedOutputStream(str(path), "zstd") as file:
+            file.write(plain.read_bytes())
+    left, right = (
+        read_jsonl(one, **ROLES, context=["context"]) for one in (plain, path)
+    )
+    assert_array_equal(left.reward, right.reward)
+    assert left.context.equals(right.context)
+
+
+def test_no_context_and_one_propensity(tmp_path):
+    pytest.importorskip("pandas")
+    logs = read_jsonl(
+        write(tmp_path, traces()),
+        action="model",
+        reward="solved",
+        propensity=1 / 3,
+        context=[],
+    )
+    assert logs.n_features == 0
+    assert_array_equal(logs.propensity, [1 / 3] * 12)
+
+
+def test_a_mistake_is_told_with_its_line(tmp_path):
+    pytest.importorskip("pandas")
+    rows = list(traces())
+
+    def read(k, change, **roles):
+        changed = [dict(row) for row in rows]
+        changed[k] |= change
+        path = write(tmp_path, changed)
+        read_jsonl(path, **{**ROLES, "context": ["context"], **roles})
+
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 3: field 'solved' is miss"):
+        read(2, {"solved": None})
+    with pytest.raises(ValueError, match=r"log\.jsonl: .* at line 4"):
+        read(3, {"prob": 1.5})
+    with pytest.raises(ValueError, match=r"no column 'mdel'. Did you mean 'model'"):
+        read(0, {}, action="mdel")
+    with pytest.raises(ValueError, match=r"no column 'contxt'. Did you mean 'cont"):
+        read(0, {}, context=["contxt"])
+    with pytest.raises(ValueError, match="'model' is the action; it cannot be in"):
+        read(0, {}, context=["model"])
+    with pytest.raises(ValueError, match="not said which columns are the context"):
+        read(0, {}, context=None)
+    with pytest.raises(TypeError, match=r"Use \['context'\]"):
+        read(0, {}, context="context")
+    with pytest.raises(ValueError, match="backend must be one of"):
+        read(0, {}, backend="dask")
+    with pytest.warns(LogsWarning, match=r"line 5: field 'context.plan' is 3 among"):
+        read(4, {"context": {"age": 3, "plan": 3, "flag": True}})
+    with pytest.warns(LogsWarning) as told:
+        read_jsonl(tmp_path / "log.jsonl", **ROLES, context=["context"])
+    assert Path(told[0].filename) == Path(__file__)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        read_jsonl(tmp_path / "none.jsonl", **ROLES, context=[])
+
+
+def test_lazy_logs_name_the_reader(tmp_path):
+    path = write(tmp_path, traces())
+    roles = {**ROLES, "context": ["context.age"]}
+    with pytest.raises(ValueError, match=r"cannot be scanned. JSON lines .* read_json"):
+        scan_logs(path, **roles)
+    with pytest.raises(ValueError, match=r"format='jsonl' cannot be scanned"):
+        scan_logs(path, format="jsonl", **roles)
