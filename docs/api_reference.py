@@ -169,6 +169,8 @@ API_REFERENCE = {
         "summary": "Which one.",
         "guide": "selection",
         "objects": [
+            "suggest",
+            "Suggestion",
             "EvaluatorScorer",
             "PolicyScorer",
             "one_standard_error",

@@ -122,10 +122,12 @@ from skope_ope.selection import (
     PolicyComparison,
     PolicyScorer,
     SlopeSearch,
+    Suggestion,
     compare_policies,
     in_order,
     one_standard_error,
     rounds_needed,
+    suggest,
 )
 
 __version__ = "0.1.0"
@@ -232,10 +234,12 @@ __all__ = [  # noqa: RUF022
     "PolicyComparison",
     "PolicyScorer",
     "SlopeSearch",
+    "Suggestion",
     "compare_policies",
     "in_order",
     "one_standard_error",
     "rounds_needed",
+    "suggest",
     # what to deploy
     "DRPolicy",
     "IPSPolicy",
