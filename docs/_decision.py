@@ -185,34 +185,33 @@ def write_tables(folder):
     """Write the tables as files that pages include."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    header = ("Your log", "Evaluator", "Check by", "What to doubt", "Read")
+    header = ("Your log", "Use", "What to doubt", "Read")
     rows = {name: _cells(row) for name, row in SITUATIONS.items()}
-    _write(folder / "situations.inc", header, rows.values())
-    few = ("Your log", "Evaluator", "What to doubt")
-    teaser = [[rows[name][j] for j in (0, 1, 3)] for name in TEASER]
-    _write(folder / "teaser.inc", few, teaser)
+    _write(folder / "situations.inc", header, rows.values(), (29, 34, 25, 12))
+    teaser = [rows[name][:3] for name in TEASER]
+    _write(folder / "teaser.inc", header[:3], teaser, (35, 35, 30))
     doubts = [[row["log"], row["do"], _page(row)] for row in DOUBTS.values()]
-    _write(folder / "doubts.inc", ("If", "Then", "Read"), doubts)
+    _write(folder / "doubts.inc", ("If", "Then", "Read"), doubts, (35, 50, 15))
 
 
 def _cells(row):
-    stop = row["evaluator"] == STOP
-    evaluator = "**stop**" if stop else _code(row["evaluator"])
-    check = _code(row["check"]) if row["check"] else "\\-"
-    return [row["log"], evaluator, check, row["doubt"], _page(row)]
+    use = "**stop**" if row["evaluator"] == STOP else _code(row["evaluator"])
+    if row["check"]:
+        use += f"; check by {_code(row['check'])}"
+    return [row["log"], use, row["doubt"], _page(row)]
 
 
 def _code(text):
-    # a line may break after every argument
-    return text if not text else "``" + text.replace(", ", "``, ``") + "``"
+    return f"``{text}``"
 
 
 def _page(row):
     return f":doc:`/{row['page']}`"
 
 
-def _write(path, header, rows):
-    lines = [".. list-table::", "   :header-rows: 1", ""]
+def _write(path, header, rows, widths):
+    told = " ".join(map(str, widths))
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {told}", ""]
     for row in (header, *rows):
         lines.append(f"   * - {row[0]}")
         lines += [f"     - {cell}" for cell in row[1:]]

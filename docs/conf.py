@@ -90,7 +90,7 @@ def write_landing_picture(app):
         text = (
             f".. image:: /{SHOP_PICTURE}\n"
             "   :alt: The gain of the new rule with its interval, right of zero.\n"
-            "   :width: 46rem\n"
+            "   :width: 42rem\n"
         )
     (GENERATED / "landing_picture.inc").write_text(text, encoding="utf-8")
 
