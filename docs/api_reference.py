@@ -177,6 +177,8 @@ API_REFERENCE = {
         "summary": "Which one.",
         "guide": "selection",
         "objects": [
+            "suggest",
+            "Suggestion",
             "EvaluatorScorer",
             "PolicyScorer",
             "one_standard_error",
@@ -231,6 +233,7 @@ API_REFERENCE = {
         "objects": [
             "datasets.make_bandit_logs",
             "datasets.make_adaptive_logs",
+            "datasets.make_shop_frame",
             "datasets.make_logs_from_classification",
             "datasets.load_classification",
             "datasets.fetch_open_bandit",

@@ -12,6 +12,7 @@ from sphinx.ext.autosummary import Autosummary
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
+import _decision  # noqa: E402
 import api_reference  # noqa: E402
 
 import skope_ope  # noqa: E402
@@ -27,6 +28,8 @@ extensions = [
     "sphinx.ext.intersphinx",
     "mathml",
     "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
@@ -68,6 +71,29 @@ if os.environ.get("SKOPE_OPE_DOCS_INTERSPHINX") == "1":
         "numpy": ("https://numpy.org/doc/stable", None),
         "sklearn": ("https://scikit-learn.org/stable", None),
     }
+
+# -- landing page --------------------------------------------------------------
+
+GENERATED = FOLDER / "generated"
+SHOP_PICTURE = (
+    "auto_examples/1_first_steps/images/sphx_glr_plot_shop_in_ten_lines_001.png"
+)
+# Prompts and outputs of examples are not copied.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def write_landing_picture(app):
+    """Write what shows the picture of the gallery, where examples have run."""
+    text = ""
+    if (FOLDER / SHOP_PICTURE).exists():
+        text = (
+            f".. image:: /{SHOP_PICTURE}\n"
+            "   :alt: The gain of the new rule with its interval, right of zero.\n"
+            "   :width: 42rem\n"
+        )
+    (GENERATED / "landing_picture.inc").write_text(text, encoding="utf-8")
+
 
 # -- gallery -------------------------------------------------------------------
 
@@ -111,4 +137,7 @@ class Summary(Autosummary):
 def setup(app):
     app.add_directive("autosummary", Summary, override=True)
     api_reference.write_pages(FOLDER / "api")
+    _decision.write_tables(GENERATED)
+    # after the gallery, whose picture it shows
+    app.connect("builder-inited", write_landing_picture, priority=900)
     app.connect("autodoc-skip-member", skip_member)

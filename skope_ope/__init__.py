@@ -130,10 +130,12 @@ from skope_ope.selection import (
     PolicyComparison,
     PolicyScorer,
     SlopeSearch,
+    Suggestion,
     compare_policies,
     in_order,
     one_standard_error,
     rounds_needed,
+    suggest,
 )
 
 __version__ = "0.1.0"
@@ -245,10 +247,12 @@ __all__ = [  # noqa: RUF022
     "PolicyComparison",
     "PolicyScorer",
     "SlopeSearch",
+    "Suggestion",
     "compare_policies",
     "in_order",
     "one_standard_error",
     "rounds_needed",
+    "suggest",
     # what to deploy
     "DRPolicy",
     "IPSPolicy",

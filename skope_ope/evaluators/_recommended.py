@@ -10,7 +10,7 @@ from skope_ope.evaluators._defaults import (
     PSEUDO_INVERSES,
     SLATE_RATIO,
 )
-from skope_ope.exceptions import PropensityWarning
+from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs.sums._log_sums import known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -26,6 +26,10 @@ WRONG_WEIGHTS = (
     "no row that warns of it is to be trusted until that is mended"
 )
 
+LOGGER_LEARNED = (
+    "the logger learned while it acted, which this rule does not see: the intervals "
+    "of all rows may be too narrow, and AdaptiveDR is made for such logs"
+)
 LEARNS = (
     "the rule is for policies that do not learn while they act; DRns, "
     "RejectionSampling and Replay value those that do"
@@ -55,7 +59,7 @@ class Recommendation(NamedTuple):
     reason: str
 
 
-def recommended_evaluator(logs, n_loggers=None):
+def recommended_evaluator(logs, n_loggers=None, more=()):
     """Return the evaluator that is recommended for some logs.
 
     The rule depends on what the logs tell of the logger, never on a value: choosing
@@ -68,13 +72,15 @@ def recommended_evaluator(logs, n_loggers=None):
         The rounds.
     n_loggers : int, default=None
         Loggers that acted; `None`: those in `logs`.
+    more : collection of str, default=()
+        Fields that the logs lack, and that a step is going to add.
 
     Returns
     -------
     recommendation : Recommendation
         (name, evaluator, reason).
     """
-    told = known_fields(logs)
+    told = known_fields(logs).union(more)
     if "slate" in told:
         return _for_slates(told)
     if "propensity" not in told:
@@ -186,22 +192,33 @@ def doubted_reason(name, reason, logs, values):
     -------
     reason : str
     """
+    values = list(values)
     doubt = _doubt(logs, values)
-    if not doubt:
-        return reason
-    return f"{doubt}; {reason}" if name is None else doubt
+    if doubt:
+        return f"{doubt}; {reason}" if name is None else doubt
+    # the values know it from their pass over the rounds
+    told = (type(warning) for value in values for warning in value.warnings)
+    return f"{reason}; {LOGGER_LEARNED}" if AdaptiveLoggerWarning in told else reason
 
 
 def _doubt(logs, values):
     """Return what is wrong with the weights of all rows, or of some; or nothing."""
+    if misfits(logs):
+        return MISFIT
     told = known_fields(logs)
     if "slate" in told or "propensity" not in told:
         return ""
-    if any(one.is_alarm for one in logs.quick_propensity_findings[1]):
-        return MISFIT
     # not its subclass, which tells of a bias by design
     kinds = {type(warning) for value in values for warning in value.warnings}
     return WRONG_WEIGHTS if PropensityWarning in kinds else ""
+
+
+def misfits(logs):
+    """Return the alarms of propensities that do not fit the logged actions."""
+    told = known_fields(logs)
+    if "slate" in told or "propensity" not in told:
+        return []
+    return [one for one in logs.quick_propensity_findings[1] if one.is_alarm]
 
 
 def _is_one_of(evaluator, recommended):

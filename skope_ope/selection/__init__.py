@@ -11,6 +11,8 @@ from skope_ope.selection._policy_comparison import PolicyComparison
 from skope_ope.selection._policy_scorer import PolicyScorer
 from skope_ope.selection._rounds_needed import rounds_needed
 from skope_ope.selection._slope_search import SlopeSearch
+from skope_ope.selection._suggest import suggest
+from skope_ope.selection._suggestion import Suggestion
 
 __all__ = [
     "EvaluatorScorer",
@@ -18,8 +20,10 @@ __all__ = [
     "PolicyComparison",
     "PolicyScorer",
     "SlopeSearch",
+    "Suggestion",
     "compare_policies",
     "in_order",
     "one_standard_error",
     "rounds_needed",
+    "suggest",
 ]

@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 from skope_ope import (
     IPS,
     BanditLogs,
+    ConstantPolicy,
     DirectMethod,
     DoublyRobust,
     MultiLoggerDR,
@@ -19,6 +20,7 @@ from skope_ope import (
     UniformSlatePolicy,
     evaluate,
 )
+from skope_ope.datasets import make_adaptive_logs
 from skope_ope.evaluators._recommended import (
     MISFIT,
     WRONG_WEIGHTS,
@@ -165,3 +167,12 @@ def test_weights_of_a_policy_that_copies_what_was_logged():
     assert table.reason == WRONG_WEIGHTS
     alone = evaluate(copies, logs, evaluators=["DirectMethod"])
     assert alone.reason.startswith("these logs allow DoublyRobust")
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_a_logger_that_learned_is_told():
+    logs = make_adaptive_logs(5000, means=(0.6, 0.4), random_state=0)
+    table = evaluate(ConstantPolicy(0), logs)
+    assert "AdaptiveDR is made for such logs" in " ".join(repr(table).split())
+    still = evaluate(ConstantPolicy(0), make_adaptive_logs(5000, floor_decay=0))
+    assert "AdaptiveDR" not in repr(still)

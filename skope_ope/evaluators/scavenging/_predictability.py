@@ -31,6 +31,9 @@ FEWEST_ROWS = 20
 N_FOLDS = 5
 SEED = 0  # of the sampled rows, and of their folds
 WIDE = 500  # columns; a tree looks at all of them in every node
+SURE, UNLIKELY = 0.9, 0.1  # probabilities of an arm
+OFTEN, HARDLY = 0.3, 0.0025  # shares of the rounds
+FEWEST_SURE = 500  # rounds, of fewer the shares tell too little
 TRUST = 0.95  # of the classifier; the rest is the frequencies, so no loss is infinite
 ARMS = {
     "action": ("the logged action", "the logger looks at the context"),
@@ -74,6 +77,8 @@ class Predictability:
         The rounds that were asked.
     ratio : ndarray of shape (n_rows,) or None
         Frequency of the logged arm over its fitted probability in these rounds.
+    p : ndarray of shape (n_rows,) or None
+        The fitted probability of the logged arm.
     """
 
     gain: float = float("nan")
@@ -81,6 +86,19 @@ class Predictability:
     arm: str = "action"
     rows: np.ndarray | None = None
     ratio: np.ndarray | None = None
+    p: np.ndarray | None = None
+
+    @property
+    def certain(self):
+        """Whether the arm seems to follow from the context, without any chance.
+
+        The classifier is sure of many rounds, and what it calls unlikely does not
+        occur. A logger that explores goes against it in some of them.
+        """
+        if self.p is None or len(self.p) < FEWEST_SURE:
+            return False
+        sure, against = (self.p > SURE).mean(), (self.p < UNLIKELY).mean()
+        return bool(sure > OFTEN and against < HARDLY)
 
     def bias(self, value, round_values):
         """Return how much too high a value is by what was found, NaN: not known."""
@@ -171,7 +189,7 @@ def predictability(logs, code, stratum=None, arm="action"):
         error = _error_of_mean(gains, unit)
         z = float(gains.mean() / error) if error > 0 else 0.0
         if not best.z >= z:
-            best = Predictability(float(gains.mean()), z, arm, rows, chance / p)
+            best = Predictability(float(gains.mean()), z, arm, rows, chance / p, p)
     return best
 
 

@@ -1,0 +1,299 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which evaluator fits a log, from what the log holds and never from a value."""
+
+from __future__ import annotations
+
+from sklearn.base import clone
+
+from skope_ope._types import PolicyLike
+from skope_ope.evaluators._recommended import (
+    MISFIT,
+    learns,
+    misfits,
+    recommended_evaluator,
+)
+from skope_ope.evaluators.adaptive_logger import AdaptiveDR
+from skope_ope.evaluators.multi_logger import MultiLoggerIPS
+from skope_ope.evaluators.scavenging import (
+    AttentionDecay,
+    ExplorationScavenging,
+    PositionScavenging,
+    ReorderingPolicy,
+    ReorderingScavenging,
+)
+from skope_ope.evaluators.scavenging._predictability import (
+    HIGH_Z,
+    LOW_Z,
+    item_predictability,
+    predictability,
+)
+from skope_ope.evaluators.slate import IndependentSlotIPS, SlateIPS
+from skope_ope.evaluators.static import SNIPS
+from skope_ope.logs import BanditLogs, LazyLogs, SlateLogs
+from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
+from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
+from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
+from skope_ope.selection._suggested_code import code_for
+from skope_ope.selection._suggested_doubts import doubts_of, with_model_of_actions
+from skope_ope.selection._suggested_learner import for_learner
+from skope_ope.selection._suggested_texts import (
+    ADAPTIVE,
+    ASKED,
+    BLIND,
+    CERTAIN,
+    ESTIMATED,
+    HIDDEN,
+    LATER_ROUNDS,
+    NO_PROPENSITIES_OF_SLATES,
+    POOLED,
+    SLATES,
+    SLOT_CLICKS,
+    UNPREDICTED,
+)
+from skope_ope.selection._suggestion import Suggestion
+
+STEPS = {
+    "PropensityEstimator": PropensityEstimator,
+    "LoggerPropensityEstimator": LoggerPropensityEstimator,
+}
+SURE = 1 - 1e-9  # a propensity that leaves no choice
+
+
+def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggestion:
+    """Suggest an evaluator for a log, say why, and say what to doubt.
+
+    The answer depends on the fields of the log, on the weights of the policy and on
+    how many rounds were rewarded. No value is estimated, so the choice cannot follow
+    the answer that you would like. For logs that `evaluate` knows it is the row that
+    `evaluate` recommends. Read more in :ref:`which_evaluator`.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds on which the policy is to be evaluated.
+    policy : policy, array or str, default=None
+        What is to be evaluated. `None`: only the log is looked at, and a policy that
+        does not learn is assumed.
+
+    Returns
+    -------
+    suggestion : Suggestion
+        `evaluator`, `check`, `interval`, `stop`, `reasons`, `doubts`, `assumptions`,
+        `questions`, `link` and `code`.
+
+    Raises
+    ------
+    TypeError
+        If `logs` are no logs in memory.
+    ValueError
+        If the logs are empty.
+
+    See Also
+    --------
+    evaluate : Estimates values, and marks the recommended row.
+    audit : Runs all checks of a log.
+
+    Examples
+    --------
+    >>> from skope_ope import suggest
+    >>> from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
+    >>> suggest(make_bandit_logs(random_state=0)).evaluator
+    DoublyRobust()
+    >>> suggest(make_adaptive_logs(5000, means=(0.6, 0.4), random_state=0)).evaluator
+    AdaptiveDR()
+    """
+    _check_logs(logs)
+    found = _for_slates(logs, policy) if _are_slates(logs) else _for(logs, policy)
+    if found["stop"] is None:
+        told, stop = doubts_of(logs, policy, found)
+        found["doubts"] |= told
+        found["stop"] = stop
+    if found["stop"] is not None:
+        found |= {"evaluator": None, "check": None}
+        return Suggestion(**found)
+    found["evaluator"], told = with_model_of_actions(found["evaluator"], logs)
+    found["reasons"] += told
+    return Suggestion(**found, code=code_for(found))
+
+
+def _check_logs(logs):
+    if isinstance(logs, LazyLogs):
+        raise TypeError(
+            "suggest looks at rounds one by one, and these logs are lazy: pass a "
+            "sample of them, suggest(logs.sample(100_000))."
+        )
+    if not isinstance(logs, (BanditLogs, SlateLogs)):
+        raise TypeError(
+            f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
+            "logs come first: suggest(logs, policy)."
+        )
+    if not len(logs):
+        raise ValueError("the logs are empty: a suggestion needs a round.")
+
+
+def _are_slates(logs):
+    return isinstance(logs, SlateLogs)
+
+
+def _answer(situation, evaluator, *reasons, check=None, link, stop=None, assumes=()):
+    """Return the arguments of a `Suggestion`, to which doubts are added."""
+    return {
+        "situation": situation,
+        "evaluator": None if evaluator is None else clone(evaluator),
+        "check": check,
+        "stop": stop,
+        "reasons": reasons,
+        "doubts": {},
+        "assumptions": (LATER_ROUNDS, *assumes),
+        "questions": ASKED,
+        "link": link,
+    }
+
+
+def _for(logs, policy):
+    """Return the answer for logs of single actions."""
+    if logs.propensity is None:
+        return _without_propensities(logs, policy)
+    if logs.propensity.min() >= SURE and logs.n_actions > 1:
+        return _of_certain_actions(logs, policy)
+    if misfits(logs):
+        alarm = misfits(logs)[0]
+        stop = f"{_sentence(MISFIT)} {alarm.text}"
+        return _answer("misfit", None, link="guide/audit", stop=stop)
+    if learns(policy):
+        return _answer(*for_learner(logs), link="guide/evaluators")
+    learned = adaptive_logger_findings(logs)[1]
+    if learned:
+        return _answer(
+            "adaptive_logger",
+            AdaptiveDR(),
+            learned[0].found,
+            *ADAPTIVE,
+            link="guide/adaptive_logs",
+        )
+    return _of_known(logs)
+
+
+def _of_known(logs, more=(), step=None):
+    """Return the answer of the rule of `evaluate`, perhaps behind a step."""
+    rule = recommended_evaluator(logs, more=more)
+    several = acting_loggers(logs) > 1
+    check, situation = SNIPS(), "one_logger"
+    assumes, reasons, link = (), [_sentence(rule.reason)], "guide/evaluators"
+    if several:
+        balanced = rule.name == "BalancedDR"
+        situation = "several_loggers" if balanced else "several_loggers_apart"
+        if balanced:
+            check = MultiLoggerIPS(pooling="balanced", self_normalized=True)
+        assumes, link = (POOLED,) if balanced else (), "guide/multi_logger"
+    if step is None:
+        evaluator = rule.evaluator
+    else:
+        situation = f"{situation}_unknown"
+        evaluator, check = _behind(step, rule.evaluator), _behind(step, check)
+        assumes, link = (HIDDEN, *assumes), "guide/propensities"
+        reasons = [ESTIMATED, *reasons]
+    return _answer(
+        situation, evaluator, *reasons, check=check, link=link, assumes=assumes
+    )
+
+
+def _behind(step, evaluator):
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(STEPS[step](), clone(evaluator))
+
+
+def _of_certain_actions(logs, policy):
+    """Return the answer where every propensity is 1: only several loggers explore."""
+    if acting_loggers(logs) < 2:
+        return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
+    if logs.logger_proba is not None:
+        return _of_known(logs)
+    return _without_propensities(logs, policy)
+
+
+def _without_propensities(logs, policy):
+    """Return the answer where nobody wrote down how likely the actions were."""
+    step = estimating_step(logs)
+    more = {"propensity"}
+    if acting_loggers(logs) > 1:
+        return _of_known(logs, more | {"logger_proba"}, step)
+    asked = predictability(logs, logs.action_index)
+    if asked.certain:
+        return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
+    if learns(policy):
+        situation, evaluator, *reasons = for_learner(logs, known=False)
+        evaluator = _behind(step, evaluator)
+        link, assumes = "guide/propensities", (HIDDEN,)
+        reasons = [ESTIMATED, *reasons]
+        return _answer(situation, evaluator, *reasons, link=link, assumes=assumes)
+    if asked.z > LOW_Z:
+        found = _of_known(logs, more, step)
+        found["reasons"] = (
+            "The context predicts the logged actions "
+            f"({asked.z:.1f} standard errors), so the logger looked at it.",
+            *found["reasons"],
+        )
+        return found
+    return _answer(
+        "blind_logger",
+        ExplorationScavenging(),
+        UNPREDICTED,
+        check=_behind(step, SNIPS()),
+        link="guide/scavenging",
+        assumes=(BLIND,),
+    )
+
+
+def _for_slates(logs, policy):
+    """Return the answer for logs of slates."""
+    rule = recommended_evaluator(logs)
+    if rule.name is None:
+        return _slates_without_propensities(logs, policy)
+    known = logs.logging_policy is not None
+    check = SlateIPS() if known else None
+    reasons = [_sentence(rule.reason)]
+    if known and logs.slot_reward is not None:
+        check = IndependentSlotIPS()
+        reasons.append(
+            "The slots have rewards of their own: IndependentSlotIPS uses them. If "
+            "what is shown first changes what follows, use CascadeDR."
+        )
+    situation = "slates" if known else "slates_propensities"
+    return _answer(
+        situation,
+        rule.evaluator,
+        *reasons,
+        check=check,
+        link="guide/slates",
+        assumes=(SLATES,) if known else (),
+    )
+
+
+def _slates_without_propensities(logs, policy):
+    if logs.slot_reward is None:
+        stop = NO_PROPENSITIES_OF_SLATES
+        return _answer("slates_unknown", None, link="guide/slates", stop=stop)
+    reorders = isinstance(policy, ReorderingPolicy)
+    if item_predictability(logs).z > HIGH_Z:
+        stop = (
+            "The context predicts which items are shown, and no propensities are "
+            "known: what was clicked cannot be told from whom it was shown to. Pass "
+            "logging_policy=... to SlateLogs."
+        )
+        return _answer("slates_unknown", None, link="guide/scavenging", stop=stop)
+    evaluator = ReorderingScavenging if reorders else PositionScavenging
+    return _answer(
+        "slot_clicks_reordered" if reorders else "slot_clicks",
+        evaluator(attention=AttentionDecay()),
+        "The slots have clicks, and no propensities are known.",
+        link="guide/scavenging",
+        assumes=SLOT_CLICKS,
+    )
+
+
+def _sentence(text):
+    """Return a text without a full stop as a sentence."""
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,201 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What to doubt of a log and of a policy on it, before anything is estimated."""
+
+import numpy as np
+
+from skope_ope.audit._policy_rounds import PolicyRounds
+from skope_ope.audit._policy_weights import weights_of_policy
+from skope_ope.audit._rows_not_recognised import training_findings
+from skope_ope.audit._slate_policy_checks import slate_policy_findings
+from skope_ope.audit._support import support_of
+from skope_ope.evaluators._recommended import learns
+from skope_ope.evaluators.core._intervals import FEW_EVENTS
+from skope_ope.evaluators.static import DoublyRobust
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._known_range import known_range
+from skope_ope.logs.checks._log_facts import log_facts
+from skope_ope.reward_models import ActionRewardModel
+from skope_ope.selection._suggested_texts import NO_OVERLAP
+
+TINY = 100  # rounds
+MANY, THIN = 30, 50  # actions; rounds per action that a model of each would have
+TOLD_OF_LOG = ("few_rewards", "few_groups")
+
+
+def doubts_of(logs, policy, found):
+    """Return what to doubt, and why to stop.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    policy : policy, array, str or None
+        What is to be evaluated, if that is known.
+    found : dict
+        The answer so far, see `Suggestion`.
+
+    Returns
+    -------
+    doubts : dict of str
+        Sentences by name.
+    stop : str or None
+    """
+    doubts = _of_situation(found["situation"])
+    doubts |= _of_log(logs)
+    if policy is None:
+        return doubts, None
+    findings, stop = training_findings(policy, logs), None
+    if isinstance(logs, SlateLogs):
+        findings = slate_policy_findings(policy, logs, None)[1]
+    elif not learns(policy):
+        rounds = PolicyRounds(policy, _weighed(logs, found["situation"]))
+        findings += support_of(rounds)[1]
+        if rounds.known:
+            findings += weights_of_policy(rounds)[1]
+            if rounds.overlap.sum_w == 0:
+                stop = NO_OVERLAP
+            else:
+                doubts |= _of_events(logs, rounds)
+    doubts |= {one.name: one.text for one in findings}
+    return doubts, stop
+
+
+def _of_situation(situation):
+    """Return what is always to be doubted of logs of this kind."""
+    if situation.endswith("unknown"):
+        return {
+            "estimated_propensities": "The interval takes the estimated probabilities "
+            "for exact ones. Rounds that were raised to the floor are warned of."
+        }
+    if situation == "one_logger":
+        return {
+            "wrong_propensities": "Wrong probabilities bias every value: run "
+            "audit(policy, logs) first."
+        }
+    if situation == "several_loggers_apart":
+        return {
+            "support_of_each": "Every logger must be able to take what the policy "
+            "takes. Pass logger_proba (with_logger_policies) and the loggers help "
+            "each other: MultiLoggerDR(pooling='balanced')."
+        }
+    return dict(_OF.get(situation, {}))
+
+
+def _weighed(logs, situation):
+    """Return logs whose propensities are those by which rounds will be weighted."""
+    if situation != "several_loggers":
+        return logs
+    share = logs.logger_counts / logs.logger_counts.sum()
+    one = dict.fromkeys(("logger_proba", "logging_proba"))
+    return logs.replace(propensity=logs.logger_proba @ share, **one)
+
+
+_OF = {
+    "several_loggers": {
+        "trends": "Loggers that acted at different times saw different rounds. "
+        "logger_overlap(policy, logs) compares them; by('logger') of a balanced value "
+        "is not a value of each logger."
+    },
+    "blind_logger": {
+        "trends": "If the logger took turns, a trend between the turns looks like an "
+        "effect of the actions."
+    },
+    "learner_uniform": {
+        "few_trajectories": "With few trajectories the error is uncertain. One "
+        "trajectory has none."
+    },
+    "learner": {
+        "bias_mass": "A diagnostics entry bias_mass above 0.1 says that the history "
+        "differs from a live one."
+    },
+    "adaptive_logger": {
+        "given_up": "Of actions that the logger gave up few rounds remain. For one "
+        "fixed action weighting='two_point' is made for them."
+    },
+    "slates": {
+        "sum_over_slots": "Where items of a slate compete or help each other, the sum "
+        "over slots is wrong: compare with SlateIPS."
+    },
+    "slot_clicks": {
+        "attention": "Attention that is estimated from the same clicks makes the "
+        "error larger; it is resampled by page."
+    },
+    "slot_clicks_reordered": {
+        "learned_ranks": "Ranks that were learned from the same clicks look too good."
+    },
+}
+
+
+def _of_log(logs):
+    """Return what the log alone makes doubtful."""
+    findings = log_facts(logs, None)[1]
+    doubts = {one.name: one.text for one in findings if one.name in TOLD_OF_LOG}
+    if len(logs) < TINY:
+        doubts["tiny_log"] = (
+            f"{len(logs)} rounds: expect a wide interval, tune nothing on them, and "
+            "ask rounds_needed how many would tell."
+        )
+    if known_range(logs) is None:
+        doubts["no_reward_range"] = (
+            "The range of the rewards is not known, so the interval cannot allow for "
+            "large rewards that were not seen. State reward_range=(low, high)."
+        )
+    if _has_many_actions(logs) and logs.action_context is None:
+        doubts["many_actions"] = (
+            f"{logs.n_actions:,} actions share {len(logs):,} rounds, too few for a "
+            "model of each. Pass action_context (features of the actions), and use "
+            "ActionRewardModel(model, encoding='action_context')."
+        )
+    return doubts
+
+
+def _of_events(logs, rounds):
+    """Return a doubt where few rounds with a reward, or without, carry the value."""
+    limits = known_range(logs)
+    reward = rounds.logs.reward
+    if limits is None:
+        sides = [np.abs(reward)]
+    else:
+        sides = [reward - limits[0], limits[1] - reward]
+    events = min(_effective_number(rounds, side) for side in sides)
+    if not 0 <= events < FEW_EVENTS:
+        return {}
+    return {
+        "few_events": f"About {events:.1f} rewarded (or unrewarded) rounds carry the "
+        f"value, and {FEW_EVENTS} are needed for a narrow interval. If it is the whole "
+        "range, the log cannot tell. Do not use Student's interval, the bootstrap or "
+        "empirical likelihood."
+    }
+
+
+def _effective_number(rounds, size):
+    """Return how many equally large terms are worth as much as these."""
+    terms = rounds.counted * size
+    if rounds.logs.group is not None:
+        terms = np.bincount(rounds.logs.group_index, terms)
+    square = float(terms @ terms)
+    return float(terms.sum()) ** 2 / square if square else 0.0
+
+
+def _has_many_actions(logs):
+    if isinstance(logs, SlateLogs):
+        return False
+    return logs.n_actions > MANY and len(logs) < THIN * logs.n_actions
+
+
+def with_model_of_actions(evaluator, logs):
+    """Return the evaluator with a model that shares rounds among actions, and why.
+
+    A reward model is an input of an evaluator: it does not make it another one.
+    """
+    plain = isinstance(evaluator, DoublyRobust) and not isinstance(logs, SlateLogs)
+    if not plain or not _has_many_actions(logs) or logs.action_context is None:
+        return evaluator, ()
+    from sklearn.linear_model import Ridge
+
+    model = ActionRewardModel(Ridge(), encoding="action_context")
+    return evaluator.set_params(reward_model=model), (
+        f"{logs.n_actions:,} actions share {len(logs):,} rounds: one model sees the "
+        "features of the actions, so that alike actions help each other.",
+    )

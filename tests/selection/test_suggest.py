@@ -1,0 +1,185 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skope_ope import (
+    BanditLogs,
+    ConstantPolicy,
+    IndependentSlotIPS,
+    SlateLogs,
+    evaluate,
+    scan_logs,
+    suggest,
+)
+from skope_ope.base import BaseEvaluator
+from skope_ope.datasets import make_slate_logs
+from skope_ope.selection._suggestion import one_line
+from tests.packaging._tree import ROOT
+from tests.selection import _situations
+from tests.selection._decision_table import TABLE
+from tests.selection._situations import WORLDS
+
+STOPS = {"deterministic", "slates_unknown"}
+# Doubts that small logs of the worlds may raise by chance do not fail a row.
+QUIET = pytest.mark.filterwarnings("ignore")
+
+
+def as_in_table(evaluator):
+    text = one_line(evaluator)
+    return re.sub(r"horizon=\d+, random_state=0", "horizon=T", text)
+
+
+def test_every_row_of_the_table_has_a_world():
+    assert set(TABLE.SITUATIONS) == set(WORLDS)
+    assert set(TABLE.TEASER) <= set(WORLDS)
+
+
+@QUIET
+@pytest.mark.parametrize("name", WORLDS)
+def test_row_of_the_table_is_what_is_suggested_and_runs(name):
+    row, (logs, policy, truth) = TABLE.SITUATIONS[name], WORLDS[name]()
+    found = suggest(logs, policy)
+    assert found.situation == name
+    assert found.link == row["page"]
+    assert (ROOT / "docs" / f"{found.link}.rst").exists()
+    assert found.assumptions and found.questions
+    if row["evaluator"] == TABLE.STOP:
+        assert found.stop and found.evaluator is None and found.code == ""
+        return
+    assert found.stop is None and found.reasons
+    assert as_in_table(found.evaluator) == row["evaluator"]
+    assert (as_in_table(found.check) if found.check else "") == row["check"]
+    names = {"logs": logs, "policy": policy}
+    exec(found.code, names)
+    low, high = names["value"].confidence_interval(method=found.interval)
+    assert low < high
+    if truth is not None:
+        assert low <= truth <= high
+    clone(found.evaluator)
+
+
+@QUIET
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_log_alone_gives_the_same_answer_unless_the_policy_learns(name):
+    logs, _, _ = WORLDS[name]()
+    alone = suggest(logs)
+    if "learner" in name or name == "slot_clicks_reordered":
+        assert alone.situation != name
+    else:
+        assert alone.situation == name
+
+
+def test_nothing_is_estimated(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a value was asked for")
+
+    logs_of = {name: make() for name, make in WORLDS.items()}
+    for kind in (BaseEvaluator, *_subclasses(BaseEvaluator)):
+        for method in ("evaluate", "score", "_result", "_evaluate"):
+            if method in vars(kind):
+                monkeypatch.setattr(kind, method, refuse)
+    for logs, policy, _ in logs_of.values():
+        suggest(logs, policy)
+
+
+def _subclasses(kind):
+    for one in kind.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+@QUIET
+@pytest.mark.parametrize("name", ["one_logger", "several_loggers", "slates"])
+def test_it_is_the_row_that_evaluate_recommends(name):
+    logs, policy, _ = WORLDS[name]()
+    table = evaluate(policy, logs)
+    row = table[table.recommended]
+    assert type(suggest(logs, policy).evaluator).__name__ == row.estimator
+
+
+def test_a_deterministic_logger_stops_with_and_without_propensities():
+    for make in (_situations.deterministic, _situations.deterministic_unknown):
+        logs, policy, _ = make()
+        found = suggest(logs, policy)
+        assert found.situation == "deterministic"
+        assert "no choice" in found.stop
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.2])
+def test_a_logger_that_explores_is_not_called_deterministic(epsilon):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 2))
+    action = np.where(
+        rng.random(4000) < epsilon, rng.integers(2, size=4000), x[:, 0] > 0
+    )
+    found = suggest(BanditLogs(x, action.astype(int), np.zeros(4000)))
+    assert found.situation == "one_logger_unknown"
+
+
+def test_deterministic_loggers_that_differ_explore_together():
+    logs, policy, _ = _situations.several_deterministic_loggers()
+    found = suggest(logs, policy)
+    assert found.situation == "several_loggers"
+    assert "low_overlap" not in found.doubts
+    without = suggest(logs.replace(logger_proba=None), policy)
+    assert without.situation == "several_loggers_unknown"
+
+
+def test_wrong_propensities_stop():
+    logs, policy, _ = _situations.one_logger()
+    wrong = logs.propensity / 3
+    found = suggest(logs.replace(propensity=wrong, logging_proba=None), policy)
+    assert found.situation == "misfit"
+    assert "do not fit the logged actions" in found.stop
+
+
+def test_a_policy_that_takes_no_logged_action_stops():
+    logs, _, _ = _situations.blind_logger()
+    logs = BanditLogs(
+        logs.context,
+        logs.action_index,
+        logs.reward,
+        np.full(len(logs), 0.5),
+        actions=[0, 1, 2],
+    )
+    found = suggest(logs, ConstantPolicy(2))
+    assert "none of the logged actions" in found.stop
+    assert found.evaluator is found.check is None
+
+
+def test_rewards_of_slots_are_a_check():
+    logs, policy, _ = make_slate_logs(500, random_state=0, return_truth=True)
+    assert isinstance(suggest(logs, policy).check, IndependentSlotIPS)
+
+
+def test_pages_that_follow_the_context_stop():
+    rng = np.random.default_rng(0)
+    x = rng.integers(2, size=2000)
+    pages = np.column_stack([x, 1 - x])
+    logs = SlateLogs(x[:, None].astype(float), pages, None, slot_reward=pages * 1.0)
+    assert "predicts which items" in suggest(logs).stop
+
+
+def test_what_is_no_log_is_refused():
+    logs, policy, _ = _situations.one_logger(n_rounds=20)
+    with pytest.raises(TypeError, match=r"logs come first: suggest\(logs, policy\)"):
+        suggest(policy, logs)
+    with pytest.raises(ValueError, match="empty"):
+        suggest(logs[:0])
+
+
+@pytest.mark.frames
+def test_lazy_logs_are_refused(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"x": [1.0, 2.0], "a": [0, 1], "r": [0, 1], "p": [0.5] * 2}
+    )
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    lazy = scan_logs(tmp_path / "log.csv", action="a", reward="r", propensity="p")
+    with pytest.raises(TypeError, match="lazy"):
+        suggest(lazy)

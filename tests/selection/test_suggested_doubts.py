@@ -1,0 +1,126 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skope_ope import BanditLogs, ClassifierPolicy, ConstantPolicy, suggest
+from tests.selection._decision_table import TABLE
+from tests.selection._situations import one_logger
+
+
+def even(n_rounds, n_actions=2, reward=None, seed=0, **fields):
+    rng = np.random.default_rng(seed)
+    action = rng.integers(n_actions, size=n_rounds)
+    if reward is None:
+        reward = (rng.random(n_rounds) < 0.5).astype(float)
+    p = np.full(n_rounds, 1 / n_actions)
+    x = rng.normal(size=(n_rounds, 2))
+    fields.setdefault("actions", np.arange(n_actions))
+    return BanditLogs(x, action, reward, p, **fields)
+
+
+def few_events():
+    return even(1000, reward=np.r_[np.ones(6), np.zeros(994)]), ConstantPolicy(1)
+
+
+def few_groups():
+    return even(1000, group=np.arange(1000) % 8), ConstantPolicy(1)
+
+
+def many_actions():
+    return even(1000, 50), ConstantPolicy(1)
+
+
+def tiny_log():
+    return even(60), ConstantPolicy(1)
+
+
+def low_overlap():
+    rng = np.random.default_rng(0)
+    p = np.where(rng.random(4000) < 0.01, 0.01, 0.99)
+    action = (p < 0.5).astype(int)
+    reward = (rng.random(4000) < 0.5).astype(float)
+    logs = BanditLogs(rng.normal(size=(4000, 1)), action, reward, p)
+    return logs[:2000], ConstantPolicy(1)
+
+
+def unsupported_mass():
+    logs = even(1000, actions=[0, 1, 2])
+    return logs, np.tile([0.5, 0.3, 0.2], (1000, 1))
+
+
+def no_reward_range():
+    reward = np.random.default_rng(0).gamma(1.0, size=1000)
+    return even(1000, reward=reward), ConstantPolicy(1)
+
+
+CASES = (
+    few_events,
+    few_groups,
+    many_actions,
+    tiny_log,
+    low_overlap,
+    unsupported_mass,
+    no_reward_range,
+)
+
+
+def test_every_doubt_of_the_table_has_a_case():
+    assert set(TABLE.DOUBTS) == {case.__name__ for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_doubt_of_the_table_is_told_and_only_where_it_is_due(case):
+    found = suggest(*case())
+    assert case.__name__ in found.doubts
+    assert found.situation == "one_logger"
+    quiet = suggest(even(2000), ConstantPolicy(1))
+    assert not set(quiet.doubts) & set(TABLE.DOUBTS)
+
+
+def test_a_range_takes_the_doubt_away():
+    reward = np.random.default_rng(0).random(1000)
+    assert "no_reward_range" in suggest(even(1000, reward=reward)).doubts
+    stated = even(1000, reward=reward, reward_range=(0, 1))
+    assert "no_reward_range" not in suggest(stated).doubts
+
+
+def test_events_are_those_of_the_policy():
+    """Enough rewards in the log, but few where the policy would have acted."""
+    logs = even(2000)
+    reward = np.where(logs.action_index == 0, logs.reward, 0.0)
+    reward[np.flatnonzero(logs.action_index == 1)[:5]] = 1
+    logs = logs.replace(reward=reward)
+    assert "few_events" not in suggest(logs, ConstantPolicy(0)).doubts
+    assert "few_events" in suggest(logs, ConstantPolicy(1)).doubts
+
+
+def test_events_of_a_group_count_once():
+    logs = even(2000, group=np.arange(2000) // 250)
+    reward = (np.arange(2000) < 250).astype(float)
+    found = suggest(logs.replace(reward=reward), ConstantPolicy(1))
+    assert "few_events" in found.doubts
+
+
+def test_a_policy_that_was_trained_on_the_rounds():
+    logs, _, _ = one_logger()
+    policy = ClassifierPolicy(epsilon=0.3).fit(logs)
+    assert "learned_rounds" in suggest(logs, policy).doubts
+    assert (
+        "learned_rounds"
+        not in suggest(logs[:1000], clone(policy).fit(logs[1000:])).doubts
+    )
+
+
+def test_features_of_actions_give_one_model_for_all():
+    features = np.random.default_rng(0).normal(size=(50, 3))
+    logs = even(1000, 50, action_context=features)
+    found = suggest(logs, ConstantPolicy(1))
+    assert found.evaluator.reward_model.encoding == "action_context"
+    assert "many_actions" not in found.doubts
+    names = {"logs": logs, "policy": np.full((1000, 50), 0.02)}
+    exec(found.code, names)
+    low, high = names["value"].confidence_interval()
+    assert low < 0.5 < high

@@ -1,0 +1,47 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import copy
+import pickle
+
+from sklearn.pipeline import make_pipeline
+
+from skope_ope import SNIPS, PropensityEstimator, Suggestion, suggest
+from skope_ope.selection._suggestion import one_line
+from tests.selection import _situations
+
+
+def test_text_tells_everything_once():
+    logs, policy, _ = _situations.one_logger_unknown()
+    found = suggest(logs, policy)
+    text = " ".join(repr(found).split())
+    for one in (*found.reasons, *found.doubts.values(), *found.questions):
+        assert text.count(one) == 1
+    assert text.startswith("evaluator make_pipeline(PropensityEstimator(), Doubly")
+    assert repr(found).endswith(found.code)
+
+
+def test_stop_comes_first_and_has_no_code():
+    logs, policy, _ = _situations.deterministic()
+    text = repr(suggest(logs, policy))
+    assert text.startswith("stop ")
+    assert "import" not in text and "evaluator  " not in text
+
+
+def test_html_is_escaped():
+    found = Suggestion("x", stop="<b>a</b>", doubts={"y": "1 < 2"})
+    html = found._repr_html_()
+    assert "<b>" not in html and "1 &lt; 2" in html
+
+
+def test_copies():
+    logs, policy, _ = _situations.one_logger()
+    found = suggest(logs, policy)
+    for same in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        assert repr(same) == repr(found)
+
+
+def test_one_line():
+    assert one_line(None) == "none"
+    pipeline = make_pipeline(PropensityEstimator(), SNIPS())
+    assert one_line(pipeline) == "make_pipeline(PropensityEstimator(), SNIPS())"
