@@ -5,10 +5,11 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import as_array, as_numbers, row_sums
+from skope_ope.logs._validation import as_array, as_numbers, check_y, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
@@ -38,6 +39,8 @@ class BasePolicy(BaseEstimator):
     """
 
     _doc_link_module = "skope_ope"
+    # offers are part of the logs, no metadata that somebody routes
+    __metadata_request__predict_proba = {"available": UNUSED}
 
     def fit(self, X, y=None):
         """Learn the set of actions.
@@ -47,7 +50,7 @@ class BasePolicy(BaseEstimator):
         X : BanditLogs, or array-like of shape (n_samples, n_features)
             Logs, whose `actions` become `classes_`, or contexts.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts.
+            Action labels, where `X` are contexts; ignored where `X` are logs.
 
         Returns
         -------
@@ -57,10 +60,10 @@ class BasePolicy(BaseEstimator):
         return self
 
     def _actions_of(self, X, y):
-        if isinstance(X, LazyLogs):
-            X = X.labelled()
         if isinstance(X, (BanditLogs, LazyLogs)):
-            return X.actions
+            lazy = isinstance(X, LazyLogs)
+            check_y(y, None if lazy else len(X), type(self).__name__)
+            return (X.labelled() if lazy else X).actions
         if y is None:
             raise ValueError(
                 f"{type(self).__name__}.fit needs logs, or contexts and action labels "

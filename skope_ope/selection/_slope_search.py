@@ -149,8 +149,8 @@ class SlopeSearch(BaseSearch):
         ----------
         logs : BanditLogs or SlateLogs
             All rounds.
-        y : None
-            Ignored by the conventions of scikit-learn; must be None.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold actions and rewards.
 
         Returns
         -------
