@@ -5,7 +5,6 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
@@ -39,8 +38,6 @@ class BasePolicy(BaseEstimator):
     """
 
     _doc_link_module = "skope_ope"
-    # offers are part of the logs, no metadata that somebody routes
-    __metadata_request__predict_proba = {"available": UNUSED}
 
     def fit(self, X, y=None):
         """Learn the set of actions.
@@ -58,6 +55,19 @@ class BasePolicy(BaseEstimator):
         """
         self.classes_ = self._actions_of(X, y)
         return self
+
+    def get_metadata_routing(self):
+        """Return what scikit-learn may hand to the methods beside the rounds.
+
+        Returns
+        -------
+        routing : MetadataRequest
+            Without `available`: offers are a part of the logs.
+        """
+        routing = super().get_metadata_routing()
+        # __metadata_request__predict_proba would be read for predict, too
+        routing.predict_proba.requests.pop("available", None)
+        return routing
 
     def _actions_of(self, X, y):
         if isinstance(X, (BanditLogs, LazyLogs)):

@@ -4,9 +4,7 @@
 
 from numbers import Real
 
-from sklearn import get_config
-
-from skope_ope._sklearn import HasMethods, validate_parameter_constraints
+from skope_ope._sklearn import HasMethods
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs._validation import is_vector, is_y
@@ -47,13 +45,13 @@ def checked_model(evaluator, logs, model):
         raise ValueError(_vector_refused(model, None if lazy else len(logs)))
     name = "reward_model"
     refuse_non_models(model, name)
-    if not get_config()["skip_parameter_validation"]:
-        own = evaluator._parameter_constraints.get(name, REWARD_MODEL_CONSTRAINTS[name])
-        validate_parameter_constraints(
-            {name: own}, {name: model}, f"{type(evaluator).__name__}.fit"
-        )
     if evaluator._uses_model:
         return model
+    if hasattr(model, "fit") and not hasattr(model, "predict"):
+        raise TypeError(
+            f"{name} is {type(model).__name__}, which has no predict. Pass a "
+            "scikit-learn model, or leave it out."
+        )
     if lazy and isinstance(model, str):
         check_model_column(model, logs)
     elif (logs.log_type if lazy else type(logs)) is BanditLogs:
