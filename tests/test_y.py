@@ -28,8 +28,11 @@ from skope_ope import (
     EvaluatorScorer,
     OPESearchCV,
     PolicyScorer,
+    ProductSlatePolicy,
     PropensityClipper,
     ReorderingPolicy,
+    ReorderingScavenging,
+    SlateDoublyRobust,
     SlateIPS,
     SlateLogs,
     SlopeSearch,
@@ -89,6 +92,24 @@ def logs_for(evaluator):
     return logs if get_tags(evaluator).takes_groups else LOGS.replace(group=None)
 
 
+def policy_for(evaluator):
+    if "bandit" in get_tags(evaluator).handles:
+        return UniformPolicy()
+    if isinstance(evaluator, ReorderingScavenging):
+        return ReorderingPolicy("random").fit(SLATES)
+    return UniformSlatePolicy(2)
+
+
+def with_own_model(evaluator):
+    """Return one with a model and a seed, where it has such parameters."""
+    model = Ridge()
+    if isinstance(evaluator, SlateDoublyRobust):
+        model = AdditiveSlateModel()
+    own = {"reward_model": model, "random_state": 0}
+    own = {name: value for name, value in own.items() if hasattr(evaluator, name)}
+    return clone(evaluator).set_params(**own)
+
+
 def y_of(logs):
     return [
         logs.reward,
@@ -101,12 +122,8 @@ def y_of(logs):
 
 @pytest.mark.parametrize("evaluator", DEFAULTS, ids=name_of)
 def test_evaluators_ignore_y(evaluator):
-    logs = logs_for(evaluator)
-    policy = UniformPolicy() if isinstance(logs, BanditLogs) else UniformSlatePolicy(2)
-    if hasattr(evaluator, "reward_model"):
-        evaluator = clone(evaluator).set_params(reward_model=Ridge())
-    seed = {"random_state": 0} if hasattr(evaluator, "random_state") else {}
-    evaluator = clone(evaluator).set_params(**seed)
+    logs, policy = logs_for(evaluator), policy_for(evaluator)
+    evaluator = with_own_model(evaluator)
     without = clone(evaluator).fit(logs).score(policy)
     for y in y_of(logs):
         fitted = clone(evaluator).fit(logs, y)
@@ -164,7 +181,7 @@ def test_lazy_logs_take_no_y(tmp_path):
             evaluator.fit(lazy, np.zeros(20))
     with pytest.raises(ValueError, match="'garbage' is not a column"):
         IPS().fit(lazy, "garbage")
-    with pytest.raises(TypeError, match="lazy logs have no arrays beside them"):
+    with pytest.raises(TypeError, match="lazy logs have no array beside them"):
         UniformPolicy().fit(lazy, np.zeros(20))
 
 
@@ -223,13 +240,12 @@ def test_reward_models_do_not_take_y_for_weights():
 
 @pytest.mark.parametrize("evaluator", DEFAULTS, ids=name_of)
 def test_cross_validation_of_evaluators_with_y(evaluator):
-    logs = logs_for(evaluator)
-    y, policy = ACTION, UniformPolicy()
-    if isinstance(logs, SlateLogs):
-        y, policy = SLATE[:, 0], UniformSlatePolicy(2)
-    if hasattr(evaluator, "reward_model"):
-        evaluator = clone(evaluator).set_params(reward_model=Ridge())
-    options = {"scoring": EvaluatorScorer(policy), "error_score": "raise"}
+    logs, policy = logs_for(evaluator), policy_for(evaluator)
+    y = ACTION if isinstance(logs, BanditLogs) else SLATE[:, 0]
+    evaluator = with_own_model(evaluator)
+    validator = evaluator if isinstance(evaluator, ReorderingScavenging) else None
+    scoring = EvaluatorScorer(policy, validator=validator)
+    options = {"scoring": scoring, "error_score": "raise"}
     cv = StratifiedKFold(3)
     with_y = cross_validate(evaluator, logs, y, cv=cv, **options)["test_score"]
     folds = list(cv.split(X, y))
@@ -251,8 +267,10 @@ def test_cross_validation_of_policies_with_y(policy):
     assert np.isfinite(scores).all()
 
 
-@pytest.mark.parametrize("policy", SLATED[:-1], ids=name_of)
+@pytest.mark.parametrize("policy", [*SLATE_POLICIES, *SLATE_LEARNERS], ids=name_of)
 def test_cross_validation_of_slate_policies_with_y(policy):
+    if isinstance(policy, ProductSlatePolicy):  # it has a column per candidate
+        policy = ProductSlatePolicy([[0.3, 0.3, 0.4], [0.1, 0.5, 0.4]])
     scores = cross_validate(
         policy,
         SLATES,
@@ -300,9 +318,10 @@ def test_our_search_hands_y_to_the_splitter():
     scoring = EvaluatorScorer(UniformPolicy())
     y = np.arange(N) % 3
     search = OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scoring, cv=Listening(2))
-    search.fit(LOGS, y)
+    logs = LOGS.replace(group=None)
+    search.fit(logs, y)
     assert seen[0] is y
-    search.fit(LOGS)
+    search.fit(logs)
     assert_array_equal(seen[1], LOGS.action)
 
 
