@@ -34,16 +34,6 @@ from skope_ope.reward_models._sources import (
 )
 
 
-def pipeline_remedy(value):
-    """Return what to do with a Pipeline where an evaluator is expected, or ''."""
-    if not hasattr(value, "steps"):
-        return ""
-    return (
-        " Apply the steps of a Pipeline to the logs first, logs = "
-        "PropensityEstimator().fit_transform(logs), and pass its last step."
-    )
-
-
 @dataclass(slots=True)
 class EvaluatorTags(Tags):
     """Tags of scikit-learn, and the laws that an evaluator keeps.
