@@ -151,14 +151,15 @@ def quiet_table(
     if asked is None and reward_model is None:
         evaluators, left_out = for_recorded(wanted, logs, evaluators, left_out)
     # the rule knows these rounds, not those that the steps of a Pipeline made of them
-    plain = {name: one for name, one in evaluators.items() if name not in made}
+    plain = _without(evaluators, made)
     recommended, reason = recommended_row(logs, plain, left_out=left_out)
     if recommended is None and any(map(learns, wanted.values())):
         reason = LEARNS
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
     found = {}
-    for some, rounds in [(plain, logs), *_by_themselves(evaluators, made)]:
+    groups = [({name: evaluators[name]}, rounds) for name, rounds in made.items()]
+    for some, rounds in [(_without(evaluators, made), logs), *groups]:
         shared = SharedModel(reward_model, cv, rounds, n_jobs)
         found |= values_of(wanted, some, shared, sample_weight, n_jobs, keep)
     reason = doubted_reason(recommended, reason, logs, found.values())
@@ -170,9 +171,8 @@ def quiet_table(
     return ValueTable(results, left_out, recommended=recommended, reason=reason)
 
 
-def _by_themselves(evaluators, made):
-    """Return the evaluators with rounds of their own, and these."""
-    return [({name: evaluators[name]}, rounds) for name, rounds in made.items()]
+def _without(evaluators, names):
+    return {name: one for name, one in evaluators.items() if name not in names}
 
 
 def _check_arguments(policies, logs, n_jobs):
