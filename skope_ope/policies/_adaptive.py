@@ -7,7 +7,6 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.metadata_routing import UNUSED
 
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
@@ -41,7 +40,6 @@ class AdaptivePolicy(BasePolicy):
     context_free = False
     takes_weight = False
     _parameter_constraints: dict = {}
-    __metadata_request__update = {"X": UNUSED}
 
     def fit(self, X, y=None):
         """Start with an empty history; nothing is learned.

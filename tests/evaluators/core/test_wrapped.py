@@ -271,6 +271,7 @@ def test_what_has_no_evaluator_inside():
 
 
 def test_lazy_logs(tmp_path):
+    pytest.importorskip("pyarrow")  # it reads the file
     path = tmp_path / "log.csv"
     path.write_text("action,reward,p,x\n" + "a,1,.5,1\nb,0,.5,2\n" * 20)
     columns = {"action": "action", "reward": "reward", "propensity": "p"}
