@@ -3,8 +3,8 @@
 """What would change the answer: values against the bound on the weights."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_curve
 from skope_ope.displays._looks import (
@@ -141,7 +141,7 @@ class ClippingCurveDisplay:
         -------
         display : ClippingCurveDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         name = type(evaluator).__name__
         if not hasattr(evaluator, "_clipping_curve"):
             raise TypeError(f"a static evaluator is needed, got {name}.")

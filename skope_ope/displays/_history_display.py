@@ -3,8 +3,8 @@
 """How a simulated history grew, and the running value along it."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
@@ -144,7 +144,7 @@ class HistoryDisplay:
         -------
         display : HistoryDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         return cls.from_values(evaluator.evaluate(policy, logs))
 
     def plot(self, ax=None, *, panels=PANELS, **kwargs):

@@ -3,8 +3,8 @@
 """Gains of policies over a baseline, and their values."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_values
@@ -162,7 +162,7 @@ class PolicyComparisonDisplay:
         """
         from skope_ope.selection import compare_policies
 
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         logs = evaluator.logs_ if logs is None else logs
         given = {"evaluator": evaluator, "baseline": baseline, "level": level}
         return cls.from_values(compare_policies(policies, logs, **given))

@@ -6,8 +6,8 @@ import warnings
 from copy import copy
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._given_values import checked_curve
 from skope_ope.displays._looks import (
@@ -155,7 +155,7 @@ class QuantileCurveDisplay:
         -------
         display : QuantileCurveDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         if getattr(evaluator, "acceptance", None) != "quantile":
             raise TypeError(
                 "QuantileCurveDisplay needs a DRns with acceptance='quantile', got "

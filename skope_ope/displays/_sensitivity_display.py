@@ -3,8 +3,8 @@
 """How much hidden confounding it takes to change the answer."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import is_value
 from skope_ope.displays._looks import (
@@ -166,7 +166,7 @@ class SensitivityDisplay:
         -------
         display : SensitivityDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         value = evaluator.evaluate(policy, logs)
         given = {"gamma": gamma, "baseline": baseline, "level": level}
         return cls.from_values(value, **given)

@@ -3,8 +3,8 @@
 """Which of a policy's actions a log can tell about."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import (
     BASELINE,
@@ -159,7 +159,7 @@ class SupportDisplay:
         -------
         display : SupportDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         if not hasattr(evaluator, "_support_on"):
             raise TypeError(
                 f"a static evaluator is needed, got {type(evaluator).__name__}. Fit "

@@ -3,8 +3,8 @@
 """How the importance weights behind a value are spread."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import (
     BASELINE,
@@ -150,7 +150,7 @@ class WeightsDisplay:
         -------
         display : WeightsDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         name = type(evaluator).__name__
         if not hasattr(evaluator, "_weights_on"):
             raise TypeError(f"a static evaluator is needed, got {name}.")

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning._cost_sensitive import (
     CostSensitivePolicy,
     estimated_rewards,

@@ -25,6 +25,7 @@ from skope_ope.learning._inside_range import (
     outside_range,
 )
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._validation import check_y
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
@@ -146,14 +147,16 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         logs : SlateLogs or iterable of SlateLogs
             Rounds with `item_features` and `logging_policy`; batches of them, such as
             ``RankingWorld.stream`` yields, where all rounds do not fit into memory.
-        y : None
-            Ignored by the conventions of scikit-learn.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold actions and rewards.
 
         Returns
         -------
         self : PseudoInverseRanker
         """
         self._validate_params()
+        if isinstance(logs, SlateLogs):
+            check_y(y, len(logs), type(self).__name__)
         rewards = ImputedRewards(type(self).__name__)
         for batch in [logs] if isinstance(logs, SlateLogs) else _batches(logs):
             check_slate_logs(batch)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning._ascent import Penalised, warn_of_no_end
 from skope_ope.learning._learners_source import finite_predictions, learners_source
 from skope_ope.learning._logs_policy import LogsPolicy, NoEvidence, act, prefer

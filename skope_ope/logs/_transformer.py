@@ -26,7 +26,7 @@ class BaseLogTransformer(TransformerMixin, BaseEstimator):
         X : BanditLogs
             The logged rounds.
         y : object, default=None
-            Ignored: a Pipeline hands a reward model through here.
+            Ignored: a Pipeline hands y, or a reward model, through here.
 
         Returns
         -------

@@ -93,6 +93,61 @@ def check_finite(name, array, first_row=0, first="row"):
             raise RowError(found, bad[0][0] + first_row, f"{many} {remedy}")
 
 
+def is_vector(values):
+    """Tell whether `values` is a one-dimensional array-like, a text excepted."""
+    if isinstance(values, (list, tuple)):
+        first = values[0] if values else 0
+        return isinstance(first, (str, bytes)) or not hasattr(first, "__len__")
+    if not hasattr(values, "__array__"):
+        return False
+    return len(values.shape if hasattr(values, "shape") else np.shape(values)) == 1
+
+
+def is_y(values, n_rounds):
+    """Tell whether `values` is scikit-learn's y: one entry for every round.
+
+    Whatever is fitted on logs ignores it: the logs hold actions and rewards.
+
+    Parameters
+    ----------
+    values : object
+        What was given in its place.
+    n_rounds : int or None
+        Number of rounds; None, of lazy logs: there is no y beside them.
+    """
+    return n_rounds is not None and is_vector(values) and len(values) == n_rounds
+
+
+def check_y(y, n_rounds, who):
+    """Raise unless y is None or has an entry for every round, see `is_y`.
+
+    Parameters
+    ----------
+    y : object
+        What was given beside logs.
+    n_rounds : int or None
+        Number of rounds, see `is_y`.
+    who : str
+        Name of the class that is fitted.
+    """
+    if y is None or is_y(y, n_rounds):
+        return
+    what = f"{who}.fit takes no y beside logs, which hold actions and rewards"
+    if n_rounds is None:
+        raise TypeError(
+            f"{what}, and lazy logs have no array beside them; leave out y."
+        )
+    if is_vector(y):
+        raise ValueError(
+            f"{what}. One with an entry per round is ignored: the logs have {n_rounds} "
+            f"rounds, y has {len(y)} entries. Leave it out."
+        )
+    raise TypeError(
+        f"{what}. An array of shape ({n_rounds},) is ignored; got "
+        f"{type(y).__name__}. Leave it out."
+    )
+
+
 def check_length(name, array, n_rounds, reference="action"):
     """Raise if `array` does not have one entry per round."""
     if array.shape[0] != n_rounds:

@@ -8,7 +8,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import as_array, as_numbers, row_sums
+from skope_ope.logs._validation import as_array, as_numbers, check_y, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
@@ -47,7 +47,7 @@ class BasePolicy(BaseEstimator):
         X : BanditLogs, or array-like of shape (n_samples, n_features)
             Logs, whose `actions` become `classes_`, or contexts.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts.
+            Action labels, where `X` are contexts; ignored where `X` are logs.
 
         Returns
         -------
@@ -56,11 +56,24 @@ class BasePolicy(BaseEstimator):
         self.classes_ = self._actions_of(X, y)
         return self
 
+    def get_metadata_routing(self):
+        """Return what scikit-learn may hand to the methods beside the rounds.
+
+        Returns
+        -------
+        routing : MetadataRequest
+            Without `available`: offers are a part of the logs.
+        """
+        routing = super().get_metadata_routing()
+        # __metadata_request__predict_proba would be read for predict, too
+        routing.predict_proba.requests.pop("available", None)
+        return routing
+
     def _actions_of(self, X, y):
-        if isinstance(X, LazyLogs):
-            X = X.labelled()
         if isinstance(X, (BanditLogs, LazyLogs)):
-            return X.actions
+            lazy = isinstance(X, LazyLogs)
+            check_y(y, None if lazy else len(X), type(self).__name__)
+            return (X.labelled() if lazy else X).actions
         if y is None:
             raise ValueError(
                 f"{type(self).__name__}.fit needs logs, or contexts and action labels "

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
@@ -81,7 +82,7 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             last step). A classifier without `sample_weight` is fitted on rows
             resampled in that proportion.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts.
+            Action labels, where `X` are contexts; ignored where `X` are logs.
 
         Returns
         -------
@@ -98,8 +99,7 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
                 f"{type(self).__name__} learns from rounds in memory, got {kind_of(X)}."
             )
         if isinstance(X, BanditLogs):
-            if y is not None:
-                raise ValueError("fit(logs) takes no y: the logs hold the actions.")
+            check_y(y, len(X), type(self).__name__)
             self._fit_logs(X)
             remember_rows(self, X)
         else:

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
@@ -16,7 +17,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import label_codes, plain
+from skope_ope.logs._validation import check_y, label_codes, plain
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 from skope_ope.reward_models._design import design, designs
@@ -74,19 +75,24 @@ class ActionRewardModel(BaseEstimator):
         "memory": [None, str, os.PathLike, HasMethods(["cache"])],
     }
     _doc_link_module = "skope_ope"
+    # logs stand where scikit-learn has X: they are not metadata
+    __metadata_request__fit = {"logs": UNUSED}
+    __metadata_request__partial_fit = {"logs": UNUSED}
 
     def __init__(self, model, encoding="per_action", memory=None):
         self.model = model
         self.encoding = encoding
         self.memory = memory
 
-    def fit(self, logs, sample_weight=None):
+    def fit(self, logs, y=None, sample_weight=None):
         """Fit on the rounds of logs.
 
         Parameters
         ----------
         logs : BanditLogs
             Training rounds.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold the rewards.
         sample_weight : ndarray of shape (n_rounds,), default=None
             Row weights; `None`: `logs.sample_weight`. A model that takes none is
             fitted without those of the logs, with a warning, and refuses others.
@@ -95,7 +101,12 @@ class ActionRewardModel(BaseEstimator):
         -------
         self : ActionRewardModel
         """
+        self._check_y(logs, y)
         return self._fit_rows(logs, None, sample_weight)
+
+    def _check_y(self, logs, y):
+        if isinstance(logs, BanditLogs):  # others are refused with a sentence
+            check_y(y, len(logs), type(self).__name__)
 
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_rows(self, logs, rows, sample_weight=None, told=False):
@@ -160,7 +171,7 @@ class ActionRewardModel(BaseEstimator):
         self.action_context_ = logs.action_context
 
     @available_if(_learns_in_parts)
-    def partial_fit(self, logs, sample_weight=None):
+    def partial_fit(self, logs, y=None, sample_weight=None):
         """Learn from more rounds, where the model has `partial_fit`.
 
         Calls one after the other, with parts of a log, teach the model the whole of it
@@ -170,6 +181,8 @@ class ActionRewardModel(BaseEstimator):
         ----------
         logs : BanditLogs
             More training rounds, with the same actions.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold the rewards.
         sample_weight : ndarray of shape (n_rounds,), default=None
             Row weights, see `fit`.
 
@@ -177,6 +190,7 @@ class ActionRewardModel(BaseEstimator):
         -------
         self : ActionRewardModel
         """
+        self._check_y(logs, y)
         return self._partial_fit_rows(logs, None, sample_weight)
 
     @fit_context(prefer_skip_nested_validation=False)

@@ -6,12 +6,14 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.reward_models._slate_design import (
     ItemColumns,
@@ -70,6 +72,9 @@ class AdditiveSlateModel(BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="left")],
     }
     _doc_link_module = "skope_ope"
+    # logs stand where scikit-learn has X: they are not metadata
+    __metadata_request__fit = {"logs": UNUSED}
+    __metadata_request__predict = {"logs": UNUSED, "slates": UNUSED}
 
     def __init__(self, model=None, *, max_iter=20, tol=1e-3):
         self.model = model
@@ -77,13 +82,15 @@ class AdditiveSlateModel(BaseEstimator):
         self.tol = tol
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, logs):
+    def fit(self, logs, y=None):
         """Fit on the slates and rewards of logs.
 
         Parameters
         ----------
         logs : SlateLogs
             Training rounds.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold the rewards.
 
         Returns
         -------
@@ -91,6 +98,7 @@ class AdditiveSlateModel(BaseEstimator):
         """
         if not isinstance(logs, SlateLogs):
             raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
+        check_y(y, len(logs), type(self).__name__)
         model = self.model
         if model is None:
             from sklearn.linear_model import Ridge

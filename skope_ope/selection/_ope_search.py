@@ -174,8 +174,9 @@ class OPESearchCV(BaseSearch):
         ----------
         logs : BanditLogs or SlateLogs
             All rounds.
-        y : None
-            Ignored by the conventions of scikit-learn; must be None.
+        y : array-like of shape (n_rounds,), default=None
+            For splitters that ask for it, such as `StratifiedKFold`; ignored
+            otherwise: the logs hold actions and rewards.
 
         Returns
         -------
@@ -189,12 +190,12 @@ class OPESearchCV(BaseSearch):
         self._check_scoring()
         self._check_logs(logs, y)
         with fit_progress(self, logs) as progress:
-            self._search(logs, progress)
+            self._search(logs, y, progress)
         return self
 
-    def _search(self, logs, progress):
+    def _search(self, logs, y, progress):
         candidates = self._candidates()
-        plan, shares = self._plan(logs, candidates)
+        plan, shares = self._plan(logs, y, candidates)
         n_splits = len(plan[0][1])
         if self.verbose:
             n_models = sum(len({c.key for c in some}) for some, _ in plan)
@@ -237,10 +238,10 @@ class OPESearchCV(BaseSearch):
             "needs scoring=PolicyScorer(evaluator)."
         )
 
-    def _plan(self, logs, candidates):
+    def _plan(self, logs, y, candidates):
         """Return lists of candidates with their splits, and their own shares."""
         if self.cv is not None or not isinstance(self.scoring, EvaluatorScorer):
-            folds = folds_of(self.cv, logs)
+            folds = folds_of(self.cv, logs, y)
             if any(one.order_dependent for one in candidates):
                 folds = list(in_order(folds).split(logs))
             return [(candidates, folds)], None

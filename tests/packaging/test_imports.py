@@ -17,6 +17,7 @@ FLOW = [
     "_renamed",
     "_meant",
     "_sklearn",
+    "_inside",
     "_dot",
     "_progress",
     "_parallel",

@@ -26,6 +26,7 @@ from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 
 
@@ -219,8 +220,8 @@ class AttentionDecay(BaseEstimator):
         ----------
         logs : SlateLogs
             Pages with rewards per slot.
-        y : Ignored
-            For the interface of scikit-learn.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored.
 
         Returns
         -------
@@ -237,6 +238,7 @@ class AttentionDecay(BaseEstimator):
                 f"logs must be SlateLogs, got {kind_of(logs)}. Build them with "
                 "SlateLogs(context, slate, reward, slot_reward=...)."
             )
+        check_y(y, len(logs), type(self).__name__)
         n_bootstrap = renamed_value(
             "n_bootstrap", self.n_bootstrap, {0: None}, stacklevel=3
         )

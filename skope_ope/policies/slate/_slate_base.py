@@ -8,7 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import check_y
 from skope_ope.policies.slate._slate_checks import check_slate_logs, check_slates
 from skope_ope.policies.slate._slate_distributions import SlateDistributions
 
@@ -62,13 +64,15 @@ class BaseSlatePolicy(BaseEstimator):
         ----------
         X : SlateLogs or array-like
             Ignored.
-        y : None
+        y : array-like of shape (n_rounds,), default=None
             Ignored.
 
         Returns
         -------
         self : object
         """
+        if isinstance(X, SlateLogs):
+            check_y(y, len(X), type(self).__name__)
         return self
 
     def distributions(self, logs):
