@@ -13,6 +13,7 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 FLOW = [
     "_harmless",
     "_types",
+    "_pairs",
     "exceptions",
     "_renamed",
     "_meant",
