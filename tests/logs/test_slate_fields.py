@@ -12,7 +12,7 @@ def test_slates_are_read_only_indices():
     assert_array_equal(slate, [[0, -1], [2, 1]])
     assert slate.dtype.kind == "i"
     assert not slate.flags.writeable
-    with pytest.raises(ValueError, match="got 0.5 at row 0, slot 1"):
+    with pytest.raises(ValueError, match=r"got 0\.5 at row 0, slot 1"):
         check_slate([[0, 0.5]])
 
 
