@@ -375,8 +375,8 @@ def test_frames_are_not_written_to(make_frame):
 
 # -- mistakes -------------------------------------------------------------------------
 WRONG = {
-    "column 'frist' is not in the frame.* Did you mean 'first'": {
-        "item": ["frist", "second"]
+    "column 'first_' is not in the frame.* Did you mean 'first'": {
+        "item": ["first_", "second"]
     },
     "item names no column": {"item": []},
     "item names column 'first' twice": {"item": ["first", "first"]},
