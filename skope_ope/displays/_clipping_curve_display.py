@@ -19,9 +19,10 @@ from skope_ope.displays._looks import (
     numbers_on,
     percent,
 )
+from skope_ope.displays._undrawn import Undrawn
 
 
-class ClippingCurveDisplay:
+class ClippingCurveDisplay(Undrawn):
     """Value of a policy against the bound on the importance weights.
 
     A low bound lets a few rounds decide less and biases, a high one does the

@@ -8,12 +8,13 @@ from skope_ope._inside import fitted_evaluator
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
+from skope_ope.displays._undrawn import Undrawn
 
 PANELS = ("length", "ratio", "value")
 FEW = 20  # points that are drawn one by one
 
 
-class HistoryDisplay:
+class HistoryDisplay(Undrawn):
     """Length of the simulated history, acceptance ratio and value along a log.
 
     Make it with `from_values` or `from_evaluator`, for :class:`Replay`,

@@ -21,6 +21,7 @@ from skope_ope.displays._looks import (
     percent,
     say_no_value,
 )
+from skope_ope.displays._undrawn import Undrawn
 
 COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
 WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
@@ -29,7 +30,7 @@ GAIN = "difference", "difference_low", "difference_high"
 VALUE = "value", "low", "high"
 
 
-class PolicyComparisonDisplay:
+class PolicyComparisonDisplay(Undrawn):
     """Gains of policies over a baseline, and their values, one row per policy.
 
     It draws what the table of the comparison says: the same intervals, at the same

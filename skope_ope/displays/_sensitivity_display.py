@@ -20,12 +20,13 @@ from skope_ope.displays._looks import (
     percent,
     short,
 )
+from skope_ope.displays._undrawn import Undrawn
 
 N_POINTS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
 
 
-class SensitivityDisplay:
+class SensitivityDisplay(Undrawn):
     r"""Bounds of a value against the strength of hidden confounding.
 
     At :math:`\Gamma` the true odds of the logged actions may lie a factor

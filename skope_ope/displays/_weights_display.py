@@ -17,6 +17,7 @@ from skope_ope.displays._looks import (
     numbers_on,
     short,
 )
+from skope_ope.displays._undrawn import Undrawn
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs._validation import as_numbers
 
@@ -25,7 +26,7 @@ SMALL = 0.01  # weights below this share of the mean are not drawn
 N_RANKS, N_DOTS = 200, 10  # points of the tail, and rounds that are drawn one by one
 
 
-class WeightsDisplay:
+class WeightsDisplay(Undrawn):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot`

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import step
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning._ascent import Penalised, warn_of_no_end
@@ -160,6 +161,7 @@ class SoftmaxPolicy(LogsPolicy):
     True
     """
 
+    _has_steps = True
     _parameter_constraints: dict = {
         "features": [HasMethods(["fit", "transform"]), None],
         "objective": [StrOptions({"dr", *OBJECTIVES})],
@@ -234,7 +236,14 @@ class SoftmaxPolicy(LogsPolicy):
             unit=unit,
         )
         starts = islice(self._starts(logs, rounds, likely), self.n_starts)
-        tops = [problem.ascend(start, self.max_iter, self.tol) for start in starts]
+
+        def told(found):
+            with step(self, logs, "iteration"):
+                pass
+
+        tops = [
+            problem.ascend(start, self.max_iter, self.tol, told) for start in starts
+        ]
         best = max(tops, key=lambda top: top.objective)
         if not best.converged:
             warn_of_no_end(type(self).__name__, best.n_iter, self.max_iter)

@@ -55,6 +55,10 @@ def is_drawn(origin):
 def take_rows(values, key):
     """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
     if isinstance(key, np.ndarray) and isinstance(values, np.ndarray):
+        if values.ndim > 1 and len(values) and not values.strides[0]:
+            return np.broadcast_to(
+                values[0], (len(key), *values.shape[1:])
+            )  # all alike
         return values.take(key, axis=0)  # thrice as fast as values[key]
     if isinstance(key, slice):
         return _slice_rows(values, key)

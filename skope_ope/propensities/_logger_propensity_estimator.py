@@ -5,6 +5,7 @@
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._progress import step
 from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._propensity_estimator import PropensityEstimator
 
@@ -90,7 +91,8 @@ class LoggerPropensityEstimator(PropensityEstimator):
                     f"{IN_A_SEARCH}"
                 )
             one = _OneLogger(**{k: clone(v, safe=False) for k, v in self._own()})
-            self.estimators_[label] = one.fit(logs[rows])
+            with step(self, logs, "logger", one):
+                self.estimators_[label] = one.fit(logs[rows])
         self.n_floored_ = sum(e.n_floored_ for e in self.estimators_.values())
 
     def _own(self):

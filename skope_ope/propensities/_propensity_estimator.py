@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._progress import steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
@@ -18,6 +19,7 @@ from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 
 CERTAIN = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99
+FOLD = "propensity model"  # what progress is told of
 
 
 class PropensityEstimator(BaseLogTransformer):
@@ -85,6 +87,8 @@ class PropensityEstimator(BaseLogTransformer):
         "floor": [Interval(Real, 0, 1, closed="neither")],
     }
 
+    _has_steps = True
+
     def __init__(self, classifier=None, *, cv=5, calibration=None, floor=1e-3):
         self.classifier = classifier
         self.cv = cv
@@ -111,7 +115,7 @@ class PropensityEstimator(BaseLogTransformer):
             )
         self._models = {
             k: self._classifier_of(logs[train])
-            for k, train in enumerate(self.held_out_.train)
+            for k, train in steps(self, logs, enumerate(self.held_out_.train), FOLD)
         }
         self.classifier_ = self._models[FULL] = self._classifier_of(logs)
         estimates = self._estimates(logs)

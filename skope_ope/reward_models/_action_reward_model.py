@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from skope_ope._progress import TellsOfFit, steps
 from skope_ope._sklearn import HasMethods, StrOptions, fit_context
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
@@ -27,7 +28,7 @@ def _learns_in_parts(self):
     return hasattr(self.model, "partial_fit")
 
 
-class ActionRewardModel(BaseEstimator):
+class ActionRewardModel(TellsOfFit, BaseEstimator):
     r"""Model :math:`\hat q(x, a)`, the expected reward of every action.
 
     Read more in the :ref:`User Guide <reward_models>`.
@@ -78,6 +79,7 @@ class ActionRewardModel(BaseEstimator):
     # logs stand where scikit-learn has X: they are not metadata
     __metadata_request__fit = {"logs": UNUSED}
     __metadata_request__partial_fit = {"logs": UNUSED}
+    _has_steps = True
 
     def __init__(self, model, encoding="per_action", memory=None):
         self.model = model
@@ -135,7 +137,8 @@ class ActionRewardModel(BaseEstimator):
         if self.encoding == "per_action":
             codes = logs.action_index if rows is None else logs.action_index.take(rows)
             self.models_ = []
-            for code, mine in enumerate(rows_of_codes(codes, logs.n_actions)):
+            by_action = enumerate(rows_of_codes(codes, logs.n_actions))
+            for code, mine in steps(self, logs, by_action, "model of an action"):
                 own_weight = None if weight is None else weight.take(mine)
                 mine = mine if rows is None else rows.take(mine)
                 self.models_.append(self._fit_action(logs, code, mine, own_weight))

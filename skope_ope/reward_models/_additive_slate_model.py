@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._progress import TellsOfFit, step
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
@@ -23,7 +24,7 @@ from skope_ope.reward_models._slate_design import (
 
 
 @renamed_parameters(regressor="model", regressor_="model_")
-class AdditiveSlateModel(BaseEstimator):
+class AdditiveSlateModel(TellsOfFit, BaseEstimator):
     r"""A slate's reward as a sum over slots of one model of candidate and slot.
 
     .. math:: \hat r(x, s) = b + \sum_j f(x, s_j, j)
@@ -75,6 +76,7 @@ class AdditiveSlateModel(BaseEstimator):
     # logs stand where scikit-learn has X: they are not metadata
     __metadata_request__fit = {"logs": UNUSED}
     __metadata_request__predict = {"logs": UNUSED, "slates": UNUSED}
+    _has_steps = True
 
     def __init__(self, model=None, *, max_iter=20, tol=1e-3):
         self.model = model
@@ -119,7 +121,8 @@ class AdditiveSlateModel(BaseEstimator):
         self.n_iter_, change = 0, np.inf
         while self.n_iter_ < self.max_iter and change > smallest:
             gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)
-            self.model_ = clone(model).fit(X, parts + gap[rounds])
+            with step(self, logs, "iteration"):
+                self.model_ = clone(model).fit(X, parts + gap[rounds])
             parts = np.asarray(self.model_.predict(X), dtype=float)
             before, sums = sums, np.bincount(rounds, parts, minlength=len(logs))
             change = np.abs(sums - before).max()

@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope._progress import fit_progress
+from skope_ope._progress import fit_progress, step
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.logs._folds import folds_of
 from skope_ope.selection._cv_results import (
@@ -189,7 +189,7 @@ class OPESearchCV(BaseSearch):
         """
         self._check_scoring()
         self._check_logs(logs, y)
-        with fit_progress(self, logs) as progress:
+        with fit_progress(self, logs, more=bool(self.refit)) as progress:
             self._search(logs, y, progress)
         return self
 
@@ -221,7 +221,9 @@ class OPESearchCV(BaseSearch):
         best = chosen(self.refit, results)
         params, start = results["params"][best], perf_counter()
         if self.refit:
-            self.best_estimator_ = with_params(self.estimator, params).fit(logs)
+            best_one = with_params(self.estimator, params)
+            with step(self, logs, "refit", best_one):
+                self.best_estimator_ = best_one.fit(logs)
             self.refit_time_ = perf_counter() - start
         self.best_index_, self.best_params_ = best, params
         self.best_score_ = float(results["mean_test_score"][best])

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import TellsOfFit
 from skope_ope._renamed import renamed_value
 from skope_ope._sklearn import (
     Interval,
@@ -110,7 +111,7 @@ def _ratio(a, b):
     return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
 
 
-class AttentionDecay(BaseEstimator):
+class AttentionDecay(TellsOfFit, BaseEstimator):
     r"""Attention decay coefficients of the slots of a page [1]_.
 
     Under the factoring assumption
