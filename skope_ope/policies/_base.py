@@ -8,7 +8,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import as_array, as_numbers, row_sums
+from skope_ope.logs._validation import as_array, as_numbers, label_codes, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
@@ -73,10 +73,10 @@ class BasePolicy(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
+        X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
+            Contexts; or logs, whose `context` and `available` are taken.
         available : ndarray of bool of shape (n_rounds, n_classes), default=None
-            Offered actions, in the order of `classes_`.
+            Offered actions, in the order of `classes_`, where `X` are contexts.
 
         Returns
         -------
@@ -84,13 +84,24 @@ class BasePolicy(BaseEstimator):
         """
         check_is_fitted(self)
         if isinstance(X, BanditLogs):
-            raise TypeError(
-                f"{type(self).__name__} takes contexts here, got BanditLogs: pass "
-                "logs.context, or call action_probabilities(policy, logs)."
-            )
+            X, available = self._context_and_offers(X, available)
         if available is not None:
             available = self._check_available(available, n_rows(X))
         return self._proba(X, available)
+
+    def _context_and_offers(self, logs, available):
+        if hasattr(self, "logs_proba"):
+            raise TypeError(
+                f"{type(self).__name__} depends on more of a round than its context: "
+                "call action_probabilities(policy, logs)."
+            )
+        if available is not None:
+            raise TypeError(
+                "available was given beside BanditLogs, which hold their own. Pass "
+                "logs.replace(available=...), or logs.context and available."
+            )
+        X = self.context_of(logs) if hasattr(self, "context_of") else logs.context
+        return X, offers(logs, getattr(self, "classes_", logs.actions))
 
     def _check_available(self, available, n_rounds):
         available = np.asarray(available)
@@ -114,8 +125,8 @@ class BasePolicy(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
+        X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
+            Contexts; or logs, whose `context` and `available` are taken.
 
         Returns
         -------
@@ -142,6 +153,17 @@ class FitFreePolicy(BasePolicy):
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.classifier_tags = ClassifierTags()  # read where there is a predict_proba
         return tags
+
+
+def offers(logs, classes):
+    """Return which of the labels `classes` the logs offer, or None for all of them."""
+    if logs.available is None:
+        return None
+    codes = label_codes(logs.actions, classes)
+    known = codes >= 0
+    available = np.zeros((len(logs), len(classes)), dtype=bool)
+    available[:, known] = logs.available[:, codes[known]]
+    return available
 
 
 def as_floats(name, values):
