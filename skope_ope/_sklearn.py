@@ -8,6 +8,7 @@ tests run on both. Where a later version moves one of them, this is the file to 
 
 from contextlib import contextmanager
 from importlib.util import find_spec
+from inspect import signature
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
@@ -32,6 +33,7 @@ __all__ = [
     "fit_context",
     "has_method",
     "safe_indexing",
+    "scorer_weighs",
     "validate_parameter_constraints",
     "validate_params",
     "weight_request",
@@ -62,6 +64,11 @@ def has_method(model, name):
             break
     late = name == "predict" or getattr(model, "final_estimator", model) is None
     return late and callable(getattr(type(model), name, None))
+
+
+def scorer_weighs(scorer):
+    """Tell whether a scorer of scikit-learn can be given row weights."""
+    return "sample_weight" in signature(scorer._score_func).parameters
 
 
 def weight_request(part, method):

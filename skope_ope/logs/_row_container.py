@@ -306,9 +306,9 @@ class RowContainer:
     def __array__(self, dtype=None, copy=None):
         # Without this refusal numpy would recurse through __getitem__ for seconds.
         raise TypeError(
-            f"{type(self).__name__} cannot be converted to an array{self._instead}. Put "
-            "feature transformers inside the reward model or inside the policy, not in "
-            "front of them."
+            f"{type(self).__name__} cannot be converted to an array{self._instead}. "
+            "Put feature transformers inside the reward model or inside the policy, "
+            "not in front of them."
         )
 
 

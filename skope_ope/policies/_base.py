@@ -84,24 +84,28 @@ class BasePolicy(BaseEstimator):
         """
         check_is_fitted(self)
         if isinstance(X, BanditLogs):
-            X, available = self._context_and_offers(X, available)
+            return self._on_logs(X, available)
         if available is not None:
             available = self._check_available(available, n_rows(X))
         return self._proba(X, available)
 
-    def _context_and_offers(self, logs, available):
-        if hasattr(self, "logs_proba"):
-            raise TypeError(
-                f"{type(self).__name__} depends on more of a round than its context: "
-                "call action_probabilities(policy, logs)."
-            )
+    def _on_logs(self, logs, available):
+        """Return what `predict_proba` does, for the rounds of logs."""
         if available is not None:
             raise TypeError(
                 "available was given beside BanditLogs, which hold their own. Pass "
                 "logs.replace(available=...), or logs.context and available."
             )
-        X = self.context_of(logs) if hasattr(self, "context_of") else logs.context
-        return X, offers(logs, getattr(self, "classes_", logs.actions))
+        classes = getattr(self, "classes_", logs.actions)
+        if not hasattr(self, "logs_proba"):
+            own = hasattr(self, "context_of")  # some need more of a row
+            X = self.context_of(logs) if own else logs.context
+            return self._proba(X, offers(logs, classes))
+        proba = self.logs_proba(logs)
+        codes = label_codes(logs.actions, classes)
+        out = np.zeros((len(logs), len(classes)))
+        out[:, codes >= 0] = proba[:, codes[codes >= 0]]
+        return out
 
     def _check_available(self, available, n_rounds):
         available = np.asarray(available)
@@ -134,7 +138,8 @@ class BasePolicy(BaseEstimator):
         """
         check_is_fitted(self)
         best = first_best(self.predict_proba(X))
-        return self.classes_[best]
+        known = hasattr(self, "classes_") or not isinstance(X, BanditLogs)
+        return (self.classes_ if known else X.actions)[best]
 
 
 class FitFreePolicy(BasePolicy):

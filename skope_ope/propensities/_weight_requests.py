@@ -5,7 +5,7 @@
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import get_routing_for_object
 
-from skope_ope._sklearn import weight_request
+from skope_ope._sklearn import scorer_weighs, weight_request
 
 
 def routes_weights(model):
@@ -18,13 +18,12 @@ def routes_weights(model):
 
     Returns
     -------
-    routes : bool or None
-        None where the model takes no part in routing.
+    routes : bool
     """
     try:
         routing = get_routing_for_object(with_requests(clone(model)))
-    except NotImplementedError:  # as meta-estimators of scikit-learn say it
-        return None
+    except NotImplementedError:  # they refuse weights, too, while routing is on
+        return False
     return bool(routing.consumes("fit", ["sample_weight"]))
 
 
@@ -33,7 +32,7 @@ def with_requests(model):
 
     What predicts asks for them in `fit`, as without routing: the last step of a
     Pipeline, the estimator of a search, the members of an ensemble. What transforms
-    does not, and nothing does in `score`. Requests that are set stay.
+    does not. Scores ask for them where they can. Requests that are set stay.
 
     Parameters
     ----------
@@ -45,10 +44,34 @@ def with_requests(model):
     model : estimator
     """
     for part, predicts in _parts(model, True):
-        for method, asks in ("fit", predicts), ("score", False):
-            if weight_request(part, method) == "open":
-                getattr(part, f"set_{method}_request")(sample_weight=asks)
+        if weight_request(part, "fit") == "open":
+            part.set_fit_request(sample_weight=predicts)
+        if weight_request(part, "score") == "open":
+            part.set_score_request(sample_weight=True)
+        scoring = getattr(part, "scoring", None)
+        if scoring is not None and hasattr(part, "cv"):
+            part.set_params(scoring=_with_request(scoring))
     return model
+
+
+def _with_request(scoring):
+    """Return scorers in place of their names, which ask for weights if they can."""
+    if isinstance(scoring, str):
+        from sklearn.metrics import get_scorer, get_scorer_names
+
+        if scoring not in get_scorer_names():  # a word of the model's own
+            return scoring
+        scoring = get_scorer(scoring)
+    if isinstance(scoring, dict):
+        return {name: _with_request(one) for name, one in scoring.items()}
+    if isinstance(scoring, (list, tuple, set)):
+        return {name: _with_request(name) for name in scoring}
+    if hasattr(scoring, "set_score_request") and weight_request(scoring, "score") in (
+        None,
+        "open",
+    ):
+        scoring.set_score_request(sample_weight=scorer_weighs(scoring))
+    return scoring
 
 
 def _parts(model, predicts):
@@ -66,5 +89,5 @@ def _parts(model, predicts):
         several = value if isinstance(value, (list, tuple)) else [value]
         for one in several:
             inner = one[1] if isinstance(one, tuple) and len(one) > 1 else one
-            if hasattr(inner, "get_params") or hasattr(inner, "set_score_request"):
+            if hasattr(inner, "get_params"):
                 yield from _parts(inner, predicts and not name.startswith("transform"))

@@ -66,9 +66,7 @@ def takes_weights(model):
     if changes_rows(model):
         return False
     if is_routed() and hasattr(model, "get_metadata_routing"):
-        routes = routes_weights(model)
-        if routes is not None:
-            return routes
+        return routes_weights(model)
     return weight_parameter(model) is not None
 
 

@@ -55,8 +55,8 @@ def designs(logs, codes, encoding, model=None):
     """Yield the design of the rounds for one action after the other.
 
     It is rewritten in place where it can be: a model reads each before the next one
-    is asked for. Arrays and frames with indicators come in blocks of a bounded number of
-    entries.
+    is asked for. Arrays and indicators in frames come in blocks of a bounded number
+    of entries.
 
     Parameters
     ----------
