@@ -22,7 +22,7 @@ def routes_weights(model):
     """
     try:
         routing = get_routing_for_object(with_requests(clone(model)))
-    except NotImplementedError:  # they refuse weights, too, while routing is on
+    except RuntimeError:  # not routed yet: it refuses weights, too, while routing is on
         return False
     return bool(routing.consumes("fit", ["sample_weight"]))
 

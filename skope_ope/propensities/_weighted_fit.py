@@ -180,8 +180,11 @@ def _fit_codes(classifier, X, y, weight):
         return None
     try:
         labels, codes = np.unique(y, return_inverse=True)
-        if np.array_equal(labels, np.arange(len(labels))):  # they were codes
+        kind = labels.dtype.kind
+        if kind == "f" and (labels % 1 != 0).any():  # no labels of classes
             return None
+        if kind not in "OSU" and np.array_equal(labels, np.arange(len(labels))):
+            return None  # they were codes
         fitted = check_classes(fit_weighted(clone(classifier), X, codes, weight))
     except NO_SUCH_LABELS:  # the labels were not the cause: its error is told
         return None
