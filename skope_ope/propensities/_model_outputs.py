@@ -19,7 +19,8 @@ def predictions_of(model, X):
     -------
     predicted : ndarray of shape (n,)
     """
-    found, n = np.asarray(model.predict(X)), _n_rows(X)
+    found = np.asarray(model.predict(X))
+    n = _n_rows(X, found)
     if found.shape == (n, 1):
         return found[:, 0]
     if found.shape != (n,):
@@ -46,7 +47,7 @@ def class_probabilities(classifier, X):
     proba : ndarray of shape (n, n_classes)
     """
     found = np.asarray(classifier.predict_proba(X))  # some give a frame
-    shape = _n_rows(X), len(classifier.classes_)
+    shape = _n_rows(X, found), len(classifier.classes_)
     if found.ndim == 3 and 1 in found.shape and found.size == shape[0] * shape[1]:
         found = found.reshape(shape)
     if found.shape != shape:
@@ -58,5 +59,8 @@ def class_probabilities(classifier, X):
     return found
 
 
-def _n_rows(X):
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+def _n_rows(X, found):
+    """Return the rows of X; those that were found where it does not tell."""
+    if hasattr(X, "shape"):
+        return X.shape[0]
+    return len(X if hasattr(X, "__len__") else found)

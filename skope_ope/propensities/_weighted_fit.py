@@ -181,7 +181,9 @@ def _fit_codes(classifier, X, y, weight):
     try:
         labels, codes = np.unique(y, return_inverse=True)
         kind = labels.dtype.kind
-        if kind == "f" and (labels % 1 != 0).any():  # no labels of classes
+        if kind == "f" and (labels != np.rint(labels)).any():  # no labels of classes
+            return None
+        if kind == "f" and not np.isfinite(labels).all():
             return None
         if kind not in "OSU" and np.array_equal(labels, np.arange(len(labels))):
             return None  # they were codes
