@@ -925,8 +925,8 @@ def test_wrong_evaluators(evaluators, error, match):
         evaluate(PI, LOGS, evaluators=evaluators)
 
 
-def test_logs_in_place_of_contexts():
+def test_offers_beside_logs():
     policy = ClassifierPolicy().fit(LOGS)
-    for call in (policy.predict, policy.predict_proba, UniformPolicy().predict_proba):
-        with pytest.raises(TypeError, match=r"logs\.context.*action_probabilities"):
-            call(LOGS)
+    for one in (policy, UniformPolicy()):
+        with pytest.raises(TypeError, match="available was given beside BanditLogs"):
+            one.predict_proba(LOGS, np.ones((len(LOGS), LOGS.n_actions), bool))

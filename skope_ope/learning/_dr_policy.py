@@ -23,6 +23,7 @@ from skope_ope.learning._learners_source import finite_predictions, learners_sou
 from skope_ope.learning._logs_policy import NoEvidence, centre
 from skope_ope.logs._folds import HeldOut
 from skope_ope.policies._base import mostly, soften
+from skope_ope.propensities._model_outputs import class_probabilities
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 
 MOST_STEPS = 2  # that "auto" takes: more follow the noise of the estimated rewards
@@ -227,7 +228,7 @@ class DRPolicy(CostSensitivePolicy):
         """Probabilities of the actions by the classifier at hand, none of them 0."""
         classifier, few = self.classifier_, 1e-6
         if hasattr(classifier, "predict_proba"):
-            chance = self._to_classes(classifier.predict_proba(X), 0.0)
+            chance = self._to_classes(class_probabilities(classifier, X), 0.0)
         elif hasattr(classifier, "decision_function"):
             chance = soften(self._ranking(X), 1.0)
         else:

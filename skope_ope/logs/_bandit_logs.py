@@ -132,6 +132,10 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     sample_weight: object = None
     reward_range: object = None
 
+    _instead = (
+        ": functions of features take the context, permutation_importance(policy, "
+        "logs.context, logs.action, ...)"
+    )
     _row_fields = (
         "context",
         "action",

@@ -103,6 +103,7 @@ class RowContainer:
 
     _row_fields = ()
     _carried_fields = ()
+    _instead = ""  # what to call in place of what asks for an array
     _in_order = True  # whether rows were taken in the order in which they are stored
     _by_position = False  # whether messages call rows by their positions
     _files = None  # `FileRows` of those that were read from files
@@ -309,9 +310,9 @@ class RowContainer:
     def __array__(self, dtype=None, copy=None):
         # Without this refusal numpy would recurse through __getitem__ for seconds.
         raise TypeError(
-            f"{type(self).__name__} cannot be converted to an array. Put feature "
-            "transformers inside the reward model or inside the policy, not in "
-            "front of them."
+            f"{type(self).__name__} cannot be converted to an array{self._instead}. "
+            "Put feature transformers inside the reward model or inside the policy, "
+            "not in front of them."
         )
 
 

@@ -21,7 +21,7 @@ from skope_ope.logs._validation import (
 )
 from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._base import BasePolicy, as_floats, n_rows, restrict
+from skope_ope.policies._base import BasePolicy, as_floats, n_rows, offers, restrict
 
 
 def action_probabilities(policy, logs, *, unknown="raise"):
@@ -227,10 +227,7 @@ def policy_probabilities(policy, logs, unknown="raise"):
     classes = np.asarray(getattr(policy, "classes_", logs.actions))
     codes = label_codes(logs.actions, classes)
     known = codes >= 0
-    available = None
-    if logs.available is not None:
-        available = np.zeros((len(logs), len(classes)), dtype=bool)
-        available[:, known] = logs.available[:, codes[known]]
+    available = offers(logs, classes)
     # some need more of a row than its context
     own = hasattr(policy, "context_of")
     X = policy.context_of(logs) if own else logs.context

@@ -9,7 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import as_array, as_numbers, check_y, row_sums
+from skope_ope.logs._validation import (
+    as_array,
+    as_numbers,
+    check_y,
+    label_codes,
+    row_sums,
+)
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
@@ -87,10 +93,10 @@ class BasePolicy(TellsOfFit, BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
+        X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
+            Contexts; or logs, whose `context` and `available` are taken.
         available : ndarray of bool of shape (n_rounds, n_classes), default=None
-            Offered actions, in the order of `classes_`.
+            Offered actions, in the order of `classes_`, where `X` are contexts.
 
         Returns
         -------
@@ -98,13 +104,28 @@ class BasePolicy(TellsOfFit, BaseEstimator):
         """
         check_is_fitted(self)
         if isinstance(X, BanditLogs):
-            raise TypeError(
-                f"{type(self).__name__} takes contexts here, got BanditLogs: pass "
-                "logs.context, or call action_probabilities(policy, logs)."
-            )
+            return self._on_logs(X, available)
         if available is not None:
             available = self._check_available(available, n_rows(X))
         return self._proba(X, available)
+
+    def _on_logs(self, logs, available):
+        """Return what `predict_proba` does, for the rounds of logs."""
+        if available is not None:
+            raise TypeError(
+                "available was given beside BanditLogs, which hold their own. Pass "
+                "logs.replace(available=...), or logs.context and available."
+            )
+        classes = getattr(self, "classes_", logs.actions)
+        if not hasattr(self, "logs_proba"):
+            own = hasattr(self, "context_of")  # some need more of a row
+            X = self.context_of(logs) if own else logs.context
+            return self._proba(X, offers(logs, classes))
+        proba = self.logs_proba(logs)
+        codes = label_codes(logs.actions, classes)
+        out = np.zeros((len(logs), len(classes)))
+        out[:, codes >= 0] = proba[:, codes[codes >= 0]]
+        return out
 
     def _check_available(self, available, n_rounds):
         available = np.asarray(available)
@@ -128,8 +149,8 @@ class BasePolicy(TellsOfFit, BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
+        X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
+            Contexts; or logs, whose `context` and `available` are taken.
 
         Returns
         -------
@@ -137,7 +158,8 @@ class BasePolicy(TellsOfFit, BaseEstimator):
         """
         check_is_fitted(self)
         best = first_best(self.predict_proba(X))
-        return self.classes_[best]
+        known = hasattr(self, "classes_") or not isinstance(X, BanditLogs)
+        return (self.classes_ if known else X.actions)[best]
 
 
 class FitFreePolicy(BasePolicy):
@@ -156,6 +178,17 @@ class FitFreePolicy(BasePolicy):
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.classifier_tags = ClassifierTags()  # read where there is a predict_proba
         return tags
+
+
+def offers(logs, classes):
+    """Return which of the labels `classes` the logs offer, or None for all of them."""
+    if logs.available is None:
+        return None
+    codes = label_codes(logs.actions, classes)
+    known = codes >= 0
+    available = np.zeros((len(logs), len(classes)), dtype=bool)
+    available[:, known] = logs.available[:, codes[known]]
+    return available
 
 
 def as_floats(name, values):

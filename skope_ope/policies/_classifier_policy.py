@@ -14,7 +14,7 @@ from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
-from skope_ope.propensities._weighted_fit import check_classes
+from skope_ope.propensities._weighted_fit import fit_labels
 
 
 class ClassifierPolicy(ClassifierMixin, ClassifierActor):
@@ -31,8 +31,8 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
     Parameters
     ----------
     classifier : classifier, default=None
-        Any scikit-learn classifier. `None`: `LogisticRegression()`. Pass one to tune
-        its parameters, as `classifier__C`.
+        Any classifier that follows scikit-learn, of whatever package. `None`:
+        `LogisticRegression()`. Pass one to tune its parameters, as `classifier__C`.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
@@ -43,7 +43,8 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
     Attributes
     ----------
     classifier_ : classifier
-        The fitted classifier.
+        The fitted classifier. One that takes only the labels 0, 1, ... learns codes
+        of the labels in their order.
     classes_ : ndarray of shape (n_actions,)
         Action labels; those of the logs after `fit(logs)`.
     n_features_in_ : int
@@ -111,8 +112,9 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
                     "right action of every context, fit(X, y)."
                 )
             y = column_or_1d(y, warn=True)
-            self.classifier_ = check_classes(clone(self._get_classifier()).fit(X, y))
-            self.classes_ = self.classifier_.classes_
+            self.classifier_, self.classes_ = fit_labels(
+                clone(self._get_classifier()), X, y
+            )
             self._learned_codes = np.arange(len(self.classes_))
             remember_rows(self, None)
         self._copy_features()

@@ -15,7 +15,8 @@ from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.logs._validation import class_targets, label_codes, plain
-from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
+from skope_ope.propensities._model_outputs import class_probabilities
+from skope_ope.propensities._weighted_fit import all_alike, fit_labels, takes_weights
 
 CERTAIN = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99
@@ -30,7 +31,8 @@ class PropensityEstimator(BaseLogTransformer):
     The rounds of `fit` are predicted out of fold, by a classifier that did not see
     them; other rounds by one of all rounds of `fit`. Where actions vary by round,
     probabilities are renormalised over the offered ones. Weights of the logs enter
-    where the classifier takes `sample_weight`. Recorded propensities and
+    as `sample_weight`; a classifier that takes none is fitted to rounds drawn in their
+    proportion, with a warning. Recorded propensities and
     logging distributions are replaced, and `logs.propensity_estimated` is true: no
     test of propensities is made of what was learned from the rounds. Read more in the
     :ref:`User Guide <propensities>`.
@@ -98,11 +100,11 @@ class PropensityEstimator(BaseLogTransformer):
     def _fit(self, logs):
         self.actions_ = logs.actions
         self._warn_of_loggers(logs)
-        if logs.sample_weight is not None and weight_parameter(self._inner()) is None:
+        if not all_alike(logs.sample_weight) and not takes_weights(self._inner()):
             warnings.warn(
                 PropensityWarning(
-                    f"{type(self._inner()).__name__} takes no sample_weight: the "
-                    "propensities are estimated without the weights of the logs."
+                    f"{type(self._inner()).__name__} takes no sample_weight: it is "
+                    "fitted to rounds drawn in proportion to the weights of the logs."
                 ),
                 stacklevel=3,
             )
@@ -117,7 +119,8 @@ class PropensityEstimator(BaseLogTransformer):
             k: self._classifier_of(logs[train])
             for k, train in steps(self, logs, enumerate(self.held_out_.train), FOLD)
         }
-        self.classifier_ = self._models[FULL] = self._classifier_of(logs)
+        self._models[FULL] = self._classifier_of(logs)
+        self.classifier_ = self._models[FULL][0]
         estimates = self._estimates(logs)
         self._refuse_certain(estimates, logs)
         self.n_floored_ = int((estimates < self.floor).sum())
@@ -163,6 +166,7 @@ class PropensityEstimator(BaseLogTransformer):
         return LogisticRegression()
 
     def _classifier_of(self, rounds):
+        """Return a fitted classifier, and the actions that its classes stand for."""
         classifier = self._inner()
         if len(np.unique(rounds.action_index)) == 1:  # nothing to tell apart
             from sklearn.dummy import DummyClassifier
@@ -174,11 +178,10 @@ class PropensityEstimator(BaseLogTransformer):
             classifier = CalibratedClassifierCV(
                 clone(classifier), method=self.calibration
             )
-        y, self._are_codes = class_targets(rounds)
-        weight = rounds.sample_weight
-        if weight_parameter(classifier) is None:
-            weight = None
-        return fit_weighted(clone(classifier), rounds.context, y, weight)
+        y, are_codes = class_targets(rounds)
+        X, weight = rounds.context, rounds.sample_weight
+        fitted, learned = fit_labels(clone(classifier), X, y, weight)
+        return fitted, self.actions_[learned] if are_codes else learned
 
     def _estimates(self, logs):
         """Probability of the logged action, before the floor."""
@@ -189,10 +192,9 @@ class PropensityEstimator(BaseLogTransformer):
             out[rows] = self._logged_probability(self._models[k], logs[rows])
         return out
 
-    def _logged_probability(self, classifier, rounds):
-        proba = classifier.predict_proba(rounds.context)
-        learned = classifier.classes_
-        learned = self.actions_[learned] if self._are_codes else learned
+    def _logged_probability(self, model, rounds):
+        classifier, learned = model
+        proba = class_probabilities(classifier, rounds.context)
         codes = label_codes(rounds.actions, learned)
         full = np.zeros((len(rounds), rounds.n_actions))
         full[:, codes[codes >= 0]] = proba[:, codes >= 0]

@@ -16,6 +16,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.propensities._model_outputs import predictions_of
 from skope_ope.reward_models._slate_design import (
     ItemColumns,
     rows_at_once,
@@ -123,7 +124,7 @@ class AdditiveSlateModel(TellsOfFit, BaseEstimator):
             gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)
             with step(self, logs, "iteration"):
                 self.model_ = clone(model).fit(X, parts + gap[rounds])
-            parts = np.asarray(self.model_.predict(X), dtype=float)
+            parts = predictions_of(self.model_, X).astype(float)
             before, sums = sums, np.bincount(rounds, parts, minlength=len(logs))
             change = np.abs(sums - before).max()
             self.n_iter_ += 1
@@ -174,6 +175,6 @@ class AdditiveSlateModel(TellsOfFit, BaseEstimator):
         for start in range(0, len(rounds), step):
             some = slice(start, start + step)
             X = slot_design(logs, rounds[some], slots[some], candidates[some])
-            parts[some] = self.model_.predict(X)
+            parts[some] = predictions_of(self.model_, X)
         parts *= weight
         return self.intercept_ + np.bincount(rounds, parts, minlength=len(logs))

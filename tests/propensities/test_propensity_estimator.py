@@ -185,7 +185,10 @@ def test_a_classifier_without_weights_warns():
         PropensityWarning, match="KNeighborsClassifier takes no sample_w"
     ):
         p = estimates(logs_of(sample_weight=weight), classifier=classifier)
-    assert_array_equal(p, estimates(classifier=classifier))
+    plain = estimates(classifier=classifier)
+    assert np.abs(p - plain).max() > 0.01  # rounds are drawn by their weights
+    alike = estimates(logs_of(sample_weight=np.full(N, 2.0)), classifier=classifier)
+    assert_array_equal(alike, plain)
 
 
 @pytest.mark.parametrize(

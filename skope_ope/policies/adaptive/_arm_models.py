@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
+from skope_ope._sklearn import has_method
 from skope_ope.policies._base import n_rows
 from skope_ope.policies._rows import stack_rows
+from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 
 MANY_ROUNDS = 10_000  # of one action, where threads may pay
 
@@ -37,7 +39,7 @@ class ArmModels:
 
     def __init__(self, model, n_actions, random_state, owner):
         self.classifies = is_classifier(model)
-        if self.classifies and not hasattr(model, "predict_proba"):
+        if self.classifies and not has_method(model, "predict_proba"):
             raise TypeError(
                 f"{owner} needs P(reward = 1), but {type(model).__name__} has no "
                 "predict_proba. Use one that has (SGDClassifier with "
@@ -131,9 +133,9 @@ class ArmModels:
         for action, model in enumerate(self.models):
             if self.trained[action]:
                 estimates[:, action] = (
-                    model.predict_proba(X)[:, 1]
+                    class_probabilities(model, X)[:, 1]
                     if self.classifies
-                    else model.predict(X)
+                    else predictions_of(model, X)
                 )
         return estimates
 
