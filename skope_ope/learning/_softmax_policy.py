@@ -23,7 +23,8 @@ from skope_ope.learning._objectives import (
     SNIPSValue,
 )
 from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
-from skope_ope.logs._encoding_notes import encoding_explained
+from skope_ope.logs import ContextEncoder
+from skope_ope.logs._encoding_notes import encoding_explained, has_other_columns
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 
 OBJECTIVES = {
@@ -250,6 +251,8 @@ class SoftmaxPolicy(LogsPolicy):
             self.features_ = FunctionTransformer(
                 times, accept_sparse=True, kw_args={"factor": _factor(context)}
             )
+        elif has_other_columns(context):
+            self.features_ = ContextEncoder(sparse_output="auto")
         else:
             self.features_ = StandardScaler()
         with encoding_explained(context):

@@ -9,6 +9,18 @@ from skope_ope.logs._validation import is_frame
 
 LISTED = 10  # columns in a note
 TEXTS = "String", "Categorical", "Enum", "Object"
+# What libraries say of a frame whose columns they do not take.
+REFUSALS = (
+    "could not convert string",  # numpy, scikit-learn
+    "Cannot cast str",  # pandas
+    "could not be promoted",  # numpy, of dates
+    "must be a string or a real number",  # Python, of dates
+    "contains NaN",  # scikit-learn
+    "cardinality",  # of categories, in trees on histograms
+    "pandas dtypes must be int",  # LightGBM
+    "DataFrame.dtypes for data must be",  # XGBoost
+    "Bad value for num_feature",  # CatBoost
+)
 
 
 @contextmanager
@@ -41,7 +53,8 @@ def encoding_note(message, context):
         shown = ", ".join(map(repr, columns[:LISTED]))
         return columns and (
             f"The context has missing values ({shown}), which this model does not "
-            "take. Fill them in a Pipeline, make_pipeline(SimpleImputer(), model)."
+            "take. Fill them in a Pipeline, make_pipeline(ContextEncoder(), model) or "
+            "make_pipeline(SimpleImputer(), model)."
         )
     if "could not convert string to float" not in message:
         return None
@@ -51,9 +64,36 @@ def encoding_note(message, context):
     shown = ", ".join(map(repr, columns[:LISTED]))
     return (
         f"The context holds texts ({shown}), which this model does not take. Encode "
-        "them in a Pipeline: make_pipeline(make_column_transformer((OneHotEncoder("
-        f"handle_unknown='ignore'), [{shown}]), remainder='passthrough'), model)."
+        "them in a Pipeline, make_pipeline(ContextEncoder(), model), or name them in "
+        "your ColumnTransformer."
     )
+
+
+def is_about_columns(error, context):
+    """Tell whether a model refuses the columns of a frame that are no plain numbers.
+
+    Parameters
+    ----------
+    error : Exception
+        What its fit raised.
+    context : array, sparse matrix or frame of shape (n_rounds, n_features)
+        What it was fitted to.
+    """
+    message = str(error)
+    return any(one in message for one in REFUSALS) and has_other_columns(context)
+
+
+def has_other_columns(context):
+    """Tell whether a frame has columns that are neither numbers nor booleans, or gaps.
+
+    Gaps are missing values.
+    """
+    series = _series(context)
+    plain = all(
+        one.dtype.is_numeric() or type(one.dtype).__name__ == "Boolean"
+        for one in series
+    )
+    return not plain or bool(missing_columns(context))
 
 
 def text_columns(context):

@@ -264,7 +264,8 @@ def _column(frame, name, labels=False):
 def _to_frame(logs, backend):
     """Return a frame of library `backend` with a column per field."""
     if backend not in (None, *LIBRARIES):
-        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.")
+        hint = meant(backend, LIBRARIES)
+        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.{hint}")
     narwhals = import_narwhals()
     context = logs.context
     own = None

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import ParameterChecks
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import as_array, as_numbers, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
@@ -15,7 +16,7 @@ BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
-class BasePolicy(BaseEstimator):
+class BasePolicy(ParameterChecks, BaseEstimator):
     """Base class of stationary policies.
 
     A subclass implements `_proba(X, available)`, one column per entry of `classes_`,

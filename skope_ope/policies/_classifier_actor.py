@@ -20,6 +20,7 @@ from skope_ope.policies._base import (
     mostly,
     soften,
 )
+from skope_ope.propensities._encoded import default_classifier
 from skope_ope.propensities._weighted_fit import fit_classifier
 
 ACTING_CONSTRAINTS: dict = {
@@ -41,11 +42,7 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
     }
 
     def _get_classifier(self):
-        if self.classifier is not None:
-            return self.classifier
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
+        return default_classifier() if self.classifier is None else self.classifier
 
     def _learn(self, logs, rows, codes, weight):
         """Learn to name the action `codes[j]` for the context of `rows[j]`."""

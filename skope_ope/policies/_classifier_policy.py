@@ -13,6 +13,7 @@ from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
+from skope_ope.propensities._encoded import fit_encoded
 from skope_ope.propensities._weighted_fit import check_classes
 
 
@@ -111,7 +112,9 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
                     "right action of every context, fit(X, y)."
                 )
             y = column_or_1d(y, warn=True)
-            self.classifier_ = check_classes(clone(self._get_classifier()).fit(X, y))
+            classifier = clone(self._get_classifier())
+            fitted = fit_encoded(lambda one: one.fit(X, y), classifier, X)
+            self.classifier_ = check_classes(fitted)
             self.classes_ = self.classifier_.classes_
             self._learned_codes = np.arange(len(self.classes_))
             remember_rows(self, None)

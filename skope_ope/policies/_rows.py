@@ -33,5 +33,5 @@ def dense_rows(X, name):
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{name} needs contexts of numbers: {error}. Encode the columns before "
-            "the logs are built."
+            "the logs are built, ContextEncoder().fit_transform(frame)."
         ) from error

@@ -8,12 +8,14 @@ from numbers import Real
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs._transformer import BaseLogTransformer
-from skope_ope.logs._validation import class_targets, label_codes, plain
+from skope_ope.logs._validation import class_targets, label_codes
+from skope_ope.propensities._encoded import default_classifier
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 
 CERTAIN = 0.999  # a logged action this likely was no choice
@@ -152,11 +154,7 @@ class PropensityEstimator(BaseLogTransformer):
             )
 
     def _inner(self):
-        if self.classifier is not None:
-            return self.classifier
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
+        return default_classifier() if self.classifier is None else self.classifier
 
     def _classifier_of(self, rounds):
         classifier = self._inner()
@@ -200,10 +198,11 @@ class PropensityEstimator(BaseLogTransformer):
 
     def _check_actions(self, logs):
         if (label_codes(self.actions_, logs.actions) < 0).any():
-            unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0]
+            unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0].item(0)
             raise ValueError(
-                f"action {plain(unseen[0])!r} of the logs was unknown in fit. Fit on "
-                "logs that know it (actions=[...])."
+                f"action {unseen!r} of the logs was unknown in fit."
+                f"{meant(unseen, self.actions_.tolist())} Fit on logs that know it "
+                "(actions=[...])."
             )
 
     def _transform(self, logs):

@@ -8,6 +8,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._row_container import take_rows
+from skope_ope.propensities._encoded import fit_encoded
 
 
 def weight_parameter(model):
@@ -30,13 +31,17 @@ def weight_parameter(model):
 def fit_weighted(model, X, y, weight):
     """Fit `model`, with weights unless they are None or all zero."""
     with encoding_explained(X):
-        # Zero weights everywhere say that nothing matters here: any fit will do.
-        if weight is None or not weight.any():
-            return model.fit(X, y)
-        # With metadata routing a Pipeline takes no `step__sample_weight`, and asks each
-        # of its steps whether it wants weights. Here the last step alone is meant.
-        with config_context(enable_metadata_routing=False):
-            return model.fit(X, y, **{weight_parameter(model): weight})
+        return fit_encoded(lambda one: _fit_weighted(one, X, y, weight), model, X)
+
+
+def _fit_weighted(model, X, y, weight):
+    # Zero weights everywhere say that nothing matters here: any fit will do.
+    if weight is None or not weight.any():
+        return model.fit(X, y)
+    # With metadata routing a Pipeline takes no `step__sample_weight`, and asks each
+    # of its steps whether it wants weights. Here the last step alone is meant.
+    with config_context(enable_metadata_routing=False):
+        return model.fit(X, y, **{weight_parameter(model): weight})
 
 
 def fit_classifier(classifier, context, rows, y, weight):

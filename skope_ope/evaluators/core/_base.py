@@ -16,6 +16,7 @@ from skope_ope._progress import fit_progress, untold
 from skope_ope._sklearn import (
     CallbackSupport,
     HasMethods,
+    ParameterChecks,
     validate_parameter_constraints,
 )
 from skope_ope.evaluators.core._estimate import Estimate
@@ -104,7 +105,7 @@ class EvaluatorTags(Tags):
     consistent: bool = False
 
 
-class BaseEvaluator(CallbackSupport, BaseEstimator):
+class BaseEvaluator(CallbackSupport, ParameterChecks, BaseEstimator):
     """Base class of evaluators.
 
     A subclass implements `_evaluate(policy, logs, sample_weight)`, which returns a

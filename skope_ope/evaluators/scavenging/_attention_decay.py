@@ -13,6 +13,7 @@ from skope_ope._renamed import renamed_value
 from skope_ope._sklearn import (
     Interval,
     Options,
+    ParameterChecks,
     StrOptions,
     fit_context,
     validate_params,
@@ -109,7 +110,7 @@ def _ratio(a, b):
     return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
 
 
-class AttentionDecay(BaseEstimator):
+class AttentionDecay(ParameterChecks, BaseEstimator):
     r"""Attention decay coefficients of the slots of a page [1]_.
 
     Under the factoring assumption

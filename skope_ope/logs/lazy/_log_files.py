@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from skope_ope._meant import meant
+
 FORMATS = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv",)}
 COMPRESSED = (".gz", ".zip", ".bz2", ".xz", ".zst")
 ABSENT = "__HIVE_DEFAULT_PARTITION__"  # what Hive writes in place of a missing value
@@ -55,7 +57,10 @@ def find_files(source, format=None):
         Their common format.
     """
     if format not in (None, *FORMATS):
-        raise ValueError(f"format must be one of {list(FORMATS)}, got {format!r}.")
+        hint = meant(format, FORMATS)
+        raise ValueError(
+            f"format must be one of {list(FORMATS)}, got {format!r}.{hint}"
+        )
     files = []
     for one in source:
         if not isinstance(one, (str, os.PathLike)):

@@ -1,0 +1,69 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models on frames whose columns they do not take: the one rule that encodes these.
+
+A model is given a frame as it is. Where its fit refuses the texts, dates, categories
+or missing values of the frame, `make_pipeline(ContextEncoder(), model)` is fitted in
+its place. A model that names columns itself, with a `ColumnTransformer`, is left alone.
+"""
+
+from sklearn.base import clone
+
+from skope_ope.logs._encoding_notes import is_about_columns
+from skope_ope.logs._validation import is_frame
+
+
+def fit_encoded(fit, model, X):
+    """Fit a model, and behind an encoder where it refuses the columns of a frame.
+
+    Parameters
+    ----------
+    fit : callable
+        `fit(model)` fits the model and returns it.
+    model : estimator
+        Is fitted, or a clone of it behind an encoder.
+    X : array, sparse matrix or frame of shape (n_rounds, n_features)
+        What it is fitted to.
+
+    Returns
+    -------
+    fitted : estimator
+        The model, or a Pipeline of an encoder and the model.
+    """
+    if not is_frame(X) or names_columns(model):
+        return fit(model)
+    try:
+        return fit(model)
+    except Exception as error:  # each library has its own
+        if not is_about_columns(error, X):
+            raise
+    return fit(encoded(model))
+
+
+def encoded(model):
+    """Return a new Pipeline of an encoder and a clone of the model."""
+    from sklearn.pipeline import make_pipeline
+
+    from skope_ope.logs import ContextEncoder
+
+    sparse_output = "auto" if takes_sparse(model) else False
+    return make_pipeline(ContextEncoder(sparse_output=sparse_output), clone(model))
+
+
+def default_classifier():
+    """Return the classifier where none is given: it takes contexts of every kind."""
+    from sklearn.linear_model import LogisticRegression
+
+    return encoded(LogisticRegression(max_iter=1000))
+
+
+def names_columns(model):
+    """Tell whether a model, or one inside it, treats columns by their names."""
+    inner = model.get_params().values() if hasattr(model, "get_params") else ()
+    return any(hasattr(one, "transformers") for one in (model, *inner))
+
+
+def takes_sparse(model):
+    """Tell whether the tags of a model say that it takes sparse matrices."""
+    tags = getattr(model, "__sklearn_tags__", None)
+    return tags is not None and tags().input_tags.sparse
