@@ -65,8 +65,9 @@ class SoftmaxPolicy(LogsPolicy):
     ----------
     features : transformer, default=None
         Any scikit-learn transformer, or Pipeline of them, that makes the features
-        :math:`\phi(x)`. `None`: standardised contexts; sparse ones by one factor that
-        makes their root mean square length 10. Scale matters: coefficients of small
+        :math:`\phi(x)`. `None`: standardised contexts; frames with texts or dates by a
+        `ContextEncoder`; sparse ones by one factor that makes their root mean square
+        length 10. Scale matters: coefficients of small
         features are held at the anchor.
     objective : {"dr", "snips", "ips", "log_smoothing"}, default="dr"
         The evaluator whose value is maximised: `DoublyRobust`, `SNIPS`, `IPS` or

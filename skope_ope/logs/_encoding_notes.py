@@ -9,18 +9,6 @@ from skope_ope.logs._validation import is_frame
 
 LISTED = 10  # columns in a note
 TEXTS = "String", "Categorical", "Enum", "Object"
-# What libraries say of a frame whose columns they do not take.
-REFUSALS = (
-    "could not convert string",  # numpy, scikit-learn
-    "Cannot cast str",  # pandas
-    "could not be promoted",  # numpy, of dates
-    "must be a string or a real number",  # Python, of dates
-    "contains NaN",  # scikit-learn
-    "cardinality",  # of categories, in trees on histograms
-    "pandas dtypes must be int",  # LightGBM
-    "DataFrame.dtypes for data must be",  # XGBoost
-    "Bad value for num_feature",  # CatBoost
-)
 
 
 @contextmanager
@@ -69,24 +57,10 @@ def encoding_note(message, context):
     )
 
 
-def is_about_columns(error, context):
-    """Tell whether a model refuses the columns of a frame that are no plain numbers.
-
-    Parameters
-    ----------
-    error : Exception
-        What its fit raised.
-    context : array, sparse matrix or frame of shape (n_rounds, n_features)
-        What it was fitted to.
-    """
-    message = str(error)
-    return any(one in message for one in REFUSALS) and has_other_columns(context)
-
-
 def has_other_columns(context):
-    """Tell whether a frame has columns that are neither numbers nor booleans, or gaps.
+    """Tell whether a frame has columns that many models do not take.
 
-    Gaps are missing values.
+    These are all but numbers and booleans, and those with missing values.
     """
     series = _series(context)
     plain = all(

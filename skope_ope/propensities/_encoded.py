@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Models on frames whose columns they do not take: the one rule that encodes these.
 
-A model is given a frame as it is. Where its fit refuses the texts, dates, categories
-or missing values of the frame, `make_pipeline(ContextEncoder(), model)` is fitted in
-its place. A model that names columns itself, with a `ColumnTransformer`, is left alone.
+A model is given a frame as it is: what a library makes of categories, say, is its own.
+Where its fit raises, and the frame has texts, dates, categories or missing values,
+`make_pipeline(ContextEncoder(), model)` is fitted in its place. A model that names
+columns itself, with a `ColumnTransformer`, is left alone.
 """
 
 from sklearn.base import clone
 
-from skope_ope.logs._encoding_notes import is_about_columns
-from skope_ope.logs._validation import is_frame
+from skope_ope.logs._encoding_notes import has_other_columns
 
 
 def fit_encoded(fit, model, X):
-    """Fit a model, and behind an encoder where it refuses the columns of a frame.
+    """Fit a model, or, where it refuses the columns of a frame, one behind an encoder.
 
     Parameters
     ----------
@@ -30,14 +30,17 @@ def fit_encoded(fit, model, X):
     fitted : estimator
         The model, or a Pipeline of an encoder and the model.
     """
-    if not is_frame(X) or names_columns(model):
-        return fit(model)
     try:
         return fit(model)
-    except Exception as error:  # each library has its own
-        if not is_about_columns(error, X):
+    except Exception as error:  # each library has its own errors
+        refused = not isinstance(error, Warning) and has_other_columns(X)
+        if not refused or names_columns(model):
             raise
-    return fit(encoded(model))
+        first = error
+    try:
+        return fit(encoded(model))
+    except Exception as error:  # the columns were not the cause
+        raise error from first
 
 
 def encoded(model):

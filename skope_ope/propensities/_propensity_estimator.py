@@ -38,7 +38,8 @@ class PropensityEstimator(BaseLogTransformer):
     Parameters
     ----------
     classifier : classifier with `predict_proba`, default=None
-        `None`: `LogisticRegression()`.
+        `None`: a `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`.
+        Other ones take frames with texts and dates, too: :ref:`texts_and_dates`.
     cv : int, splitter or iterable, default=5
         How rounds are held out. An int is `KFold` without shuffling, with rounds of
         every logger in every fold where there are several, or `GroupKFold` where the
