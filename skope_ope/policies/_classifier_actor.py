@@ -20,7 +20,7 @@ from skope_ope.policies._base import (
     mostly,
     soften,
 )
-from skope_ope.propensities._encoded import default_classifier
+from skope_ope.propensities._encoded import begins_with_encoder, default_classifier
 from skope_ope.propensities._weighted_fit import fit_classifier
 
 ACTING_CONSTRAINTS: dict = {
@@ -136,7 +136,7 @@ def with_inputs_of(model, tags):
     """Give the tags of a policy what its model says of its input."""
     inner = get_tags(model).input_tags
     tags.input_tags.sparse = inner.sparse
-    tags.input_tags.allow_nan = inner.allow_nan
+    tags.input_tags.allow_nan = inner.allow_nan or begins_with_encoder(model)
     return tags
 
 

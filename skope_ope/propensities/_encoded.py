@@ -60,6 +60,13 @@ def default_classifier():
     return encoded(LogisticRegression(max_iter=1000))
 
 
+def begins_with_encoder(model):
+    """Tell whether a model is a Pipeline that fills missing values by an encoder."""
+    from skope_ope.logs import ContextEncoder
+
+    return hasattr(model, "steps") and isinstance(model.steps[0][1], ContextEncoder)
+
+
 def names_columns(model):
     """Tell whether a model, or one inside it, treats columns by their names."""
     inner = model.get_params().values() if hasattr(model, "get_params") else ()

@@ -15,6 +15,8 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
@@ -32,6 +34,7 @@ from skope_ope import (
     DRPolicy,
     EpochGreedy,
     IPSPolicy,
+    LinUCB,
     OffsetTree,
     PropensityEstimator,
     RewardModelPolicy,
@@ -42,6 +45,7 @@ from skope_ope import (
 from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._frames import LIBRARIES
 from skope_ope.propensities._encoded import (
+    begins_with_encoder,
     default_classifier,
     encoded,
     fit_encoded,
@@ -139,6 +143,25 @@ def test_a_policy_that_learns_while_it_acts():
     assert np.isfinite(DRns(horizon=10).fit(logs).score(policy))
 
 
+def test_linucb_takes_a_fitted_encoder():
+    logs = logs_in("pandas")
+    past, logs = logs[: N // 2], logs[N // 2 :]
+    encoder = ContextEncoder().fit(past.context)
+    policy = LinUCB(features=FrozenEstimator(encoder))
+    found = DRns(horizon=10).fit(logs).evaluate(policy)
+    X = encoder.transform(logs.context).toarray()
+    by_hand = BanditLogs(X, logs.action, logs.reward, logs.propensity)
+    assert found.value == DRns(horizon=10).fit(by_hand).score(LinUCB())
+    acting = policy.fit(logs)
+    acting.update(logs[:1].context, 0, 1.0, 1.0)
+    assert acting.coef_.shape == (3, X.shape[1])
+    assert acting.predict(logs.context).shape == (N - N // 2,)
+    with pytest.raises(TypeError, match=r"LinUCB\(features=FrozenEstimator"):
+        LinUCB().fit(logs).predict(logs.context)
+    with pytest.raises(NotFittedError, match="features of LinUCB must be fitted"):
+        LinUCB(features=ContextEncoder()).fit(logs)
+
+
 @pytest.mark.parametrize(
     "package", ["lightgbm", "xgboost", "catboost"], ids=lambda name: name
 )
@@ -204,6 +227,18 @@ def test_names_columns():
     assert names_columns(GridSearchCV(make_pipeline(named, Ridge()), {}))
     assert not names_columns(make_pipeline(StandardScaler(), Ridge()))
     assert not names_columns(object())
+
+
+def test_begins_with_encoder():
+    assert begins_with_encoder(default_classifier())
+    assert not begins_with_encoder(make_pipeline(StandardScaler(), ContextEncoder()))
+    assert not begins_with_encoder(Ridge())
+    for policy, allows in (
+        (ClassifierPolicy(), True),
+        (OffsetTree(), True),
+        (ClassifierPolicy(LogisticRegression()), False),
+    ):
+        assert policy.__sklearn_tags__().input_tags.allow_nan is allows
 
 
 def test_takes_sparse():
