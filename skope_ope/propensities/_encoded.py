@@ -10,6 +10,7 @@ columns itself, with a `ColumnTransformer`, is left alone.
 
 from sklearn.base import clone
 
+from skope_ope.logs import ContextEncoder
 from skope_ope.logs._encoding_notes import has_other_columns
 
 
@@ -43,27 +44,35 @@ def fit_encoded(fit, model, X):
         raise error from first
 
 
-def encoded(model):
-    """Return a new Pipeline of an encoder and a clone of the model."""
+def encoded(model, sparse_output=None):
+    """Return a new Pipeline of an encoder and a clone of the model.
+
+    Parameters
+    ----------
+    model : estimator
+        What is fitted behind it.
+    sparse_output : bool or "auto", default=None
+        That of the encoder. `None`: as the model allows.
+    """
     from sklearn.pipeline import make_pipeline
 
-    from skope_ope.logs import ContextEncoder
-
-    sparse_output = "auto" if takes_sparse(model) else False
-    return make_pipeline(ContextEncoder(sparse_output=sparse_output), clone(model))
+    if sparse_output is None:
+        sparse_output = "auto" if takes_sparse(model) else False
+    encoder = ContextEncoder(sparse_output=sparse_output)
+    # A global setting of outputs is for what the user sees.
+    return make_pipeline(encoder.set_output(transform="default"), clone(model))
 
 
 def default_classifier():
     """Return the classifier where none is given: it takes contexts of every kind."""
     from sklearn.linear_model import LogisticRegression
 
-    return encoded(LogisticRegression(max_iter=1000))
+    # its tags do not say in all versions that it takes sparse matrices
+    return encoded(LogisticRegression(max_iter=1000), sparse_output="auto")
 
 
 def begins_with_encoder(model):
     """Tell whether a model is a Pipeline that fills missing values by an encoder."""
-    from skope_ope.logs import ContextEncoder
-
     return hasattr(model, "steps") and isinstance(model.steps[0][1], ContextEncoder)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
@@ -242,7 +243,7 @@ def test_begins_with_encoder():
 
 
 def test_takes_sparse():
-    assert takes_sparse(LogisticRegression())
+    assert takes_sparse(ContextEncoder())
     assert not takes_sparse(HistGradientBoostingRegressor())
     assert not takes_sparse(object())
     assert encoded(GaussianNB()).steps[0][1].sparse_output is False
@@ -258,6 +259,11 @@ def test_has_other_columns():
 
 
 # -- the default classifier -----------------------------------------------------------
+def test_outputs_of_the_default_are_its_own():
+    with sklearn.config_context(transform_output="pandas"):
+        default_classifier().fit(sparse.identity(6, format="csr"), list("aabbcc"))
+
+
 def test_the_default_takes_contexts_of_every_kind():
     dense = RNG.rand(N, 3) * [1, 1e4, 1e-3]
     model = default_classifier().fit(dense, ITEM)
