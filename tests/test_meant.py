@@ -30,7 +30,7 @@ LOGS = BanditLogs(np.zeros((4, 1)), ["mail", "none"] * 2, [1.0, 0, 0, 1], 0.5)
 @pytest.mark.parametrize(
     ("name", "known", "near"),
     [
-        ("clik", ["click", "price"], "click"),
+        ("clickk", ["click", "price"], "click"),
         ("A", ["a", "b"], "a"),
         ("zzz", ["a", "b"], None),
         ("x", [], None),
@@ -66,11 +66,11 @@ def with_offers():
         (lambda: ConstantPolicy("Mail").fit(LOGS), "'mail'"),
         (lambda: action_probabilities(ConstantPolicy("male"), LOGS), "'mail'"),
         (
-            lambda: BanditLogs([[0]], ["nome"], [1.0], actions=["mail", "none"]),
+            lambda: BanditLogs([[0]], ["nonee"], [1.0], actions=["mail", "none"]),
             "'none'",
         ),
         (lambda: match_actions(LOGS.actions, np.array(["nonne"])), "'none'"),
-        (lambda: value().confidence_interval(method="bootstap"), "'bootstrap'"),
+        (lambda: value().confidence_interval(method="bootstrapp"), "'bootstrap'"),
         (lambda: value().confidence_interval(method="cressie-read"), "'cressie_read'"),
         (lambda: DRns(acceptance="quantil").fit(LOGS), "'quantile'"),
         (lambda: MultiLoggerDR(pooling="balnced").fit(LOGS), "'balanced'"),
