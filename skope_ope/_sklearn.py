@@ -17,17 +17,23 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils._param_validation import (
     Interval,
+    InvalidParameterError,
     Options,
     StrOptions,
-    validate_parameter_constraints,
     validate_params,
 )
+from sklearn.utils._param_validation import (
+    validate_parameter_constraints as scikit_learns_validation,
+)
+
+from skope_ope._meant import meant
 
 __all__ = [
     "CallbackSupport",
     "HasMethods",
     "Interval",
     "Options",
+    "ParameterChecks",
     "StrOptions",
     "callbacks_torn_down",
     "fit_context",
@@ -93,6 +99,63 @@ def weight_request(part, method):
         return None
     request = known["sample_weight"]
     return "open" if request is None else request
+
+
+def validate_parameter_constraints(constraints, parameters, caller_name):
+    """Raise as scikit-learn does, and name the option that may have been meant."""
+    try:
+        scikit_learns_validation(constraints, parameters, caller_name)
+    except InvalidParameterError as error:
+        texts = {
+            option
+            for name, found in parameters.items()
+            if isinstance(found, str) and str(error).startswith(f"The {name!r} ")
+            for one in constraints[name]
+            if isinstance(one, Options)
+            for option in one.options
+            if isinstance(option, str)
+        }
+        wrong = str(error).partition("Got '")[2].rpartition("' instead")[0]
+        hint = meant(wrong, texts)
+        if not hint:
+            raise
+        raise InvalidParameterError(f"{error}{hint}") from None
+
+
+class ParameterChecks:
+    """Errors about parameters that say what may have been meant.
+
+    It stands in front of `BaseEstimator`.
+    """
+
+    def _validate_params(self):
+        validate_parameter_constraints(
+            self._parameter_constraints,
+            self.get_params(deep=False),
+            type(self).__name__,
+        )
+
+    def set_params(self, **params):
+        """Set the parameters of this estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name; `<component>__<name>` is that of a nested object.
+
+        Returns
+        -------
+        self : estimator
+        """
+        try:
+            return super().set_params(**params)
+        except ValueError as error:
+            known = self.get_params(deep=False)
+            names = [name.partition("__")[0] for name in params]
+            hint = next((meant(one, known) for one in names if one not in known), "")
+            if not hint:
+                raise
+            raise ValueError(f"{error}{hint}") from None
 
 
 class CallbackSupport:

@@ -23,6 +23,7 @@ from skope_ope import (
     ClippingCurveDisplay,
     ConfidenceSequence,
     ConfidenceSequenceDisplay,
+    ContextEncoder,
     ConvergenceDisplay,
     DistinctViews,
     DoublyRobust,
@@ -268,6 +269,7 @@ def others():
         "folds": HashKFold(3),
         "world": RankingWorld(X, y, [7, 7, 7, 7, 9, 9, 9, 9], n_slots=2),
         "clipper": PropensityClipper(0.1).fit(LOGS),
+        "encoder": ContextEncoder().fit(X),
         "suggestion": suggest(LOGS, UNIFORM),
     }
 

@@ -54,12 +54,13 @@ class DRPolicy(CostSensitivePolicy):
     ----------
     classifier : classifier, default=None
         Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
-        rows drawn in proportion to the weights. `None`: `LogisticRegression()`.
+        rows drawn in proportion to the weights. `None`: that of `ClassifierPolicy`.
     reward_model : model, number, array or str, default=None
         What may stand for a reward model in `DoublyRobust`. `None`: per action
         `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`, on what
         the classifier sees: behind the first steps of a Pipeline, or on standardised
-        contexts; the mean reward of every action where these are no finite numbers.
+        contexts, by a `ContextEncoder` where a frame has texts, dates or missing
+        values; the mean reward of every action where arrays are no finite numbers.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them, and of the policies
         that are compared by `n_steps="auto"` (5 folds where the model is given).

@@ -24,7 +24,8 @@ from skope_ope.learning._objectives import (
     SNIPSValue,
 )
 from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
-from skope_ope.logs._encoding_notes import encoding_explained
+from skope_ope.logs import ContextEncoder
+from skope_ope.logs._encoding_notes import encoding_explained, has_other_columns
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 
 OBJECTIVES = {
@@ -65,8 +66,9 @@ class SoftmaxPolicy(LogsPolicy):
     ----------
     features : transformer, default=None
         Any scikit-learn transformer, or Pipeline of them, that makes the features
-        :math:`\phi(x)`. `None`: standardised contexts; sparse ones by one factor that
-        makes their root mean square length 10. Scale matters: coefficients of small
+        :math:`\phi(x)`. `None`: standardised contexts; frames with texts or dates by a
+        `ContextEncoder`; sparse ones by one factor that makes their root mean square
+        length 10. Scale matters: coefficients of small
         features are held at the anchor.
     objective : {"dr", "snips", "ips", "log_smoothing"}, default="dr"
         The evaluator whose value is maximised: `DoublyRobust`, `SNIPS`, `IPS` or
@@ -259,6 +261,8 @@ class SoftmaxPolicy(LogsPolicy):
             self.features_ = FunctionTransformer(
                 times, accept_sparse=True, kw_args={"factor": _factor(context)}
             )
+        elif has_other_columns(context):
+            self.features_ = ContextEncoder(sparse_output="auto")
         else:
             self.features_ = StandardScaler()
         with encoding_explained(context):

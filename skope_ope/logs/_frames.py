@@ -292,7 +292,8 @@ def joined(context, columns, backend):
         None: that of the context, or pandas.
     """
     if backend not in (None, *LIBRARIES):
-        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.")
+        hint = meant(backend, LIBRARIES)
+        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.{hint}")
     narwhals = import_narwhals()
     own = None
     if is_frame(context):

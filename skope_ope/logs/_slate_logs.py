@@ -58,8 +58,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         Non-negative rewards of the slots (clicks, revenue), where known.
     logging_policy : slate policy, default=None
         The policy that composed the slates, where known.
-    propensity : array-like of shape (n_rounds,), default=None
-        Probability with which the logger composed the slate, where known.
+    propensity : float or array-like of shape (n_rounds,), default=None
+        Probability with which the logger composed the slate (of all, if a number).
     timestamp : array-like of shape (n_rounds,), default=None
         Numbers or datetimes.
     group : array-like of shape (n_rounds,) or (n_rounds, n_parts), default=None

@@ -6,10 +6,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
+from skope_ope._sklearn import ParameterChecks
 from skope_ope.logs._bandit_logs import BanditLogs
 
 
-class BaseLogTransformer(TransformerMixin, TellsOfFit, BaseEstimator):
+class BaseLogTransformer(TransformerMixin, TellsOfFit, ParameterChecks, BaseEstimator):
     """Base class of logs -> logs steps.
 
     A subclass implements `_fit(logs)` and `_transform(logs)`. It never touches the

@@ -3,10 +3,12 @@
 """Checks of the fields of logs: each message names field, row, value and remedy."""
 
 from decimal import Decimal
+from numbers import Real
 
 import numpy as np
 from scipy import sparse
 
+from skope_ope._meant import meant
 from skope_ope.exceptions import RowError
 from skope_ope.logs._factorise import distinct_labels, offsets
 from skope_ope.logs._row_container import keep, read_only
@@ -298,7 +300,18 @@ def check_propensity(
     n_rounds,
     instead="estimate the propensities with PropensityEstimator",
 ):
-    """Return propensities in (0, 1]; `instead` is what else one may do."""
+    """Return propensities in (0, 1]; `instead` is what else one may do.
+
+    A number is that of all rounds.
+    """
+    if isinstance(propensity, Real) and not isinstance(propensity, (bool, np.bool_)):
+        if not np.finfo(float).tiny <= propensity <= 1:
+            raise ValueError(
+                f"propensity {propensity!r} is no number in (0, 1], the one propensity "
+                "of all rounds (1/3 for a trial that drew among three arms). It is the "
+                "probability itself, neither its inverse nor a percentage."
+            )
+        propensity = np.full(n_rounds, float(propensity))
     array = as_numbers("propensity", propensity, finite=False)
     check_length("propensity", array, n_rounds)
     least = np.finfo(float).tiny  # one over less is infinite
@@ -356,10 +369,12 @@ def by_label(name, values, labels):
         position = {str(column): column for column in names}
         names = [position[str(label)] for label in wanted]
     elif names not in unnamed or len(names) != len(wanted):
+        strange = [one for one in names if one not in wanted][:1]
+        hint = "".join(meant(one, wanted) for one in strange)
         raise ValueError(
             f"the columns of {name} are {short(np.array(names, dtype=object))}, the "
             f"actions are {short(labels)}: name the columns like the actions, or pass "
-            "an array with one column per action, in this order."
+            f"an array with one column per action, in this order.{hint}"
         )
     return np.column_stack([np.asarray(values[column]) for column in names])
 

@@ -237,7 +237,7 @@ def policy_probabilities(policy, logs, unknown="raise"):
     out = np.zeros((len(logs), logs.n_actions))
     out[:, codes[known]] = proba[:, known]
     if not known.all():
-        report_unknown(classes[~known], proba[:, ~known], unknown)
+        report_unknown(classes[~known], proba[:, ~known], logs, unknown)
     return out
 
 
@@ -279,7 +279,7 @@ def _check_shape(policy, proba, shape):
     return as_floats(f"the output of {type(policy).__name__}", proba)
 
 
-def report_unknown(labels, proba, unknown="raise"):
+def report_unknown(labels, proba, logs, unknown="raise"):
     """Raise, or warn, where a policy takes actions that the logs do not know."""
     mass = proba.sum(axis=1)
     wrong = np.flatnonzero(mass > PROBABILITY_TOLERANCE)
@@ -292,9 +292,11 @@ def report_unknown(labels, proba, unknown="raise"):
         f"{mass.mean():.4g}). "
     )
     if unknown == "raise":
+        known = [one for one in logs.actions.tolist() if one not in labels.tolist()]
         raise ValueError(
-            text + "If they can be taken, pass all labels as actions=[...] when "
-            "building the logs; the mass is then reported as unsupported."
+            f"{text.rstrip()}{meant(found[0], known)} If they can be taken, pass all "
+            "labels as actions=[...] when building the logs; the mass is then reported "
+            "as unsupported."
         )
     warnings.warn(SupportWarning(text, float(mass.mean())), stacklevel=4)
 

@@ -8,6 +8,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
+from skope_ope._sklearn import ParameterChecks
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import (
     as_array,
@@ -22,7 +23,7 @@ BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
-class BasePolicy(TellsOfFit, BaseEstimator):
+class BasePolicy(TellsOfFit, ParameterChecks, BaseEstimator):
     """Base class of stationary policies.
 
     A subclass implements `_proba(X, available)`, one column per entry of `classes_`,

@@ -20,6 +20,7 @@ from skope_ope.policies._base import (
     mostly,
     soften,
 )
+from skope_ope.propensities._encoded import begins_with_encoder, default_classifier
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 from skope_ope.propensities._weighted_fit import fit_classifier
 
@@ -42,11 +43,7 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
     }
 
     def _get_classifier(self):
-        if self.classifier is not None:
-            return self.classifier
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
+        return default_classifier() if self.classifier is None else self.classifier
 
     def _learn(self, logs, rows, codes, weight):
         """Learn to name the action `codes[j]` for the context of `rows[j]`."""
@@ -156,7 +153,7 @@ def with_inputs_of(model, tags):
     """Give the tags of a policy what its model says of its input."""
     inner = get_tags(model).input_tags
     tags.input_tags.sparse = inner.sparse
-    tags.input_tags.allow_nan = inner.allow_nan
+    tags.input_tags.allow_nan = inner.allow_nan or begins_with_encoder(model)
     return tags
 
 

@@ -31,8 +31,10 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
     Parameters
     ----------
     classifier : classifier, default=None
-        Any classifier that follows scikit-learn, of whatever package. `None`:
-        `LogisticRegression()`. Pass one to tune its parameters, as `classifier__C`.
+        Any classifier that follows scikit-learn, of whatever package. `None`: a
+        `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`. Pass one to
+        tune its parameters, as `classifier__C`. Where one refuses the texts or dates of
+        a frame, a `ContextEncoder` comes in front of it, see :ref:`texts_and_dates`.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None

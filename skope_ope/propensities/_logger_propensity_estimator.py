@@ -28,7 +28,8 @@ class LoggerPropensityEstimator(PropensityEstimator):
     Parameters
     ----------
     classifier : classifier with `predict_proba`, default=None
-        `None`: `LogisticRegression()`.
+        `None`: a `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`.
+        Other ones take frames with texts and dates, too: :ref:`texts_and_dates`.
     cv : int or splitter, default=5
         How the rounds of each logger are held out.
     calibration : {"sigmoid", "isotonic"}, default=None

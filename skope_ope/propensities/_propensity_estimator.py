@@ -8,13 +8,15 @@ from numbers import Real
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._meant import meant
 from skope_ope._progress import steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs._transformer import BaseLogTransformer
-from skope_ope.logs._validation import class_targets, label_codes, plain
+from skope_ope.logs._validation import class_targets, label_codes
+from skope_ope.propensities._encoded import default_classifier
 from skope_ope.propensities._model_outputs import class_probabilities
 from skope_ope.propensities._weighted_fit import all_alike, fit_labels, takes_weights
 
@@ -40,7 +42,8 @@ class PropensityEstimator(BaseLogTransformer):
     Parameters
     ----------
     classifier : classifier with `predict_proba`, default=None
-        `None`: `LogisticRegression()`.
+        `None`: a `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`.
+        Other ones take frames with texts and dates, too: :ref:`texts_and_dates`.
     cv : int, splitter or iterable, default=5
         How rounds are held out. An int is `KFold` without shuffling, with rounds of
         every logger in every fold where there are several, or `GroupKFold` where the
@@ -159,11 +162,7 @@ class PropensityEstimator(BaseLogTransformer):
             )
 
     def _inner(self):
-        if self.classifier is not None:
-            return self.classifier
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
+        return default_classifier() if self.classifier is None else self.classifier
 
     def _classifier_of(self, rounds):
         """Return a fitted classifier, and the actions that its classes stand for."""
@@ -206,10 +205,11 @@ class PropensityEstimator(BaseLogTransformer):
 
     def _check_actions(self, logs):
         if (label_codes(self.actions_, logs.actions) < 0).any():
-            unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0]
+            unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0].item(0)
             raise ValueError(
-                f"action {plain(unseen[0])!r} of the logs was unknown in fit. Fit on "
-                "logs that know it (actions=[...])."
+                f"action {unseen!r} of the logs was unknown in fit."
+                f"{meant(unseen, self.actions_.tolist())} Fit on logs that know it "
+                "(actions=[...])."
             )
 
     def _transform(self, logs):

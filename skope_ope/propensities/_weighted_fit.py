@@ -9,6 +9,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._row_container import take_rows
+from skope_ope.propensities._encoded import fit_encoded
 from skope_ope.propensities._weight_requests import routes_weights, with_requests
 
 # What models of other packages raise where they take no labels but 0, 1, ...
@@ -129,15 +130,19 @@ def fit_weighted(model, X, y, weight, routed=None):
         The fitted one.
     """
     with encoding_explained(X):
-        # Zero weights everywhere say that nothing matters here: any fit will do.
-        if weight is None or not weight.any():
-            return model.fit(X, y)
-        if not takes_weights(model):
-            X, y, weight = resampled(model, X, y, weight)
-            return model.fit(X, y)
-        if is_routed() and hasattr(model, "get_metadata_routing"):
-            return with_requests(model).fit(X, y, sample_weight=weight)
-        return model.fit(X, y, **{weight_parameter(model): weight})
+        return fit_encoded(lambda one: _fit_weighted(one, X, y, weight), model, X)
+
+
+def _fit_weighted(model, X, y, weight):
+    # Zero weights everywhere say that nothing matters here: any fit will do.
+    if weight is None or not weight.any():
+        return model.fit(X, y)
+    if not takes_weights(model):
+        X, y, weight = resampled(model, X, y, weight)
+        return model.fit(X, y)
+    if is_routed() and hasattr(model, "get_metadata_routing"):
+        return with_requests(model).fit(X, y, sample_weight=weight)
+    return model.fit(X, y, **{weight_parameter(model): weight})
 
 
 def fit_labels(classifier, X, y, weight=None):

@@ -11,8 +11,15 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from skope_ope._meant import meant
 from skope_ope._progress import TellsOfFit, steps
-from skope_ope._sklearn import HasMethods, StrOptions, fit_context, has_method
+from skope_ope._sklearn import (
+    HasMethods,
+    ParameterChecks,
+    StrOptions,
+    fit_context,
+    has_method,
+)
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
@@ -36,7 +43,7 @@ def _learns_in_parts(self):
     return hasattr(self.model, "partial_fit")
 
 
-class ActionRewardModel(TellsOfFit, BaseEstimator):
+class ActionRewardModel(TellsOfFit, ParameterChecks, BaseEstimator):
     r"""Model :math:`\hat q(x, a)`, the expected reward of every action.
 
     Read more in the :ref:`User Guide <reward_models>`.
@@ -436,10 +443,11 @@ def match_actions(fitted, wanted):
         return np.arange(len(fitted))
     codes = label_codes(fitted, wanted)
     if (codes < 0).any():
+        strange = plain(wanted[codes < 0][0])
         raise ValueError(
-            f"action {plain(wanted[codes < 0][0])!r} of the logs was unknown in fit, "
-            f"which saw {fitted.tolist()[:8]}. Fit on logs that know it "
-            "(actions=[...])."
+            f"action {strange!r} of the logs was unknown in fit, which saw "
+            f"{fitted.tolist()[:8]}. Fit on logs that know it (actions=[...])."
+            f"{meant(strange, fitted.tolist())}"
         )
     return codes
 

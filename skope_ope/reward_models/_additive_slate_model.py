@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit, step
 from skope_ope._renamed import renamed_parameters
-from skope_ope._sklearn import HasMethods, Interval, fit_context
+from skope_ope._sklearn import HasMethods, Interval, ParameterChecks, fit_context
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
@@ -25,7 +25,7 @@ from skope_ope.reward_models._slate_design import (
 
 
 @renamed_parameters(regressor="model", regressor_="model_")
-class AdditiveSlateModel(TellsOfFit, BaseEstimator):
+class AdditiveSlateModel(TellsOfFit, ParameterChecks, BaseEstimator):
     r"""A slate's reward as a sum over slots of one model of candidate and slot.
 
     .. math:: \hat r(x, s) = b + \sum_j f(x, s_j, j)

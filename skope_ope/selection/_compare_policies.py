@@ -9,6 +9,7 @@ from numbers import Real
 
 from sklearn.base import clone
 
+from skope_ope._meant import meant
 from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
@@ -264,7 +265,7 @@ def check_comparison(policies, logs, baseline, level):
     if baseline != LOGGER and baseline not in names:
         raise ValueError(
             f"baseline must be one of the policies {names} or {LOGGER!r}, "
-            f"got {baseline!r}."
+            f"got {baseline!r}.{meant(baseline, [*names, LOGGER])}"
         )
     if names == [baseline]:
         raise ValueError(

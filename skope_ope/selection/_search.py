@@ -10,14 +10,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import CallbackSupport
+from skope_ope._sklearn import CallbackSupport, ParameterChecks
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._shared_fits import candidates_of
 
 
-class BaseSearch(CallbackSupport, MetaEstimatorMixin, BaseEstimator):
+class BaseSearch(CallbackSupport, MetaEstimatorMixin, ParameterChecks, BaseEstimator):
     """Base class of searches on logs."""
 
     _doc_link_module = "skope_ope"

@@ -81,7 +81,9 @@ def test_epsilon_is_spread_over_all_actions():
 def test_temperature_is_a_softmax_of_log_probabilities():
     inner = LogisticRegression().fit(X, ACTION).predict_proba(X)
     for temperature in (0.25, 1, 3.0):
-        policy = ClassifierPolicy(temperature=temperature, epsilon=0.3).fit(X, ACTION)
+        policy = ClassifierPolicy(
+            LogisticRegression(), temperature=temperature, epsilon=0.3
+        ).fit(X, ACTION)
         power = inner ** (1 / temperature)
         expected = power / power.sum(axis=1, keepdims=True)
         assert_allclose(policy.predict_proba(X), 0.7 * expected + 0.1)

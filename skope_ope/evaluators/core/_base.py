@@ -12,7 +12,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import fit_progress, untold
-from skope_ope._sklearn import CallbackSupport, validate_parameter_constraints
+from skope_ope._sklearn import (
+    CallbackSupport,
+    ParameterChecks,
+    validate_parameter_constraints,
+)
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._model_of_fit import checked_model
@@ -90,7 +94,7 @@ class EvaluatorTags(Tags):
     consistent: bool = False
 
 
-class BaseEvaluator(CallbackSupport, BaseEstimator):
+class BaseEvaluator(CallbackSupport, ParameterChecks, BaseEstimator):
     """Base class of evaluators.
 
     A subclass implements `_evaluate(policy, logs, sample_weight)`, which returns a

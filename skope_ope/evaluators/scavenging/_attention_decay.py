@@ -14,6 +14,7 @@ from skope_ope._renamed import renamed_value
 from skope_ope._sklearn import (
     Interval,
     Options,
+    ParameterChecks,
     StrOptions,
     fit_context,
     validate_params,
@@ -111,7 +112,7 @@ def _ratio(a, b):
     return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
 
 
-class AttentionDecay(TellsOfFit, BaseEstimator):
+class AttentionDecay(TellsOfFit, ParameterChecks, BaseEstimator):
     r"""Attention decay coefficients of the slots of a page [1]_.
 
     Under the factoring assumption

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
-from skope_ope._sklearn import StrOptions, fit_context
+from skope_ope._sklearn import ParameterChecks, StrOptions, fit_context
 from skope_ope.evaluators.scavenging._pages import (
     item_codes,
     item_labels,
@@ -22,7 +22,7 @@ from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._learned_rounds import remember_rows
 
 
-class ReorderingPolicy(TellsOfFit, BaseEstimator):
+class ReorderingPolicy(TellsOfFit, ParameterChecks, BaseEstimator):
     """Show the items of the logged slate in another order.
 
     Read more in the :ref:`User Guide <positions>`.

@@ -3,7 +3,7 @@
 """One model of the reward per action, trained on the rounds that took it."""
 
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from skope_ope._sklearn import has_method
 from skope_ope.policies._base import n_rows
 from skope_ope.policies._rows import stack_rows
+from skope_ope.propensities._encoded import fit_encoded
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 
 MANY_ROUNDS = 10_000  # of one action, where threads may pay
@@ -104,7 +105,7 @@ class ArmModels:
                 model.partial_fit(X, reward, **classes)
                 self._contexts[action], self._rewards[action] = [], []
             else:
-                model.fit(X, reward)
+                self.models[action] = fit_encoded(partial(_fit, X, reward), model, X)
                 self._keep(action, X, reward)
             self.trained[action] = True
         self._new = set()
@@ -169,3 +170,7 @@ def _seeded(model, names, rng):
     """Give these nested random states a number."""
     seeds = {name: int(rng.randint(2**31 - 1)) for name in names}
     return model.set_params(**seeds)
+
+
+def _fit(X, reward, model):
+    return model.fit(X, reward)

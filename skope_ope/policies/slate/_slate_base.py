@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import TellsOfFit
+from skope_ope._sklearn import ParameterChecks
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
@@ -18,7 +19,7 @@ from skope_ope.policies.slate._slate_distributions import SlateDistributions
 CHUNK_BYTES = 2**26  # of row-wise temporaries
 
 
-class BaseSlatePolicy(TellsOfFit, BaseEstimator):
+class BaseSlatePolicy(TellsOfFit, ParameterChecks, BaseEstimator):
     r"""Base class of policies that compose slates.
 
     A slate policy holds nothing per row. What it knows of a round is a table with one
