@@ -3,7 +3,7 @@
 """An audit as text, as HTML and as plain records."""
 
 from collections.abc import Mapping
-from math import isfinite, isnan
+from math import isfinite
 from numbers import Real
 
 import numpy as np
@@ -11,12 +11,12 @@ import numpy as np
 from skope_ope._harmless import harmless
 from skope_ope.evaluators.core._diagnostics import number_text
 from skope_ope.logs._html import summary_html, table_html
+from skope_ope.logs._shown_numbers import column, figure
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.logs._validation import plain
 
 SHOWN = 12  # rows of a table
 SOME = 6  # columns, actions or rows of a finding
-DIGITS = 4  # of a fact
 LONGEST = 40  # characters of a label
 HEADER = ("severity", "finding", "what was found and what to do", "where")
 
@@ -95,7 +95,7 @@ def places(finding):
     """Return how large an effect is and where it shows, as short texts."""
     told = []
     if isfinite(finding.effect):
-        told.append(f"effect: {finding.effect:.3g}")
+        told.append(f"effect: {figure(finding.effect, 3)}")
     for name in ("columns", "actions", "rows"):
         values = [_short(plain(one)) for one in getattr(finding, name)]
         if values:
@@ -107,18 +107,8 @@ def places(finding):
 def _parted(facts):
     """Return facts of one line as texts, and those that are tables."""
     tables = {name: one for name, one in facts.items() if _is_table(one)}
-    pairs = {n: _told(one) for n, one in facts.items() if n not in tables}
+    pairs = {n: number_text(one) for n, one in facts.items() if n not in tables}
     return pairs, tables
-
-
-def _told(fact):
-    """Return a fact as a short text, "-" where there is no number."""
-    if isinstance(fact, Real) and not isinstance(fact, bool):
-        if isnan(fact):
-            return "-"
-        if 1e3 <= abs(fact) < 1e15:
-            return f"{fact:,.0f}"
-    return number_text(fact, DIGITS)
 
 
 def _short(label):
@@ -136,10 +126,18 @@ def _is_table(fact):
 def _cells(columns):
     """Return header and first rows of a table, and how many more there are."""
     n_rows = len(next(iter(columns.values())))
-    first, *others = (values[:SHOWN] for values in columns.values())
-    rows = [
-        [_short(plain(label)), *(_told(plain(one)) for one in row)]
-        for label, *row in zip(first, *others, strict=True)
-    ]
+    first, *others = (list(map(plain, v[:SHOWN])) for v in columns.values())
+    texts = [list(map(_short, first)), *map(_column, others)]
+    rows = [list(row) for row in zip(*texts, strict=True)]
     more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""
     return [str(name) for name in columns], rows, more
+
+
+def _column(values):
+    """Return the cells of a column; numbers have one format."""
+    kinds = {_is_number(one) for one in values if one is not None}
+    return column(values) if kinds == {True} else [number_text(v) for v in values]
+
+
+def _is_number(value):
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -17,8 +17,8 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    percent,
 )
+from skope_ope.logs._shown_numbers import figure, level_text
 
 
 class ClippingCurveDisplay:
@@ -173,7 +173,7 @@ class ClippingCurveDisplay:
                 "alpha": FAINT,
                 "color": self.line_.get_color(),
                 "linewidth": 0,
-                "label": f"{percent(self.level)} interval",
+                "label": f"{level_text(self.level)} interval",
                 **(fill_between_kw or {}),
             }
             self.fill_between_ = ax.fill_between(
@@ -182,7 +182,7 @@ class ClippingCurveDisplay:
             self.own_line_ = None
             if self.own is not None and np.isfinite(self.own):
                 style = {"color": BASELINE, "linestyle": ":"}
-                style["label"] = f"{self.param_name} = {self.own:,.4g} in use"
+                style["label"] = f"{self.param_name} = {figure(self.own)} in use"
                 self.own_line_ = ax.axvline(self.own, **style)
             ax.set_xscale("log")
             log_numbers_on(ax.xaxis)

@@ -17,10 +17,10 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    percent,
     series_style,
     show_values,
 )
+from skope_ope.logs._shown_numbers import level_text
 
 FIELDS = "n_rounds", "low", "high", "estimate"
 EARLY = 0.1  # share of the rounds whose intervals may leave the picture
@@ -265,7 +265,7 @@ class ConfidenceSequenceDisplay:
         numbers_on(ax.yaxis, signed=self.gain)
         what = "gain" if self.gain else "value"
         ax.set_ylabel(f"{what} (reward per round)")
-        about = f"{percent(self.level)} at all times together"
+        about = f"{level_text(self.level)} at all times together"
         if over == "time":
             for text in ax.get_xticklabels():
                 text.set_rotation(30)

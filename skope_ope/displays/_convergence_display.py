@@ -14,10 +14,10 @@ from skope_ope.displays._looks import (
     in_lines,
     legend_beside,
     numbers_on,
-    percent,
     series_style,
     show_values,
 )
+from skope_ope.logs._shown_numbers import level_text
 
 N_POINTS = 30
 EARLY = 0.1  # share of the rounds before which points may leave the picture
@@ -190,7 +190,7 @@ class ConvergenceDisplay:
         return self
 
     def _what_is_drawn(self):
-        level = percent(self.level)
+        level = level_text(self.level)
         notes = [f"{level} intervals, each for one size chosen beforehand"]
         for reason in dict.fromkeys(self.leaves_bias_out):
             if reason:

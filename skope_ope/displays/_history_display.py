@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
+from skope_ope.logs._shown_numbers import share
 
 PANELS = ("length", "ratio", "value")
 FEW = 20  # points that are drawn one by one
@@ -200,5 +201,5 @@ class HistoryDisplay:
         name = f"{as_drawn(self.name)}: " if self.name else ""
         return (
             f"{name}{len(self.accepted):,} of {self.n_rounds:,} rounds accepted "
-            f"({self.acceptance_rate:.1%})"
+            f"({share(self.acceptance_rate)})"
         )

@@ -18,9 +18,9 @@ from skope_ope.displays._looks import (
     legend_beside,
     n_lines,
     numbers_on,
-    percent,
     say_no_value,
 )
+from skope_ope.logs._shown_numbers import level_text
 
 COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
 WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
@@ -216,7 +216,7 @@ class PolicyComparisonDisplay:
 
     def _draw(self, axes, name, labels, truth, kwargs):
         known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
-        told = f"{percent(self.level)} intervals, all together"
+        told = f"{level_text(self.level)} intervals, all together"
         gains = self.gain, self.gain_low, self.gain_high
         called = self.baseline["policy"]
         base = truth.get("logger" if called == THE_LOGGER else called, np.nan)

@@ -17,10 +17,10 @@ from skope_ope.displays._looks import (
     as_drawn,
     legend_beside,
     numbers_on,
-    percent,
     say_no_value,
 )
 from skope_ope.exceptions import BiasWarning, OPEWarning
+from skope_ope.logs._shown_numbers import figure, level_text
 
 PANELS = ("value", "bias_mass")
 LARGE_MASS = 0.1  # above which DRns warns
@@ -208,8 +208,8 @@ class QuantileCurveDisplay:
                 draw(one, place, kwargs)
                 for at in place[self.q == self.own]:
                     style = {"color": BASELINE, "linestyle": ":", "zorder": 0}
-                    one.axvline(at, label=f"q = {self.own:.4g} in use", **style)
-                one.set_xticks(place, [f"{q:.4g}" for q in self.q])
+                    one.axvline(at, label=f"q = {figure(self.own)} in use", **style)
+                one.set_xticks(place, [figure(q) for q in self.q])
                 legend_beside(one)
             axes[-1].set_xlabel("quantile level q")
             if self.name:
@@ -218,7 +218,7 @@ class QuantileCurveDisplay:
         return self
 
     def _draw_values(self, ax, place, kwargs):
-        text = f"{percent(self.level)} interval"
+        text = f"{level_text(self.level)} interval"
         sides = np.nan_to_num([self.value - self.low, self.high - self.value])
         sure = np.isfinite(self.low)
         for rows, color, face, mark, label in (

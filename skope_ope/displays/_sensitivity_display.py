@@ -17,9 +17,8 @@ from skope_ope.displays._looks import (
     in_lines,
     legend_beside,
     numbers_on,
-    percent,
-    short,
 )
+from skope_ope.logs._shown_numbers import figure, level_text
 
 N_POINTS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
@@ -188,7 +187,7 @@ class SensitivityDisplay:
         """
         with drawing(self, ax) as ax:
             style = {"color": POLICY, "alpha": FAINT, "linewidth": 0}
-            label = f"with their\n{percent(self.level)} intervals"
+            label = f"with their\n{level_text(self.level)} intervals"
             self.intervals_ = ax.fill_between(
                 self.gamma, self.interval_low, self.interval_high, label=label, **style
             )
@@ -217,13 +216,13 @@ class SensitivityDisplay:
         ):
             if at is not None and at <= self.gamma[-1]:
                 style = {"color": DOUBT, "linestyle": line}
-                ax.axvline(at, label=f"{told}\nat {short(at)}", **style)
+                ax.axvline(at, label=f"{told}\nat {figure(at, 3)}", **style)
 
     def _what_is_drawn(self):
         lines = ["gamma: factor by which odds of logged actions may be off"]
         if self.baseline is not None and self.breakdown > self.gamma[-1]:
             at = self.breakdown
             never = "the bounds never reach the baseline"
-            told = f"the bounds reach the baseline at {short(at)}"
+            told = f"the bounds reach the baseline at {figure(at, 3)}"
             lines.append(never if np.isinf(at) else told)
         return "\n".join(map(in_lines, lines))

@@ -18,8 +18,8 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    percent,
 )
+from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs._validation import as_numbers
 
 PANELS = ("shares", "rounds")
@@ -280,7 +280,7 @@ class SupportDisplay:
 
 def _percent(share):
     """Return a share in percent, a small one with one digit."""
-    return f"{share:.1%}" if share >= 1e-3 else percent(float(f"{share:.1g}"))
+    return f"{share:.1%}" if share >= 1e-3 else level_text(float(f"{share:.1g}"))
 
 
 def _added(values, rows):

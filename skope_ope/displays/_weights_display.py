@@ -15,9 +15,9 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    short,
 )
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
+from skope_ope.logs._shown_numbers import figure, fixed, share
 from skope_ope.logs._validation import as_numbers
 
 PANELS = ("shares", "tail")
@@ -298,8 +298,10 @@ class WeightsDisplay:
         if not self.max_weight:
             return f"all {self.n_rounds:,} rounds have weight 0"
         lines = [
-            f"{self.effective_sample_size:,.0f} effective rounds of {self.n_rounds:,}",
-            f"largest weight {short(self.max_weight)}, {self.max_weight_share:.2%} of "
+            f"{fixed(self.effective_sample_size, 0)} effective rounds of "
+            f"{self.n_rounds:,}",
+            f"largest weight {figure(self.max_weight, 3)}, "
+            f"{share(self.max_weight_share)} of "
             "all",
         ]
         if np.isfinite(self.tail_shape):
@@ -309,13 +311,13 @@ class WeightsDisplay:
         small = SMALL * self.weights.mean()
         below = (self.weights < small).mean()
         if below and below == self.zero_share:
-            lines.append(f"{below:.1%} of the rounds have weight 0")
+            lines.append(f"{share(below)} of the rounds have weight 0")
         elif below:
             lines.append(
-                f"{below:.1%} of the rounds have weights below {short(small, 2)}"
+                f"{share(below)} of the rounds have weights below {figure(small, 2)}"
             )
         if self.altered_share:
-            lines.append(f"{self.altered_share:.1%} of the weights are altered")
+            lines.append(f"{share(self.altered_share)} of the weights are altered")
         return "\n".join(lines)
 
 

@@ -10,15 +10,15 @@ from skope_ope.displays._value_record import (
     NUMBERS,
     bias_notes,
     marks_of,
+    places_of,
     value_record,
 )
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._intervals import intervals_of
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._html import table_html
-from skope_ope.logs._text_table import decimals, number, text_table, wrapped
-
-FULL = 1000  # effective rounds that need no decimal
+from skope_ope.logs._shown_numbers import counts, fixed
+from skope_ope.logs._text_table import text_table, wrapped
 
 
 class ValueTable(Mapping):
@@ -254,15 +254,13 @@ class ValueTable(Mapping):
 
     def _texts(self):
         records = self.to_records()
-        places = decimals([record["standard_error"] for record in records])
+        places = places_of(records)
         columns = {name: [str(r[name]) for r in records] for name in self._index}
         for title, name in NUMBERS.items():
-            columns[title] = [number(record[name], places) for record in records]
+            columns[title] = [fixed(record[name], places) for record in records]
         columns["interval"] = [record["interval"] for record in records]
         sizes = [record["effective_sample_size"] for record in records]
-        columns["eff. rounds"] = [
-            "-" if n != n else number(n, 1 if n < FULL else 0) for n in sizes
-        ]
+        columns["eff. rounds"] = counts(sizes)
         columns["note"] = marks_of(records)
         columns["warnings"] = self._numbered_warnings()[0]
         for name in ("note", "warnings"):  # where they are wanted

@@ -12,6 +12,7 @@ from skope_ope.logs._groups import Grouped
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import (
     as_numbers,
     check_length,
@@ -413,7 +414,7 @@ class SlateLogs(Grouped, Recognised, RowContainer):
             else value_range(self.n_candidates)
         )
         out["features"] = f"{self.n_features} ({type(self.context).__name__})"
-        out["reward"] = f"{value_range(self.reward)}, mean {self.reward.mean():.4g}"
+        out["reward"] = f"{value_range(self.reward)}, mean {figure(self.reward.mean())}"
         if self.logging_policy is not None:
             out["logging policy"] = type(self.logging_policy).__name__
         if self.propensity is not None:

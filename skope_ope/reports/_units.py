@@ -5,9 +5,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from skope_ope.logs._text_table import decimals
-
-MOST_PLACES = 8
+from skope_ope.logs._shown_numbers import decimals, fixed
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,11 @@ class Units:
             Whether all rewards are 0 or 1.
         """
         of_values, of_gains = (
-            min(decimals([one.standard_error * scale for one in shown]), MOST_PLACES)
+            decimals([one.standard_error * scale for one in shown])
             for scale in [100 if percent else 1]
             for shown in (list(values), list(gains))
         )
-        return cls(percent, of_values, of_gains, max(of_gains - 1, 0))
+        return cls(percent, of_values, of_gains, of_gains)
 
     @property
     def of_gain(self):
@@ -95,7 +93,4 @@ class Units:
     def _text(self, x, places, unit, sign=""):
         if not isfinite(x):
             return "-"
-        text = f"{100 * x if self.percent else x:{sign},.{places}f}"
-        if not text.strip("+-0.,"):  # no sign of what is rounded to zero
-            text = text.lstrip("+-")
-        return text + unit
+        return fixed(100 * x if self.percent else x, places, sign, unit)

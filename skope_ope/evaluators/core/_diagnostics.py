@@ -10,6 +10,7 @@ import numpy as np
 
 from skope_ope._harmless import harmless
 from skope_ope.logs._html import table_html
+from skope_ope.logs._shown_numbers import figure
 
 SHOWN = 4  # entries of an array
 
@@ -98,19 +99,18 @@ def group_entries(estimate):
     }
 
 
-def number_text(value, digits=6):
+def number_text(value):
     """Return a number, or the first of several, as a short text."""
     if isinstance(value, (bool, str)) or value is None:
         return harmless(value)
     if isinstance(value, Real):
-        whole = float(value).is_integer() and abs(value) < 1e15
-        return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
+        return figure(value)
     if isinstance(value, Mapping):
-        pairs = [f"{harmless(k)}: {number_text(v, digits)}" for k, v in value.items()]
+        pairs = [f"{harmless(k)}: {number_text(v)}" for k, v in value.items()]
         return _shortened(pairs, len(pairs))
     if isinstance(value, (np.ndarray, list, tuple)):
         flat = np.asarray(value).ravel()
-        texts = [number_text(one, digits) for one in flat[:SHOWN].tolist()]
+        texts = [number_text(one) for one in flat[:SHOWN].tolist()]
         return _shortened(texts, len(flat))
     return harmless(value)
 

@@ -29,6 +29,7 @@ from skope_ope.evaluators.core._warnings import (
 )
 from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
 from skope_ope.logs._html import table_html, warning_rows
+from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
 
 
 class PolicyValue(
@@ -293,23 +294,25 @@ class PolicyValue(
         return format(float(self), spec) if spec else str(self)
 
     def __repr__(self):
-        left_out = self.leaves_bias_out
+        left_out, error = self.leaves_bias_out, self.standard_error
+        places = decimals([error])
         return (
-            f"PolicyValue({self.value:.6g}, standard_error={self.standard_error:.3g}, "
+            f"PolicyValue({called(self.value, places)}, "
+            f"standard_error={called(error, places)}, "
             f"n_rounds={self.n_rounds}, estimator={self.estimator!r}"
             + (f", leaves_bias_out={left_out!r})" if left_out else ")")
         )
 
     def _repr_html_(self):
-        interval = self._interval()
+        interval, places = self._interval(), decimals([self.standard_error])
         rows = [
-            ("value", f"{self.value:.6g}"),
-            ("standard error", f"{self.standard_error:.3g}"),
-            ("95% interval", f"{interval.low:.6g} to {interval.high:.6g}"),
+            ("value", fixed(self.value, places)),
+            ("standard error", fixed(self.standard_error, places)),
+            ("95% interval", span(*interval, places)),
             ("method", interval.method),
             *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
-            ("effective sample size", f"{self.effective_sample_size:,.1f}"),
+            ("effective sample size", counts([self.effective_sample_size])[0]),
             ("verdict", self.verdict.answer),
             *warning_rows((*self.warnings, *interval.warnings)),
         ]
