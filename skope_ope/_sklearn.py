@@ -6,7 +6,9 @@ Each was tried on scikit-learn 1.6.0 (the oldest that is supported) and 1.9.1; t
 tests run on both. Where a later version moves one of them, this is the file to mend.
 """
 
+import os
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 
 from sklearn.base import _fit_context as fit_context
@@ -22,6 +24,7 @@ from sklearn.utils._param_validation import (
 
 __all__ = [
     "CallbackSupport",
+    "DocLinked",
     "HasMethods",
     "Interval",
     "Options",
@@ -32,6 +35,37 @@ __all__ = [
     "validate_parameter_constraints",
     "validate_params",
 ]
+
+
+DOCS_URL = "SKOPE_OPE_DOCS_URL"  # environment variable: where our pages stand
+
+
+class DocLinked:
+    """The "?" of HTML diagrams leads to our pages, or nowhere.
+
+    scikit-learn's own pages know nothing of these classes. Ours stand at the address in
+    the environment variable ``SKOPE_OPE_DOCS_URL``, otherwise at the one that the
+    installed package names as its documentation. Without either there is no link.
+    """
+
+    _doc_link_module = "skope_ope"
+
+    @property
+    def _doc_link_template(self):
+        url = docs_url().replace("{", "{{").replace("}", "}}")
+        return url and f"{url}/generated/skope_ope.{{estimator_name}}.html"
+
+
+def docs_url() -> str:
+    """Return the address of our pages without a slash at its end, or nothing."""
+    if DOCS_URL in os.environ:
+        return os.environ[DOCS_URL].rstrip("/")
+    try:
+        named = metadata("skope-ope").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from its folder
+        return ""
+    urls = dict(text.split(", ", 1) for text in named if ", " in text)
+    return urls.get("Documentation", "").rstrip("/")
 
 
 class CallbackSupport:

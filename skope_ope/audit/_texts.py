@@ -10,8 +10,9 @@ import numpy as np
 
 from skope_ope._harmless import harmless
 from skope_ope.evaluators.core._diagnostics import number_text
-from skope_ope.logs._html import summary_html, table_html
-from skope_ope.logs._shown_numbers import column, figure
+from skope_ope.logs._html import table_html, tag
+from skope_ope.logs._markup import joined, pairs, table
+from skope_ope.logs._shown_numbers import column, figure, share
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.logs._validation import plain
 
@@ -42,11 +43,11 @@ def audit_text(audit):
         lines += ["", f"[{one.severity}] {one.name}"]
         lines += wrapped(one.text, "  ")
         lines += [line for where in places(one) for line in wrapped(where, "  ")]
-    pairs, tables = _parted(audit.facts)
-    if pairs:
+    facts, tables = _parted(audit.facts)
+    if facts:
         lines += ["", "What the log holds"]
-        width = max(map(len, pairs))
-        for name, text in pairs.items():
+        width = max(map(len, facts))
+        for name, text in facts.items():
             lines += wrapped(text, f"  {name:<{width}}  ")
     for name, columns in tables.items():
         header, rows, more = _cells(columns)
@@ -57,20 +58,17 @@ def audit_text(audit):
 
 
 def audit_html(audit):
-    """Return an audit as tables, findings first."""
+    """Return an audit as a card: findings, and what the log holds to open."""
     rows = [
-        (one.severity, one.name, one.text, "; ".join(places(one)))
+        (tag(one.severity, one.is_alarm), one.name, one.text, "; ".join(places(one)))
         for one in audit.findings
     ]
-    bold = [i for i, one in enumerate(audit.findings) if one.is_alarm]
-    parts = [table_html(headline(audit), HEADER if rows else (), rows, bold=bold)]
-    pairs, tables = _parted(audit.facts)
-    if pairs:
-        parts.append(summary_html("What the log holds", pairs))
+    facts, tables = _parted(audit.facts)
+    details = {"What the log holds": pairs(facts)} if facts else {}
     for name, columns in tables.items():
         header, cells, more = _cells(columns)
-        parts.append(table_html(name, header, cells, notes=(more,) if more else ()))
-    return "".join(parts)
+        details[name] = joined(table(header, cells), more)
+    return table_html(headline(audit), HEADER, rows, left=HEADER, details=details)
 
 
 def headline(audit):
@@ -107,7 +105,7 @@ def places(finding):
 def _parted(facts):
     """Return facts of one line as texts, and those that are tables."""
     tables = {name: one for name, one in facts.items() if _is_table(one)}
-    pairs = {n: number_text(one) for n, one in facts.items() if n not in tables}
+    pairs = {n: _told(n, one) for n, one in facts.items() if n not in tables}
     return pairs, tables
 
 
@@ -127,16 +125,27 @@ def _cells(columns):
     """Return header and first rows of a table, and how many more there are."""
     n_rows = len(next(iter(columns.values())))
     first, *others = (list(map(plain, v[:SHOWN])) for v in columns.values())
-    texts = [list(map(_short, first)), *map(_column, others)]
+    titles = [str(name) for name in columns]
+    texts = [list(map(_short, first)), *map(_column, titles[1:], others)]
     rows = [list(row) for row in zip(*texts, strict=True)]
     more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""
-    return [str(name) for name in columns], rows, more
+    return titles, rows, more
 
 
-def _column(values):
+def _column(name, values):
     """Return the cells of a column; numbers have one format."""
-    kinds = {_is_number(one) for one in values if one is not None}
-    return column(values) if kinds == {True} else [number_text(v) for v in values]
+    if {_is_number(one) for one in values if one is not None} != {True}:
+        return [number_text(value) for value in values]
+    return list(map(share, values)) if _is_share(name) else column(values)
+
+
+def _told(name, fact):
+    """Return a fact as a short text."""
+    return share(fact) if _is_share(name) and _is_number(fact) else number_text(fact)
+
+
+def _is_share(name):
+    return "share" in str(name).split()
 
 
 def _is_number(value):

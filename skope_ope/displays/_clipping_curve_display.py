@@ -18,10 +18,11 @@ from skope_ope.displays._looks import (
     log_numbers_on,
     numbers_on,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.logs._shown_numbers import figure, level_text
 
 
-class ClippingCurveDisplay:
+class ClippingCurveDisplay(Shown):
     """Value of a policy against the bound on the importance weights.
 
     A low bound lets a few rounds decide less and biases, a high one does the
@@ -91,6 +92,9 @@ class ClippingCurveDisplay:
         self.value = np.array([value.value for value in values])
         self.low, self.high = np.array(intervals).T
         self.leaves_bias_out = [value.leaves_bias_out for value in values]
+
+    def _held(self):
+        return counted(len(self.value), "value")
 
     @classmethod
     def from_values(cls, values, *, param_name="cmax", own=None, level=0.95, name=None):

@@ -20,13 +20,14 @@ from skope_ope.displays._looks import (
     series_style,
     show_values,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.logs._shown_numbers import level_text
 
 FIELDS = "n_rounds", "low", "high", "estimate"
 EARLY = 0.1  # share of the rounds whose intervals may leave the picture
 
 
-class ConfidenceSequenceDisplay:
+class ConfidenceSequenceDisplay(Shown):
     """Values over time with their confidence sequences.
 
     The intervals hold at all times together: the first one that lies on one side of the
@@ -83,6 +84,9 @@ class ConfidenceSequenceDisplay:
         self.decided_after = {
             name: _first_apart(one, baseline) for name, one in intervals.items()
         }
+
+    def _held(self):
+        return counted(len(self.intervals), "sequence")
 
     @classmethod
     def from_sequence(cls, sequence, *, baseline=None):

@@ -8,13 +8,14 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.logs._shown_numbers import share
 
 PANELS = ("length", "ratio", "value")
 FEW = 20  # points that are drawn one by one
 
 
-class HistoryDisplay:
+class HistoryDisplay(Shown):
     """Length of the simulated history, acceptance ratio and value along a log.
 
     Make it with `from_values` or `from_evaluator`, for :class:`Replay`,
@@ -84,6 +85,9 @@ class HistoryDisplay:
         counts = np.bincount(accepted, minlength=self.n_rounds)
         self.history_length = np.cumsum(counts)
         self.acceptance_rate = len(accepted) / self.n_rounds
+
+    def _held(self):
+        return counted(self.n_rounds, "round")
 
     @classmethod
     def from_value(cls, value):

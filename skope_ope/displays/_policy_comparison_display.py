@@ -20,6 +20,7 @@ from skope_ope.displays._looks import (
     numbers_on,
     say_no_value,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.logs._shown_numbers import level_text
 
 COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
@@ -29,7 +30,7 @@ GAIN = "difference", "difference_low", "difference_high"
 VALUE = "value", "low", "high"
 
 
-class PolicyComparisonDisplay:
+class PolicyComparisonDisplay(Shown):
     """Gains of policies over a baseline, and their values, one row per policy.
 
     It draws what the table of the comparison says: the same intervals, at the same
@@ -98,6 +99,9 @@ class PolicyComparisonDisplay:
 
         self.gain, self.gain_low, self.gain_high = map(column, GAIN)
         self.value, self.low, self.high = map(column, VALUE)
+
+    def _held(self):
+        return f"{self.decision}, {counted(len(self.policies), 'gain')}"
 
     @classmethod
     def from_values(cls, values, *, baseline=None, level=None):

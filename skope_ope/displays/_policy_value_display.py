@@ -24,6 +24,7 @@ from skope_ope.displays._looks import (
     say_no_value,
     series_style,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._value_record import stars_of
 from skope_ope.logs._shown_numbers import level_text
 
@@ -31,7 +32,7 @@ BAND = 0.7  # height of a row that several estimates share
 PER_ESTIMATE, PER_LINE, LEAST, AROUND = 0.17, 0.17, 2.4, 1.3  # inches of a new figure
 
 
-class PolicyValueDisplay:
+class PolicyValueDisplay(Shown):
     """Values and confidence intervals of policies, one row per estimate.
 
     Make it with `from_values` or `from_evaluator`; both compute everything, `plot`
@@ -98,6 +99,9 @@ class PolicyValueDisplay:
         self.low, self.high = np.array(intervals).T
         self.methods = [found.method for found in intervals]
         self.leaves_bias_out = [r.leaves_bias_out for r in results]
+
+    def _held(self):
+        return counted(len(self.value), "value")
 
     @classmethod
     def from_values(cls, values, *, level=0.95, method="auto"):

@@ -19,6 +19,7 @@ from skope_ope.displays._looks import (
     numbers_on,
     say_no_value,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs._shown_numbers import figure, level_text
 
@@ -27,7 +28,7 @@ LARGE_MASS = 0.1  # above which DRns warns
 Q_RANGE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
-class QuantileCurveDisplay:
+class QuantileCurveDisplay(Shown):
     """Value of a policy by :class:`DRns` against the quantile level q.
 
     A larger q accepts more rounds into the simulated history, so that intervals
@@ -101,6 +102,9 @@ class QuantileCurveDisplay:
         self.alarm = np.array(
             [any(isinstance(w, BiasWarning) for w in v.warnings) for v in values]
         )
+
+    def _held(self):
+        return counted(len(self.value), "value")
 
     @classmethod
     def from_values(cls, values, *, own=None, level=0.95, name=None):

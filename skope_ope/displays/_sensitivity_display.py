@@ -18,13 +18,14 @@ from skope_ope.displays._looks import (
     legend_beside,
     numbers_on,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.logs._shown_numbers import figure, level_text
 
 N_POINTS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
 
 
-class SensitivityDisplay:
+class SensitivityDisplay(Shown):
     r"""Bounds of a value against the strength of hidden confounding.
 
     At :math:`\Gamma` the true odds of the logged actions may lie a factor
@@ -100,6 +101,9 @@ class SensitivityDisplay:
         self.interval_low, self.interval_high = interval_low, interval_high
         self.value, self.baseline, self.level, self.name = value, baseline, level, name
         self.breakdown, self.breakdown_of_interval = breakdown, breakdown_of_interval
+
+    def _held(self):
+        return counted(len(self.gamma), "odds ratio")
 
     @classmethod
     def from_values(cls, value, *, gamma=None, baseline=None, level=0.95):

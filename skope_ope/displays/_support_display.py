@@ -19,6 +19,7 @@ from skope_ope.displays._looks import (
     log_numbers_on,
     numbers_on,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs._validation import as_numbers
 
@@ -28,7 +29,7 @@ ROUNDING, TOLERANCE = 1e-9, 1e-6  # of a probability, and of sums that a user gi
 PER_ROW, PER_LINE, LEAST, AROUND = 0.24, 0.17, 2.4, 1.3  # inches of a new figure
 
 
-class SupportDisplay:
+class SupportDisplay(Shown):
     r"""How often a policy takes every action, and how often the logger does.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
@@ -108,6 +109,9 @@ class SupportDisplay:
         self.effective_rounds = _effective(weight_sums, alone)
         untold = np.where(self.effective_rounds == 0, policy_share, unsupported)
         self.untold_mass = float(untold.sum() / n_slots)
+
+    def _held(self):
+        return counted(len(self.labels), self.label_name)
 
     @classmethod
     def from_values(cls, policy_share, logger_share, *, labels=None, unsupported=None):

@@ -16,6 +16,7 @@ from skope_ope.displays._looks import (
     log_numbers_on,
     numbers_on,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs._shown_numbers import figure, fixed, share
 from skope_ope.logs._validation import as_numbers
@@ -25,7 +26,7 @@ SMALL = 0.01  # weights below this share of the mean are not drawn
 N_RANKS, N_DOTS = 200, 10  # points of the tail, and rounds that are drawn one by one
 
 
-class WeightsDisplay:
+class WeightsDisplay(Shown):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
@@ -104,6 +105,9 @@ class WeightsDisplay:
         self.zero_share = float((weights == 0).mean())
         self.altered_share = float((self.used_weights != weights).mean())
         self.tail_shape, self.tail_shape_error = tail_shape(weights)
+
+    def _held(self):
+        return counted(self.n_rounds, "weight")
 
     @classmethod
     def from_values(cls, weights, *, used_weights=None, rewards=None, name=None):

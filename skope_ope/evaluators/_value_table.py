@@ -16,7 +16,7 @@ from skope_ope.displays._value_record import (
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._intervals import intervals_of
 from skope_ope.intervals._weighted_rewards import check_level
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import listed, table_html, with_bars
 from skope_ope.logs._shown_numbers import counts, fixed
 from skope_ope.logs._text_table import text_table, wrapped
 
@@ -233,6 +233,10 @@ class ValueTable(Mapping):
 
     def _notes(self):
         """Return what is said below the table, in sentences."""
+        return [*self._plain_notes(), *self._numbered_warnings()[1]]
+
+    def _plain_notes(self):
+        """Return them without the warnings."""
         notes = []
         if self.reason:
             name = self.recommended or "none of these"
@@ -241,7 +245,7 @@ class ValueTable(Mapping):
         for need in dict.fromkeys(self._needs.values()):
             names = ", ".join(n for n, its in self._needs.items() if its == need)
             notes.append(f"Left out, for want of {need}: {names}.")
-        return notes + self._numbered_warnings()[1]
+        return notes
 
     def _numbered_warnings(self):
         """Return the numbers of warnings in the rows, and what these say."""
@@ -270,9 +274,20 @@ class ValueTable(Mapping):
 
     def _repr_html_(self):
         header, rows = self._texts()
-        bold = [i for i, r in enumerate(self.to_records()) if r.get("recommended")]
+        records = self.to_records()
+        marked = [i for i, r in enumerate(records) if r["recommended"]]
+        kinds = ["chosen" if r["recommended"] else "told" for r in records]
+        limits = [(r["value"], r["low"], r["high"]) for r in records]
+        header, rows = with_bars(header, rows, limits, "95% high", kinds=kinds)
+        told = self._numbered_warnings()[1]
         return table_html(
-            "Values of policies", header, rows, notes=self._notes(), bold=bold
+            "Values of policies",
+            header,
+            rows,
+            notes=self._plain_notes(),
+            bold=marked,
+            left=(*self._index, *LEFT),
+            details={f"Warnings ({len(told)})": listed(told) if told else ""},
         )
 
 

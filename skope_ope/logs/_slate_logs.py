@@ -9,8 +9,8 @@ import numpy as np
 from skope_ope.exceptions import RowError
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._groups import Grouped
-from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
+from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import (
@@ -408,11 +408,8 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         if not len(self):
             return out
         out["slots"] = f"{self.n_slots} ({(self.slate == EMPTY).sum():,} empty)"
-        out["candidates"] = (
-            f"{self.n_candidates}"
-            if np.ndim(self.n_candidates) == 0
-            else value_range(self.n_candidates)
-        )
+        many = np.ndim(self.n_candidates) > 0
+        out["candidates"] = (value_range if many else str)(self.n_candidates)
         out["features"] = f"{self.n_features} ({type(self.context).__name__})"
         out["reward"] = f"{value_range(self.reward)}, mean {figure(self.reward.mean())}"
         if self.logging_policy is not None:
@@ -426,7 +423,7 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         return out
 
     def _repr_html_(self):
-        return summary_html("SlateLogs", self.summary())
+        return logs_html(self)
 
 
 def column_weights(logs, of_part=False):

@@ -5,18 +5,17 @@
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import DocLinked
 from skope_ope.logs._bandit_logs import BanditLogs
 
 
-class BaseLogTransformer(TransformerMixin, BaseEstimator):
+class BaseLogTransformer(DocLinked, TransformerMixin, BaseEstimator):
     """Base class of logs -> logs steps.
 
     A subclass implements `_fit(logs)` and `_transform(logs)`. It never touches the
     context (the policy was trained on it), and what is not logs passes unchanged:
     `Pipeline.score(policy)` hands the policy through every step.
     """
-
-    _doc_link_module = "skope_ope"
 
     def fit(self, X, y=None):
         """Learn from logs.

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import DocLinked
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import as_array, as_numbers, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
@@ -15,7 +16,7 @@ BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
-class BasePolicy(BaseEstimator):
+class BasePolicy(DocLinked, BaseEstimator):
     """Base class of stationary policies.
 
     A subclass implements `_proba(X, available)`, one column per entry of `classes_`,
@@ -36,8 +37,6 @@ class BasePolicy(BaseEstimator):
     know raises, as it does there. A subclass that changes the probabilities of its
     parent defines both methods again; otherwise those of the parent are not used.
     """
-
-    _doc_link_module = "skope_ope"
 
     def fit(self, X, y=None):
         """Learn the set of actions.

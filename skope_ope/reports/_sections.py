@@ -5,15 +5,15 @@
 from math import isfinite, isnan
 
 from skope_ope.displays._value_record import bias_notes, marks_of
+from skope_ope.logs._bars import Scale, axis, interval_bar, share_bar
+from skope_ope.logs._markup import Markup, bullets, element, joined, table
 from skope_ope.logs._shown_numbers import counts, figure, fixed, level_text, share
-from skope_ope.reports._bars import Scale, axis, interval_bar, share_bar
-from skope_ope.reports._markup import Markup, bullets, element, joined, table
 from skope_ope.reports._recommendation import MOST_ROUNDS
 from skope_ope.reports._units import Units
+from skope_ope.selection._comparison_texts import kind_of_mark
 from skope_ope.selection._sentence import rough
 
 MOST_ALARMS = 6  # beside the recommendation; all of them stand below
-SYMBOL = {"better": "chosen", "worse": "told", "cannot tell": "open"}
 
 
 def advice(recommendation):
@@ -71,9 +71,7 @@ def gains(comparison, units):
         n = one["rounds_needed"]
         if n <= MOST_ROUNDS * comparison.n_rounds:  # not where it is NaN
             answer += f"; {rough(n)} rounds in all would tell"
-        name, kind = str(one["policy"]), SYMBOL[one["answer"]]
-        if kind == "chosen" and not one["chosen"]:
-            kind = "told"
+        name, kind = str(one["policy"]), kind_of_mark(one)
         bar = interval_bar(
             scale,
             *(factor * x for x in (gain, low, high)),
@@ -239,15 +237,6 @@ def _findings_of(who, found):
     inner = bullets(items) if items else element("p", "No check has found anything.")
     opened = "open" if n_alarms else None
     return element("details", element("summary", f"{who}: {told}"), inner, open=opened)
-
-
-def pairs(told):
-    """Return names and texts below each other."""
-    rows = [
-        element("tr", element("th", name, scope="row"), element("td", text))
-        for name, text in told.items()
-    ]
-    return element("table", element("tbody", *rows), class_="facts")
 
 
 def section(title, *content, **attributes):

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
-from skope_ope._sklearn import HasMethods, StrOptions, fit_context
+from skope_ope._sklearn import DocLinked, HasMethods, StrOptions, fit_context
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
@@ -26,7 +26,7 @@ def _learns_in_parts(self):
     return hasattr(self.model, "partial_fit")
 
 
-class ActionRewardModel(BaseEstimator):
+class ActionRewardModel(DocLinked, BaseEstimator):
     r"""Model :math:`\hat q(x, a)`, the expected reward of every action.
 
     Read more in the :ref:`User Guide <reward_models>`.
@@ -68,12 +68,12 @@ class ActionRewardModel(BaseEstimator):
            [1., 1.]])
     """
 
+    _is_a_wrapper = True  # a name of ours around the model that was given
     _parameter_constraints: dict = {
         "model": [HasMethods(["fit", "predict"])],
         "encoding": [StrOptions({"per_action", "one_hot", "action_context"})],
         "memory": [None, str, os.PathLike, HasMethods(["cache"])],
     }
-    _doc_link_module = "skope_ope"
 
     def __init__(self, model, encoding="per_action", memory=None):
         self.model = model

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._renamed import renamed_parameters
-from skope_ope._sklearn import HasMethods, Interval, fit_context
+from skope_ope._sklearn import DocLinked, HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs.lazy._kind_of import kind_of
@@ -21,7 +21,7 @@ from skope_ope.reward_models._slate_design import (
 
 
 @renamed_parameters(regressor="model", regressor_="model_")
-class AdditiveSlateModel(BaseEstimator):
+class AdditiveSlateModel(DocLinked, BaseEstimator):
     r"""A slate's reward as a sum over slots of one model of candidate and slot.
 
     .. math:: \hat r(x, s) = b + \sum_j f(x, s_j, j)
@@ -69,7 +69,6 @@ class AdditiveSlateModel(BaseEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
-    _doc_link_module = "skope_ope"
 
     def __init__(self, model=None, *, max_iter=20, tol=1e-3):
         self.model = model

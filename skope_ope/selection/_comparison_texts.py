@@ -5,6 +5,7 @@
 from math import isnan
 
 from skope_ope.logs._shown_numbers import decimals, fixed, level_text, p_text
+from skope_ope.selection._gain_answers import CANNOT_TELL
 from skope_ope.selection._sentence import rough
 
 
@@ -38,6 +39,13 @@ def table_texts(comparison):
         cells += [value(record[key]) for key in ("value", "low", "high")]
         rows.append(cells)
     return header, rows
+
+
+def kind_of_mark(record):
+    """Return how the bar of a policy is marked, see `interval_bar`."""
+    if record["chosen"]:
+        return "chosen"
+    return "open" if record["answer"] == CANNOT_TELL else "told"
 
 
 def notes_below(comparison):

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The off-policy value of a policy on rounds that it has not learned from."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.logs._row_container import in_stored_order
@@ -154,8 +153,7 @@ class HeldOutValue:
     def __call__(self, estimator):
         """Score a fitted policy."""
         score, warned = self.judged(estimator)
-        for warning in warned:
-            warnings.warn(warning, stacklevel=3)
+        warn_user(warned)
         return score
 
     def judged(self, estimator):

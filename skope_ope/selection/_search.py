@@ -8,16 +8,15 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import CallbackSupport
+from skope_ope._sklearn import CallbackSupport, DocLinked
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._shared_fits import candidates_of
 
 
-class BaseSearch(CallbackSupport, MetaEstimatorMixin, BaseEstimator):
+class BaseSearch(DocLinked, CallbackSupport, MetaEstimatorMixin, BaseEstimator):
     """Base class of searches on logs."""
 
-    _doc_link_module = "skope_ope"
     __metadata_request__fit = {"logs": UNUSED}
     __metadata_request__score = {"logs": UNUSED}
 

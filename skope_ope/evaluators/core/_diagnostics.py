@@ -9,7 +9,8 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._harmless import harmless
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import card
+from skope_ope.logs._markup import pairs
 from skope_ope.logs._shown_numbers import figure
 
 SHOWN = 4  # entries of an array
@@ -86,7 +87,10 @@ class Diagnostics(Mapping):
         return "\n".join(f"{name:<{width}}  {text}" for name, text in self._texts())
 
     def _repr_html_(self):
-        return table_html("Diagnostics", ("", ""), self._texts())
+        return card("Diagnostics", self._table())
+
+    def _table(self):
+        return pairs(dict(self._texts())) if self else ""
 
 
 def group_entries(estimate):

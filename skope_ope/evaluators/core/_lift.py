@@ -13,7 +13,8 @@ from skope_ope.intervals import (
     fieller_interval,
 )
 from skope_ope.intervals._ratio import ratio_error, ratio_limits
-from skope_ope.logs._html import table_html, warning_rows
+from skope_ope.logs._html import card, doubts, headline, interval_picture
+from skope_ope.logs._markup import pairs
 from skope_ope.logs._shown_numbers import (
     called,
     decimals,
@@ -226,18 +227,28 @@ class Lift:
         interval, error = self._interval(), 100 * self.standard_error
         low, high = (100 * limit for limit in interval)
         places, own = decimals([error]), decimals([self._gain_error])
-        rows = [
-            ("relative gain", fixed(100 * self.value, places, "+", "%")),
-            ("standard error", fixed(error, places, unit="%")),
-            ("95% interval", span(low, high, places, "+", "%")),
-            ("method", interval.method),
-            ("gain", fixed(self.gain, own, "+")),
-            ("baseline", fixed(self.baseline, own)),
-            *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
-            ("rounds", f"{self.n_rounds:,}"),
-            *warning_rows((*self.warnings, *interval.warnings)),
-        ]
-        return table_html("Lift", ("", ""), rows)
+        value, limits = 100 * self.value, span(low, high, places, "+", "%")
+        told = fixed(value, places, "+", "%")
+        about = (value, low, high, f"relative gain {told}, {limits}")
+        facts = {
+            "standard error": fixed(error, places, unit="%"),
+            "gain": fixed(self.gain, own, "+"),
+            "baseline": fixed(self.baseline, own),
+            "rounds": fixed(self.n_rounds, 0),
+        }
+        if self.leaves_bias_out:
+            facts["it leaves out"] = self.leaves_bias_out
+        return card(
+            "Lift",
+            headline(
+                told,
+                f"95% interval {limits} ({interval.method})",
+                interval_picture(*about, zero=True),
+            ),
+            pairs(facts),
+            lead="relative gain over the baseline",
+            details=doubts((*self.warnings, *interval.warnings)),
+        )
 
 
 class RelativeGains:

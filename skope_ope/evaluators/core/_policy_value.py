@@ -28,7 +28,8 @@ from skope_ope.evaluators.core._warnings import (
     outside_warnings,
 )
 from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
-from skope_ope.logs._html import table_html, warning_rows
+from skope_ope.logs._html import card, doubts, headline, interval_picture
+from skope_ope.logs._markup import pairs
 from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
 
 
@@ -305,15 +306,25 @@ class PolicyValue(
 
     def _repr_html_(self):
         interval, places = self._interval(), decimals([self.standard_error])
-        rows = [
-            ("value", fixed(self.value, places)),
-            ("standard error", fixed(self.standard_error, places)),
-            ("95% interval", span(*interval, places)),
-            ("method", interval.method),
-            *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
-            ("rounds", f"{self.n_rounds:,}"),
-            ("effective sample size", counts([self.effective_sample_size])[0]),
-            ("verdict", self.verdict.answer),
-            *warning_rows((*self.warnings, *interval.warnings)),
-        ]
-        return table_html(self.estimator, ("", ""), rows)
+        gain = self._pair is not None
+        value, error = fixed(self.value, places, "+" * gain), self.standard_error
+        limits = span(*interval, places, "+" * gain)
+        told = f"95% interval {limits} ({interval.method})"
+        about = (self.value, *interval, f"{self.estimator}: {value}, {limits}")
+        reach = None if gain else self._limits
+        picture = interval_picture(*about, reach=reach, zero=gain)
+        facts = {
+            "standard error": fixed(error, places),
+            "rounds": fixed(self.n_rounds, 0),
+            "effective rounds": counts([self.effective_sample_size])[0],
+            "verdict": self.verdict.answer,
+        }
+        if self.leaves_bias_out:
+            facts["it leaves out"] = self.leaves_bias_out
+        return card(
+            self.estimator,
+            headline(value, told, picture),
+            pairs(facts),
+            details=doubts((*self.warnings, *interval.warnings))
+            | {"Diagnostics": self.diagnostics._table()},
+        )

@@ -20,7 +20,7 @@ from skope_ope.intervals._sensitivity import (
     extreme_weights,
 )
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import table_html, with_bars
 from skope_ope.logs._shown_numbers import WORTH, decimals, figure, fixed, level_text
 from skope_ope.logs._text_table import text_table
 
@@ -96,7 +96,12 @@ class Sensitivity:
             "high bound the estimate and leave out its sampling error, the interval "
             "has it."
         )
-        return table_html(f"SNIPS: {self._value_text}", *self._texts(), [note])
+        records = self.to_records()
+        limits = [(self.value, r["interval_low"], r["interval_high"]) for r in records]
+        header, rows = self._texts()
+        header, rows = with_bars(header, rows, limits, header[-1])
+        title = f"SNIPS: {self._value_text}"
+        return table_html(title, header, rows, [note], left=0)
 
     @property
     def _places(self):

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._renamed import renamed_value
 from skope_ope._sklearn import (
+    DocLinked,
     Interval,
     Options,
     StrOptions,
@@ -109,7 +110,7 @@ def _ratio(a, b):
     return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
 
 
-class AttentionDecay(BaseEstimator):
+class AttentionDecay(DocLinked, BaseEstimator):
     r"""Attention decay coefficients of the slots of a page [1]_.
 
     Under the factoring assumption
@@ -195,7 +196,6 @@ class AttentionDecay(BaseEstimator):
     array([1.  , 0.25])
     """
 
-    _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {
         "method": [StrOptions({"equal_variance", "min_variance", "uniform", "naive"})],
         "n_bootstrap": [

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import StrOptions, fit_context
+from skope_ope._sklearn import DocLinked, StrOptions, fit_context
 from skope_ope.evaluators.scavenging._pages import (
     item_codes,
     item_labels,
@@ -21,7 +21,7 @@ from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._learned_rounds import remember_rows
 
 
-class ReorderingPolicy(BaseEstimator):
+class ReorderingPolicy(DocLinked, BaseEstimator):
     """Show the items of the logged slate in another order.
 
     Read more in the :ref:`User Guide <positions>`.
@@ -58,7 +58,6 @@ class ReorderingPolicy(BaseEstimator):
            [1, 0]])
     """
 
-    _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {
         "order": [StrOptions({"click_rate", "random"}), Mapping],
     }

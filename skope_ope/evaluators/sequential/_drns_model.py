@@ -134,6 +134,9 @@ class FilledSource:
         self.source, self.means = source, EarlierMeans(logs)
         self.held_out_, self.n_uncovered_ = source.held_out_, source.n_uncovered_
 
+    def __repr__(self):
+        return repr(self.source)
+
     def bind(self, logs):
         """Return a chunk predictor for `logs`."""
         predict, means = self.source.bind(logs), self.means.of(logs)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from skope_ope._sklearn import DocLinked
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies.slate._slate_checks import check_slate_logs, check_slates
 from skope_ope.policies.slate._slate_distributions import SlateDistributions
@@ -15,7 +16,7 @@ from skope_ope.policies.slate._slate_distributions import SlateDistributions
 CHUNK_BYTES = 2**26  # of row-wise temporaries
 
 
-class BaseSlatePolicy(BaseEstimator):
+class BaseSlatePolicy(DocLinked, BaseEstimator):
     r"""Base class of policies that compose slates.
 
     A slate policy holds nothing per row. What it knows of a round is a table with one
@@ -43,7 +44,6 @@ class BaseSlatePolicy(BaseEstimator):
         Whether moments and probabilities are exact, not means over draws.
     """
 
-    _doc_link_module = "skope_ope"
     exact = True
     _sorted = True  # whether candidates of a distribution may be put in another order
 
