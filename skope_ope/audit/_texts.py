@@ -12,13 +12,14 @@ from skope_ope._harmless import harmless
 from skope_ope.evaluators.core._diagnostics import number_text
 from skope_ope.logs._html import table_html, tag
 from skope_ope.logs._markup import joined, pairs, table
-from skope_ope.logs._shown_numbers import column, figure, share
+from skope_ope.logs._shown_numbers import column, decimals, figure, fixed, share
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.logs._validation import plain
 
 SHOWN = 12  # rows of a table
 SOME = 6  # columns, actions or rows of a finding
 LONGEST = 40  # characters of a label
+ERRORS = "standard error"  # name of a column
 HEADER = ("severity", "finding", "what was found and what to do", "where")
 
 
@@ -126,17 +127,26 @@ def _cells(columns):
     n_rows = len(next(iter(columns.values())))
     first, *others = (list(map(plain, v[:SHOWN])) for v in columns.values())
     titles = [str(name) for name in columns]
-    texts = [list(map(_short, first)), *map(_column, titles[1:], others)]
+    texts = [list(map(_short, first))]
+    places = None
+    if ERRORS in titles:  # all numbers of the table have the decimals of these
+        places = decimals(others[titles.index(ERRORS) - 1])
+    texts += [_column(*one, places) for one in zip(titles[1:], others, strict=True)]
     rows = [list(row) for row in zip(*texts, strict=True)]
     more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""
     return titles, rows, more
 
 
-def _column(name, values):
+def _column(name, values, places):
     """Return the cells of a column; numbers have one format."""
     if {_is_number(one) for one in values if one is not None} != {True}:
         return [number_text(value) for value in values]
-    return list(map(share, values)) if _is_share(name) else column(values)
+    if _is_share(name):
+        return list(map(share, values))
+    texts = column(values)
+    if places is None or not any("." in text for text in texts):
+        return texts
+    return [fixed(value, places) for value in values]
 
 
 def _told(name, fact):

@@ -14,7 +14,13 @@ from skope_ope.displays._value_record import (
 )
 from skope_ope.displays._verdict_lines import requirement_lines, verdict_lines
 from skope_ope.exceptions import OPEWarning
-from skope_ope.logs._shown_numbers import counts, decimals, fixed, level_text
+from skope_ope.logs._shown_numbers import (
+    counts,
+    decimals,
+    error_text,
+    fixed,
+    level_text,
+)
 from skope_ope.logs._text_table import text_table, wrapped
 
 
@@ -168,13 +174,12 @@ def _table(report):
     header += ["warnings"] if report["warnings"] else []
     places = places_of(records)
     sizes = counts([one.get("effective_sample_size") for one in [*records, *extra]])
+    texts = dict.fromkeys(("value", "standard_error", "low", "high"), fixed)
+    texts["standard_error"] = error_text
     rows = []
     for record, mark, size in zip([*records, *extra], marks, sizes, strict=True):
         row = _names(record, several)
-        row += [
-            fixed(record.get(name), places)
-            for name in ("value", "standard_error", "low", "high")
-        ]
+        row += [text(record.get(name), places) for name, text in texts.items()]
         row.append(record.get("interval", ""))
         if has_truth:
             row.append(fixed(record.get("error"), places, "+"))

@@ -17,7 +17,7 @@ from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._intervals import intervals_of
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._html import listed, table_html, with_bars
-from skope_ope.logs._shown_numbers import counts, fixed
+from skope_ope.logs._shown_numbers import counts, error_text, fixed
 from skope_ope.logs._text_table import text_table, wrapped
 
 
@@ -261,7 +261,8 @@ class ValueTable(Mapping):
         places = places_of(records)
         columns = {name: [str(r[name]) for r in records] for name in self._index}
         for title, name in NUMBERS.items():
-            columns[title] = [fixed(record[name], places) for record in records]
+            text = error_text if name == "standard_error" else fixed
+            columns[title] = [text(record[name], places) for record in records]
         columns["interval"] = [record["interval"] for record in records]
         sizes = [record["effective_sample_size"] for record in records]
         columns["eff. rounds"] = counts(sizes)

@@ -18,7 +18,7 @@ THEMES = {  # what sites, JupyterLab and VS Code say of the page
 }
 RULES = """
 &{background:var(--ground);color:var(--text);border:1px solid var(--line);
-border-radius:6px;padding:.7em .9em;margin:.3em 0;max-width:64em;
+border-radius:6px;padding:.7em .9em;margin:.3em 0;max-width:70em;
 font:14px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;
 font-variant-numeric:tabular-nums;overflow-wrap:break-word;text-align:left}
 & *{box-sizing:border-box}
@@ -50,12 +50,12 @@ overflow-wrap:break-word}
 & details{border-top:1px solid var(--line);padding:.3em 0;margin-top:.3em}
 & summary{cursor:pointer;color:var(--policy)}
 & svg{display:block;overflow:visible}
-& .bar{width:10em;height:1.4em;stroke:var(--policy);stroke-width:2}
+& .bar{width:9em;height:1.4em;stroke:var(--policy);stroke-width:2}
 & .bar circle,& .bar path{fill:var(--policy)}
 & .bar.open{stroke:var(--doubt)}
 & .bar.open circle{fill:var(--ground)}
 & .bar .zero{stroke:var(--base);stroke-width:1;stroke-dasharray:4 3}
-& .axis{width:10em;height:1.6em}
+& .axis{width:9em;height:1.6em}
 & .axis line{stroke:var(--base)}
 & .axis text{fill:var(--quiet);font-size:.85em}
 & .share{width:8em;height:16px}

@@ -61,6 +61,14 @@ def fixed(x: float | None, places: int, sign: str = "", unit: str = "") -> str:
     return text + unit
 
 
+def error_text(x: float | None, places: int, unit: str = "") -> str:
+    """Return a standard error with so many decimal places; none looks like zero."""
+    least = 10.0**-places
+    if x is not None and 0 < x < least / 2 and places < MOST_PLACES:
+        return f"<{fixed(least, places, unit=unit)}"
+    return fixed(x, places, unit=unit)
+
+
 def figure(x: float | None, digits: int = DIGITS, sign: str = "") -> str:
     """Return a number by itself, with so many significant digits at most.
 

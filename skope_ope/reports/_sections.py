@@ -161,7 +161,7 @@ def values(found, comparison, units, level):
 
 
 def _numbers(value, low, high, units):
-    error = units.value(value.standard_error)
+    error = units.error(value.standard_error)
     return [units.value(value.value), error, units.value(low), units.value(high)]
 
 

@@ -5,7 +5,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from skope_ope.logs._shown_numbers import decimals, fixed
+from skope_ope.logs._shown_numbers import decimals, error_text, fixed
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ class Units:
     def value(self, x):
         """Return a value or its limit for a table; "-" where there is none."""
         return self._text(x, self.of_values, "%" if self.percent else "")
+
+    def error(self, x):
+        """Return the standard error of a value for a table."""
+        unit, factor = ("%", 100) if self.percent else ("", 1)
+        return error_text(factor * x, self.of_values, unit)
 
     def gain(self, x):
         """Return a gain or its limit for a table, signed and without its unit."""

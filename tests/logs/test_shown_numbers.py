@@ -10,6 +10,7 @@ from skope_ope.logs._shown_numbers import (
     column,
     counts,
     decimals,
+    error_text,
     figure,
     fixed,
     level_text,
@@ -151,3 +152,11 @@ def test_limits_have_the_decimals_of_an_error():
 def test_a_repr_says_nan():
     assert called(nan, 3) == "nan"
     assert called(0.12345, 3) == "0.123"
+
+
+def test_no_error_looks_like_zero():
+    assert error_text(0.0002, 3) == "<0.001"
+    assert error_text(0.02, 2, "%") == "0.02%"
+    assert error_text(0.002, 2, "%") == "<0.01%"
+    assert error_text(0.0, 3) == "0.000"
+    assert error_text(nan, 3) == error_text(None, 3) == "-"

@@ -111,6 +111,9 @@ class EarlierMeans:
         rows = rows_among(logs, self.logs)
         return np.where(rows < 0, self.mean_, self.values_[rows])
 
+    def __repr__(self):
+        return "mean reward of earlier rounds"
+
     def bind(self, logs):
         """Return a chunk predictor for `logs`."""
         values = self.of(logs)
