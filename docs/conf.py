@@ -25,7 +25,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
-    "mathml",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax itself, so that no other host is asked
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -40,12 +41,17 @@ html_title = f"skope_ope {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
 }
+
+# -- formulas ------------------------------------------------------------------
+
+# The menu would load parts of MathJax that are left out, see `thin_mathjax`.
+mathjax3_config = {"options": {"enableMenu": False}}
+MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions")
 
 # -- API -----------------------------------------------------------------------
 
@@ -87,6 +93,9 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "remove_config_comments": True,
+    # No repr of a figure or of its parts: it has an address.
+    "capture_repr": ("_repr_html_",),
     "plot_gallery": "True",
 }
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -108,7 +117,17 @@ class Summary(Autosummary):
         ]
 
 
+def thin_mathjax(app, exception):
+    """Leave out the nine tenths of MathJax that no page loads: 24 MB are copied."""
+    folder = Path(app.outdir) / "_static" / "mathjax"
+    for path in folder.rglob("*"):
+        part = path.relative_to(folder).as_posix()
+        if path.is_file() and not part.startswith(MATHJAX_PARTS):
+            path.unlink()
+
+
 def setup(app):
     app.add_directive("autosummary", Summary, override=True)
     api_reference.write_pages(FOLDER / "api")
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("build-finished", thin_mathjax, priority=900)  # after the copy

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 How optimistic is the best score of a search over policies?
 ===========================================================
@@ -122,7 +123,7 @@ ax.hist(inner, bins=bins, alpha=0.6, label="best_score_ of the search")
 ax.hist(outer, bins=bins, alpha=0.6, label="outer folds")
 ax.axvline(0, color="black", ls=":", label="truth")
 ax.set(xlabel="gain on the logger", ylabel=f"worlds, of {n_worlds}")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # The inner score promises a gain where there is none. The gain of the outer score is

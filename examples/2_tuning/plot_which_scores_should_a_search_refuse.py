@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Which scores should a search over policies refuse?
 ==================================================
@@ -207,7 +208,7 @@ for rule, gains in mean.items():
     ax.plot(five, gains, "o-", label=rule)
 ax.axhline(0, color="black", ls=":", label="all")
 ax.set(xscale="log", xlabel="rounds", ylabel="regret, less that of refusing nothing")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def ratio(gain):

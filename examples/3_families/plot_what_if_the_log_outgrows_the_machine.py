@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 What if the log outgrows the machine?
 =====================================
@@ -137,5 +138,5 @@ plt.plot(days, [value.value for value in values], "o-", label="SNIPS so far")
 plt.axhline(truth, color="black", linestyle="--", label="true value")
 plt.xlabel("days")
 plt.ylabel("clicks per round")
-plt.legend()
+plt.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Which way to pool several loggers errs least?
 =============================================
@@ -143,7 +144,7 @@ for k, way in enumerate(shown):
     ax.errorbar(place, value, half, fmt="o", ms=4, label=way)
 ax.set_xticks(range(len(MIXES)), MIXES)
 ax.set(ylabel="rmse and 95% interval", yscale="log")
-ax.legend(fontsize=8)
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
 
 
 def worse(way, other):
