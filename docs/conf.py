@@ -93,6 +93,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,  # these pages load scripts of other hosts
     "remove_config_comments": True,
     # No repr of a figure or of its parts: it has an address.
     "capture_repr": ("_repr_html_",),

@@ -52,7 +52,8 @@ def test_every_section_belongs_to_a_task_and_every_task_has_one():
 
 
 def test_the_index_lists_every_name_once_below_its_task():
-    lines = REFERENCE.index().splitlines()
+    text, _, _ = REFERENCE.index().partition(".. toctree::")
+    lines = text.splitlines()
     heads = [k for k, line in enumerate(lines) if line in REFERENCE.TASKS]
     assert [lines[k] for k in heads] == list(REFERENCE.TASKS)
     for start, end in zip(heads, [*heads[1:], len(lines)], strict=True):
