@@ -87,7 +87,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"(?<!5_benchmarks)[/\\]plot_",
     # of a name or, in older releases of sphinx-gallery, of a path
     "ignore_pattern": r"(^|[/\\])_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.ByHeader",
     "parallel": True,  # as many examples at a time as sphinx has jobs: -j
     "reset_modules": ("matplotlib", "one_job.one_job"),
     "download_all_examples": False,

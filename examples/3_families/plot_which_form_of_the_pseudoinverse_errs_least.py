@@ -143,9 +143,9 @@ with warnings.catch_warnings():
 # In a picture: every dot is a world, the bar is the geometric mean.
 
 figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-for k, form in enumerate(FORMS):
-    ax.scatter(k + np.linspace(-0.25, 0.25, len(worlds)), relative[:, k], s=16)
-    ax.hlines(overall[k], k - 0.3, k + 0.3, color="black")
+for k, (errors_of, mean) in enumerate(zip(relative.T, overall, strict=True)):
+    ax.scatter(k + np.linspace(-0.25, 0.25, len(worlds)), errors_of, s=16)
+    ax.hlines(mean, k - 0.3, k + 0.3, color="black")
 ax.set_xticks(range(len(FORMS)), FORMS)
 ax.set(yscale="log", ylabel="error relative to the best form")
 plt.show()
