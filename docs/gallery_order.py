@@ -15,9 +15,11 @@ class ByHeader:
     """
 
     def __init__(self, folder):
-        self.header = (Path(folder) / "GALLERY_HEADER.rst").read_text()
+        # sphinx-gallery also makes one without a folder, to see that it can
+        self.path = Path(folder) / "GALLERY_HEADER.rst"
 
     def __call__(self, name):
         """Return what to sort the name of a file by."""
-        place = self.header.find(f"_{name}>")
-        return place if place >= 0 else len(self.header), name
+        header = self.path.read_text()
+        place = header.find(f"_{name}>")
+        return place if place >= 0 else len(header), name
