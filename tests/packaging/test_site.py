@@ -29,10 +29,10 @@ def site(tmp_path):
     (tmp_path / "site.css").write_text("a { background: url(one.png) }")
     (tmp_path / "index.html").write_text(
         '<script src="_static/mathjax/tex-chtml.js"></script>'
-        '<a href="https://example.org/tmp/x">an interval</a> with <b>no</b> propensity,'
+        '<a href="https://example.org/var/x">an interval</a> with <b>no</b> propensity,'
         " an A/B test, <code>pip install</code>"
     )
-    output = "at 0.1, 1/2, https://example.org/tmp/x"
+    output = "at 0.1, 1/2, https://example.org/var/x"
     (gallery / "plot_one.html").write_text(
         f'<div class="sphx-glr-script-out"><pre>{output}</pre></div>'
     )
@@ -59,8 +59,8 @@ def test_a_right_site_has_no_fault(site):
         ),
         (
             "auto_examples/bench.html",
-            '<div class="sphx-glr-script-out sphx-glr-x"><pre>/tmp/a/b.csv</pre></div>',
-            "'/tmp/a/b.csv'",
+            '<div class="sphx-glr-script-out sphx-glr-x"><pre>/var/a/b.csv</pre></div>',
+            "'/var/a/b.csv'",
         ),
         ("index.html", "an interval, no propensity, pip install", "'A/B test'"),
     ],
