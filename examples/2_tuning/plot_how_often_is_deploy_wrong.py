@@ -256,7 +256,7 @@ for m, rate, lift in POWER if args.full else POWER[1:3]:
 # One by one, more policies make more wrong decisions. Corrected, their share is not
 # above 5% by more than chance, for any number of policies.
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 ms = np.array([m for _, m, _, _ in CELLS])
 for share, label, marker in (
     (np.array(false), "compare_policies", "o"),

@@ -117,7 +117,7 @@ for name, gain in {"inner best_score_": inner, "outer folds": outer}.items():
         f"ratio {mean / error:+.1f}"
     )
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 bins = np.linspace(-0.15, 0.15, 31)
 ax.hist(inner, bins=bins, alpha=0.6, label="best_score_ of the search")
 ax.hist(outer, bins=bins, alpha=0.6, label="outer folds")

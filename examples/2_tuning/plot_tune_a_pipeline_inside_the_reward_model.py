@@ -142,7 +142,7 @@ choice = np.sqrt((errors[np.arange(repetitions), chosen] ** 2).mean())
 print(f"rmse of the choice {choice:.4f}, of the best {rmse.min():.4f}, ", end="")
 print(f"of the worst {rmse.max():.4f}")
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for degree, marker in zip((1, 2), "os", strict=True):
     for alpha, style in zip((1.0, 1000.0), ("-", ":"), strict=True):
         rows = [

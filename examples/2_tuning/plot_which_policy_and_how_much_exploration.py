@@ -157,7 +157,7 @@ print(f"{'epsilon':30}" + "".join(f"{epsilon:8}" for epsilon in EPSILON))
 for name, line in table.items():
     print(f"{name:30}" + "".join(f"{score:8.3f}" for score in line))
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for name, line in table.items():
     ax.plot(EPSILON, line, marker="o", label=name)
 ax.set(xlabel="epsilon", ylabel="value on held-out folds")

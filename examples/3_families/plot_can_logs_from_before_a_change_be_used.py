@@ -163,7 +163,7 @@ for name in ("nothing else", "users"):
 # comparison and the audit object. Without such a reason take the rounds after the
 # change alone: they have no bias in any of these worlds, and a wider interval.
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for way, marker in zip(WAYS, "os^D", strict=True):
     ax.plot([rmse(errors[name][way])[0] for name in WORLDS], marker + ":", label=way)
 ax.set_xticks(range(len(WORLDS)), WORLDS, rotation=20)

@@ -133,6 +133,7 @@ assert np.isclose(values[-1].value, table["SNIPS"].value, rtol=1e-12)
 
 days = np.arange(1, DAYS + 1)
 low, high = np.transpose([value.confidence_interval() for value in values])
+plt.figure(figsize=(8, 4), layout="constrained")
 plt.fill_between(days, low, high, alpha=0.3, label="95% interval")
 plt.plot(days, [value.value for value in values], "o-", label="SNIPS so far")
 plt.axhline(truth, color="black", linestyle="--", label="true value")

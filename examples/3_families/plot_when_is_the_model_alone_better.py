@@ -81,7 +81,7 @@ for name, line in zip(EVALUATORS, rmse.T, strict=True):
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 for name, line, mark in zip(EVALUATORS, rmse.T, ("o-", "s-", "o:", "s:"), strict=True):
     ax.plot(effective, line, mark, label=name)
-ax.set(xscale="log", yscale="log", xlabel="effective rounds of 800", ylabel="rmse")
+ax.set(xlabel="effective rounds of 800", ylabel="rmse", ylim=(0, None))
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%

@@ -136,7 +136,7 @@ for way in ("DR balanced", BY_TIME):
 # the loggers have different models, and the estimate is biased, most so for the
 # specialists.
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 shown = ["IPS naive", "IPS balanced", "SN balanced", "DR balanced", BY_TIME, ALONE]
 for k, way in enumerate(shown):
     value, half = np.array([rmse(results[name][way]) for name in MIXES]).T

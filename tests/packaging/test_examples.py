@@ -105,3 +105,4 @@ def test_legends_stand_beside_the_data(path):
         given = {one.arg: ast.unparse(one.value) for one in call.keywords}
         outside = "outside" in given.get("loc", "")
         assert outside or "bbox_to_anchor" in given, f"line {call.lineno}"
+        assert "constrained" in path.read_text(), "the legend is cut off"
