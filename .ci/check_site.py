@@ -57,6 +57,19 @@ def examples(folder):
                 yield f"{name}: no figure, so the thumbnail is the default one"
 
 
+def formulas(folder):
+    """Yield pages with formulas and without what draws them."""
+    mathjax = folder / "_static" / "mathjax"
+    for path in sorted(folder.rglob("*.html")):
+        text = path.read_text()
+        if 'class="math' not in text:
+            continue
+        if "_static/mathjax/tex-chtml.js" not in text:
+            yield f"{path.relative_to(folder)}: formulas without MathJax"
+        if not (mathjax / "tex-chtml.js").exists() or not any(mathjax.rglob("*.woff")):
+            yield f"{path.relative_to(folder)}: MathJax or its fonts were not copied"
+
+
 def search(folder):
     """Yield phrases that the search does not find, as it needs all words on a page."""
     pages = [
@@ -73,7 +86,7 @@ def faults(folder, seconds=None):
     """Return what is wrong with a built site, a sentence each."""
     found = [
         fault
-        for check in (other_hosts, outputs, examples, search)
+        for check in (other_hosts, outputs, examples, formulas, search)
         for fault in check(folder)
     ]
     if seconds is not None and seconds > MOST_SECONDS:

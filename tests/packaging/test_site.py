@@ -26,6 +26,13 @@ def site(tmp_path):
     (tmp_path / "_images").mkdir()
     (tmp_path / "_images" / "sphx_glr_plot_one_001.png").touch()
     (tmp_path / "searchindex.js").touch()
+    fonts = tmp_path / "_static" / "mathjax" / "fonts"
+    fonts.mkdir(parents=True)
+    (fonts.parent / "tex-chtml.js").touch()
+    (fonts / "Main.woff").touch()
+    (tmp_path / "math.html").write_text(
+        '<script src="_static/mathjax/tex-chtml.js"></script><div class="math">x</div>'
+    )
     (tmp_path / "site.css").write_text("a { background: url(one.png) }")
     (tmp_path / "index.html").write_text(
         '<script src="_static/mathjax/tex-chtml.js"></script>'
@@ -62,6 +69,7 @@ def test_a_right_site_has_no_fault(site):
             '<div class="sphx-glr-script-out sphx-glr-x"><pre>/var/a/b.csv</pre></div>',
             "'/var/a/b.csv'",
         ),
+        ("a.html", '<span class="math">x</span>', "without MathJax"),
         ("index.html", "an interval, no propensity, pip install", "'A/B test'"),
     ],
 )
@@ -69,6 +77,12 @@ def test_a_fault_is_seen(site, name, text, fault):
     (site / name).write_text(text)
     [found] = check_site().faults(site)
     assert fault in found
+
+
+def test_fonts_that_were_not_copied_are_a_fault(site):
+    (site / "_static" / "mathjax" / "fonts" / "Main.woff").unlink()
+    [found] = check_site().faults(site)
+    assert "not copied" in found
 
 
 def test_a_slow_build_is_a_fault(site):
