@@ -131,4 +131,7 @@ def setup(app):
     app.add_directive("autosummary", Summary, override=True)
     api_reference.write_pages(FOLDER / "api")
     app.connect("autodoc-skip-member", skip_member)
+    # It copies files and does no more, and does not say that it may run in parallel.
+    offline = app.extensions["sphinx-mathjax-offline"]
+    offline.parallel_read_safe = offline.parallel_write_safe = True
     app.connect("build-finished", thin_mathjax, priority=900)  # after the copy
