@@ -89,7 +89,7 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"(^|[/\\])_",
     "within_subsection_order": "gallery_order.ByHeader",
     "parallel": True,  # as many examples at a time as sphinx has jobs: -j
-    "reset_modules": ("matplotlib", "one_job.one_job"),
+    "reset_modules": ("matplotlib", "one_job.one_job", "one_job.short_warnings"),
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

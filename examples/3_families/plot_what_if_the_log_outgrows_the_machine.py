@@ -77,7 +77,7 @@ for day in range(DAYS):
 roles = {"action": "offer", "reward": "click", "propensity": "p", "group": "user"}
 logs = scan_logs(folder, **roles, columns=["new"], actions=OFFERS, reward_range=(0, 1))
 table = evaluate("new", logs, evaluators=["IPS", "SNIPS"])
-print(logs)
+print(str(logs).replace(str(folder), "folder"))
 print(table)
 
 # %%
