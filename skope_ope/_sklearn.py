@@ -6,8 +6,11 @@ Each was tried on scikit-learn 1.6.0 (the oldest that is supported) and 1.9.1; t
 tests run on both. Where a later version moves one of them, this is the file to mend.
 """
 
+from __future__ import annotations
+
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeVar
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
@@ -19,6 +22,22 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
     validate_params,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Decorated = TypeVar("Decorated")
+
+    # scikit-learn has no types: a checker would know nothing of what it decorates.
+    def fit_context(
+        *, prefer_skip_nested_validation: bool
+    ) -> Callable[[Decorated], Decorated]: ...
+
+    def validate_params(
+        parameter_constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
+    ) -> Callable[[Decorated], Decorated]: ...
+
 
 __all__ = [
     "CallbackSupport",

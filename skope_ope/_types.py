@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from os import PathLike
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ __all__ = [
     "Axes",
     "Contexts",
     "Frame",
+    "IntervalMethod",
     "Label",
     "Path",
     "PolicyLike",
@@ -48,6 +49,22 @@ Array: TypeAlias = NDArray[Any]
 Axes: TypeAlias = Any  # of matplotlib, an optional package; None makes new ones
 Contexts: TypeAlias = Any  # array, scipy sparse matrix, or frame
 Frame: TypeAlias = Any  # of pandas, polars, pyarrow, or another that narwhals knows
+IntervalMethod: TypeAlias = Literal[
+    "auto",
+    "gamma",
+    "student",
+    "normal",
+    "jackknife",
+    "clopper_pearson",
+    "betting",
+    "hoeffding",
+    "empirical_bernstein",
+    "empirical_likelihood",
+    "cressie_read",
+    "log_smoothing",
+    "bootstrap",
+    "percentile",
+]
 Label: TypeAlias = Any  # an action, a logger, a group: a text, an int, ...
 Path: TypeAlias = str | PathLike[str]
 RandomSeed: TypeAlias = int | RandomState | None

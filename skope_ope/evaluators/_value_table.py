@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several values in one table."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from skope_ope.displays._numbered_warnings import numbered_warnings
 from skope_ope.displays._value_record import (
@@ -18,10 +21,16 @@ from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+
 FULL = 1000  # effective rounds that need no decimal
 
 
-class ValueTable(Mapping):
+class ValueTable(Mapping["Any", "PolicyValue"]):
     """Values by evaluator, or by (policy, evaluator).
 
     Parameters
@@ -65,16 +74,16 @@ class ValueTable(Mapping):
         self._needs = dict(left_out) if isinstance(left_out, Mapping) else {}
         self.recommended, self.reason = recommended, reason
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> PolicyValue:
         if key not in self._values:
             known = ", ".join(repr(one) for one in list(self._values)[:4])
             raise KeyError(f"{key!r}; the keys are {known}, ...")
         return self._values[key]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._values)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._values)
 
     @property

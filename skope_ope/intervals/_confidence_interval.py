@@ -3,7 +3,7 @@
 """Two limits, and how they were found."""
 
 
-class ConfidenceInterval(tuple):
+class ConfidenceInterval(tuple[float, float]):
     """Lower and upper limit of a value, and what they rest on.
 
     It is the tuple (low, high): `low, high = value.confidence_interval()`.
