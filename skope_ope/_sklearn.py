@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
-from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import (
     HasMethods,
@@ -20,7 +19,6 @@ from sklearn.utils._param_validation import (
     Options,
     StrOptions,
     validate_parameter_constraints,
-    validate_params,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +35,10 @@ if TYPE_CHECKING:
     def validate_params(
         parameter_constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
     ) -> Callable[[Decorated], Decorated]: ...
+
+else:
+    from sklearn.base import _fit_context as fit_context
+    from sklearn.utils._param_validation import validate_params
 
 
 __all__ = [
