@@ -6,9 +6,9 @@ import functools
 import importlib.util
 import inspect
 import json
-import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -159,11 +159,14 @@ def test_pyright_agrees(tmp_path):
     # mypy takes scikit-learn for untyped, so it cannot see that `evalate` is none
     (tmp_path / "good.py").write_text(GOOD)
     (tmp_path / "bad.py").write_text(BAD)
-    settings = {"extraPaths": [str(ROOT)], "pythonVersion": "3.11"}
+    python = Path(sys.prefix)  # where scikit-learn is
+    settings = {
+        **{"extraPaths": [str(ROOT)], "pythonVersion": "3.11"},
+        **{"venvPath": str(python.parent), "venv": python.name},
+    }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = shutil.which("pyright") or "pyright"
     done = subprocess.run(
-        [command, "--outputjson", "--pythonpath", sys.executable],
+        [sys.executable, "-m", "pyright", "--outputjson"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
