@@ -118,14 +118,18 @@ def test_interval_methods_are_those_that_there_are():
     assert set(get_args(_types.IntervalMethod)) == set(NAMES)
 
 
-def checked_by_mypy(folder, script):
-    """Return mypy's lines on a script, as a user with the installed package sees it."""
-    (folder / "script.py").write_text(script)
+@pytest.fixture(scope="module")
+def told_by_mypy(tmp_path_factory):
+    """mypy's lines on both scripts, as a user sees them who has it installed."""
+    pytest.importorskip("mypy")
+    folder = tmp_path_factory.mktemp("scripts")
+    (folder / "good.py").write_text(GOOD)
+    (folder / "bad.py").write_text(BAD)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "mypy", "--follow-imports=silent"),
             *("--ignore-missing-imports", "--cache-dir", str(folder / "cache")),
-            *("--check-untyped-defs", "script.py"),
+            *("--check-untyped-defs", "good.py", "bad.py"),
         ],
         cwd=folder,
         env={"MYPYPATH": str(ROOT), "PATH": ""},
@@ -136,9 +140,8 @@ def checked_by_mypy(folder, script):
     return done.stdout.splitlines()
 
 
-def test_mypy_knows_what_comes_back(tmp_path):
-    pytest.importorskip("mypy")
-    lines = checked_by_mypy(tmp_path, GOOD)
+def test_mypy_knows_what_comes_back(told_by_mypy):
+    lines = [line for line in told_by_mypy if line.startswith("good.py")]
     assert not [line for line in lines if " error: " in line], lines
     types = [line.split("Revealed type is ")[1] for line in lines if "Revealed" in line]
     assert len(types) == sum(REVEALED.values())
@@ -146,9 +149,8 @@ def test_mypy_knows_what_comes_back(tmp_path):
         assert sum(name in one for one in types) == times, types
 
 
-def test_mypy_rejects_slips(tmp_path):
-    pytest.importorskip("mypy")
-    lines = checked_by_mypy(tmp_path, BAD)
+def test_mypy_rejects_slips(told_by_mypy):
+    lines = [line for line in told_by_mypy if line.startswith("bad.py")]
     wrong = {int(line.split(":")[1]) for line in lines if " error: " in line}
     assert wrong == {5, 6, 7, 9, 10}, lines
 
