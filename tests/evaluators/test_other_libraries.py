@@ -1,9 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers that the tests of other libraries state: ours, and those of docs/same_numbers.rst.
+"""Numbers that the tests of other libraries state, beside ours.
 
-Inputs and numbers are theirs; no code is. `CASES` is the only list: the page is read and
-compared with it. Where a case has `ours`, our number differs, and the page says why.
+Inputs and numbers are theirs; no code is. `CASES` is the only list: the page
+docs/same_numbers.rst is read and compared with it. Where a case has `ours`, our number
+differs, and the page says why.
 """
 
 import re
@@ -119,8 +120,8 @@ PREDICTED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 GREEDY = RANKINGS, np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
 SAMPLED = RANKINGS, np.array([[0.6, 0.4], [0.7, 0.3], [0.3, 0.7]])
 
-# VowpalWabbit/coba, coba/tests/test_environments_filters.py (OpeRewards_Tests.test_IPS);
-# coba 8.1.0 gives these numbers.
+# VowpalWabbit/coba, coba/tests/test_environments_filters.py, OpeRewards_Tests.test_IPS.
+# coba 8.1.0 computes these numbers.
 SCORED = BanditLogs(np.zeros((2, 1)), [1, 2], [1.0, 0.25], [0.5, 0.25], actions=[1, 2])
 
 # spotify-research/RIPS_KDD2020, rips/eval/offpolicy/ips_test.py, commit
@@ -241,7 +242,7 @@ def test_interval_lies_within_their_bounds():
 
 
 def page_rows():
-    """Return the rows of the table: library, case, evaluator, their number, ours, why."""
+    """Return library, case, evaluator, their number, ours and why of every row."""
     text = (ROOT / "docs" / "same_numbers.rst").read_text()
     for line in re.split(r"\n=+  [= ]+\n", text)[2].splitlines():
         cells = re.split(r" {2,}", line)
