@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 What would a policy that learns earn live?
 ==========================================
@@ -81,5 +82,5 @@ print(f"300 lives: {truth:.3f}")
 
 display = HistoryDisplay.from_values(value).plot()
 display.axes_[-1].axhline(truth, color="#009E73", linestyle="--", label="truth")
-_ = display.axes_[-1].legend()
+_ = display.axes_[-1].legend(loc="upper left", bbox_to_anchor=(1.01, 1))
 plt.show()

@@ -30,7 +30,7 @@ from skope_ope.logs._shown_numbers import level_text
 if TYPE_CHECKING:
     from typing import Any, Literal
 
-    from skope_ope._types import Array, ArrayLike, Axes
+    from skope_ope._types import ArrayLike, Axes
     from skope_ope.evaluators.adaptive_logger._confidence_sequence import (
         ConfidenceSequence,
     )
@@ -90,7 +90,7 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
 
     def __init__(
         self,
-        intervals: Mapping[Any, Array],
+        intervals: Mapping[Any, Any],
         *,
         level: float = 0.95,
         baseline: float | None = None,

@@ -267,7 +267,7 @@ class PolicyValueDisplay(Shown, Undrawn):
         return [key[1] if isinstance(key, tuple) else key for key in self.keys]
 
     @property
-    def model_error_included(self) -> bool:
+    def model_error_included(self) -> Any:
         """Whether an interval leaves nothing out, of what `leaves_bias_out` tells."""
         warnings.warn(
             "model_error_included of PolicyValueDisplay is told by leaves_bias_out "

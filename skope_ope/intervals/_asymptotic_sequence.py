@@ -28,7 +28,7 @@ def asymptotic_sequence(
     *,
     start: int = START,
     after: ArrayLike | None = None,
-) -> Array:
+) -> tuple[Array, Array]:
     r"""Return the asymptotic confidence sequence of the mean of terms [1]_.
 
     .. math:: \bar z_t \pm s_t \sqrt{ \frac{2 (t \rho^2 + 1)}{t^2 \rho^2}

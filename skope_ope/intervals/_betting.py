@@ -24,7 +24,7 @@ SHARE = 0.5  # of the capital that one round may take at most
 
 def betting_interval(
     z: ArrayLike, upper: float, level: float = 0.95, *, lower: float = 0.0
-) -> float:
+) -> tuple[float, float]:
     r"""Return the betting interval for the mean of bounded terms [1]_.
 
     A value m stays in the interval while neither of two bets against it multiplies its
@@ -98,7 +98,7 @@ def betting_ratio_interval(
     max_weight: float,
     reward_range: tuple[float, float],
     level: float = 0.95,
-) -> float:
+) -> tuple[float, float]:
     r"""Return the betting interval for a self-normalised value.
 
     If v is the policy's value, :math:`w_i (r_i - v)` has mean zero and lies between

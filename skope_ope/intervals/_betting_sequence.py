@@ -21,7 +21,7 @@ def betting_sequence(
     level: float = 0.95,
     max_weight: float | None = None,
     after: ArrayLike | None = None,
-) -> Array:
+) -> tuple[Array, Array]:
     r"""Return the betting confidence sequence of a policy's value.
 
     Terms :math:`y_i \ge 0` with conditional means :math:`x_i` are bet on: a bettor who

@@ -34,7 +34,7 @@ def bootstrap_interval(
     n_resamples: int | None = None,
     random_state: RandomSeed = 0,
     n_jobs: int | None = None,
-) -> float:
+) -> tuple[float, float]:
     r"""Return the studentised bootstrap interval of a mean or of a ratio [1]_.
 
     A resample is drawn from the rounds with replacement, and gives a value
@@ -115,7 +115,7 @@ def percentile_interval(
     n_resamples: int | None = None,
     random_state: RandomSeed = 0,
     n_jobs: int | None = None,
-) -> float:
+) -> tuple[float, float]:
     r"""Return the percentile bootstrap interval of a mean or of a ratio.
 
     .. math:: \left[ \hat V^*_{\alpha/2},\; \hat V^*_{1 - \alpha/2} \right],

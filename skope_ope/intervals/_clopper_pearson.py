@@ -11,7 +11,9 @@ from scipy.special import betaincinv
 from skope_ope.intervals._weighted_rewards import check_level
 
 
-def clopper_pearson_interval(successes: int, n: int, level: float = 0.95) -> float:
+def clopper_pearson_interval(
+    successes: int, n: int, level: float = 0.95
+) -> tuple[float, float]:
     r"""Return the Clopper-Pearson interval for a probability [1]_.
 
     .. math:: \left[ B_{\alpha/2}(k, n - k + 1),\;

@@ -90,7 +90,7 @@ def cressie_read_interval(
     min_weight: float = 0.0,
     reward_range: tuple[float, float],
     level: float = 0.95,
-) -> float:
+) -> tuple[float, float]:
     r"""Return the Cressie-Read interval for a policy's value [1]_.
 
     The least and the greatest mean of :math:`z_i = w_i r_i` over all distributions q

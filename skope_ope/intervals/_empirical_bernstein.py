@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def empirical_bernstein_interval(
     z: ArrayLike, upper: float, level: float = 0.95, *, lower: float = 0.0
-) -> float:
+) -> tuple[float, float]:
     r"""Return the empirical Bernstein interval for the mean of bounded terms [1]_.
 
     .. math:: \bar z \pm \left( \sqrt{\frac{2 s^2 \ln(4 / \alpha)}{n}}

@@ -23,7 +23,7 @@ def empirical_bernstein_sequence(
     level: float = 0.95,
     after: ArrayLike | None = None,
     rho: float = RHO,
-) -> Array:
+) -> tuple[Array, Array]:
     r"""Return the empirical Bernstein confidence sequence of a policy's value [1]_.
 
     The terms :math:`z_i = w_i (r_i - r_{min}) / (r_{max} - r_{min})` are not negative

@@ -92,7 +92,7 @@ def empirical_likelihood_interval(
     min_weight: float = 0.0,
     reward_range: tuple[float, float],
     level: float = 0.95,
-) -> float:
+) -> tuple[float, float]:
     r"""Return the empirical likelihood interval for a policy's value [1]_.
 
     The values v of all distributions of weights and rewards within their bounds whose

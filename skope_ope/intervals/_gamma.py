@@ -171,7 +171,7 @@ def gamma_interval(
     level: float = 0.95,
     *,
     group: ArrayLike | None = None,
-) -> float:
+) -> tuple[float, float]:
     r"""Return the paired gamma interval of a mean of round values.
 
     The deviations :math:`c_i = z_i - \hat V` above and below the mean are taken for

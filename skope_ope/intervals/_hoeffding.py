@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def hoeffding_interval(
     z: ArrayLike, upper: float, level: float = 0.95, *, lower: float = 0.0
-) -> float:
+) -> tuple[float, float]:
     r"""Return Hoeffding's interval for the mean of bounded terms [1]_.
 
     .. math:: \bar z \pm (upper - lower) \sqrt{\frac{\ln(2 / \alpha)}{2 n}},

@@ -27,7 +27,7 @@ def log_smoothing_interval(
     reward_range: tuple[float, float],
     level: float = 0.95,
     lam: float | None = None,
-) -> float:
+) -> tuple[float, float]:
     r"""Return the log smoothing interval for a policy's value [1]_.
 
     For the terms :math:`z_i = w_i (r_i - r_{min}) \ge 0` and any :math:`\lambda > 0`

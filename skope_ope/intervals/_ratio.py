@@ -19,7 +19,7 @@ def delta_ratio_interval(
     covariance: float,
     degrees_of_freedom: float,
     level: float = 0.95,
-) -> float:
+) -> tuple[float, float]:
     r"""Return the delta-method interval for a ratio of two estimates.
 
     .. math:: \frac{a}{b} \pm t_{(1+level)/2, df}\, \frac{1}{|b|} \sqrt{s_a^2
@@ -80,7 +80,7 @@ def fieller_interval(
     covariance: float,
     degrees_of_freedom: float,
     level: float = 0.95,
-) -> float:
+) -> tuple[float, float]:
     r"""Return Fieller's interval for a ratio of two estimates [1]_.
 
     It is the set of ratios :math:`\rho` that the test of :math:`a - \rho b = 0` does

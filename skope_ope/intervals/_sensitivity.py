@@ -39,7 +39,7 @@ def sensitivity_bounds(
     gamma: float | ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-) -> Array:
+) -> tuple[Array, Array]:
     r"""Return the least and the greatest ratio of weighted rewards under confounding.
 
     The optimum of the normalised programme of [1]_: of :math:`\sum w r / \sum w` over

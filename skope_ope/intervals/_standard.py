@@ -7,7 +7,9 @@ from __future__ import annotations
 from scipy.special import ndtri, stdtrit
 
 
-def normal_interval(value: float, standard_error: float, level: float = 0.95) -> float:
+def normal_interval(
+    value: float, standard_error: float, level: float = 0.95
+) -> tuple[float, float]:
     r"""Return the normal interval :math:`\hat V \pm z_{(1+level)/2}\, se`.
 
     Parameters
@@ -34,7 +36,7 @@ def normal_interval(value: float, standard_error: float, level: float = 0.95) ->
 
 def student_interval(
     value: float, standard_error: float, degrees_of_freedom: float, level: float = 0.95
-) -> float:
+) -> tuple[float, float]:
     r"""Return the interval :math:`\hat V \pm t_{(1+level)/2, df}\, se`.
 
     Parameters

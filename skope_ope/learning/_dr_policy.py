@@ -149,7 +149,7 @@ class DRPolicy(CostSensitivePolicy):
         *,
         reward_model: RewardModelLike = None,
         cv: SplitterLike | Literal["prefit"] = 5,
-        shrinkage: float = 10.0,
+        shrinkage: float | None = 10.0,
         n_steps: int | Literal["auto"] = "auto",
         epsilon: float = 0.0,
         temperature: float | None = None,

@@ -50,7 +50,7 @@ class ContextEncoder(TransformerMixin, Estimator):
     ----------
     n_features_in_ : int
         Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if they are texts.
     n_features_out_ : int
         Number of columns of the result.
@@ -131,7 +131,7 @@ class ContextEncoder(TransformerMixin, Estimator):
 
         Returns
         -------
-        X_out : CSR matrix or ndarray of shape (n_samples, n_features_out_)
+        X_out : CSR matrix or ndarray of shape (n_samples, n_columns)
             The encoded contexts.
         """
         check_is_fitted(self)
@@ -154,12 +154,12 @@ class ContextEncoder(TransformerMixin, Estimator):
 
         Parameters
         ----------
-        input_features : array-like of str of shape (n_features_in_,), default=None
+        input_features : array-like of str of shape (n_features,), default=None
             Names of the columns. `None`: those seen in `fit`, or x0, x1, ...
 
         Returns
         -------
-        names : ndarray of str objects of shape (n_features_out_,)
+        names : ndarray of str objects of shape (n_columns,)
             The names.
         """
         check_is_fitted(self)

@@ -181,17 +181,17 @@ class Grouped:
         return read_only(count_codes(self._group_code, len(self._group_labels)))
 
     @property
-    def groups(self) -> Array:
+    def groups(self) -> Array | None:
         """Labels of the groups, ndarray of shape (n_groups,)."""
         return self._grouping[0]
 
     @property
-    def group_index(self) -> Array:
+    def group_index(self) -> Array | None:
         """Codes 0..n_groups-1 of the groups, ndarray of shape (n_rounds,)."""
         return self._grouping[1]
 
     @cached_property
-    def group_sizes(self) -> Array:
+    def group_sizes(self) -> Array | None:
         """Numbers of rounds of the groups, ndarray of shape (n_groups,)."""
         if self.group is None:
             return None
@@ -200,6 +200,6 @@ class Grouped:
         return read_only(count_codes(self.group_index, len(self.groups)))
 
     @property
-    def n_groups(self) -> int:
+    def n_groups(self) -> int | None:
         """Number of groups."""
         return None if self.groups is None else len(self.groups)

@@ -139,7 +139,7 @@ def same_gap_z(gap, p, n_units):
     return sqrt(max(-2 * (log_chance + n_units * log(k / m)), 0.0))
 
 
-def action_count_law(logs: BanditLogs) -> tuple[Array, Array]:
+def action_count_law(logs: BanditLogs) -> tuple[Array, Array] | None:
     """Return mean and variance of the counts of the actions, or None if not known.
 
     They follow from the whole logging distribution, or from propensities that belong

@@ -112,7 +112,7 @@ class Report:
         self._fingerprint, self._versions = provenance
 
     @property
-    def policies(self) -> tuple[str, ...]:
+    def policies(self) -> list[str]:
         """Names of the policies."""
         return list(dict.fromkeys(name for name, _ in self.values))
 

@@ -36,7 +36,8 @@ from skope_ope.logs._markup import pairs
 from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
 
 if TYPE_CHECKING:
-    from typing import Any, Literal
+    from collections.abc import Iterable
+    from typing import Any
 
     from skope_ope._types import Array
     from skope_ope.audit._verdict import Verdict
@@ -117,13 +118,13 @@ class PolicyValue(
         *,
         estimator: str,
         effective_sample_size: float = float("nan"),
-        diagnostics: Diagnostics = (),
-        warnings: tuple[OPEWarning, ...] = (),
+        diagnostics: Any = (),
+        warnings: Iterable[OPEWarning] = (),
         bound: Any = None,
         successes: tuple[int, int] | None = None,
         reach: Any = None,
         plain_weights: Any = None,
-        leaves_bias_out: str | Literal[False] = False,
+        leaves_bias_out: str | bool = False,
     ) -> None:
         self._estimate, self._rows, self._bound = estimate, rows, bound
         self._find_reach, self._plain_weights = reach, plain_weights

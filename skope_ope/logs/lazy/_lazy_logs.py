@@ -127,7 +127,7 @@ class LazyLogs:
         return self._reading.stated.get("reward_range")
 
     @cached_property
-    def partitions(self) -> tuple[Partition, ...]:
+    def partitions(self) -> tuple[Partition, ...] | None:
         """Parts that are read one by one, a tuple of `Partition`; None for a frame."""
         if self._scanned.parts is None:
             return None

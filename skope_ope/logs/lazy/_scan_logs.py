@@ -49,7 +49,7 @@ def scan_logs(
     timestamp: str | None = None,
     group: str | Sequence[str] | None = None,
     sample_weight: str | None = None,
-    columns: Sequence[str] | Mapping[str, str] | None = None,
+    columns: Sequence[str] | Mapping[str, Any] | None = None,
     reward_range: tuple[float, float] | None = None,
     slate: str | Sequence[str] | None = None,
     slot_reward: str | Sequence[str] | None = None,
