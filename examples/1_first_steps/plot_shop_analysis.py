@@ -91,12 +91,10 @@ logs.audit()
 # is written after the sale gets into the context.
 
 paid = np.random.RandomState(0).uniform(5, 80, len(visits)).round(2)
+with_amount = visits.assign(amount=visits["bought"] * paid)
 accidents = {
     "1/3 filled in": (visits.assign(p=1 / 3), []),
-    "amount in the context": (
-        visits.assign(amount=visits["bought"] * paid),
-        ["amount"],
-    ),
+    "amount in the context": (with_amount, ["amount"]),
 }
 for accident, (frame, more) in accidents.items():
     spoilt = BanditLogs.from_frame(

@@ -42,7 +42,7 @@ def drawing(display, ax=None, *, size=SIZE, grid="y", **subplots):
     interactive = plt.isinteractive()
     try:
         with plt.style.context(["default", STYLE]):
-            # names of evaluators and policies are long: the layout leaves space for them
+            # Names of evaluators and policies are long: the layout leaves them space.
             figure, axes = plt.subplots(figsize=size, layout="constrained", **subplots)
             # The first figure starts the backend. That of a notebook then switches
             # interactive mode on, and the end of the style would switch it off again:
