@@ -96,12 +96,9 @@ BanditLogs.from_frame(visits.assign(p=1 / 3), **roles, **known).audit()
 # In the second, a column that is written after the sale gets into the context.
 
 paid = np.random.RandomState(0).uniform(5, 80, len(visits)).round(2)
-leaky = BanditLogs.from_frame(
-    visits.assign(amount=visits["bought"] * paid),
-    **roles,
-    context=["age", "visits", "mobile", "amount"],
-    exclude=["age group"],
-)
+more = {**known, "context": ["age", "visits", "mobile", "amount"]}
+with_amount = visits.assign(amount=visits["bought"] * paid)
+leaky = BanditLogs.from_frame(with_amount, **roles, **more)
 for alarm in leaky.audit().alarms:
     print(alarm.found)
 
