@@ -17,6 +17,7 @@ API_REFERENCE = {
         "objects": [
             "BanditLogs",
             "SlateLogs",
+            "ContextEncoder",
             "DistinctViews",
             "HashKFold",
             "scan_logs",

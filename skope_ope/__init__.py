@@ -6,6 +6,9 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
+from typing import TYPE_CHECKING
+
+from skope_ope._meant import meant
 from skope_ope.audit import Audit, Verdict, VerdictThresholds, audit, verdict
 from skope_ope.displays import (
     ClippingCurveDisplay,
@@ -77,6 +80,7 @@ from skope_ope.learning import (
 )
 from skope_ope.logs import (
     BanditLogs,
+    ContextEncoder,
     DistinctViews,
     HashKFold,
     LazyLogs,
@@ -144,6 +148,7 @@ __version__ = "0.1.0"
 __all__ = [  # noqa: RUF022
     # what was logged
     "BanditLogs",
+    "ContextEncoder",
     "DistinctViews",
     "HashKFold",
     "LazyLogs",
@@ -275,3 +280,11 @@ __all__ = [  # noqa: RUF022
     "Report",
     "report",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name to be one of the package
+
+    def __getattr__(name):
+        raise AttributeError(
+            f"module 'skope_ope' has no attribute {name!r}.{meant(name, __all__)}"
+        )

@@ -10,10 +10,35 @@ def meant(name, known):
 
     Parameters
     ----------
-    name : str
+    name : label
         What was given.
-    known : iterable of str
+    known : iterable of labels
         What there is.
     """
-    near = get_close_matches(str(name), list(map(str, known)), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(name, known)
+    return "" if near is None else f" Did you mean {near!r}?"
+
+
+def nearest(name, known, cutoff=0.6):
+    """Return the known name that is spelt most like a given one; None where none is.
+
+    Upper and lower case are the same. A number is near a text that holds it, and near
+    no other number.
+
+    Parameters
+    ----------
+    name : label
+        What was given.
+    known : iterable of labels
+        What there is.
+    cutoff : float, default=0.6
+        How alike they must be, in [0, 1].
+    """
+    is_text = isinstance(name, str)
+    names = {
+        str(one).casefold(): str(one) if isinstance(one, str) else one
+        for one in known
+        if is_text or isinstance(one, str)
+    }
+    near = get_close_matches(str(name).casefold(), names, n=1, cutoff=cutoff)
+    return names[near[0]] if near else None

@@ -3,8 +3,10 @@
 """What tells scikit-learn's callbacks how far a fit is."""
 
 from contextlib import contextmanager, nullcontext
+from functools import wraps
+from inspect import isfunction
 
-from skope_ope._sklearn import callbacks_torn_down
+from skope_ope._sklearn import CallbackSupport, callbacks_torn_down
 
 
 def untold(results, n=None, name=None):
@@ -15,7 +17,7 @@ def untold(results, n=None, name=None):
 UNTOLD = nullcontext(untold)
 
 
-def fit_progress(estimator, logs, n_steps=None):
+def fit_progress(estimator, logs, n_steps=None, more=0):
     """Return a context that gives what is told of a fit, `untold` or `Progress`.
 
     Callbacks are torn down whatever the body raises.
@@ -28,16 +30,18 @@ def fit_progress(estimator, logs, n_steps=None):
         What it is fitted to.
     n_steps : int, default=None
         How often, at most, progress is called. `None`: once.
+    more : int, default=0
+        How many a `step` comes after what progress tells, where it is called once.
     """
     if "_skl_callbacks" not in vars(estimator):
         return UNTOLD
-    return _told(estimator, logs, n_steps)
+    return _told(estimator, logs, n_steps, more)
 
 
 @contextmanager
-def _told(estimator, logs, n_steps):
+def _told(estimator, logs, n_steps, more):
     with callbacks_torn_down(estimator):
-        progress = Progress(estimator, logs)
+        progress = Progress(estimator, logs, more)
         if n_steps is not None:
             progress.begin(n_steps)
         yield progress
@@ -55,11 +59,13 @@ class Progress:
         What is fitted.
     logs : logs
         What it is fitted to.
+    more : int, default=0
+        How many a `step` comes after its subtasks.
     """
 
-    def __init__(self, estimator, logs):
+    def __init__(self, estimator, logs, more=0):
         self._told = {"estimator": estimator, "X": logs}
-        self._root = None
+        self._root, self._more = None, more
 
     def begin(self, n_subtasks):
         """Begin the task of the whole fit."""
@@ -82,7 +88,7 @@ class Progress:
         told, results = self._told, iter(results)
         step = None
         if self._root is None:
-            parent = self.begin(n)
+            parent = self.begin(n + self._more)
         else:
             step = self._root.subcontext(task_name=f"{name}s", max_subtasks=n)
             parent = step.call_on_fit_task_begin(**told)
@@ -104,3 +110,88 @@ class Progress:
 
 def _untold():
     return untold
+
+
+class TellsOfFit(CallbackSupport):
+    """Base class of estimators whose callbacks hear when a fit begins and ends.
+
+    It holds for the `fit` of every subclass, that of a user as well: scikit-learn waits
+    for the end of what it handed its callbacks to. What is fitted step after step sets
+    `_has_steps` and tells of each by `step` or `steps`.
+    """
+
+    _has_steps = False
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        fit = vars(cls).get("fit")
+        if isfunction(fit):
+            cls.fit = _ToldFit(fit)
+
+
+class _ToldFit:
+    """A method `fit` that tells callbacks where an estimator has some.
+
+    Without callbacks the method itself is called, so that warnings are those of the
+    line that calls it.
+    """
+
+    def __init__(self, fit):
+        self.plain = fit
+        self.__doc__ = fit.__doc__
+
+    def __get__(self, estimator, kind=None):
+        plain = self.plain.__get__(estimator, kind)
+        if "_skl_callbacks" not in getattr(estimator, "__dict__", {}):
+            return plain
+
+        @wraps(plain)
+        def told(*args, **kwargs):
+            if "_callback_fit_ctx" in vars(estimator):  # `fit` of a parent class
+                return plain(*args, **kwargs)
+            logs = args[0] if args else next(iter(kwargs.values()), None)
+            with callbacks_torn_down(estimator):
+                progress = Progress(estimator, logs)
+                progress.begin(None if estimator._has_steps else 0)
+                found = plain(*args, **kwargs)
+                progress.end()
+            return found
+
+        return told
+
+
+def step(estimator, logs, name, inner=None):
+    """Return a context that is a subtask of a fit under way, where that is told.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What is fitted.
+    logs : logs
+        What it is fitted to.
+    name : str
+        What the subtask makes.
+    inner : estimator, default=None
+        What is fitted inside, and tells of its own fit.
+    """
+    root = vars(estimator).get("_callback_fit_ctx")
+    if root is None:
+        return nullcontext()
+    return _step(root, {"estimator": estimator, "X": logs}, name, inner)
+
+
+@contextmanager
+def _step(root, told, name, inner):
+    task = root.subcontext(task_name=name)
+    handed = nullcontext() if inner is None else task.propagate_callback_context(inner)
+    with handed:
+        task.call_on_fit_task_begin(**told)
+        yield
+    task.call_on_fit_task_end(**told)
+
+
+def steps(estimator, logs, items, name):
+    """Yield items; what is done with each of them is a `step`."""
+    for item in items:
+        with step(estimator, logs, name):
+            yield item

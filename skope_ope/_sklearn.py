@@ -8,30 +8,154 @@ tests run on both. Where a later version moves one of them, this is the file to 
 
 from contextlib import contextmanager
 from importlib.util import find_spec
+from inspect import signature
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import (
-    HasMethods,
+    HasMethods as _HasMethods,
+)
+from sklearn.utils._param_validation import (
     Interval,
+    InvalidParameterError,
     Options,
     StrOptions,
-    validate_parameter_constraints,
     validate_params,
 )
+from sklearn.utils._param_validation import (
+    validate_parameter_constraints as scikit_learns_validation,
+)
+
+from skope_ope._meant import meant
 
 __all__ = [
     "CallbackSupport",
     "HasMethods",
     "Interval",
     "Options",
+    "ParameterChecks",
     "StrOptions",
     "callbacks_torn_down",
     "fit_context",
+    "has_method",
     "safe_indexing",
+    "scorer_weighs",
     "validate_parameter_constraints",
     "validate_params",
+    "weight_request",
 ]
+
+
+class HasMethods(_HasMethods):
+    """`HasMethods` of scikit-learn, for models that show a method after `fit` only."""
+
+    def is_satisfied_by(self, val):
+        """Tell whether the value has the methods, see `has_method`."""
+        return all(has_method(val, name) for name in self.methods)
+
+
+def has_method(model, name):
+    """Tell whether a model has a method, or will have it once it is fitted.
+
+    StackingRegressor without a final estimator, say, shows its `predict` after `fit`.
+    """
+    if callable(getattr(model, name, None)):
+        return True
+    while True:
+        if hasattr(model, "steps"):  # a Pipeline shows what its last step shows
+            model = model.steps[-1][1]
+        elif hasattr(model, "estimator") and hasattr(model, "error_score"):
+            model = model.estimator  # and a search what its estimator shows
+        else:
+            break
+    late = name == "predict" or getattr(model, "final_estimator", model) is None
+    return late and callable(getattr(type(model), name, None))
+
+
+def scorer_weighs(scorer):
+    """Tell whether a scorer of scikit-learn can be given row weights."""
+    return "sample_weight" in signature(scorer._score_func).parameters
+
+
+def weight_request(part, method):
+    """Return what an estimator requests of row weights by metadata routing.
+
+    Parameters
+    ----------
+    part : object
+        An estimator, a scorer or anything else.
+    method : {"fit", "score"}
+        For which of its methods.
+
+    Returns
+    -------
+    request : bool, str or None
+        "open" where the user has not set it; None where it takes no weights.
+    """
+    if not hasattr(part, f"set_{method}_request") or isinstance(part, type):
+        return None
+    known = getattr(part._get_metadata_request(), method).requests
+    if "sample_weight" not in known:
+        return None
+    request = known["sample_weight"]
+    return "open" if request is None else request
+
+
+def validate_parameter_constraints(constraints, parameters, caller_name):
+    """Raise as scikit-learn does, and name the option that may have been meant."""
+    try:
+        scikit_learns_validation(constraints, parameters, caller_name)
+    except InvalidParameterError as error:
+        texts = {
+            option
+            for name, found in parameters.items()
+            if isinstance(found, str) and str(error).startswith(f"The {name!r} ")
+            for one in constraints[name]
+            if isinstance(one, Options)
+            for option in one.options
+            if isinstance(option, str)
+        }
+        wrong = str(error).partition("Got '")[2].rpartition("' instead")[0]
+        hint = meant(wrong, texts)
+        if not hint:
+            raise
+        raise InvalidParameterError(f"{error}{hint}") from None
+
+
+class ParameterChecks:
+    """Errors about parameters that say what may have been meant.
+
+    It stands in front of `BaseEstimator`.
+    """
+
+    def _validate_params(self):
+        validate_parameter_constraints(
+            self._parameter_constraints,
+            self.get_params(deep=False),
+            type(self).__name__,
+        )
+
+    def set_params(self, **params):
+        """Set the parameters of this estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name; `<component>__<name>` is that of a nested object.
+
+        Returns
+        -------
+        self : estimator
+        """
+        try:
+            return super().set_params(**params)
+        except ValueError as error:
+            known = self.get_params(deep=False)
+            names = [name.partition("__")[0] for name in params]
+            hint = next((meant(one, known) for one in names if one not in known), "")
+            if not hint:
+                raise
+            raise ValueError(f"{error}{hint}") from None
 
 
 class CallbackSupport:

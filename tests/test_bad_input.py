@@ -268,6 +268,8 @@ def test_contexts_are_the_business_of_who_uses_them(bad):
         DoublyRobust(reward_model=Ridge(), cv=2).fit(logs)
     assert "reward model of action 'a'" in info.value.__notes__[0]
     with pytest.raises(ValueError, match=f"contains {word}"):
+        ClassifierPolicy(LogisticRegression()).fit(logs)
+    if np.isnan(bad):  # the default fills them
         ClassifierPolicy().fit(logs)
 
 
@@ -536,7 +538,7 @@ def test_actions_in_place_of_probabilities():
 @pytest.mark.parametrize(
     ("model", "error", "match"),
     [
-        (Q[:, 0], ValueError, r"must have shape \(12, 3\).*got \(12,\)"),
+        (Q[1:, 0], ValueError, "one dimension with 11 entries.*12 rounds"),
         (Q[..., None], ValueError, r"must have shape \(12, 3\).*got \(12, 3, 1\)"),
         (Q.astype(str), TypeError, "reward_model must hold numbers, got dtype <U"),
         (Q.astype(object), TypeError, "must hold numbers, got dtype object.*dtype=flo"),
@@ -703,13 +705,16 @@ def test_wrong_dimensions_of_numbers(name):
     for wrong in (values[..., None], values[0]):
         if name == "action_context" and wrong.ndim == 3:
             continue  # features per round: tested with the lengths
+        if name == "propensity" and not wrong.ndim:
+            continue  # one number for all rounds
         with pytest.raises(ValueError, match=rf"{name} must have .* got"):
             build(**{name: wrong})
     if values.ndim == 1:
         with pytest.raises(ValueError, match=r"\(12, 1\). Flatten it with np\.ravel"):
             build(**{name: values[:, None]})
-        with pytest.raises(ValueError, match=r"np\.full\(n_rounds, 0\.5\)"):
-            build(**{name: 0.5})
+        if name != "propensity":
+            with pytest.raises(ValueError, match=r"np\.full\(n_rounds, 0\.5\)"):
+                build(**{name: 0.5})
 
 
 @pytest.mark.parametrize("name", [*FIELDS])
@@ -925,8 +930,8 @@ def test_wrong_evaluators(evaluators, error, match):
         evaluate(PI, LOGS, evaluators=evaluators)
 
 
-def test_logs_in_place_of_contexts():
+def test_offers_beside_logs():
     policy = ClassifierPolicy().fit(LOGS)
-    for call in (policy.predict, policy.predict_proba, UniformPolicy().predict_proba):
-        with pytest.raises(TypeError, match=r"logs\.context.*action_probabilities"):
-            call(LOGS)
+    for one in (policy, UniformPolicy()):
+        with pytest.raises(TypeError, match="available was given beside BanditLogs"):
+            one.predict_proba(LOGS, np.ones((len(LOGS), LOGS.n_actions), bool))

@@ -3,6 +3,7 @@
 """Callbacks of scikit-learn (1.9 and later) hear how far our fits are."""
 
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -11,24 +12,36 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge, SGDRegressor
 from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
 
 from skope_ope import (
     IPS,
     ActionRewardModel,
     AdaptiveDR,
     AdditiveSlateModel,
+    ClassifierPolicy,
+    ConstantPolicy,
     DoublyRobust,
     DRns,
     EvaluatorScorer,
     ExplorationScavenging,
+    IPSPolicy,
+    MixturePolicy,
+    OffsetTree,
     OPESearchCV,
+    PolicyScorer,
+    PropensityEstimator,
+    RewardModelPolicy,
     SlateDoublyRobust,
     SlopeSearch,
+    SoftmaxPolicy,
     UniformPolicy,
     scan_logs,
 )
 from skope_ope._progress import fit_progress, untold
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from tests import test_common
+from tests.test_persistence import ESTIMATORS, logs_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 LOGS = make_bandit_logs(300, random_state=0)
@@ -211,8 +224,19 @@ def test_a_search_tells_of_its_tasks(recorder, n_jobs, name, n):
         n_jobs=n_jobs,
     )
     fitted(search, recorder)
-    assert recorder.began == [(0, "fit", n), *[(1, name, 0)] * n]
+    refit = [(1, "fit", n_folds := search.best_params_["cv"])]
+    refit += [(2, "reward model", 0)] * n_folds
+    assert recorder.began == [(0, "fit", n + 1), *[(1, name, 0)] * n, *refit]
     assert_no_context(search)
+    assert_no_context(search.best_estimator_)
+
+
+def test_a_search_without_refit_tells_of_no_refit(recorder):
+    search = OPESearchCV(
+        IPS(), {"cmax": [1.0]}, scoring=EvaluatorScorer(POLICY), cv=3, refit=False
+    )
+    fitted(search, recorder)
+    assert recorder.began == [(0, "fit", 3), *[(1, "split", 0)] * 3]
 
 
 def test_a_search_by_intervals_tells_of_its_candidates(recorder):
@@ -278,6 +302,106 @@ def test_progress_bar(capsys):
 
     DoublyRobust(reward_model=Ridge()).set_callbacks(ProgressBar()).fit(LOGS)
     assert "100%" in capsys.readouterr().out
+
+
+# -- policies, models and steps -------------------------------------------------------
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=test_common.without_addresses)
+def test_every_fit_begins_and_ends(recorder, estimator):
+    one = clone(estimator)
+    fitted(one, recorder, logs_for(one))
+    began = recorder.began
+    assert began[0][:2] == (0, "fit")
+    assert began[0][2] == (None if getattr(one, "_has_steps", False) else 0) or (
+        hasattr(one, "evaluate")
+    )
+    assert_no_context(one)
+
+
+class TwoFits(ConstantPolicy):
+    """A user's policy, whose fit is that of its parent and more."""
+
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        warnings.warn("of my own", UserWarning, stacklevel=2)
+        return self
+
+
+def test_policies_of_users_tell_too(recorder):
+    with pytest.warns(UserWarning, match="of my own"):
+        fitted(TwoFits(0), recorder)
+    assert recorder.began == [(0, "fit", 0)]
+    with pytest.warns(UserWarning, match="of my own"):
+        TwoFits(0).set_callbacks(recorder).fit(X=LOGS)
+    assert recorder.began == [(0, "fit", 0)] * 2
+
+
+def test_without_callbacks_a_fit_is_the_method_itself():
+    policy = TwoFits(0)
+    assert policy.fit.__func__ is TwoFits.fit
+    with pytest.warns(UserWarning, match="of my own") as caught:
+        policy.fit(LOGS)
+    assert caught[0].filename == __file__
+
+
+def test_a_policy_that_raises_tears_callbacks_down(recorder):
+    policy = ConstantPolicy(9).set_callbacks(recorder)
+    with pytest.raises(ValueError, match="not among the actions"):
+        policy.fit(LOGS)
+    assert recorder.calls == ["setup", "teardown"]
+    assert_no_context(policy)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "names"),
+    [
+        (PropensityEstimator(cv=3), ["propensity model"] * 3),
+        (ActionRewardModel(Ridge()), ["model of an action"] * 3),
+        (ActionRewardModel(Ridge(), encoding="one_hot"), []),
+        (
+            RewardModelPolicy(Ridge()),
+            ["fit", *["model of an action"] * 3],
+        ),
+        (MixturePolicy([POLICY, ConstantPolicy(0)], [0.5, 0.5]), ["fit", "fit"]),
+    ],
+)
+def test_steps(recorder, estimator, names):
+    fitted(estimator, recorder)
+    assert recorder.names() == ["fit", *names]
+
+
+def test_every_iteration_is_a_step(recorder):
+    policy = fitted(SoftmaxPolicy(), recorder)
+    assert recorder.names() == ["fit", *["iteration"] * policy.n_iter_]
+    logs = make_slate_logs(200, random_state=0)
+    recorder.began, recorder.calls = [], []
+    model = fitted(AdditiveSlateModel(Ridge()), recorder, logs)
+    assert recorder.names() == ["fit", *["iteration"] * model.n_iter_]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        UniformPolicy(),
+        ClassifierPolicy(),
+        IPSPolicy(),
+        OffsetTree(),
+        RewardModelPolicy(Ridge()),
+        SoftmaxPolicy(),
+        make_pipeline(PropensityEstimator(cv=2), ClassifierPolicy()),
+    ],
+    ids=repr,
+)
+def test_a_search_over_policies_shows_its_steps(recorder, policy, capsys):
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    # warnings are errors: scikit-learn warns of what takes no callbacks
+    search = GridSearchCV(policy, {}, scoring=PolicyScorer(IPS()), cv=2)
+    search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(LOGS)
+    assert "GridSearchCV - fit" in capsys.readouterr().out
+    fitted(search.set_callbacks(), recorder)
+    assert recorder.names().count("fit") >= 4
+    assert_no_context(search.best_estimator_)
 
 
 def test_progress_stays_in_its_process(recorder):

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope._meant import meant
 from skope_ope._shell._source import extra_column
 from skope_ope.logs._columns_of_labels import check_order
 from skope_ope.policies import ConstantPolicy, UniformPolicy
@@ -78,7 +79,10 @@ def target(wanted, args, source):
     labels = {str(label): label for label in logs.actions.tolist()}
     if wanted.value not in labels:
         shown = ", ".join(map(repr, list(labels)[:12]))
-        raise ValueError(f"--policy: action {wanted.value!r} is not among {shown}.")
+        raise ValueError(
+            f"--policy: action {wanted.value!r} is not among {shown}."
+            f"{meant(wanted.value, labels)}"
+        )
     return ConstantPolicy(labels[wanted.value]), f"always {wanted.value}"
 
 

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope._meant import meant
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers
 
@@ -27,7 +28,8 @@ def slot_discounts(n_slots, discount="paper"):
         return 1 / np.log2(slots + 1)
     if discount == "jarvelin":
         return 1 / np.log2(np.maximum(slots, 2))
-    raise ValueError(f"discount must be one of {DISCOUNTS}, got {discount!r}.")
+    hint = meant(discount, DISCOUNTS)
+    raise ValueError(f"discount must be one of {DISCOUNTS}, got {discount!r}.{hint}")
 
 
 def dcg(grades, slates, *, discount="paper"):

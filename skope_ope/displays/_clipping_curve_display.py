@@ -3,8 +3,8 @@
 """What would change the answer: values against the bound on the weights."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_curve
 from skope_ope.displays._looks import (
@@ -19,9 +19,10 @@ from skope_ope.displays._looks import (
     numbers_on,
     percent,
 )
+from skope_ope.displays._undrawn import Undrawn
 
 
-class ClippingCurveDisplay:
+class ClippingCurveDisplay(Undrawn):
     """Value of a policy against the bound on the importance weights.
 
     A low bound lets a few rounds decide less and biases, a high one does the
@@ -141,7 +142,7 @@ class ClippingCurveDisplay:
         -------
         display : ClippingCurveDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         name = type(evaluator).__name__
         if not hasattr(evaluator, "_clipping_curve"):
             raise TypeError(f"a static evaluator is needed, got {name}.")

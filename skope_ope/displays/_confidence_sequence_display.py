@@ -21,12 +21,13 @@ from skope_ope.displays._looks import (
     series_style,
     show_values,
 )
+from skope_ope.displays._undrawn import Undrawn
 
 FIELDS = "n_rounds", "low", "high", "estimate"
 EARLY = 0.1  # share of the rounds whose intervals may leave the picture
 
 
-class ConfidenceSequenceDisplay:
+class ConfidenceSequenceDisplay(Undrawn):
     """Values over time with their confidence sequences.
 
     The intervals hold at all times together: the first one that lies on one side of the

@@ -18,12 +18,13 @@ from skope_ope.displays._looks import (
     series_style,
     show_values,
 )
+from skope_ope.displays._undrawn import Undrawn
 
 N_POINTS = 30
 EARLY = 0.1  # share of the rounds before which points may leave the picture
 
 
-class ConvergenceDisplay:
+class ConvergenceDisplay(Undrawn):
     """Values and intervals from the first rounds of a log, as it grows.
 
     Every point is the estimate that its evaluator gives for the first rounds alone, in

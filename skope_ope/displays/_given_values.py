@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from skope_ope._inside import fitted_evaluator
+
 
 def is_value(value):
     """Tell whether something is a PolicyValue: it has an interval of its own."""
@@ -50,14 +52,17 @@ def values_of(evaluator, policy, logs=None):
     values : dict of PolicyValue
         By the name of the evaluator, or by (policy, evaluator) for a dict of policies.
     """
-    if not isinstance(evaluator, Mapping):
-        evaluator = {type(evaluator).__name__: evaluator}
+    if isinstance(evaluator, Mapping):
+        found = {name: fitted_evaluator(one, logs) for name, one in evaluator.items()}
+    else:
+        one, rounds = fitted_evaluator(evaluator, logs)
+        found = {type(one).__name__: (one, rounds)}
     if not isinstance(policy, Mapping):
-        return {name: one.evaluate(policy, logs) for name, one in evaluator.items()}
+        return {name: one.evaluate(policy, at) for name, (one, at) in found.items()}
     return {
-        (key, name): one.evaluate(target, logs)
+        (key, name): one.evaluate(target, at)
         for key, target in policy.items()
-        for name, one in evaluator.items()
+        for name, (one, at) in found.items()
     }
 
 

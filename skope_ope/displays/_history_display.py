@@ -3,17 +3,18 @@
 """How a simulated history grew, and the running value along it."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
+from skope_ope.displays._undrawn import Undrawn
 
 PANELS = ("length", "ratio", "value")
 FEW = 20  # points that are drawn one by one
 
 
-class HistoryDisplay:
+class HistoryDisplay(Undrawn):
     """Length of the simulated history, acceptance ratio and value along a log.
 
     Make it with `from_values` or `from_evaluator`, for :class:`Replay`,
@@ -144,7 +145,7 @@ class HistoryDisplay:
         -------
         display : HistoryDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         return cls.from_values(evaluator.evaluate(policy, logs))
 
     def plot(self, ax=None, *, panels=PANELS, **kwargs):

@@ -3,8 +3,8 @@
 """Gains of policies over a baseline, and their values."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_values
@@ -21,6 +21,7 @@ from skope_ope.displays._looks import (
     percent,
     say_no_value,
 )
+from skope_ope.displays._undrawn import Undrawn
 
 COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
 WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
@@ -29,7 +30,7 @@ GAIN = "difference", "difference_low", "difference_high"
 VALUE = "value", "low", "high"
 
 
-class PolicyComparisonDisplay:
+class PolicyComparisonDisplay(Undrawn):
     """Gains of policies over a baseline, and their values, one row per policy.
 
     It draws what the table of the comparison says: the same intervals, at the same
@@ -162,7 +163,7 @@ class PolicyComparisonDisplay:
         """
         from skope_ope.selection import compare_policies
 
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         logs = evaluator.logs_ if logs is None else logs
         given = {"evaluator": evaluator, "baseline": baseline, "level": level}
         return cls.from_values(compare_policies(policies, logs, **given))

@@ -25,13 +25,14 @@ from skope_ope.displays._looks import (
     say_no_value,
     series_style,
 )
+from skope_ope.displays._undrawn import Undrawn
 from skope_ope.displays._value_record import stars_of
 
 BAND = 0.7  # height of a row that several estimates share
 PER_ESTIMATE, PER_LINE, LEAST, AROUND = 0.17, 0.17, 2.4, 1.3  # inches of a new figure
 
 
-class PolicyValueDisplay:
+class PolicyValueDisplay(Undrawn):
     """Values and confidence intervals of policies, one row per estimate.
 
     Make it with `from_values` or `from_evaluator`; both compute everything, `plot`

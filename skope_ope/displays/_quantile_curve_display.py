@@ -6,8 +6,8 @@ import warnings
 from copy import copy
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._given_values import checked_curve
 from skope_ope.displays._looks import (
@@ -20,6 +20,7 @@ from skope_ope.displays._looks import (
     percent,
     say_no_value,
 )
+from skope_ope.displays._undrawn import Undrawn
 from skope_ope.exceptions import BiasWarning, OPEWarning
 
 PANELS = ("value", "bias_mass")
@@ -27,7 +28,7 @@ LARGE_MASS = 0.1  # above which DRns warns
 Q_RANGE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
-class QuantileCurveDisplay:
+class QuantileCurveDisplay(Undrawn):
     """Value of a policy by :class:`DRns` against the quantile level q.
 
     A larger q accepts more rounds into the simulated history, so that intervals
@@ -155,7 +156,7 @@ class QuantileCurveDisplay:
         -------
         display : QuantileCurveDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         if getattr(evaluator, "acceptance", None) != "quantile":
             raise TypeError(
                 "QuantileCurveDisplay needs a DRns with acceptance='quantile', got "

@@ -3,8 +3,8 @@
 """How much hidden confounding it takes to change the answer."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import is_value
 from skope_ope.displays._looks import (
@@ -20,12 +20,13 @@ from skope_ope.displays._looks import (
     percent,
     short,
 )
+from skope_ope.displays._undrawn import Undrawn
 
 N_POINTS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
 
 
-class SensitivityDisplay:
+class SensitivityDisplay(Undrawn):
     r"""Bounds of a value against the strength of hidden confounding.
 
     At :math:`\Gamma` the true odds of the logged actions may lie a factor
@@ -166,7 +167,7 @@ class SensitivityDisplay:
         -------
         display : SensitivityDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         value = evaluator.evaluate(policy, logs)
         given = {"gamma": gamma, "baseline": baseline, "level": level}
         return cls.from_values(value, **given)

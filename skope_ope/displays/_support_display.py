@@ -3,8 +3,8 @@
 """Which of a policy's actions a log can tell about."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import (
     BASELINE,
@@ -20,6 +20,7 @@ from skope_ope.displays._looks import (
     numbers_on,
     percent,
 )
+from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._validation import as_numbers
 
 PANELS = ("shares", "rounds")
@@ -28,7 +29,7 @@ ROUNDING, TOLERANCE = 1e-9, 1e-6  # of a probability, and of sums that a user gi
 PER_ROW, PER_LINE, LEAST, AROUND = 0.24, 0.17, 2.4, 1.3  # inches of a new figure
 
 
-class SupportDisplay:
+class SupportDisplay(Undrawn):
     r"""How often a policy takes every action, and how often the logger does.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
@@ -159,7 +160,7 @@ class SupportDisplay:
         -------
         display : SupportDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         if not hasattr(evaluator, "_support_on"):
             raise TypeError(
                 f"a static evaluator is needed, got {type(evaluator).__name__}. Fit "

@@ -3,8 +3,8 @@
 """How the importance weights behind a value are spread."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_evaluator
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import (
     BASELINE,
@@ -17,6 +17,7 @@ from skope_ope.displays._looks import (
     numbers_on,
     short,
 )
+from skope_ope.displays._undrawn import Undrawn
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs._validation import as_numbers
 
@@ -25,7 +26,7 @@ SMALL = 0.01  # weights below this share of the mean are not drawn
 N_RANKS, N_DOTS = 200, 10  # points of the tail, and rounds that are drawn one by one
 
 
-class WeightsDisplay:
+class WeightsDisplay(Undrawn):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
@@ -150,7 +151,7 @@ class WeightsDisplay:
         -------
         display : WeightsDisplay
         """
-        check_is_fitted(evaluator)
+        evaluator, logs = fitted_evaluator(evaluator, logs)
         name = type(evaluator).__name__
         if not hasattr(evaluator, "_weights_on"):
             raise TypeError(f"a static evaluator is needed, got {name}.")

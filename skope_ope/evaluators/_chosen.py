@@ -9,12 +9,15 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators._defaults import default_evaluators
 from skope_ope.evaluators._names import evaluator_named
-from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
+from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.evaluators.core._wrapped import bare, name_of
 
 
-def named_evaluators(evaluators, logs, n_loggers=None):
-    """Return the evaluators by name, and what those lack that are left out.
+def named_evaluators(evaluators, logs, n_loggers=None, lazy=None):
+    """Return the evaluators by name, what those lack that are left out, and rounds.
+
+    Searches stand for their best evaluators, Pipelines for their last steps.
 
     Parameters
     ----------
@@ -24,19 +27,23 @@ def named_evaluators(evaluators, logs, n_loggers=None):
         The rounds, or some of them.
     n_loggers : int, default=None
         Loggers that acted; `None`: those in `logs`.
+    lazy : LazyLogs, default=None
+        Where `logs` are some of these: no step of a Pipeline takes them.
 
     Returns
     -------
     evaluators, left_out : dict
+    made : dict
+        The rounds by name of the evaluators in whose Pipelines steps made others.
     """
     if evaluators is None:
-        return default_evaluators(logs, n_loggers)
-    if isinstance(evaluators, (str, BaseEvaluator)):
+        return *default_evaluators(logs, n_loggers), {}
+    if isinstance(evaluators, str) or hasattr(evaluators, "fit"):
         evaluators = [evaluators]
     if not isinstance(evaluators, Mapping):
         named = {}
         for evaluator in evaluators:
-            name = evaluator if isinstance(evaluator, str) else type(evaluator).__name__
+            name = evaluator if isinstance(evaluator, str) else name_of(evaluator)
             if name in named:
                 raise ValueError(
                     f"two evaluators are called {name!r}; name them in a dict."
@@ -45,7 +52,14 @@ def named_evaluators(evaluators, logs, n_loggers=None):
         evaluators = named
     if not evaluators:
         raise ValueError("evaluators is empty; name at least one.")
-    return {name: _one_evaluator(value, logs) for name, value in evaluators.items()}, {}
+    found, made = {}, {}
+    for name, evaluator in evaluators.items():
+        given = logs if lazy is None else lazy
+        evaluator, own = bare(evaluator, given)
+        if own is not given:
+            made[name] = own
+        found[name] = _one_evaluator(evaluator, made.get(name, logs))
+    return found, {}, made
 
 
 def _one_evaluator(evaluator, logs):
@@ -59,7 +73,6 @@ def _one_evaluator(evaluator, logs):
     if not isinstance(evaluator, BaseEvaluator):
         raise TypeError(
             f"evaluators must be names or evaluators, got {type(evaluator).__name__}."
-            f"{pipeline_remedy(evaluator)}"
         )
     evaluator._validate_params()
     evaluator._check_kind(logs)

@@ -52,6 +52,9 @@ def evaluate(
         `scan_logs`, are read part by part: `evaluate(policies, lazy)` is
         `summarize(policies, lazy).values()`.
     evaluators : list of names or evaluators, or dict, default=None
+        They are fitted anew, to `logs`. A fitted search stands for its best evaluator.
+        The logs -> logs steps of a Pipeline are applied to `logs` for its row, as they
+        were fitted or else fitted to them.
         `None`: IPS, SNIPS, DoublyRobust and SNDR; with several loggers and
         `logger_proba` also their balanced mixture, "BalancedIPS" and "BalancedDR"
         (`MultiLoggerIPS` and `MultiLoggerDR`, pooling="balanced"); without
@@ -142,24 +145,34 @@ def quiet_table(
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
     asked = evaluators
-    evaluators, left_out = named_evaluators(evaluators, logs)
+    evaluators, left_out, made = named_evaluators(evaluators, logs)
     single = not isinstance(policies, Mapping)
     wanted = {None: policies} if single else policies
     if asked is None and reward_model is None:
         evaluators, left_out = for_recorded(wanted, logs, evaluators, left_out)
-    recommended, reason = recommended_row(logs, evaluators, left_out=left_out)
+    # the rule knows these rounds, not those that the steps of a Pipeline made of them
+    plain = _without(evaluators, made)
+    recommended, reason = recommended_row(logs, plain, left_out=left_out)
     if recommended is None and any(map(learns, wanted.values())):
         reason = LEARNS
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
-    shared = SharedModel(reward_model, cv, logs, n_jobs)
-    found = values_of(wanted, evaluators, shared, sample_weight, n_jobs, keep)
+    found = {}
+    groups = [({name: evaluators[name]}, rounds) for name, rounds in made.items()]
+    for some, rounds in [(_without(evaluators, made), logs), *groups]:
+        shared = SharedModel(reward_model, cv, rounds, n_jobs)
+        found |= values_of(wanted, some, shared, sample_weight, n_jobs, keep)
     reason = doubted_reason(recommended, reason, logs, found.values())
     results = {
-        name if single else (policy, name): value
-        for (policy, name), value in found.items()
+        name if single else (policy, name): found[policy, name]
+        for policy in wanted
+        for name in evaluators
     }
     return ValueTable(results, left_out, recommended=recommended, reason=reason)
+
+
+def _without(evaluators, names):
+    return {name: one for name, one in evaluators.items() if name not in names}
 
 
 def _check_arguments(policies, logs, n_jobs):

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluators by name: the families' classes, and rows of the first table."""
 
-from difflib import get_close_matches
 from inspect import Parameter, signature
 
 from sklearn.base import clone
 
+from skope_ope._meant import nearest
 from skope_ope.evaluators import (
     adaptive_logger,
     multi_logger,
@@ -83,14 +83,11 @@ def evaluator_named(name, kind=BanditLogs):
 def unknown_evaluator(name, kind=BanditLogs):
     """Return the error about a name that no evaluator has."""
     known = names_for(kind)
-    names = {one.lower(): one for one in known}
     # what a name is called for short, as DR or DM (the first of several); then what
     # is spelt nearly like it
     short = {"".join(filter(str.isupper, n)).lower(): n for n in reversed(known)}
-    word = name.lower()
-    near = [short[word]] if word in short else []
-    near = near or [names[n] for n in get_close_matches(word, names, n=1, cutoff=0.7)]
-    meant = f" Did you mean {near[0]}?" if near else ""
+    near = short.get(name.lower()) or nearest(name, known, cutoff=0.7)
+    meant = f" Did you mean {near}?" if near else ""
     if name in ALL or name in FORMS:
         other = "slates" if kind is BanditLogs else "logs of single actions"
         meant = f" {name} is for {other}.{meant}"

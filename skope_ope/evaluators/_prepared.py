@@ -145,7 +145,11 @@ def prepared(
         check_memory(logs)
         head, n_loggers = logs, None
     named = evaluators
-    evaluators, left_out = named_evaluators(evaluators, head, n_loggers)
+    evaluators, left_out, made = named_evaluators(
+        evaluators, head, n_loggers, lazy=logs if lazy else None
+    )
+    if made:
+        logs = head = _one_log(evaluators, made)
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
     if named is None:
@@ -173,6 +177,18 @@ def prepared(
         n_jobs,
         n_sample,
     )
+
+
+def _one_log(evaluators, made):
+    """Return the rounds that the steps of a Pipeline made, where it is the only row."""
+    if len(evaluators) > 1:
+        raise ValueError(
+            f"{next(iter(made))!r} is a Pipeline, whose steps make other rounds than "
+            "those of other evaluators, and a summary is of one log. Summarize it by "
+            "itself, evaluators=[pipeline]."
+        )
+    [logs] = made.values()
+    return logs
 
 
 def without_models(evaluators, left_out, reward_model):

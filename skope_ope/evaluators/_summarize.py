@@ -36,7 +36,8 @@ def summarize(
     logs : LazyLogs, BanditLogs or SlateLogs
         The rounds: see `scan_logs`. Partitions are read one by one by the workers.
     evaluators : list of names or evaluators, or dict, default=None
-        As `evaluate` takes it. Those whose value is no function of sums raise.
+        As `evaluate` takes it. Those whose value is no function of sums raise. A
+        Pipeline with steps is summarized by itself, in memory.
     reward_model : model, number or str, default=None
         Shared by the evaluators whose own is None.
     cv : int, HashKFold or "prefit", default=None

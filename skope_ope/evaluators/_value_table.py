@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping
 
+from skope_ope._pairs import WithPairs
 from skope_ope.displays._numbered_warnings import numbered_warnings
 from skope_ope.displays._value_record import (
     LEFT,
@@ -21,7 +22,7 @@ from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 FULL = 1000  # effective rounds that need no decimal
 
 
-class ValueTable(Mapping):
+class ValueTable(WithPairs, Mapping):
     """Values by evaluator, or by (policy, evaluator).
 
     Parameters

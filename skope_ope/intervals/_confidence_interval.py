@@ -6,7 +6,8 @@
 class ConfidenceInterval(tuple):
     """Lower and upper limit of a value, and what they rest on.
 
-    It is the tuple (low, high): `low, high = value.confidence_interval()`.
+    It is the tuple (low, high): `low, high = value.confidence_interval()`. pickle keeps
+    all of it; skops makes a plain tuple of the two limits, as of every tuple.
 
     Parameters
     ----------

@@ -73,8 +73,8 @@ class Penalised:
             value += entropy @ measures.entropy
         return float(value), gradient - self.penalty * away
 
-    def ascend(self, start, max_iter, tol):
-        """Return the top that is reached from a start."""
+    def ascend(self, start, max_iter, tol, told=None):
+        """Return the top that is reached from a start; `told` hears of every step."""
         from scipy.optimize import minimize
 
         start = np.array(start, dtype=float).reshape(self.rounds.shape)
@@ -89,6 +89,7 @@ class Penalised:
             start.ravel(),
             jac=True,
             method="L-BFGS-B",
+            callback=told,
             options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-3 * tol},
         )
         theta = found.x.reshape(self.rounds.shape)

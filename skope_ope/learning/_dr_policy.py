@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning._cost_sensitive import (
     CostSensitivePolicy,
     estimated_rewards,
@@ -23,6 +23,7 @@ from skope_ope.learning._learners_source import finite_predictions, learners_sou
 from skope_ope.learning._logs_policy import NoEvidence, centre
 from skope_ope.logs._folds import HeldOut
 from skope_ope.policies._base import mostly, soften
+from skope_ope.propensities._model_outputs import class_probabilities
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 
 MOST_STEPS = 2  # that "auto" takes: more follow the noise of the estimated rewards
@@ -53,12 +54,13 @@ class DRPolicy(CostSensitivePolicy):
     ----------
     classifier : classifier, default=None
         Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
-        rows drawn in proportion to the weights. `None`: `LogisticRegression()`.
+        rows drawn in proportion to the weights. `None`: that of `ClassifierPolicy`.
     reward_model : model, number, array or str, default=None
         What may stand for a reward model in `DoublyRobust`. `None`: per action
         `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`, on what
         the classifier sees: behind the first steps of a Pipeline, or on standardised
-        contexts; the mean reward of every action where these are no finite numbers.
+        contexts, by a `ContextEncoder` where a frame has texts, dates or missing
+        values; the mean reward of every action where arrays are no finite numbers.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them, and of the policies
         that are compared by `n_steps="auto"` (5 folds where the model is given).
@@ -227,7 +229,7 @@ class DRPolicy(CostSensitivePolicy):
         """Probabilities of the actions by the classifier at hand, none of them 0."""
         classifier, few = self.classifier_, 1e-6
         if hasattr(classifier, "predict_proba"):
-            chance = self._to_classes(classifier.predict_proba(X), 0.0)
+            chance = self._to_classes(class_probabilities(classifier, X), 0.0)
         elif hasattr(classifier, "decision_function"):
             chance = soften(self._ranking(X), 1.0)
         else:

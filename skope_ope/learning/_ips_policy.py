@@ -28,8 +28,8 @@ class IPSPolicy(CostSensitivePolicy):
     ----------
     classifier : classifier, default=None
         Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
-        rows drawn in proportion to the weights. `None`: `LogisticRegression()`. Pass
-        one to tune its parameters, as `classifier__C`.
+        rows drawn in proportion to the weights. `None`: that of `ClassifierPolicy`.
+        Pass one to tune its parameters, as `classifier__C`.
     baseline : {"auto", "min", "mean", "median", "midrange"} or float, default="auto"
         The reward that speaks for no action. It biases no estimated value, but it
         decides what the classifier learns, see Notes. "min" is the smallest reward;

@@ -6,7 +6,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._validation import check_finite
+from skope_ope.propensities._encoded import encoded
 from skope_ope.reward_models._sources import reward_source
 
 
@@ -57,6 +59,8 @@ def _linear_model(logs, transformers):
         return make_pipeline(*(clone(step) for step in transformers), last)
     if sparse.issparse(logs.context):
         return last
+    if has_other_columns(logs.context):
+        return encoded(last)
     return make_pipeline(StandardScaler(), last) if _finite(logs.context) else None
 
 

@@ -9,6 +9,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import (
     BasePolicy,
@@ -36,8 +37,8 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
         ----------
         logs : BanditLogs
             The rounds to learn from, others than those to evaluate the policy on.
-        y : None
-            Ignored by the conventions of scikit-learn; must be None.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold actions and rewards.
 
         Returns
         -------
@@ -48,7 +49,7 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
         TypeError
             If `logs` are not logs.
         ValueError
-            If the logs lack what is learned from.
+            If the logs lack what is learned from, or `y` has another length.
         """
         name = type(self).__name__
         if not isinstance(logs, BanditLogs):
@@ -58,8 +59,7 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
                 "on them, too, search.fit(logs). Where the right action of every "
                 "context is known, use ClassifierPolicy().fit(X, y)."
             )
-        if y is not None:
-            raise ValueError("fit(logs) takes no y: the logs hold the actions.")
+        check_y(y, len(logs), name)
         if not len(logs):
             raise ValueError(
                 f"the logs are empty: {name} needs at least one round to learn from."

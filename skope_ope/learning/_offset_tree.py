@@ -36,7 +36,7 @@ class OffsetTree(LogsPolicy):
     ----------
     classifier : classifier, default=None
         Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
-        rows drawn in proportion to the weights. `None`: `LogisticRegression()`.
+        rows drawn in proportion to the weights. `None`: that of `ClassifierPolicy`.
     offset : {"midrange", "mean", "median"} or float, default="midrange"
         The reward that speaks for no action: the middle of `reward_range` (of the
         rewards where that is unknown), 1/2 for 0/1 rewards as in the paper. The mean

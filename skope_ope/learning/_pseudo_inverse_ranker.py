@@ -25,12 +25,14 @@ from skope_ope.learning._inside_range import (
     outside_range,
 )
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._validation import check_y
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_slate_logs
-from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
+from skope_ope.propensities._model_outputs import predictions_of
+from skope_ope.propensities._weighted_fit import fit_weighted, takes_weights
 
 CHUNK = 2**18  # rows that are predicted at once
 
@@ -146,14 +148,16 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         logs : SlateLogs or iterable of SlateLogs
             Rounds with `item_features` and `logging_policy`; batches of them, such as
             ``RankingWorld.stream`` yields, where all rounds do not fit into memory.
-        y : None
-            Ignored by the conventions of scikit-learn.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold actions and rewards.
 
         Returns
         -------
         self : PseudoInverseRanker
         """
         self._validate_params()
+        if isinstance(logs, SlateLogs):
+            check_y(y, len(logs), type(self).__name__)
         rewards = ImputedRewards(type(self).__name__)
         for batch in [logs] if isinstance(logs, SlateLogs) else _batches(logs):
             check_slate_logs(batch)
@@ -166,7 +170,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         rows = offered.sum(axis=(1, 2))  # candidates times slots
         weight = np.repeat(1 / np.maximum(rows, 1), rows)
         weight /= weight.mean()
-        if np.ptp(weight) < 1e-12 or weight_parameter(self.reward_model) is None:
+        if np.ptp(weight) < 1e-12 or not takes_weights(self.reward_model):
             weight = None
         X = design(rewards.features, offered)
         y = rewards.mean()[offered]
@@ -287,7 +291,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             part = slice(start, start + parts)
             if offered[part].any():
                 X = design(features[part], offered[part])
-                values[part][offered[part]] = self.reward_model_.predict(X)
+                values[part][offered[part]] = predictions_of(self.reward_model_, X)
         if not np.isfinite(values[offered]).all():
             raise ValueError(
                 f"{type(self.reward_model_).__name__} predicts a value that is not "

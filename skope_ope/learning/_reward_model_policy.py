@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
+from skope_ope._progress import step
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.learning._logs_policy import LogsPolicy, act
@@ -87,6 +88,7 @@ class RewardModelPolicy(LogsPolicy):
     True
     """
 
+    _has_steps = True
     _parameter_constraints: dict = {
         "reward_model": [HasMethods(["fit", "predict"])],
         "weight": [StrOptions({"uniform", "inverse_propensity"})],
@@ -121,7 +123,8 @@ class RewardModelPolicy(LogsPolicy):
             weight = 1 / logs.propensity
             if logs.sample_weight is not None:
                 weight = weight * logs.sample_weight
-        self.reward_model_ = model.fit(logs, sample_weight=weight)
+        with step(self, logs, "reward model", model):
+            self.reward_model_ = model.fit(logs, sample_weight=weight)
         self.known_ = logs.action_counts > 0
         if model.encoding == "action_context":
             self.known_ = np.ones(logs.n_actions, dtype=bool)

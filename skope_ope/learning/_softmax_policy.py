@@ -10,8 +10,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import step
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning._ascent import Penalised, warn_of_no_end
 from skope_ope.learning._learners_source import finite_predictions, learners_source
 from skope_ope.learning._logs_policy import LogsPolicy, NoEvidence, act, prefer
@@ -23,7 +24,8 @@ from skope_ope.learning._objectives import (
     SNIPSValue,
 )
 from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
-from skope_ope.logs._encoding_notes import encoding_explained
+from skope_ope.logs import ContextEncoder
+from skope_ope.logs._encoding_notes import encoding_explained, has_other_columns
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 
 OBJECTIVES = {
@@ -64,8 +66,9 @@ class SoftmaxPolicy(LogsPolicy):
     ----------
     features : transformer, default=None
         Any scikit-learn transformer, or Pipeline of them, that makes the features
-        :math:`\phi(x)`. `None`: standardised contexts; sparse ones by one factor that
-        makes their root mean square length 10. Scale matters: coefficients of small
+        :math:`\phi(x)`. `None`: standardised contexts; frames with texts or dates by a
+        `ContextEncoder`; sparse ones by one factor that makes their root mean square
+        length 10. Scale matters: coefficients of small
         features are held at the anchor.
     objective : {"dr", "snips", "ips", "log_smoothing"}, default="dr"
         The evaluator whose value is maximised: `DoublyRobust`, `SNIPS`, `IPS` or
@@ -160,6 +163,7 @@ class SoftmaxPolicy(LogsPolicy):
     True
     """
 
+    _has_steps = True
     _parameter_constraints: dict = {
         "features": [HasMethods(["fit", "transform"]), None],
         "objective": [StrOptions({"dr", *OBJECTIVES})],
@@ -234,7 +238,14 @@ class SoftmaxPolicy(LogsPolicy):
             unit=unit,
         )
         starts = islice(self._starts(logs, rounds, likely), self.n_starts)
-        tops = [problem.ascend(start, self.max_iter, self.tol) for start in starts]
+
+        def told(found):
+            with step(self, logs, "iteration"):
+                pass
+
+        tops = [
+            problem.ascend(start, self.max_iter, self.tol, told) for start in starts
+        ]
         best = max(tops, key=lambda top: top.objective)
         if not best.converged:
             warn_of_no_end(type(self).__name__, best.n_iter, self.max_iter)
@@ -250,6 +261,8 @@ class SoftmaxPolicy(LogsPolicy):
             self.features_ = FunctionTransformer(
                 times, accept_sparse=True, kw_args={"factor": _factor(context)}
             )
+        elif has_other_columns(context):
+            self.features_ = ContextEncoder(sparse_output="auto")
         else:
             self.features_ = StandardScaler()
         with encoding_explained(context):

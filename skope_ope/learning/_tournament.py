@@ -8,6 +8,7 @@ from sklearn.base import clone
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._base import n_rows, soften
 from skope_ope.policies._classifier_actor import probabilities_of
+from skope_ope.propensities._model_outputs import predictions_of
 from skope_ope.propensities._weighted_fit import fit_classifier
 
 
@@ -76,7 +77,7 @@ class Match:
         tells = played & (gain != 0)
         if tells.any():
             better = np.where(gain > 0, second, 1 - second)
-            self.classifier = fit_classifier(
+            self.classifier, _ = fit_classifier(
                 clone(classifier),
                 rounds.context,
                 rows[tells],
@@ -135,11 +136,11 @@ class Match:
         if self.classifier is None or not n_rows(X):
             return np.zeros(n_rows(X))
         if temperature is None:
-            return (self.classifier.predict(X) == 1).astype(float)
+            return (predictions_of(self.classifier, X) == 1).astype(float)
         proba = probabilities_of(self.classifier, X, temperature)
         with np.errstate(divide="ignore"):  # log(0) is a probability of 0
             proba = soften(np.log(proba), temperature)
-        return proba[:, self.classifier.classes_ == 1].sum(axis=1)
+        return proba[:, np.asarray(self.classifier.classes_) == 1].sum(axis=1)
 
 
 class TrainingRounds:

@@ -3,6 +3,7 @@
 """What was logged: containers of rounds."""
 
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._context_encoder import ContextEncoder
 from skope_ope.logs._distinct_views import DistinctViews
 from skope_ope.logs._hash_folds import HashKFold
 from skope_ope.logs._slate_logs import SlateLogs
@@ -11,6 +12,7 @@ from skope_ope.logs.lazy._scan_logs import scan_logs
 
 __all__ = [
     "BanditLogs",
+    "ContextEncoder",
     "DistinctViews",
     "HashKFold",
     "LazyLogs",

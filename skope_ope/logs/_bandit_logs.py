@@ -49,8 +49,9 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         The logged action; labels of any kind.
     reward : array-like of shape (n_rounds,)
         The logged reward, any real number; greater is better.
-    propensity : array-like of shape (n_rounds,), default=None
-        Probability with which the logger chose `action`, in (0, 1]. `None` means
+    propensity : float or array-like of shape (n_rounds,), default=None
+        Probability with which the logger chose `action`, in (0, 1]. A number is that
+        of all rounds, 1/3 for a trial that drew among three arms. `None` means
         unknown, unless `logging_proba` (or `logger` and `logger_proba`) tells it.
     actions : array-like of shape (n_actions,), default=None
         Ordered labels of all actions. `None`: the sorted distinct logged ones.
@@ -132,6 +133,10 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     sample_weight: object = None
     reward_range: object = None
 
+    _instead = (
+        ": functions of features take the context, permutation_importance(policy, "
+        "logs.context, logs.action, ...)"
+    )
     _row_fields = (
         "context",
         "action",

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope._meant import meant
 from skope_ope.exceptions import RowError
 from skope_ope.logs._column_codes import column_codes
 from skope_ope.logs._factorise import count_codes, distinct_labels, objects
@@ -87,11 +88,13 @@ def encoded(name, coded, labels=None, labels_name=None):
         codes = place.take(codes)
     if codes.size and codes.min() < 0:
         row = int(np.flatnonzero(codes < 0)[0])
+        found = plain(values[row])
+        hint = meant(found, labels.tolist())
         raise RowError(
-            f"{name} {plain(values[row])!r}",
+            f"{name} {found!r}",
             row,
-            f" is not among {labels_name} {short(labels)}. Add it there or drop the "
-            "row.",
+            f" is not among {labels_name} {short(labels)}.{hint} Add it there or drop "
+            "the row.",
         )
     return labels, read_only(codes)
 

@@ -41,7 +41,8 @@ def encoding_note(message, context):
         shown = ", ".join(map(repr, columns[:LISTED]))
         return columns and (
             f"The context has missing values ({shown}), which this model does not "
-            "take. Fill them in a Pipeline, make_pipeline(SimpleImputer(), model)."
+            "take. Fill them in a Pipeline, make_pipeline(ContextEncoder(), model) or "
+            "make_pipeline(SimpleImputer(), model)."
         )
     if "could not convert string to float" not in message:
         return None
@@ -51,9 +52,22 @@ def encoding_note(message, context):
     shown = ", ".join(map(repr, columns[:LISTED]))
     return (
         f"The context holds texts ({shown}), which this model does not take. Encode "
-        "them in a Pipeline: make_pipeline(make_column_transformer((OneHotEncoder("
-        f"handle_unknown='ignore'), [{shown}]), remainder='passthrough'), model)."
+        "them in a Pipeline, make_pipeline(ContextEncoder(), model), or name them in "
+        "your ColumnTransformer."
     )
+
+
+def has_other_columns(context):
+    """Tell whether a frame has columns that many models do not take.
+
+    These are all but numbers and booleans, and those with missing values.
+    """
+    series = _series(context)
+    plain = all(
+        one.dtype.is_numeric() or type(one.dtype).__name__ == "Boolean"
+        for one in series
+    )
+    return not plain or bool(missing_columns(context))
 
 
 def text_columns(context):

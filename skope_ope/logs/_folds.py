@@ -169,7 +169,7 @@ def repeated_positions(logs):
     return None if rises or len(np.unique(position)) == len(position) else position
 
 
-def folds_of(cv, logs):
+def folds_of(cv, logs, y=None):
     """Return checked pairs (train, test) of row numbers.
 
     Parameters
@@ -178,13 +178,15 @@ def folds_of(cv, logs):
         See `HeldOut`.
     logs : BanditLogs or SlateLogs
         The rounds that are split.
+    y : array-like of shape (n_rounds,), default=None
+        What splitters are given beside the rounds.
 
     Returns
     -------
     folds : list of tuple
         At least one.
     """
-    folds = list(_checked(cv, logs, repeated_positions(logs)))
+    folds = list(_checked(cv, logs, repeated_positions(logs), y))
     empty = [k for k, (_, test) in enumerate(folds) if not test.size]
     if empty or not folds:
         where = f" in fold {empty[0]}" if empty else ""
@@ -192,8 +194,8 @@ def folds_of(cv, logs):
     return folds
 
 
-def _checked(cv, logs, position):
-    for k, parts in enumerate(_split(cv, logs, position)):
+def _checked(cv, logs, position, y=None):
+    for k, parts in enumerate(_split(cv, logs, position, y)):
         try:
             train, test = parts
         except (TypeError, ValueError) as error:
@@ -243,7 +245,7 @@ def _is_number(cv):
     return cv is None or isinstance(cv, (int, np.integer))
 
 
-def _split(cv, logs, position):
+def _split(cv, logs, position, y=None):
     if _is_number(cv):
         fold = numbered_folds(cv, logs, position)
         parts = enumerate(OtherFolds(fold))
@@ -252,7 +254,8 @@ def _split(cv, logs, position):
         # it warns of groups, which folds in the order of time cannot keep together
         ordered = type(cv).__name__ == "TimeSeriesSplit"
         groups = None if ordered else logs.group
-        return cv.split(logs, getattr(logs, "action", None), groups=groups)
+        y = getattr(logs, "action", None) if y is None else y
+        return cv.split(logs, y, groups=groups)
     if isinstance(cv, str) or not isinstance(cv, Iterable):
         raise TypeError(
             "cv must be a number of folds, a splitter or pairs (train, test), got "

@@ -148,6 +148,50 @@ def _from_frame(
     cls, frame, *, single, tables, context, exclude, columns, actions, reward_range
 ):
     """Build `cls` from the named columns of `frame`."""
+    frame = opened(frame)
+    single = {field: name for field, name in single.items() if name is not None}
+    constant = constant_propensity(single, frame)
+    for field in ("action", "reward"):
+        if field not in single:
+            raise ValueError(f"from_frame needs the name of the {field} column.")
+    columns, actions, tables["logging_proba"] = named_columns(
+        columns, actions, tables["logging_proba"]
+    )
+    tables = {field: names_of(field, names) for field, names in tables.items()}
+    used = [*single.values(), *chain(*tables.values())]
+    for some in columns.values():
+        used += some if isinstance(some, tuple) else [some]
+    if context is not None:
+        context = names_of("context", context)
+        check_context_names(context, single)
+    if exclude is not None:
+        exclude = names_of("exclude", exclude)
+    named = (*used, *(context or ()), *(exclude or ()))
+    check_named(frame, named)
+    others = [name for name in frame.columns if name not in used]
+    context = choose_context(others, context, exclude)
+    fields = constant | {
+        field: column_of(frame, name, field in LABELS) for field, name in single.items()
+    }
+    for field, names in tables.items():
+        if names:
+            fields[field] = columns_of(frame, tuple(names))
+    logs = cls(
+        features_of(frame, context),
+        actions=actions,
+        reward_range=reward_range,
+        **fields,
+    )
+    proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
+    check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
+    if columns:
+        added = {name: columns_of(frame, some) for name, some in columns.items()}
+        logs = logs.with_columns(**added)
+    return logs
+
+
+def opened(frame):
+    """Return the narwhals frame of a table, or raise."""
     if not is_frame(frame):
         raise TypeError(
             "from_frame expects a pandas, polars or pyarrow table, got "
@@ -160,65 +204,34 @@ def _from_frame(
             "MultiIndex); from_frame needs one name per column. Join the levels: "
             "frame.columns = ['_'.join(map(str, names)) for names in frame.columns]."
         )
-    frame = narwhals.from_native(frame, eager_only=True)
-    single = {field: name for field, name in single.items() if name is not None}
-    constant = _constant_propensity(single, frame)
-    for field in ("action", "reward"):
-        if field not in single:
-            raise ValueError(f"from_frame needs the name of the {field} column.")
-    columns, actions, tables["logging_proba"] = named_columns(
-        columns, actions, tables["logging_proba"]
-    )
-    tables = {field: _names(field, names) for field, names in tables.items()}
-    used = [*single.values(), *chain(*tables.values())]
-    for some in columns.values():
-        used += some if isinstance(some, tuple) else [some]
-    if context is not None:
-        context = _names("context", context)
-        check_context_names(context, single)
-    if exclude is not None:
-        exclude = _names("exclude", exclude)
-    named = (*used, *(context or ()), *(exclude or ()))
+    return narwhals.from_native(frame, eager_only=True)
+
+
+def check_named(frame, named):
+    """Raise where a column that is named is not in the frame."""
     missing = [name for name in named if name not in frame.columns]
     if missing:
         raise ValueError(
             f"column {missing[0]!r} is not in the frame; it has "
             f"{', '.join(map(repr, frame.columns))}.{meant(missing[0], frame.columns)}"
         )
-    others = [name for name in frame.columns if name not in used]
-    context = choose_context(others, context, exclude)
-    fields = constant | {
-        field: _column(frame, name, field in LABELS) for field, name in single.items()
-    }
-    for field, names in tables.items():
-        if names:
-            fields[field] = _columns(frame, tuple(names))
+
+
+def features_of(frame, context):
+    """Return the columns of the context as a native frame, or (n_rounds, 0)."""
     if context:  # names of pandas columns may be numbers, which need `col`
-        features = frame.select(narwhals.col(*context)).to_native()
-    else:  # a frame without a column would forget the number of rows
-        features = np.empty((len(frame), 0))
-    logs = cls(
-        features,
-        actions=actions,
-        reward_range=reward_range,
-        **fields,
-    )
-    proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
-    check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
-    if columns:
-        added = {name: _columns(frame, some) for name, some in columns.items()}
-        logs = logs.with_columns(**added)
-    return logs
+        return frame.select(import_narwhals().col(*context)).to_native()
+    return np.empty((len(frame), 0))  # a frame would forget the number of rows
 
 
-def _columns(frame, names):
+def columns_of(frame, names):
     """Return one column, or those of a tuple of names side by side."""
     if not isinstance(names, tuple):
-        return _column(frame, names)
-    return np.column_stack([_column(frame, name) for name in names])
+        return column_of(frame, names)
+    return np.column_stack([column_of(frame, name) for name in names])
 
 
-def _constant_propensity(single, frame):
+def constant_propensity(single, frame):
     """Take a number out of the named columns; return it as a field of all rounds."""
     value = single.get("propensity")
     number = isinstance(value, Real) and not isinstance(value, bool)
@@ -233,7 +246,7 @@ def _constant_propensity(single, frame):
     return {"propensity": np.full(len(frame), float(single.pop("propensity")))}
 
 
-def _names(argument, names):
+def names_of(argument, names):
     if names is None:
         return []
     if isinstance(names, str):
@@ -244,7 +257,7 @@ def _names(argument, names):
     return list(names)
 
 
-def _column(frame, name, labels=False):
+def column_of(frame, name, labels=False):
     series = frame.get_column(name)
     coded = column_codes(series.to_native()) if labels else None
     if coded is not None:
@@ -263,17 +276,31 @@ def _column(frame, name, labels=False):
 
 def _to_frame(logs, backend):
     """Return a frame of library `backend` with a column per field."""
+    return joined(logs.context, _columns_of_fields(logs), backend)
+
+
+def joined(context, columns, backend):
+    """Return a frame of library `backend` with the context and further columns.
+
+    Parameters
+    ----------
+    context : array, sparse matrix or frame of shape (n_rounds, n_features)
+        Columns of arrays are named `context_<j>`.
+    columns : dict of ndarray or list
+        By name; lists are those of texts or lists, where some are missing.
+    backend : {"pandas", "polars", "pyarrow"} or None
+        None: that of the context, or pandas.
+    """
     if backend not in (None, *LIBRARIES):
-        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.")
+        hint = meant(backend, LIBRARIES)
+        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.{hint}")
     narwhals = import_narwhals()
-    context = logs.context
     own = None
     if is_frame(context):
         features = narwhals.from_native(context, eager_only=True)
         own = str(features.implementation)
     if backend is None:
         backend = own or "pandas"
-    columns = _columns_of_fields(logs)
     if backend == own:  # the columns of the context keep their types
         return add_columns(features, columns)
     if own is not None:
@@ -284,7 +311,7 @@ def _to_frame(logs, backend):
         data = {f"context_{j}": context[:, j] for j in range(context.shape[1])}
     _refuse_clash(columns, data)
     # copies: libraries may hand out writable views of what they are given
-    data = {name: np.array(value) for name, value in {**data, **columns}.items()}
+    data = {name: _copied(value) for name, value in {**data, **columns}.items()}
     try:
         return narwhals.from_dict(data, backend=backend).to_native()
     except ImportError as error:
@@ -303,17 +330,27 @@ def _columns_of_fields(logs):
         other += ("context", "action_context")
         if value is None or name in other:
             continue
-        if value.dtype == object and len(value) and isinstance(value[0], tuple):
-            parts = zip(*value.tolist(), strict=True)  # of composite groups
-            data.update((f"{name}_{j}", np.array(part)) for j, part in enumerate(parts))
-            continue
         if value.ndim == 1:
-            data[name] = value
+            data |= parts_of(name, value)
             continue
         labels = logs.loggers if name == "logger_proba" else logs.actions
         for j, label in enumerate(labels.tolist()):
             data[f"{name}_{label}"] = value[:, j]
-    for name, value in logs.columns.items():
+    return with_named(data, logs.columns)
+
+
+def parts_of(name, value):
+    """Return a field by name; composite groups have a column for each part."""
+    if value.dtype == object and len(value) and isinstance(value[0], tuple):
+        parts = zip(*value.tolist(), strict=True)
+        return {f"{name}_{j}": np.array(part) for j, part in enumerate(parts)}
+    return {name: value}
+
+
+def with_named(data, columns):
+    """Return the columns of fields and those that `with_columns` added."""
+    data = dict(data)
+    for name, value in columns.items():
         if value.ndim == 1:
             added = {name: value}
         else:
@@ -324,6 +361,10 @@ def _columns_of_fields(logs):
     return data
 
 
+def _copied(values):
+    return list(values) if isinstance(values, list) else np.array(values)
+
+
 def add_columns(frame, columns):
     """Return a native frame with further columns, given as a dict of arrays."""
     narwhals = import_narwhals()
@@ -331,7 +372,7 @@ def add_columns(frame, columns):
     backend = narwhals.get_native_namespace(frame)
     added = [
         # a copy: libraries may hand out writable views of what they are given
-        narwhals.new_series(name, np.array(values), backend=backend)
+        narwhals.new_series(name, _copied(values), backend=backend)
         for name, values in columns.items()
     ]
     index = narwhals.maybe_get_index(frame)

@@ -55,6 +55,10 @@ def is_drawn(origin):
 def take_rows(values, key):
     """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
     if isinstance(key, np.ndarray) and isinstance(values, np.ndarray):
+        if values.ndim > 1 and len(values) and not values.strides[0]:
+            return np.broadcast_to(
+                values[0], (len(key), *values.shape[1:])
+            )  # all alike
         return values.take(key, axis=0)  # thrice as fast as values[key]
     if isinstance(key, slice):
         return _slice_rows(values, key)
@@ -99,6 +103,7 @@ class RowContainer:
 
     _row_fields = ()
     _carried_fields = ()
+    _instead = ""  # what to call in place of what asks for an array
     _in_order = True  # whether rows were taken in the order in which they are stored
     _by_position = False  # whether messages call rows by their positions
     _files = None  # `FileRows` of those that were read from files
@@ -305,9 +310,9 @@ class RowContainer:
     def __array__(self, dtype=None, copy=None):
         # Without this refusal numpy would recurse through __getitem__ for seconds.
         raise TypeError(
-            f"{type(self).__name__} cannot be converted to an array. Put feature "
-            "transformers inside the reward model or inside the policy, not in "
-            "front of them."
+            f"{type(self).__name__} cannot be converted to an array{self._instead}. "
+            "Put feature transformers inside the reward model or inside the policy, "
+            "not in front of them."
         )
 
 

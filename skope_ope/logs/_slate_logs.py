@@ -12,6 +12,8 @@ from skope_ope.logs._groups import Grouped
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._slate_fields import EMPTY, check_slate, check_slot_reward
+from skope_ope.logs._slate_frames import SlateFramed
 from skope_ope.logs._validation import (
     as_numbers,
     check_length,
@@ -22,11 +24,10 @@ from skope_ope.logs._validation import (
 )
 
 WEIGHT = "sample_weight"  # name of the column that weights the rounds
-EMPTY = -1  # an empty slot
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlateLogs(Grouped, Recognised, RowContainer):
+class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     """Logs of (context, slate, reward), one row per round.
 
     A slate is a row of indices into the round's candidates, one per slot; -1 marks
@@ -57,8 +58,8 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         Non-negative rewards of the slots (clicks, revenue), where known.
     logging_policy : slate policy, default=None
         The policy that composed the slates, where known.
-    propensity : array-like of shape (n_rounds,), default=None
-        Probability with which the logger composed the slate, where known.
+    propensity : float or array-like of shape (n_rounds,), default=None
+        Probability with which the logger composed the slate (of all, if a number).
     timestamp : array-like of shape (n_rounds,), default=None
         Numbers or datetimes.
     group : array-like of shape (n_rounds,) or (n_rounds, n_parts), default=None
@@ -154,12 +155,12 @@ class SlateLogs(Grouped, Recognised, RowContainer):
     ):
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
-        state["slate"] = slate = _check_slate(slate)
+        state["slate"] = slate = check_slate(slate)
         n_rounds = len(slate)
         check_length("context", self.context, n_rounds, "slate")
         self._start_rows()
         state["slot_reward"] = (
-            None if slot_reward is None else _check_slot_reward(slot_reward, slate)
+            None if slot_reward is None else check_slot_reward(slot_reward, slate)
         )
         if reward is None:
             if slot_reward is None:
@@ -459,42 +460,3 @@ def check_logging_policy(policy):
 
 def _check_slate_proba(propensity, n_rounds):
     return check_propensity(propensity, n_rounds, "pass the logging_policy instead")
-
-
-def _check_slate(slate):
-    if isinstance(slate, (list, tuple)):
-        sizes = np.array([np.size(row) for row in slate])
-        if (sizes != sizes[:1]).any():
-            row = int(np.flatnonzero(sizes != sizes[0])[0])
-            raise ValueError(
-                f"slate has {sizes[row]} slots at row {row} and {sizes[0]} at row 0. "
-                "Fill shorter slates with -1, an empty slot."
-            )
-    if np.asarray(slate).dtype == bool:
-        raise TypeError(
-            "slate must hold the index of a candidate in every slot, got booleans. "
-            "Who could be shown is `candidates`."
-        )
-    array = as_numbers("slate", slate, 2)
-    if not array.size:
-        raise ValueError("the logs are empty: at least one round and slot is needed.")
-    wrong = (array != np.round(array)) | (array < EMPTY)
-    if wrong.any():
-        row, slot = np.argwhere(wrong)[0]
-        want = "slate must hold indices of candidates (or -1 for an empty slot)"
-        raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
-    return read_only(array.astype(np.intp))
-
-
-def _check_slot_reward(slot_reward, slate):
-    array = as_numbers("slot_reward", slot_reward, 2)
-    if array.shape != slate.shape:
-        raise ValueError(
-            f"slot_reward must have shape {slate.shape} like slate, got {array.shape}."
-        )
-    wrong = (array < 0) | ((slate == EMPTY) & (array != 0))
-    if wrong.any():
-        row, slot = np.argwhere(wrong)[0]
-        want = "slot_reward must be non-negative, and zero in an empty slot"
-        raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
-    return array

@@ -5,10 +5,12 @@
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._progress import TellsOfFit
+from skope_ope._sklearn import ParameterChecks
 from skope_ope.logs._bandit_logs import BanditLogs
 
 
-class BaseLogTransformer(TransformerMixin, BaseEstimator):
+class BaseLogTransformer(TransformerMixin, TellsOfFit, ParameterChecks, BaseEstimator):
     """Base class of logs -> logs steps.
 
     A subclass implements `_fit(logs)` and `_transform(logs)`. It never touches the
@@ -26,7 +28,7 @@ class BaseLogTransformer(TransformerMixin, BaseEstimator):
         X : BanditLogs
             The logged rounds.
         y : object, default=None
-            Ignored: a Pipeline hands a reward model through here.
+            Ignored: a Pipeline hands y, or a reward model, through here.
 
         Returns
         -------

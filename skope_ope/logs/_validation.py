@@ -3,10 +3,12 @@
 """Checks of the fields of logs: each message names field, row, value and remedy."""
 
 from decimal import Decimal
+from numbers import Real
 
 import numpy as np
 from scipy import sparse
 
+from skope_ope._meant import meant
 from skope_ope.exceptions import RowError
 from skope_ope.logs._factorise import distinct_labels, offsets
 from skope_ope.logs._row_container import keep, read_only
@@ -91,6 +93,61 @@ def check_finite(name, array, first_row=0, first="row"):
                 )
             remedy = "Drop these rows or fill the values."
             raise RowError(found, bad[0][0] + first_row, f"{many} {remedy}")
+
+
+def is_vector(values):
+    """Tell whether `values` is a one-dimensional array-like, a text excepted."""
+    if isinstance(values, (list, tuple)):
+        first = values[0] if values else 0
+        return isinstance(first, (str, bytes)) or not hasattr(first, "__len__")
+    if not hasattr(values, "__array__"):
+        return False
+    return len(values.shape if hasattr(values, "shape") else np.shape(values)) == 1
+
+
+def is_y(values, n_rounds):
+    """Tell whether `values` is scikit-learn's y: one entry for every round.
+
+    Whatever is fitted on logs ignores it: the logs hold actions and rewards.
+
+    Parameters
+    ----------
+    values : object
+        What was given in its place.
+    n_rounds : int or None
+        Number of rounds; None, of lazy logs: there is no y beside them.
+    """
+    return n_rounds is not None and is_vector(values) and len(values) == n_rounds
+
+
+def check_y(y, n_rounds, who):
+    """Raise unless y is None or has an entry for every round, see `is_y`.
+
+    Parameters
+    ----------
+    y : object
+        What was given beside logs.
+    n_rounds : int or None
+        Number of rounds, see `is_y`.
+    who : str
+        Name of the class that is fitted.
+    """
+    if y is None or is_y(y, n_rounds):
+        return
+    what = f"{who}.fit takes no y beside logs, which hold actions and rewards"
+    if n_rounds is None:
+        raise TypeError(
+            f"{what}, and lazy logs have no array beside them; leave out y."
+        )
+    if is_vector(y):
+        raise ValueError(
+            f"{what}. One with an entry per round is ignored: the logs have {n_rounds} "
+            f"rounds, y has {len(y)} entries. Leave it out."
+        )
+    raise TypeError(
+        f"{what}. An array of shape ({n_rounds},) is ignored; got "
+        f"{type(y).__name__}. Leave it out."
+    )
 
 
 def check_length(name, array, n_rounds, reference="action"):
@@ -243,7 +300,18 @@ def check_propensity(
     n_rounds,
     instead="estimate the propensities with PropensityEstimator",
 ):
-    """Return propensities in (0, 1]; `instead` is what else one may do."""
+    """Return propensities in (0, 1]; `instead` is what else one may do.
+
+    A number is that of all rounds.
+    """
+    if isinstance(propensity, Real) and not isinstance(propensity, (bool, np.bool_)):
+        if not np.finfo(float).tiny <= propensity <= 1:
+            raise ValueError(
+                f"propensity {propensity!r} is no number in (0, 1], the one propensity "
+                "of all rounds (1/3 for a trial that drew among three arms). It is the "
+                "probability itself, neither its inverse nor a percentage."
+            )
+        propensity = np.full(n_rounds, float(propensity))
     array = as_numbers("propensity", propensity, finite=False)
     check_length("propensity", array, n_rounds)
     least = np.finfo(float).tiny  # one over less is infinite
@@ -301,10 +369,12 @@ def by_label(name, values, labels):
         position = {str(column): column for column in names}
         names = [position[str(label)] for label in wanted]
     elif names not in unnamed or len(names) != len(wanted):
+        strange = [one for one in names if one not in wanted][:1]
+        hint = "".join(meant(one, wanted) for one in strange)
         raise ValueError(
             f"the columns of {name} are {short(np.array(names, dtype=object))}, the "
             f"actions are {short(labels)}: name the columns like the actions, or pass "
-            "an array with one column per action, in this order."
+            f"an array with one column per action, in this order.{hint}"
         )
     return np.column_stack([np.asarray(values[column]) for column in names])
 

@@ -21,7 +21,7 @@ from skope_ope.logs._validation import (
 )
 from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._base import BasePolicy, as_floats, n_rows, restrict
+from skope_ope.policies._base import BasePolicy, as_floats, n_rows, offers, restrict
 
 
 def action_probabilities(policy, logs, *, unknown="raise"):
@@ -227,10 +227,7 @@ def policy_probabilities(policy, logs, unknown="raise"):
     classes = np.asarray(getattr(policy, "classes_", logs.actions))
     codes = label_codes(logs.actions, classes)
     known = codes >= 0
-    available = None
-    if logs.available is not None:
-        available = np.zeros((len(logs), len(classes)), dtype=bool)
-        available[:, known] = logs.available[:, codes[known]]
+    available = offers(logs, classes)
     # some need more of a row than its context
     own = hasattr(policy, "context_of")
     X = policy.context_of(logs) if own else logs.context
@@ -240,7 +237,7 @@ def policy_probabilities(policy, logs, unknown="raise"):
     out = np.zeros((len(logs), logs.n_actions))
     out[:, codes[known]] = proba[:, known]
     if not known.all():
-        report_unknown(classes[~known], proba[:, ~known], unknown)
+        report_unknown(classes[~known], proba[:, ~known], logs, unknown)
     return out
 
 
@@ -282,7 +279,7 @@ def _check_shape(policy, proba, shape):
     return as_floats(f"the output of {type(policy).__name__}", proba)
 
 
-def report_unknown(labels, proba, unknown="raise"):
+def report_unknown(labels, proba, logs, unknown="raise"):
     """Raise, or warn, where a policy takes actions that the logs do not know."""
     mass = proba.sum(axis=1)
     wrong = np.flatnonzero(mass > PROBABILITY_TOLERANCE)
@@ -295,9 +292,11 @@ def report_unknown(labels, proba, unknown="raise"):
         f"{mass.mean():.4g}). "
     )
     if unknown == "raise":
+        known = [one for one in logs.actions.tolist() if one not in labels.tolist()]
         raise ValueError(
-            text + "If they can be taken, pass all labels as actions=[...] when "
-            "building the logs; the mass is then reported as unsupported."
+            f"{text.rstrip()}{meant(found[0], known)} If they can be taken, pass all "
+            "labels as actions=[...] when building the logs; the mass is then reported "
+            "as unsupported."
         )
     warnings.warn(SupportWarning(text, float(mass.mean())), stacklevel=4)
 

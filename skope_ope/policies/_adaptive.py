@@ -7,10 +7,10 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.metadata_routing import UNUSED
 
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import BasePolicy, first_best, n_rows, one_hot, restrict
 
@@ -40,7 +40,6 @@ class AdaptivePolicy(BasePolicy):
     context_free = False
     takes_weight = False
     _parameter_constraints: dict = {}
-    __metadata_request__update = {"X": UNUSED}
 
     def fit(self, X, y=None):
         """Start with an empty history; nothing is learned.
@@ -49,7 +48,7 @@ class AdaptivePolicy(BasePolicy):
         ----------
         X : BanditLogs
             Logs that tell the actions and the features.
-        y : object, default=None
+        y : array-like of shape (n_rounds,), default=None
             Ignored.
 
         Returns
@@ -61,6 +60,7 @@ class AdaptivePolicy(BasePolicy):
                 f"{type(self).__name__} is fitted on logs, from which it takes the "
                 f"actions only; got {kind_of(X)}."
             )
+        check_y(y, len(X), type(self).__name__)
         self._validate_params()
         self.reset(X[:0])
         return self

@@ -7,15 +7,23 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._progress import TellsOfFit
+from skope_ope._sklearn import ParameterChecks
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import as_array, as_numbers, row_sums
+from skope_ope.logs._validation import (
+    as_array,
+    as_numbers,
+    check_y,
+    label_codes,
+    row_sums,
+)
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
-class BasePolicy(BaseEstimator):
+class BasePolicy(TellsOfFit, ParameterChecks, BaseEstimator):
     """Base class of stationary policies.
 
     A subclass implements `_proba(X, available)`, one column per entry of `classes_`,
@@ -47,7 +55,7 @@ class BasePolicy(BaseEstimator):
         X : BanditLogs, or array-like of shape (n_samples, n_features)
             Logs, whose `actions` become `classes_`, or contexts.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts.
+            Action labels, where `X` are contexts; ignored where `X` are logs.
 
         Returns
         -------
@@ -56,11 +64,24 @@ class BasePolicy(BaseEstimator):
         self.classes_ = self._actions_of(X, y)
         return self
 
+    def get_metadata_routing(self):
+        """Return what scikit-learn may hand to the methods beside the rounds.
+
+        Returns
+        -------
+        routing : MetadataRequest
+            Without `available`: offers are a part of the logs.
+        """
+        routing = super().get_metadata_routing()
+        # __metadata_request__predict_proba would be read for predict, too
+        routing.predict_proba.requests.pop("available", None)
+        return routing
+
     def _actions_of(self, X, y):
-        if isinstance(X, LazyLogs):
-            X = X.labelled()
         if isinstance(X, (BanditLogs, LazyLogs)):
-            return X.actions
+            lazy = isinstance(X, LazyLogs)
+            check_y(y, None if lazy else len(X), type(self).__name__)
+            return (X.labelled() if lazy else X).actions
         if y is None:
             raise ValueError(
                 f"{type(self).__name__}.fit needs logs, or contexts and action labels "
@@ -73,10 +94,10 @@ class BasePolicy(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
+        X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
+            Contexts; or logs, whose `context` and `available` are taken.
         available : ndarray of bool of shape (n_rounds, n_classes), default=None
-            Offered actions, in the order of `classes_`.
+            Offered actions, in the order of `classes_`, where `X` are contexts.
 
         Returns
         -------
@@ -84,13 +105,28 @@ class BasePolicy(BaseEstimator):
         """
         check_is_fitted(self)
         if isinstance(X, BanditLogs):
-            raise TypeError(
-                f"{type(self).__name__} takes contexts here, got BanditLogs: pass "
-                "logs.context, or call action_probabilities(policy, logs)."
-            )
+            return self._on_logs(X, available)
         if available is not None:
             available = self._check_available(available, n_rows(X))
         return self._proba(X, available)
+
+    def _on_logs(self, logs, available):
+        """Return what `predict_proba` does, for the rounds of logs."""
+        if available is not None:
+            raise TypeError(
+                "available was given beside BanditLogs, which hold their own. Pass "
+                "logs.replace(available=...), or logs.context and available."
+            )
+        classes = getattr(self, "classes_", logs.actions)
+        if not hasattr(self, "logs_proba"):
+            own = hasattr(self, "context_of")  # some need more of a row
+            X = self.context_of(logs) if own else logs.context
+            return self._proba(X, offers(logs, classes))
+        proba = self.logs_proba(logs)
+        codes = label_codes(logs.actions, classes)
+        out = np.zeros((len(logs), len(classes)))
+        out[:, codes >= 0] = proba[:, codes[codes >= 0]]
+        return out
 
     def _check_available(self, available, n_rounds):
         available = np.asarray(available)
@@ -114,8 +150,8 @@ class BasePolicy(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
+        X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
+            Contexts; or logs, whose `context` and `available` are taken.
 
         Returns
         -------
@@ -123,7 +159,8 @@ class BasePolicy(BaseEstimator):
         """
         check_is_fitted(self)
         best = first_best(self.predict_proba(X))
-        return self.classes_[best]
+        known = hasattr(self, "classes_") or not isinstance(X, BanditLogs)
+        return (self.classes_ if known else X.actions)[best]
 
 
 class FitFreePolicy(BasePolicy):
@@ -142,6 +179,17 @@ class FitFreePolicy(BasePolicy):
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.classifier_tags = ClassifierTags()  # read where there is a predict_proba
         return tags
+
+
+def offers(logs, classes):
+    """Return which of the labels `classes` the logs offer, or None for all of them."""
+    if logs.available is None:
+        return None
+    codes = label_codes(logs.actions, classes)
+    known = codes >= 0
+    available = np.zeros((len(logs), len(classes)), dtype=bool)
+    available[:, known] = logs.available[:, codes[known]]
+    return available
 
 
 def as_floats(name, values):

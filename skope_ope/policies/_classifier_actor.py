@@ -10,7 +10,7 @@ from sklearn.utils import get_tags
 
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import class_targets, label_codes
+from skope_ope.logs._validation import class_targets, label_codes, plain
 from skope_ope.policies._base import (
     BasePolicy,
     check_some_available,
@@ -20,6 +20,8 @@ from skope_ope.policies._base import (
     mostly,
     soften,
 )
+from skope_ope.propensities._encoded import begins_with_encoder, default_classifier
+from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 from skope_ope.propensities._weighted_fit import fit_classifier
 
 ACTING_CONSTRAINTS: dict = {
@@ -41,22 +43,27 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
     }
 
     def _get_classifier(self):
-        if self.classifier is not None:
-            return self.classifier
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
+        return default_classifier() if self.classifier is None else self.classifier
 
     def _learn(self, logs, rows, codes, weight):
         """Learn to name the action `codes[j]` for the context of `rows[j]`."""
         y, are_codes = class_targets(logs, codes)
         classifier = clone(self._get_classifier())
-        self.classifier_ = fit_classifier(classifier, logs.context, rows, y, weight)
-        self.classes_ = logs.actions
-        learned = self.classifier_.classes_
-        self._learned_codes = (
-            learned if are_codes else label_codes(self.classes_, learned)
+        self.classifier_, learned = fit_classifier(
+            classifier, logs.context, rows, y, weight
         )
+        self.classes_ = logs.actions
+        self._learned_codes = (
+            learned.astype(np.intp)
+            if are_codes
+            else label_codes(self.classes_, learned)
+        )
+        if (self._learned_codes < 0).any():
+            raise ValueError(
+                f"{type(self.classifier_).__name__} has the classes_ "
+                f"{learned.tolist()[:8]}, some of which are no labels of actions: "
+                f"{self.classes_.tolist()[:8]}."
+            )
         self.n_features_in_ = logs.n_features
 
     def _copy_features(self):
@@ -84,8 +91,15 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
 
     def _choice(self, X, available):
         """Return the greedy action of every round among those offered."""
-        predicted = self.classifier_.predict(X)
-        chosen = self._learned_codes[label_codes(self.classifier_.classes_, predicted)]
+        predicted = predictions_of(self.classifier_, X)
+        known = label_codes(np.asarray(self.classifier_.classes_), predicted)
+        if (known < 0).any():
+            row = int(np.argmin(known))
+            raise ValueError(
+                f"{type(self.classifier_).__name__} predicts {plain(predicted[row])!r} "
+                f"at row {row}, which is none of its classes_."
+            )
+        chosen = self._learned_codes[known]
         if available is None:
             return chosen
         rows = np.flatnonzero(~available[np.arange(len(chosen)), chosen])
@@ -100,7 +114,7 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
         """Scores of all actions."""
         classifier = self.classifier_
         if hasattr(classifier, "predict_proba"):
-            scores = classifier.predict_proba(X)
+            scores = class_probabilities(classifier, X)
         elif hasattr(classifier, "decision_function"):
             scores = classifier.decision_function(X)
             if scores.ndim == 1:  # two classes: one column
@@ -132,14 +146,14 @@ def probabilities_of(classifier, X, temperature):
             f"temperature={temperature} needs predict_proba, which "
             f"{type(classifier).__name__} does not have. Use temperature=None."
         )
-    return np.asarray(classifier.predict_proba(X))  # some give a frame
+    return class_probabilities(classifier, X)
 
 
 def with_inputs_of(model, tags):
     """Give the tags of a policy what its model says of its input."""
     inner = get_tags(model).input_tags
     tags.input_tags.sparse = inner.sparse
-    tags.input_tags.allow_nan = inner.allow_nan
+    tags.input_tags.allow_nan = inner.allow_nan or begins_with_encoder(model)
     return tags
 
 

@@ -9,11 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
-from skope_ope.propensities._weighted_fit import check_classes
+from skope_ope.propensities._weighted_fit import fit_labels
 
 
 class ClassifierPolicy(ClassifierMixin, ClassifierActor):
@@ -30,8 +31,10 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
     Parameters
     ----------
     classifier : classifier, default=None
-        Any scikit-learn classifier. `None`: `LogisticRegression()`. Pass one to tune
-        its parameters, as `classifier__C`.
+        Any classifier that follows scikit-learn, of whatever package. `None`: a
+        `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`. Pass one to
+        tune its parameters, as `classifier__C`. Where one refuses the texts or dates of
+        a frame, a `ContextEncoder` comes in front of it, see :ref:`texts_and_dates`.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
@@ -42,7 +45,8 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
     Attributes
     ----------
     classifier_ : classifier
-        The fitted classifier.
+        The fitted classifier. One that takes only the labels 0, 1, ... learns codes
+        of the labels in their order.
     classes_ : ndarray of shape (n_actions,)
         Action labels; those of the logs after `fit(logs)`.
     n_features_in_ : int
@@ -81,7 +85,7 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             last step). A classifier without `sample_weight` is fitted on rows
             resampled in that proportion.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts.
+            Action labels, where `X` are contexts; ignored where `X` are logs.
 
         Returns
         -------
@@ -98,8 +102,7 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
                 f"{type(self).__name__} learns from rounds in memory, got {kind_of(X)}."
             )
         if isinstance(X, BanditLogs):
-            if y is not None:
-                raise ValueError("fit(logs) takes no y: the logs hold the actions.")
+            check_y(y, len(X), type(self).__name__)
             self._fit_logs(X)
             remember_rows(self, X)
         else:
@@ -111,8 +114,9 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
                     "right action of every context, fit(X, y)."
                 )
             y = column_or_1d(y, warn=True)
-            self.classifier_ = check_classes(clone(self._get_classifier()).fit(X, y))
-            self.classes_ = self.classifier_.classes_
+            self.classifier_, self.classes_ = fit_labels(
+                clone(self._get_classifier()), X, y
+            )
             self._learned_codes = np.arange(len(self.classes_))
             remember_rows(self, None)
         self._copy_features()

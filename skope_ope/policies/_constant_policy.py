@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope._meant import meant
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import report_unknown
 from skope_ope.policies._base import (
@@ -60,6 +61,7 @@ class ConstantPolicy(FitFreePolicy):
         if label_codes(classes, [self.action])[0] < 0:
             raise ValueError(
                 f"action {self.action!r} is not among the actions {classes.tolist()}."
+                f"{meant(self.action, classes.tolist())}"
             )
         self._fitted_classes = classes
         return self
@@ -112,5 +114,5 @@ class ConstantPolicy(FitFreePolicy):
             known = code >= 0
             check_some_mass(logs.available[:, code] & known)
         elif code < 0:
-            report_unknown(np.array([self.action]), np.ones((len(logs), 1)))
+            report_unknown(np.array([self.action]), np.ones((len(logs), 1)), logs)
         return code

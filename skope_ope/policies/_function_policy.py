@@ -44,8 +44,8 @@ class FunctionPolicy(FitFreePolicy):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
+        X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
+            Contexts; or logs, whose `context` and `available` are taken.
 
         Returns
         -------

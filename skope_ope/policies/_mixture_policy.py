@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
+from skope_ope._progress import step
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
@@ -55,6 +56,8 @@ class MixturePolicy(FitFreePolicy):
     array([0.9, 0.1])
     """
 
+    _has_steps = True
+
     def __init__(self, policies, weights):
         self.policies = policies
         self.weights = weights
@@ -102,7 +105,10 @@ class MixturePolicy(FitFreePolicy):
         self : MixturePolicy
         """
         self._check()
-        self.policies_ = [clone(policy).fit(X, y) for policy in self.policies]
+        self.policies_ = []
+        for policy in map(clone, self.policies):
+            with step(self, X, "policy", policy):
+                self.policies_.append(policy.fit(X, y))
         return self
 
     @property

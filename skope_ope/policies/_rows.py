@@ -32,6 +32,7 @@ def dense_rows(X, name):
         return np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{name} needs contexts of numbers: {error}. Encode the columns before "
-            "the logs are built."
+            f"{name} needs contexts of numbers: {error}. Pass an encoder that is "
+            "fitted to earlier contexts: "
+            f"{name}(features=FrozenEstimator(ContextEncoder().fit(earlier)))."
         ) from error

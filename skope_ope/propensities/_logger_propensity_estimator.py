@@ -5,6 +5,7 @@
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._progress import step
 from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._propensity_estimator import PropensityEstimator
 
@@ -27,7 +28,8 @@ class LoggerPropensityEstimator(PropensityEstimator):
     Parameters
     ----------
     classifier : classifier with `predict_proba`, default=None
-        `None`: `LogisticRegression()`.
+        `None`: a `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`.
+        Other ones take frames with texts and dates, too: :ref:`texts_and_dates`.
     cv : int or splitter, default=5
         How the rounds of each logger are held out.
     calibration : {"sigmoid", "isotonic"}, default=None
@@ -90,7 +92,8 @@ class LoggerPropensityEstimator(PropensityEstimator):
                     f"{IN_A_SEARCH}"
                 )
             one = _OneLogger(**{k: clone(v, safe=False) for k, v in self._own()})
-            self.estimators_[label] = one.fit(logs[rows])
+            with step(self, logs, "logger", one):
+                self.estimators_[label] = one.fit(logs[rows])
         self.n_floored_ = sum(e.n_floored_ for e in self.estimators_.values())
 
     def _own(self):

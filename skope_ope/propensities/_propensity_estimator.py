@@ -8,16 +8,21 @@ from numbers import Real
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._meant import meant
+from skope_ope._progress import steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs._transformer import BaseLogTransformer
-from skope_ope.logs._validation import class_targets, label_codes, plain
-from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
+from skope_ope.logs._validation import class_targets, label_codes
+from skope_ope.propensities._encoded import default_classifier
+from skope_ope.propensities._model_outputs import class_probabilities
+from skope_ope.propensities._weighted_fit import all_alike, fit_labels, takes_weights
 
 CERTAIN = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99
+FOLD = "propensity model"  # what progress is told of
 
 
 class PropensityEstimator(BaseLogTransformer):
@@ -28,7 +33,8 @@ class PropensityEstimator(BaseLogTransformer):
     The rounds of `fit` are predicted out of fold, by a classifier that did not see
     them; other rounds by one of all rounds of `fit`. Where actions vary by round,
     probabilities are renormalised over the offered ones. Weights of the logs enter
-    where the classifier takes `sample_weight`. Recorded propensities and
+    as `sample_weight`; a classifier that takes none is fitted to rounds drawn in their
+    proportion, with a warning. Recorded propensities and
     logging distributions are replaced, and `logs.propensity_estimated` is true: no
     test of propensities is made of what was learned from the rounds. Read more in the
     :ref:`User Guide <propensities>`.
@@ -36,7 +42,8 @@ class PropensityEstimator(BaseLogTransformer):
     Parameters
     ----------
     classifier : classifier with `predict_proba`, default=None
-        `None`: `LogisticRegression()`.
+        `None`: a `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`.
+        Other ones take frames with texts and dates, too: :ref:`texts_and_dates`.
     cv : int, splitter or iterable, default=5
         How rounds are held out. An int is `KFold` without shuffling, with rounds of
         every logger in every fold where there are several, or `GroupKFold` where the
@@ -85,6 +92,8 @@ class PropensityEstimator(BaseLogTransformer):
         "floor": [Interval(Real, 0, 1, closed="neither")],
     }
 
+    _has_steps = True
+
     def __init__(self, classifier=None, *, cv=5, calibration=None, floor=1e-3):
         self.classifier = classifier
         self.cv = cv
@@ -94,11 +103,11 @@ class PropensityEstimator(BaseLogTransformer):
     def _fit(self, logs):
         self.actions_ = logs.actions
         self._warn_of_loggers(logs)
-        if logs.sample_weight is not None and weight_parameter(self._inner()) is None:
+        if not all_alike(logs.sample_weight) and not takes_weights(self._inner()):
             warnings.warn(
                 PropensityWarning(
-                    f"{type(self._inner()).__name__} takes no sample_weight: the "
-                    "propensities are estimated without the weights of the logs."
+                    f"{type(self._inner()).__name__} takes no sample_weight: it is "
+                    "fitted to rounds drawn in proportion to the weights of the logs."
                 ),
                 stacklevel=3,
             )
@@ -111,9 +120,10 @@ class PropensityEstimator(BaseLogTransformer):
             )
         self._models = {
             k: self._classifier_of(logs[train])
-            for k, train in enumerate(self.held_out_.train)
+            for k, train in steps(self, logs, enumerate(self.held_out_.train), FOLD)
         }
-        self.classifier_ = self._models[FULL] = self._classifier_of(logs)
+        self._models[FULL] = self._classifier_of(logs)
+        self.classifier_ = self._models[FULL][0]
         estimates = self._estimates(logs)
         self._refuse_certain(estimates, logs)
         self.n_floored_ = int((estimates < self.floor).sum())
@@ -152,13 +162,10 @@ class PropensityEstimator(BaseLogTransformer):
             )
 
     def _inner(self):
-        if self.classifier is not None:
-            return self.classifier
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
+        return default_classifier() if self.classifier is None else self.classifier
 
     def _classifier_of(self, rounds):
+        """Return a fitted classifier, and the actions that its classes stand for."""
         classifier = self._inner()
         if len(np.unique(rounds.action_index)) == 1:  # nothing to tell apart
             from sklearn.dummy import DummyClassifier
@@ -170,11 +177,10 @@ class PropensityEstimator(BaseLogTransformer):
             classifier = CalibratedClassifierCV(
                 clone(classifier), method=self.calibration
             )
-        y, self._are_codes = class_targets(rounds)
-        weight = rounds.sample_weight
-        if weight_parameter(classifier) is None:
-            weight = None
-        return fit_weighted(clone(classifier), rounds.context, y, weight)
+        y, are_codes = class_targets(rounds)
+        X, weight = rounds.context, rounds.sample_weight
+        fitted, learned = fit_labels(clone(classifier), X, y, weight)
+        return fitted, self.actions_[learned] if are_codes else learned
 
     def _estimates(self, logs):
         """Probability of the logged action, before the floor."""
@@ -185,10 +191,9 @@ class PropensityEstimator(BaseLogTransformer):
             out[rows] = self._logged_probability(self._models[k], logs[rows])
         return out
 
-    def _logged_probability(self, classifier, rounds):
-        proba = classifier.predict_proba(rounds.context)
-        learned = classifier.classes_
-        learned = self.actions_[learned] if self._are_codes else learned
+    def _logged_probability(self, model, rounds):
+        classifier, learned = model
+        proba = class_probabilities(classifier, rounds.context)
         codes = label_codes(rounds.actions, learned)
         full = np.zeros((len(rounds), rounds.n_actions))
         full[:, codes[codes >= 0]] = proba[:, codes >= 0]
@@ -200,10 +205,11 @@ class PropensityEstimator(BaseLogTransformer):
 
     def _check_actions(self, logs):
         if (label_codes(self.actions_, logs.actions) < 0).any():
-            unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0]
+            unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0].item(0)
             raise ValueError(
-                f"action {plain(unseen[0])!r} of the logs was unknown in fit. Fit on "
-                "logs that know it (actions=[...])."
+                f"action {unseen!r} of the logs was unknown in fit."
+                f"{meant(unseen, self.actions_.tolist())} Fit on logs that know it "
+                "(actions=[...])."
             )
 
     def _transform(self, logs):

@@ -1,25 +1,36 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fit any scikit-learn model with row weights, where it can take them."""
+"""Fit any model that follows scikit-learn with row weights, one way or another."""
 
 import numpy as np
-from sklearn import config_context
+from sklearn import get_config
+from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._row_container import take_rows
+from skope_ope.propensities._encoded import fit_encoded
+from skope_ope.propensities._weight_requests import routes_weights, with_requests
+
+# What models of other packages raise where they take no labels but 0, 1, ...
+NO_SUCH_LABELS = TypeError, ValueError, IndexError, RuntimeError
 
 
 def weight_parameter(model):
-    """Name of the fit parameter that takes row weights, or None."""
+    """Name of the fit parameter that takes row weights without routing, or None."""
     if hasattr(model, "steps"):  # a Pipeline hands it to its last step
         name, last = model.steps[-1]
         inner = None if last == "passthrough" else weight_parameter(last)
-        return None if inner is None else f"{name}__{inner}"
+        if inner is None or changes_rows(model):
+            return None
+        return f"{name}__{inner}"
     if hasattr(model, "fit") and has_fit_parameter(model, "sample_weight"):
-        return "sample_weight"
+        # those of several models hand it to each
+        members = getattr(model, "estimators", None) or ()
+        takes = (weight_parameter(member[-1]) for member in _pairs(members))
+        return "sample_weight" if all(takes) else None
     nested = getattr(model, "estimator", None)  # a search hands it to its estimator
-    if nested is not None and hasattr(model, "cv"):
+    if nested is not None and hasattr(model, "error_score"):
         return weight_parameter(nested)
     if hasattr(model, "transformer"):  # so does TransformedTargetRegressor
         nested = getattr(model, "regressor", None)
@@ -27,16 +38,164 @@ def weight_parameter(model):
     return None
 
 
-def fit_weighted(model, X, y, weight):
-    """Fit `model`, with weights unless they are None or all zero."""
+def _pairs(members):
+    """Return the named models among the members of an ensemble, but for dropped."""
+    pairs = (m for m in members if isinstance(m, tuple) and len(m) == 2)
+    return [pair for pair in pairs if not isinstance(pair[1], str)]
+
+
+def changes_rows(model):
+    """Tell whether a sampler of imbalanced-learn adds rows to those of a fit."""
+    if hasattr(model, "steps"):
+        steps = [step for _, step in model.steps]
+        return any(hasattr(s, "fit_resample") for s in steps) or changes_rows(steps[-1])
+    nested = getattr(model, "estimator", None)
+    return nested is not None and changes_rows(nested)
+
+
+def is_routed():
+    """Tell whether the user has switched metadata routing on."""
+    return get_config()["enable_metadata_routing"]
+
+
+def takes_weights(model):
+    """Tell whether a fit of the model can be given row weights.
+
+    With metadata routing it is asked for its requests: the weights are handed on
+    unless these refuse them.
+    """
+    if changes_rows(model):
+        return False
+    if is_routed() and hasattr(model, "get_metadata_routing"):
+        return routes_weights(model)
+    return weight_parameter(model) is not None
+
+
+def all_alike(weight):
+    """Tell whether weights say nothing: there are none, or all are the same."""
+    return weight is None or not len(weight) or bool((weight == weight[0]).all())
+
+
+def drawn(weight):
+    """Return as many rows as there are, drawn in proportion to their weights."""
+    rng = np.random.RandomState(0)
+    return np.sort(rng.choice(len(weight), len(weight), p=weight / weight.sum()))
+
+
+def resampled(model, X, y, weight):
+    """Return rows of (X, y) that stand for the weights, where a model takes none.
+
+    Parameters
+    ----------
+    model : estimator
+        What is to be fitted.
+    X : array, sparse matrix or frame of shape (n, n_features)
+        Features.
+    y : ndarray of shape (n,)
+        Targets.
+    weight : ndarray of shape (n,) or None
+        Weights of the rows.
+
+    Returns
+    -------
+    X, y, weight : array, ndarray and ndarray or None
+        The weights are None where rows were drawn.
+    """
+    if all_alike(weight) or takes_weights(model):
+        return X, y, weight
+    rows = drawn(weight)
+    return take_rows(X, rows), y.take(rows), None
+
+
+def fit_weighted(model, X, y, weight, routed=None):
+    """Fit a model of our own, with weights unless they are None or all zero.
+
+    Parameters
+    ----------
+    model : estimator
+        Is fitted, or a clone of it.
+    X : array, sparse matrix or frame of shape (n, n_features)
+        Features.
+    y : ndarray of shape (n,)
+        Targets.
+    weight : ndarray of shape (n,) or None
+        Weights. A model that takes none is fitted to rows drawn in their proportion.
+    routed : bool, default=None
+        Whether metadata routing is on, which what is kept of fits depends on; nothing
+        else is made of it.
+
+    Returns
+    -------
+    model : estimator
+        The fitted one.
+    """
     with encoding_explained(X):
-        # Zero weights everywhere say that nothing matters here: any fit will do.
-        if weight is None or not weight.any():
-            return model.fit(X, y)
-        # With metadata routing a Pipeline takes no `step__sample_weight`, and asks each
-        # of its steps whether it wants weights. Here the last step alone is meant.
-        with config_context(enable_metadata_routing=False):
-            return model.fit(X, y, **{weight_parameter(model): weight})
+        return fit_encoded(lambda one: _fit_weighted(one, X, y, weight), model, X)
+
+
+def _fit_weighted(model, X, y, weight):
+    # Zero weights everywhere say that nothing matters here: any fit will do.
+    if weight is None or not weight.any():
+        return model.fit(X, y)
+    if not takes_weights(model):
+        X, y, weight = resampled(model, X, y, weight)
+        return model.fit(X, y)
+    if is_routed() and hasattr(model, "get_metadata_routing"):
+        return with_requests(model).fit(X, y, sample_weight=weight)
+    return model.fit(X, y, **{weight_parameter(model): weight})
+
+
+def fit_labels(classifier, X, y, weight=None):
+    """Fit a classifier to labels, or to their codes where it takes nothing else.
+
+    Most classifiers take any labels, which their parameters may name. XGBoost and
+    networks want 0, 1, ... without gaps.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Is fitted, or a clone of it.
+    X : array, sparse matrix or frame of shape (n, n_features)
+        Features.
+    y : ndarray of shape (n,)
+        Labels.
+    weight : ndarray of shape (n,), default=None
+        Weights, see `fit_weighted`.
+
+    Returns
+    -------
+    classifier : classifier
+        The fitted one.
+    labels : ndarray of shape (n_classes,)
+        What its `classes_` stand for.
+    """
+    try:
+        fitted = check_classes(fit_weighted(classifier, X, y, weight))
+    except NO_SUCH_LABELS as error:
+        found = _fit_codes(classifier, X, y, weight)
+        if found is None:
+            raise error
+        return found
+    return fitted, np.asarray(fitted.classes_)
+
+
+def _fit_codes(classifier, X, y, weight):
+    """Return what `fit_labels` does, from codes; None where these do not help."""
+    if not hasattr(classifier, "fit"):
+        return None
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+        kind = labels.dtype.kind
+        if kind == "f" and (labels != np.rint(labels)).any():  # no labels of classes
+            return None
+        if kind == "f" and not np.isfinite(labels).all():
+            return None
+        if kind not in "OSU" and np.array_equal(labels, np.arange(len(labels))):
+            return None  # they were codes
+        fitted = check_classes(fit_weighted(clone(classifier), X, codes, weight))
+    except NO_SUCH_LABELS:  # the labels were not the cause: its error is told
+        return None
+    return fitted, labels[np.asarray(fitted.classes_).astype(np.intp)]
 
 
 def fit_classifier(classifier, context, rows, y, weight):
@@ -58,17 +217,18 @@ def fit_classifier(classifier, context, rows, y, weight):
     -------
     classifier : classifier
         The fitted one.
+    labels : ndarray of shape (n_classes,)
+        What its `classes_` stand for, see `fit_labels`.
     """
-    if weight_parameter(classifier) is None:
-        rng = np.random.RandomState(0)
-        drawn = np.sort(rng.choice(len(rows), len(rows), p=weight / weight.sum()))
-        rows, y, weight = rows[drawn], y[drawn], None
+    if not takes_weights(classifier):
+        some = drawn(weight)
+        rows, y, weight = rows[some], y[some], None
     if (y == y[0]).all():
         # One label leaves nothing to tell apart.
         from sklearn.dummy import DummyClassifier
 
         classifier = DummyClassifier(strategy="most_frequent")
-    return check_classes(fit_weighted(classifier, take_rows(context, rows), y, weight))
+    return fit_labels(classifier, take_rows(context, rows), y, weight)
 
 
 def check_classes(classifier):

@@ -13,6 +13,7 @@ from skope_ope._sklearn import validate_params
 from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs._validation import PROBABILITY_TOLERANCE
 from skope_ope.readers._numbers import numbers, quoted
 from skope_ope.readers._open_bandit_table import (
     OpenBanditTable,
@@ -80,8 +81,10 @@ def read_open_bandit(
         Whether the context is a pandas frame with columns `position`,
         `user_feature_<j>` (categorical) and `user_item_affinity_<k>`.
     as_slates : bool, default=False
-        Whether to return slates of one slot: hardly any page is complete, so that
-        each impression is a round and its position a column.
+        Whether to return slates of one slot: each impression is a round, and its
+        position a column. The files do not say which impressions were on one page, and
+        hardly any page is complete. What stood in the other two positions, and what it
+        did to a click, cannot be known.
 
     Returns
     -------
@@ -101,7 +104,11 @@ def read_open_bandit(
 
         Those of `SlateLogs` are the same `context`, `propensity`, `timestamp`,
         `reward_range` and column, the items as `slate` and `n_candidates`, the clicks
-        as `slot_reward`, and the features of the items as `item_features`.
+        as `slot_reward`, and the features of the items as `item_features`. Where every
+        probability is 1 / n_items, the logger was random, and `logging_policy` is
+        `UniformSlatePolicy(1)`. Of `bts` the file has the probability of the item
+        that was shown, and of no other: `logging_policy` is None, so that `SlateIPS`
+        can evaluate, but `PseudoInverse` cannot.
 
     Raises
     ------
@@ -166,6 +173,7 @@ def _logs(table, item_features, item_context, as_frame, as_slates):
             n_candidates=n_items,
             item_features=item_features,
             slot_reward=click[:, None],
+            logging_policy=_random_logger(common["propensity"], n_items),
             **common,
         )
     else:
@@ -178,6 +186,14 @@ def _logs(table, item_features, item_context, as_frame, as_slates):
             **common,
         )
     return logs.with_columns(position=table.position)
+
+
+def _random_logger(propensity, n_items):
+    """Return the policy of a logger to which all items were alike, else None."""
+    from skope_ope.policies import UniformSlatePolicy
+
+    alike = np.abs(propensity - 1 / n_items) <= PROBABILITY_TOLERANCE
+    return UniformSlatePolicy(1) if alike.all() else None
 
 
 def _log_file(path):

@@ -11,9 +11,9 @@ import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._contexts import check_context_names, choose_context
-from skope_ope.readers._context_encoder import ContextEncoder
 from skope_ope.readers._read_table import LINES, check_names, column_names, read_columns
 from skope_ope.readers._row_lines import errors_of_file
+from skope_ope.readers._table_encoder import TableEncoder
 from skope_ope.readers._texts import parse_labels
 
 
@@ -128,7 +128,7 @@ class LogFile:
         The columns of the context as they are, where the file is a table.
     extra : dict, default=None
         Further columns by (name, kind), where the file is a table.
-    encoder : ContextEncoder, default=None
+    encoder : TableEncoder, default=None
         What made the context from the features.
     """
 
@@ -136,7 +136,7 @@ class LogFile:
     format: str
     features: dict = None
     extra: dict = None
-    encoder: ContextEncoder = None
+    encoder: TableEncoder = None
 
 
 def read_table_logs(path, roles, *, format="csv", like=None, report=None):
@@ -178,7 +178,7 @@ def read_table_logs(path, roles, *, format="csv", like=None, report=None):
     elif like is not None:
         actions = like.logs.actions
     features = {name: columns[name, "feature"] for name in context}
-    encoder = ContextEncoder(features) if like is None else like.encoder
+    encoder = TableEncoder(features) if like is None else like.encoder
     encoded = encoder.transform(features) if features else np.empty((n_rounds, 0))
     with errors_of_file(path, LINES[format] and partial(LINES[format], path)):
         logs = BanditLogs(encoded, actions=actions, **values)

@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 
-from skope_ope.logs._frames import _column, import_narwhals
+from skope_ope.logs._frames import column_of, import_narwhals
 from skope_ope.logs._validation import is_frame
 from skope_ope.readers._jsonl_fields import getter
 from skope_ope.readers._log_format import table_format
@@ -70,7 +70,7 @@ class UserTable:
     def column(self, name):
         """Return a column as an array, by its kind."""
         try:
-            values = _column(self.frame, name)
+            values = column_of(self.frame, name)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
         kind = self.kinds[name]

@@ -7,18 +7,35 @@ import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
-from skope_ope._sklearn import HasMethods, StrOptions, fit_context
+from skope_ope._meant import meant
+from skope_ope._progress import TellsOfFit, steps
+from skope_ope._sklearn import (
+    HasMethods,
+    ParameterChecks,
+    StrOptions,
+    fit_context,
+    has_method,
+)
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import label_codes, plain
+from skope_ope.logs._validation import check_y, label_codes, plain
 from skope_ope.logs.lazy._kind_of import kind_of
-from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
+from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
+from skope_ope.propensities._weighted_fit import (
+    all_alike,
+    fit_weighted,
+    is_routed,
+    resampled,
+    takes_weights,
+    weight_parameter,
+)
 from skope_ope.reward_models._design import design, designs
 
 
@@ -26,7 +43,7 @@ def _learns_in_parts(self):
     return hasattr(self.model, "partial_fit")
 
 
-class ActionRewardModel(BaseEstimator):
+class ActionRewardModel(TellsOfFit, ParameterChecks, BaseEstimator):
     r"""Model :math:`\hat q(x, a)`, the expected reward of every action.
 
     Read more in the :ref:`User Guide <reward_models>`.
@@ -34,12 +51,15 @@ class ActionRewardModel(BaseEstimator):
     Parameters
     ----------
     model : regressor or classifier
-        Any scikit-learn regressor; a classifier only where rewards are 0/1, then its
-        probability of 1 is the prediction.
-    encoding : {"per_action", "one_hot", "action_context"}, default="per_action"
-        One clone of the model per action; or one model for all, which sees the
-        context and the action as indicator columns (frames: as the column
-        `action`), or as the features in `logs.action_context`.
+        Any regressor that follows scikit-learn, of whatever package; a classifier
+        only where rewards are 0/1, then its probability of 1 is the prediction.
+    encoding : {"per_action", "one_hot", "action_context", "column"}, \
+            default="per_action"
+        "per_action" fits one clone of the model per action. The others fit one model
+        for all, which sees the context and, beside it: an indicator column per action
+        ("one_hot"; in frames they are called `action = <label>`); the features in
+        `logs.action_context` ("action_context"); or the labels as the column `action`
+        of a frame ("column"), which a ColumnTransformer of your own encodes.
     memory : str, path or joblib.Memory, default=None
         Folder in which fitted models are kept, as in scikit-learn's Pipeline: equal
         models are fitted to equal rounds once, in whatever search or process. Classes
@@ -70,32 +90,43 @@ class ActionRewardModel(BaseEstimator):
 
     _parameter_constraints: dict = {
         "model": [HasMethods(["fit", "predict"])],
-        "encoding": [StrOptions({"per_action", "one_hot", "action_context"})],
+        "encoding": [StrOptions({"per_action", "one_hot", "action_context", "column"})],
         "memory": [None, str, os.PathLike, HasMethods(["cache"])],
     }
     _doc_link_module = "skope_ope"
+    # logs stand where scikit-learn has X: they are not metadata
+    __metadata_request__fit = {"logs": UNUSED}
+    __metadata_request__partial_fit = {"logs": UNUSED}
+    _has_steps = True
 
     def __init__(self, model, encoding="per_action", memory=None):
         self.model = model
         self.encoding = encoding
         self.memory = memory
 
-    def fit(self, logs, sample_weight=None):
+    def fit(self, logs, y=None, sample_weight=None):
         """Fit on the rounds of logs.
 
         Parameters
         ----------
         logs : BanditLogs
             Training rounds.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold the rewards.
         sample_weight : ndarray of shape (n_rounds,), default=None
             Row weights; `None`: `logs.sample_weight`. A model that takes none is
-            fitted without those of the logs, with a warning, and refuses others.
+            fitted to rounds drawn in their proportion, with a warning.
 
         Returns
         -------
         self : ActionRewardModel
         """
+        self._check_y(logs, y)
         return self._fit_rows(logs, None, sample_weight)
+
+    def _check_y(self, logs, y):
+        if isinstance(logs, BanditLogs):  # others are refused with a sentence
+            check_y(y, len(logs), type(self).__name__)
 
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_rows(self, logs, rows, sample_weight=None, told=False):
@@ -112,7 +143,7 @@ class ActionRewardModel(BaseEstimator):
         sample_weight : ndarray of shape (n_rounds,), default=None
             Row weights of all rounds, see `fit`.
         told : bool, default=False
-            Whether somebody has warned that the model takes no weights.
+            Whether somebody has warned of rounds that are drawn.
         """
         reward = self._checked(logs, rows)
         weight = self._weights(logs, sample_weight, told)
@@ -124,7 +155,8 @@ class ActionRewardModel(BaseEstimator):
         if self.encoding == "per_action":
             codes = logs.action_index if rows is None else logs.action_index.take(rows)
             self.models_ = []
-            for code, mine in enumerate(rows_of_codes(codes, logs.n_actions)):
+            by_action = enumerate(rows_of_codes(codes, logs.n_actions))
+            for code, mine in steps(self, logs, by_action, "model of an action"):
                 own_weight = None if weight is None else weight.take(mine)
                 mine = mine if rows is None else rows.take(mine)
                 self.models_.append(self._fit_action(logs, code, mine, own_weight))
@@ -143,7 +175,7 @@ class ActionRewardModel(BaseEstimator):
         reward = logs.reward if rows is None else logs.reward.take(rows)
         self.classifier_ = is_classifier(self.model)
         if self.classifier_:
-            if not hasattr(self.model, "predict_proba"):
+            if not has_method(self.model, "predict_proba"):
                 raise TypeError(
                     f"the classifier {type(self.model).__name__} has no predict_proba: "
                     "it cannot model rewards. Use CalibratedClassifierCV around it, or "
@@ -160,7 +192,7 @@ class ActionRewardModel(BaseEstimator):
         self.action_context_ = logs.action_context
 
     @available_if(_learns_in_parts)
-    def partial_fit(self, logs, sample_weight=None):
+    def partial_fit(self, logs, y=None, sample_weight=None):
         """Learn from more rounds, where the model has `partial_fit`.
 
         Calls one after the other, with parts of a log, teach the model the whole of it
@@ -170,20 +202,24 @@ class ActionRewardModel(BaseEstimator):
         ----------
         logs : BanditLogs
             More training rounds, with the same actions.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold the rewards.
         sample_weight : ndarray of shape (n_rounds,), default=None
-            Row weights, see `fit`.
+            Row weights; `None`: `logs.sample_weight`. A model that takes none learns
+            without those of the logs, with a warning, and refuses others.
 
         Returns
         -------
         self : ActionRewardModel
         """
+        self._check_y(logs, y)
         return self._partial_fit_rows(logs, None, sample_weight)
 
     @fit_context(prefer_skip_nested_validation=False)
     def _partial_fit_rows(self, logs, rows, sample_weight=None):
         """Learn from some rounds of logs, see `_fit_rows`."""
         reward = self._checked(logs, rows)
-        weight = self._weights(logs, sample_weight)
+        weight = self._weights_of_part(logs, sample_weight)
         if rows is not None:
             logs, weight = logs[rows], None if weight is None else weight[rows]
         if not hasattr(self, "_sums"):
@@ -207,7 +243,7 @@ class ActionRewardModel(BaseEstimator):
                     self._learn(code, X, reward.take(mine), w)
             return self
         codes = logs.action_index
-        if self.encoding == "one_hot":
+        if self.encoding != "action_context":
             logs, codes = _with_actions(logs, self.actions_), fitted[codes]
         self._learn(0, design(logs, codes, self.encoding), reward, weight)
         return self
@@ -233,12 +269,25 @@ class ActionRewardModel(BaseEstimator):
             raise
         self.models_[number] = model
 
-    def _weights(self, logs, sample_weight, told=False):
+    def _weights(self, logs, sample_weight, told):
+        """Return the weights of all rounds; warn where rounds are drawn by them."""
+        if sample_weight is None:
+            sample_weight = logs.sample_weight
+        if not told and not all_alike(sample_weight) and not takes_weights(self.model):
+            warnings.warn(
+                ModelErrorWarning(
+                    f"{type(self.model).__name__} takes no sample_weight: the reward "
+                    "model is fitted to rounds drawn in proportion to the weights."
+                ),
+                stacklevel=5,
+            )
+        return sample_weight
+
+    def _weights_of_part(self, logs, sample_weight):
         if sample_weight is None:
             sample_weight = logs.sample_weight
             if sample_weight is not None and weight_parameter(self.model) is None:
-                if not told:
-                    warn_unweighted(self)
+                warn_unweighted(self)
                 return None
         elif weight_parameter(self.model) is None:
             raise ValueError(
@@ -256,12 +305,14 @@ class ActionRewardModel(BaseEstimator):
 
     def _fit_one(self, X, reward, weight, label):
         if self.classifier_:
+            X, reward, weight = resampled(self.model, X, reward, weight)
             # One class leaves a classifier nothing to learn: predict it.
             if (reward == reward[0]).all():
                 return float(reward[0])
             reward = reward.astype(int)
         try:
-            return self._kept(fit_weighted)(clone(self.model), X, reward, weight)
+            fit = self._kept(fit_weighted)
+            return fit(clone(self.model), X, reward, weight, routed=is_routed())
         except ValueError as error:
             self._explain(error, f"{label}, fitted on {len(reward)} rounds", X)
             raise
@@ -333,7 +384,7 @@ class ActionRewardModel(BaseEstimator):
                 )
             return q_hat
         labels = logs.actions
-        if self.encoding == "one_hot":  # indicator columns as they were in fit
+        if self.encoding != "action_context":  # labels and columns as in fit
             logs, codes = _with_actions(logs, self.actions_), fitted
         else:
             codes = np.arange(logs.n_actions)
@@ -370,8 +421,9 @@ class ActionRewardModel(BaseEstimator):
         if isinstance(model, float):
             return model
         if not self.classifier_:
-            return model.predict(X)
-        return model.predict_proba(X)[:, list(model.classes_).index(1)]
+            return predictions_of(model, X)
+        ones = np.flatnonzero(np.asarray(model.classes_) == 1)
+        return class_probabilities(model, X)[:, ones[0]]
 
 
 def warn_unweighted(model):
@@ -379,7 +431,7 @@ def warn_unweighted(model):
     warnings.warn(
         ModelErrorWarning(
             f"{type(model.model).__name__} takes no sample_weight: the "
-            "reward model is fitted without the weights of the logs."
+            "reward model learns in parts without the weights of the logs."
         ),
         stacklevel=6,
     )
@@ -391,10 +443,11 @@ def match_actions(fitted, wanted):
         return np.arange(len(fitted))
     codes = label_codes(fitted, wanted)
     if (codes < 0).any():
+        strange = plain(wanted[codes < 0][0])
         raise ValueError(
-            f"action {plain(wanted[codes < 0][0])!r} of the logs was unknown in fit, "
-            f"which saw {fitted.tolist()[:8]}. Fit on logs that know it "
-            "(actions=[...])."
+            f"action {strange!r} of the logs was unknown in fit, which saw "
+            f"{fitted.tolist()[:8]}. Fit on logs that know it (actions=[...])."
+            f"{meant(strange, fitted.tolist())}"
         )
     return codes
 

@@ -6,13 +6,17 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._progress import TellsOfFit, step
 from skope_ope._renamed import renamed_parameters
-from skope_ope._sklearn import HasMethods, Interval, fit_context
+from skope_ope._sklearn import HasMethods, Interval, ParameterChecks, fit_context
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.propensities._model_outputs import predictions_of
 from skope_ope.reward_models._slate_design import (
     ItemColumns,
     rows_at_once,
@@ -21,7 +25,7 @@ from skope_ope.reward_models._slate_design import (
 
 
 @renamed_parameters(regressor="model", regressor_="model_")
-class AdditiveSlateModel(BaseEstimator):
+class AdditiveSlateModel(TellsOfFit, ParameterChecks, BaseEstimator):
     r"""A slate's reward as a sum over slots of one model of candidate and slot.
 
     .. math:: \hat r(x, s) = b + \sum_j f(x, s_j, j)
@@ -70,6 +74,10 @@ class AdditiveSlateModel(BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="left")],
     }
     _doc_link_module = "skope_ope"
+    # logs stand where scikit-learn has X: they are not metadata
+    __metadata_request__fit = {"logs": UNUSED}
+    __metadata_request__predict = {"logs": UNUSED, "slates": UNUSED}
+    _has_steps = True
 
     def __init__(self, model=None, *, max_iter=20, tol=1e-3):
         self.model = model
@@ -77,13 +85,15 @@ class AdditiveSlateModel(BaseEstimator):
         self.tol = tol
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, logs):
+    def fit(self, logs, y=None):
         """Fit on the slates and rewards of logs.
 
         Parameters
         ----------
         logs : SlateLogs
             Training rounds.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold the rewards.
 
         Returns
         -------
@@ -91,6 +101,7 @@ class AdditiveSlateModel(BaseEstimator):
         """
         if not isinstance(logs, SlateLogs):
             raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
+        check_y(y, len(logs), type(self).__name__)
         model = self.model
         if model is None:
             from sklearn.linear_model import Ridge
@@ -111,8 +122,9 @@ class AdditiveSlateModel(BaseEstimator):
         self.n_iter_, change = 0, np.inf
         while self.n_iter_ < self.max_iter and change > smallest:
             gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)
-            self.model_ = clone(model).fit(X, parts + gap[rounds])
-            parts = np.asarray(self.model_.predict(X), dtype=float)
+            with step(self, logs, "iteration"):
+                self.model_ = clone(model).fit(X, parts + gap[rounds])
+            parts = predictions_of(self.model_, X).astype(float)
             before, sums = sums, np.bincount(rounds, parts, minlength=len(logs))
             change = np.abs(sums - before).max()
             self.n_iter_ += 1
@@ -163,6 +175,6 @@ class AdditiveSlateModel(BaseEstimator):
         for start in range(0, len(rounds), step):
             some = slice(start, start + step)
             X = slot_design(logs, rounds[some], slots[some], candidates[some])
-            parts[some] = self.model_.predict(X)
+            parts[some] = predictions_of(self.model_, X)
         parts *= weight
         return self.intercept_ + np.bincount(rounds, parts, minlength=len(logs))

@@ -20,15 +20,20 @@ def design(logs, codes, encoding):
         The rounds.
     codes : ndarray of shape (n_rounds,)
         Action of every round, 0..n_actions-1.
-    encoding : {"one_hot", "action_context"}
-        What is put beside the context. A frame gets the column `action` with the
-        label (so that the user's own ColumnTransformer encodes it), or the columns
-        `action_context_<j>`.
+    encoding : {"one_hot", "action_context", "column"}
+        What is put beside the context. A frame gets the columns `action = <label>`,
+        `action_context_<j>`, or the column `action` with the label, so that the user's
+        own ColumnTransformer encodes it. The last one is for frames alone.
     """
     if is_frame(logs.context):
         return _frame_design(logs, codes, encoding)
     if encoding == "one_hot":
         return _with_indicators(logs.context, codes, logs.n_actions)
+    if encoding == "column":
+        raise ValueError(
+            "encoding='column' adds the column 'action' to a frame, but the context is "
+            f"{type(logs.context).__name__}. Use encoding='one_hot'."
+        )
     features = _action_features(logs, codes)
     if sparse.issparse(logs.context):
         return sparse.hstack([logs.context, sparse.csr_matrix(features)], format="csr")
@@ -50,7 +55,8 @@ def designs(logs, codes, encoding, model=None):
     """Yield the design of the rounds for one action after the other.
 
     It is rewritten in place where it can be: a model reads each before the next one
-    is asked for. Arrays come in blocks of a bounded number of entries.
+    is asked for. Arrays and indicators in frames come in blocks of a bounded number
+    of entries.
 
     Parameters
     ----------
@@ -58,7 +64,7 @@ def designs(logs, codes, encoding, model=None):
         The rounds.
     codes : ndarray of int
         The actions.
-    encoding : {"one_hot", "action_context"}
+    encoding : {"one_hot", "action_context", "column"}
         See `design`.
     model : estimator, default=None
         What reads them. A linear model of scikit-learn is given arrays with indicators
@@ -81,6 +87,9 @@ def designs(logs, codes, encoding, model=None):
         made = _sparse_designs(context, codes, logs.n_actions)
     elif is_array:
         yield from _array_designs(logs, codes, encoding)
+        return
+    elif one_hot:
+        yield from _frame_designs(logs, codes)
         return
     else:
         made = (design(logs, np.full(len(logs), code), encoding) for code in codes)
@@ -122,6 +131,46 @@ def _array_designs(logs, codes, encoding):
             yield rows, column, X
 
 
+def _frame_designs(logs, codes):
+    narwhals = import_narwhals()
+    names = indicator_names(logs.actions)
+    block = max(DESIGN_ENTRIES // (logs.n_features + logs.n_actions), 1)
+    for start in range(0, len(logs), block):
+        rows = slice(start, start + block)
+        part = logs[rows] if block < len(logs) else logs
+        before = codes[0]
+        X = design(part, np.full(len(part), before), "one_hot")
+        for column, code in enumerate(codes.tolist()):
+            if code != before:
+                frame = narwhals.from_native(X, eager_only=True)
+                old, new = frame[names[before]], frame[names[code]]
+                X = frame.with_columns(
+                    old.alias(names[code]), new.alias(names[before])
+                ).to_native()
+                before = code
+            yield rows, column, X
+
+
+def indicator_names(actions):
+    """Return the names that the indicators of actions have in a frame.
+
+    Parameters
+    ----------
+    actions : ndarray of shape (n_actions,)
+        Their labels.
+
+    Returns
+    -------
+    names : list of str
+        `action = <label>`; labels that read alike, as 1 and "1", are quoted.
+    """
+    labels = actions.tolist()
+    names = [f"action = {label}" for label in labels]
+    if len(set(names)) < len(names):
+        names = [f"action = {label!r}" for label in labels]
+    return names
+
+
 def _action_features(logs, codes):
     if logs.action_context is None:
         raise ValueError(
@@ -136,8 +185,12 @@ def _action_features(logs, codes):
 def _frame_design(logs, codes, encoding):
     narwhals = import_narwhals()
     frame = narwhals.from_native(logs.context, eager_only=True)
-    if encoding == "one_hot":
+    if encoding == "column":
         columns = {"action": logs.actions[codes]}
+    elif encoding == "one_hot":
+        names = indicator_names(logs.actions)
+        columns = {name: codes == code for code, name in enumerate(names)}
+        columns = {name: ones.astype(np.float64) for name, ones in columns.items()}
     else:
         features = _action_features(logs, codes)
         columns = {f"action_context_{j}": f for j, f in enumerate(features.T)}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reward models that a word on the command line names."""
 
+from skope_ope._meant import meant
 from skope_ope.logs._model_features import check_features
 from skope_ope.readers._numbers import number
 
@@ -26,7 +27,7 @@ def named_reward_model(name, logs):
         except ValueError:
             raise ValueError(
                 f"the reward model {name!r} is unknown: name {', '.join(MODELS)} or a "
-                "number."
+                f"number.{meant(name, [*MODELS, 'none'])}"
             ) from None
     check_features(logs, f"the reward model {name!r}", takes_missing=name == "hist")
     if name == "hist":

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._progress import untold
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._slate_logs import column_weights
+from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
 from skope_ope.reward_models._cross_fit import FOLD
 from skope_ope.reward_models._slate_design import ItemColumns, slate_design
@@ -88,9 +89,8 @@ def any_slate_model(model):
 def expected_reward(model, X):
     """Prediction of a regressor, or a classifier's probability of the reward 1."""
     if not is_classifier(model):
-        values = np.asarray(model.predict(X), dtype=float)
-        return values.reshape(len(values), -1)[:, 0]
-    proba = np.asarray(model.predict_proba(X))
+        return predictions_of(model, X).astype(float)
+    proba = class_probabilities(model, X)
     ones = np.flatnonzero(np.asarray(model.classes_) == 1)
     return proba[:, ones[0]] if ones.size else np.zeros(len(proba))
 

@@ -10,6 +10,7 @@ chunk of rows at a time and never hold an (n_rounds, n_actions) array of their o
 from numbers import Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
@@ -235,7 +236,8 @@ def given_source(model, logs):
                 f"reward_model {type(model).__name__} has no fit. Wrap a fitted model "
                 "as FrozenEstimator(model)."
             )
-        if callable(model) or isinstance(model, (dict, set, bool)):
+        tables = isinstance(model, (list, tuple)) or sparse.issparse(model)
+        if callable(model) or not (tables or hasattr(model, "__array__")):
             raise TypeError(
                 "reward_model must be a scikit-learn model, an ActionRewardModel, a "
                 "number, an array of shape (n_rounds, n_actions) or the name of such a "

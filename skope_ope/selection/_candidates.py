@@ -5,6 +5,7 @@
 import numpy as np
 from scipy import sparse
 
+from skope_ope._inside import inside, no_best
 from skope_ope._sklearn import safe_indexing
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._warnings import learned_warnings
@@ -41,7 +42,7 @@ def check_policy_of_search(policy, user):
 
 def refuse_array_models(evaluator, user):
     """Refuse an evaluator whose model is an array, which other rows cannot use."""
-    model = getattr(evaluator, "reward_model", None)
+    model = getattr(inside(evaluator), "reward_model", None)
     if isinstance(model, (np.ndarray, list, tuple)) or sparse.issparse(model):
         raise TypeError(
             f"{user} got an evaluator whose reward_model is an array: it belongs to "
@@ -63,10 +64,7 @@ def check_evaluator(candidate):
             "over policies pass scoring=PolicyScorer(evaluator)."
         )
     if hasattr(candidate, "param_grid") or hasattr(candidate, "param_distributions"):
-        raise TypeError(
-            f"this {name} has no best_estimator_: with refit=False there is nothing to "
-            "score."
-        )
+        raise TypeError(no_best(candidate))
     raise TypeError(f"EvaluatorScorer scores evaluators, got {name}.")
 
 
@@ -99,23 +97,6 @@ def unfit_warnings(result, policy, logs):
 def reasons_of(result):
     """Return the warnings of a value that is NaN, first those that say why it is."""
     return sorted(result.warnings, key=lambda warning: "NaN" not in str(warning))
-
-
-def fitted_part(estimator):
-    """Return the last step of a Pipeline or of a search's best one, and its steps.
-
-    Returns
-    -------
-    last : estimator
-        The evaluator or policy itself.
-    pipeline : Pipeline or None
-        What it is the last step of.
-    """
-    while hasattr(estimator, "best_estimator_"):
-        estimator = estimator.best_estimator_
-    if hasattr(estimator, "steps"):
-        return estimator.steps[-1][1], estimator
-    return estimator, None
 
 
 def rows_in_stored_order(model, logs):

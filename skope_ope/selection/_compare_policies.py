@@ -9,6 +9,7 @@ from numbers import Real
 
 from sklearn.base import clone
 
+from skope_ope._meant import meant
 from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
@@ -19,6 +20,7 @@ from skope_ope.evaluators._recommended import recommended_evaluator
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
+from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import all_rows, rows_told_by_files
@@ -63,9 +65,10 @@ def compare_policies(
     logs : BanditLogs, SlateLogs or LazyLogs
         The rounds. Lazy logs of up to 200,000 rounds are read into memory, with the
         folds of `HashKFold`; of more the gains are made from sums.
-    evaluator : evaluator or str, default=None
-        It, or the one of that name, is fitted anew, on `logs`. `None`: the one that
-        `evaluate` recommends for such logs; from sums of slates that with a single
+    evaluator : evaluator, Pipeline, fitted search or str, default=None
+        It, or the one of that name, is fitted anew, on `logs`. A search stands for its
+        best evaluator; the steps of a Pipeline are applied to `logs`. `None`: the one
+        that `evaluate` recommends for such logs; from sums of slates that with a single
         control variate; of lazy logs whose table it is left out of, its form without a
         model, SNIPS or BalancedIPS.
     baseline : str, default="logger"
@@ -113,7 +116,7 @@ def compare_policies(
     if isinstance(logs, LazyLogs):
         made = _of_lazy_logs(policies, logs, evaluator, baseline, level, n_jobs)
     else:
-        evaluator = _evaluator(evaluator, logs)
+        evaluator, logs = bare(_evaluator(evaluator, logs), logs)
         made = _of_rounds(policies, logs, evaluator, baseline, level, n_jobs)
     values, comparison, warned = made
     warn_once(values.items(), stacklevel=4)
@@ -138,6 +141,7 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
             evaluator = kept.get("BalancedIPS", kept.get("SNIPS", evaluator))
     else:
         check_search_evaluator(evaluator, "compare_policies")
+        evaluator, _ = bare(evaluator, lazy)
         _refuse_walks(evaluator)
     asked = prepared(policies, lazy, {"": evaluator}, n_jobs=n_jobs)
     few = all_rows(asked.logs, FEW_ROUNDS, n_jobs)
@@ -261,7 +265,7 @@ def check_comparison(policies, logs, baseline, level):
     if baseline != LOGGER and baseline not in names:
         raise ValueError(
             f"baseline must be one of the policies {names} or {LOGGER!r}, "
-            f"got {baseline!r}."
+            f"got {baseline!r}.{meant(baseline, [*names, LOGGER])}"
         )
     if names == [baseline]:
         raise ValueError(

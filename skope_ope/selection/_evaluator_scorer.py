@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_part
+from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.selection._candidates import (
     check_evaluator,
     check_policy_of_search,
-    fitted_part,
     is_adaptive,
     is_logs,
     reasons_of,
@@ -49,9 +50,11 @@ class EvaluatorScorer:
     policy : policy or str
         The policy whose value matters; or the name of a column of the logs with its
         probabilities. Arrays are refused: folds have other rows.
-    validator : evaluator, default=None
+    validator : evaluator, Pipeline or search, default=None
         An unbiased evaluator, cloned and fitted on the held-out part, its reward model
-        cross-fitted there, the same for all candidates. `None`: `DoublyRobust()`; for
+        cross-fitted there, the same for all candidates. A fitted search stands for its
+        best evaluator; another is fitted to every held-out part. The steps of a
+        Pipeline are applied to the held-out logs. `None`: `DoublyRobust()`; for
         a policy that learns `RejectionSampling` at the horizon of the candidate.
         `SNDR(reward_model=...)`, unbiased up to terms of order 1/n, chooses better
         where few rounds carry large weights.
@@ -205,7 +208,8 @@ class HeldOutError:
         return candidate._result(policy, None, None)
 
     def _validate(self, logs, horizon):
-        validator = validator_for(logs, self.validator, horizon)
+        validator, logs = bare(self.validator, logs, tune=True)
+        validator = validator_for(logs, validator, horizon)
         if validator.__sklearn_tags__().order_dependent:
             logs = in_stored_order(logs)
         result = validator.fit(logs)._result(self.policy, None, None)

@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope._progress import fit_progress
+from skope_ope._progress import fit_progress, step
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.logs._folds import folds_of
 from skope_ope.selection._cv_results import (
@@ -174,8 +174,9 @@ class OPESearchCV(BaseSearch):
         ----------
         logs : BanditLogs or SlateLogs
             All rounds.
-        y : None
-            Ignored by the conventions of scikit-learn; must be None.
+        y : array-like of shape (n_rounds,), default=None
+            For splitters that ask for it, such as `StratifiedKFold`; ignored
+            otherwise: the logs hold actions and rewards.
 
         Returns
         -------
@@ -188,13 +189,13 @@ class OPESearchCV(BaseSearch):
         """
         self._check_scoring()
         self._check_logs(logs, y)
-        with fit_progress(self, logs) as progress:
-            self._search(logs, progress)
+        with fit_progress(self, logs, more=bool(self.refit)) as progress:
+            self._search(logs, y, progress)
         return self
 
-    def _search(self, logs, progress):
+    def _search(self, logs, y, progress):
         candidates = self._candidates()
-        plan, shares = self._plan(logs, candidates)
+        plan, shares = self._plan(logs, y, candidates)
         n_splits = len(plan[0][1])
         if self.verbose:
             n_models = sum(len({c.key for c in some}) for some, _ in plan)
@@ -220,7 +221,9 @@ class OPESearchCV(BaseSearch):
         best = chosen(self.refit, results)
         params, start = results["params"][best], perf_counter()
         if self.refit:
-            self.best_estimator_ = with_params(self.estimator, params).fit(logs)
+            best_one = with_params(self.estimator, params)
+            with step(self, logs, "refit", best_one):
+                self.best_estimator_ = best_one.fit(logs)
             self.refit_time_ = perf_counter() - start
         self.best_index_, self.best_params_ = best, params
         self.best_score_ = float(results["mean_test_score"][best])
@@ -237,10 +240,10 @@ class OPESearchCV(BaseSearch):
             "needs scoring=PolicyScorer(evaluator)."
         )
 
-    def _plan(self, logs, candidates):
+    def _plan(self, logs, y, candidates):
         """Return lists of candidates with their splits, and their own shares."""
         if self.cv is not None or not isinstance(self.scoring, EvaluatorScorer):
-            folds = folds_of(self.cv, logs)
+            folds = folds_of(self.cv, logs, y)
             if any(one.order_dependent for one in candidates):
                 folds = list(in_order(folds).split(logs))
             return [(candidates, folds)], None

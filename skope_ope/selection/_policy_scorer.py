@@ -8,14 +8,15 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
+from skope_ope._inside import fitted_part, inside
+from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._action_probabilities import refuse_non_policies
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 from skope_ope.selection._candidates import (
-    fitted_part,
     is_logs,
     refuse_array_models,
     unfit_warnings,
@@ -38,9 +39,11 @@ class PolicyScorer:
 
     Parameters
     ----------
-    evaluator : evaluator
+    evaluator : evaluator, Pipeline or search
         It is cloned; what is random in it is seeded with 0, so that all policies of a
-        search meet the same noise.
+        search meet the same noise. A fitted search stands for its best evaluator;
+        another is fitted to every held-out part. The steps of a Pipeline are applied
+        to the held-out logs.
 
     Warns
     -----
@@ -134,7 +137,7 @@ class HeldOutValue:
 
     Parameters
     ----------
-    evaluator : evaluator
+    evaluator : evaluator, Pipeline or search
         It is cloned, seeded, and fitted when the first policy comes.
     logs : BanditLogs or SlateLogs
         The held-out part.
@@ -144,7 +147,7 @@ class HeldOutValue:
 
     def __init__(self, evaluator, logs, several=False):
         self.logs, self.several = logs, several
-        self._evaluator = with_seed(clone(evaluator), check_random_state(0))
+        self.evaluator = evaluator
         self._fitted = None
 
     def serves(self, logs, learned):
@@ -170,13 +173,15 @@ class HeldOutValue:
         return score, warned
 
     def _fit(self):
-        ordered = self._evaluator.__sklearn_tags__().order_dependent
-        logs = in_stored_order(self.logs) if ordered else self.logs
-        fitted = clone(self._evaluator).fit(logs)
+        evaluator, logs = bare(self.evaluator, self.logs, tune=True)
+        evaluator = with_seed(clone(evaluator), check_random_state(0))
+        if evaluator.__sklearn_tags__().order_dependent:
+            logs = in_stored_order(logs)
+        fitted = clone(evaluator).fit(logs)
         source = shared_source(fitted) if self.several else None
         if source is None:
             return fitted
-        return clone(self._evaluator).fit(logs, reward_model=source)
+        return clone(evaluator).fit(logs, reward_model=source)
 
 
 def check_policy(estimator, last):
@@ -195,7 +200,7 @@ def check_search_evaluator(evaluator, user):
 
     Parameters
     ----------
-    evaluator : evaluator
+    evaluator : evaluator, Pipeline or search
         What the user passed.
     user : str
         Who refuses.
@@ -205,14 +210,11 @@ def check_search_evaluator(evaluator, user):
             f"{user} expects an evaluator, got the class {evaluator.__name__}; make an "
             "instance."
         )
-    if not isinstance(evaluator, BaseEvaluator):
+    found = inside(evaluator)
+    if not isinstance(found, BaseEvaluator):
         raise TypeError(
             f"{user} expects an evaluator such as DoublyRobust(reward_model=Ridge()), "
-            f"got {type(evaluator).__name__}."
-            + (
-                pipeline_remedy(evaluator)
-                or " Policies are what is compared; a search over evaluators is scored "
-                "by EvaluatorScorer(policy)."
-            )
+            f"got {type(found).__name__}. Policies are what is compared; a search over "
+            "evaluators is scored by EvaluatorScorer(policy)."
         )
     refuse_array_models(evaluator, user)

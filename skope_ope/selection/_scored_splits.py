@@ -12,9 +12,10 @@ from traceback import format_exc
 import numpy as np
 from joblib import effective_n_jobs
 
+from skope_ope._inside import fitted_part
 from skope_ope._parallel import run_tasks
 from skope_ope._progress import untold
-from skope_ope.selection._candidates import fitted_part, with_propensities
+from skope_ope.selection._candidates import with_propensities
 from skope_ope.selection._policy_scorer import PolicyScorer
 from skope_ope.selection._shared_fits import fits_by_model
 

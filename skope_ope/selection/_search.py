@@ -3,18 +3,21 @@
 """What searches of our own share with GridSearchCV."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import CallbackSupport
+from skope_ope._sklearn import CallbackSupport, ParameterChecks
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._shared_fits import candidates_of
 
 
-class BaseSearch(CallbackSupport, MetaEstimatorMixin, BaseEstimator):
+class BaseSearch(CallbackSupport, MetaEstimatorMixin, ParameterChecks, BaseEstimator):
     """Base class of searches on logs."""
 
     _doc_link_module = "skope_ope"
@@ -34,11 +37,7 @@ class BaseSearch(CallbackSupport, MetaEstimatorMixin, BaseEstimator):
             raise TypeError(
                 f"{type(self).__name__} searches on logs, got {kind_of(logs)}."
             )
-        if y is not None:
-            raise ValueError(
-                "fit(logs) takes no y: the logs hold actions and rewards, and a reward "
-                "model is a parameter of the evaluator."
-            )
+        check_y(y, len(logs), type(self).__name__)
 
     def score(self, logs):
         """Score of the chosen candidate on other logs.
@@ -60,3 +59,11 @@ class BaseSearch(CallbackSupport, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self):
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        # it is what it searches over, as scikit-learn's searches are
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = deepcopy(inner.classifier_tags)
+        tags.input_tags = deepcopy(inner.input_tags)
+        return tags

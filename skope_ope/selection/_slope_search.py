@@ -9,13 +9,13 @@ from numbers import Real
 import numpy as np
 from scipy.special import stdtrit
 
+from skope_ope._inside import fitted_part
 from skope_ope._progress import fit_progress
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.selection._candidates import (
     check_evaluator,
-    fitted_part,
     is_adaptive,
     reasons_of,
 )
@@ -149,8 +149,8 @@ class SlopeSearch(BaseSearch):
         ----------
         logs : BanditLogs or SlateLogs
             All rounds.
-        y : None
-            Ignored by the conventions of scikit-learn; must be None.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored: the logs hold actions and rewards.
 
         Returns
         -------

@@ -4,7 +4,9 @@
 
 import numpy as np
 
-from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive
+from skope_ope._inside import fitted_part
+from skope_ope.evaluators.core._wrapped import bare
+from skope_ope.selection._candidates import check_evaluator, is_adaptive
 from skope_ope.selection._in_order import in_order
 from skope_ope.selection._shared_fits import fits_by_model
 from skope_ope.selection._validators import common_horizon, validator_for
@@ -42,7 +44,8 @@ def own_shares(estimator, scorer, logs, candidates, error_score):
             horizon = common_horizon(candidate) if learns else None
             if horizon not in known:
                 given = logs if logs.propensity is not None else candidate.logs_
-                validator = validator_for(given, scorer.validator, horizon)
+                validator, given = bare(scorer.validator, given, tune=True)
+                validator = validator_for(given, validator, horizon)
                 known[horizon] = _variance(validator.fit(given), scorer.policy)
             own = _variance(candidate, scorer.policy)
             total = own + known[horizon]

@@ -7,6 +7,7 @@ import warnings
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._inside import inside
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.sequential import DRns, RejectionSampling
@@ -30,6 +31,7 @@ def check_validator(validator, policy_learns):
             f"validator must be an evaluator, got the class {validator.__name__}; make "
             "an instance."
         )
+    validator = inside(validator)
     if not isinstance(validator, BaseEvaluator):
         what = "policy " if isinstance(validator, BasePolicy) else ""
         raise TypeError(

@@ -35,7 +35,6 @@ from skope_ope import (
     MultiLoggerDR,
     MultiLoggerIPS,
     PolicyValue,
-    PropensityEstimator,
     PseudoInverse,
     SlateDirectMethod,
     SlateIPS,
@@ -751,12 +750,6 @@ def test_one_round():
         assert value.n_rounds == 1
         assert np.isnan(value.standard_error)
         assert np.isfinite(value.value)
-
-
-def test_a_pipeline_is_no_evaluator():
-    pipeline = make_pipeline(PropensityEstimator(), IPS())
-    with pytest.raises(TypeError, match=r"PropensityEstimator\(\).fit_transform\(logs"):
-        evaluate(LEARNED, logs_of(), evaluators=[pipeline])
 
 
 def test_diagnostics_are_equal_where_all_entries_are():

@@ -141,7 +141,7 @@ def test_the_default_model_suits_the_rewards_and_the_classifier():
     ):
         expected = clone(policy).set_params(reward_model=model).fit(logs)
         found = policy.fit(logs).predict_proba(logs.context)
-        assert_array_equal(found, expected.predict_proba(logs.context))
+        assert_allclose(found, expected.predict_proba(logs.context), rtol=1e-9)
     behind = make_pipeline(PolynomialFeatures(2), LogisticRegression(max_iter=1000))
     model = make_pipeline(PolynomialFeatures(2), Ridge())
     policy = DRPolicy(behind, temperature=1.0, n_steps=1)

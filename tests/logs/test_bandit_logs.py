@@ -42,6 +42,16 @@ def full_logs():
     return logs_of(**FIELDS)
 
 
+def test_one_propensity_for_all_rounds():
+    for number in (1 / 4, np.float32(0.25), 1):
+        logs = BanditLogs(np.zeros((3, 1)), [0, 1, 0], [1.0, 0, 1], number)
+        assert_array_equal(logs.propensity, np.full(3, float(number)))
+        assert_array_equal(logs.replace(propensity=0.5).propensity, [0.5] * 3)
+    for number in (2.0, 0, -1, float("nan")):
+        with pytest.raises(ValueError, match=r"is no number in \(0, 1\], the one"):
+            logs.replace(propensity=number)
+
+
 def test_every_field_is_kept():
     logs = full_logs()
     assert_array_equal(logs.context, X)

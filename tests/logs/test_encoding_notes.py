@@ -11,14 +11,11 @@ from sklearn.preprocessing import OneHotEncoder
 from skope_ope import (
     BanditLogs,
     ClassifierPolicy,
+    ContextEncoder,
     DirectMethod,
-    DRPolicy,
-    IPSPolicy,
     PropensityEstimator,
     RewardModelPolicy,
-    SoftmaxPolicy,
     UniformPolicy,
-    evaluate,
 )
 from skope_ope.logs._encoding_notes import encoding_explained, text_columns
 
@@ -38,24 +35,29 @@ FRAME = pd.DataFrame(
 LOGS = BanditLogs.from_frame(
     FRAME, action="item", reward="click", propensity="p", context=["device", "hour"]
 )
+
+
+def choosing(model):
+    """A model behind a ColumnTransformer that leaves out the texts."""
+    chosen = make_column_transformer(("passthrough", ["hour"]), remainder="passthrough")
+    return make_pipeline(chosen, model)
+
+
 CALLS = {
-    "ClassifierPolicy": lambda: ClassifierPolicy(LogisticRegression()).fit(LOGS),
-    "IPSPolicy": lambda: IPSPolicy(LogisticRegression()).fit(LOGS),
-    "DRPolicy": lambda: DRPolicy(LogisticRegression()).fit(LOGS),
-    "RewardModelPolicy": lambda: RewardModelPolicy(Ridge()).fit(LOGS),
-    "SoftmaxPolicy": lambda: SoftmaxPolicy().fit(LOGS),
-    "PropensityEstimator": lambda: PropensityEstimator().fit(LOGS),
-    "evaluate": lambda: evaluate(UniformPolicy(), LOGS, reward_model=Ridge()),
+    "ClassifierPolicy": lambda: ClassifierPolicy(choosing(LogisticRegression())),
+    "RewardModelPolicy": lambda: RewardModelPolicy(choosing(Ridge())),
+    "PropensityEstimator": lambda: PropensityEstimator(choosing(LogisticRegression())),
+    "DirectMethod": lambda: DirectMethod(reward_model=choosing(Ridge())),
 }
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_texts_are_told_with_the_way_to_encode_them(call):
     with pytest.raises(ValueError, match="could not convert string") as info:
-        call()
+        call().fit(LOGS)
     told = [note for note in info.value.__notes__ if "'device'" in note]
     assert len(told) == 1
-    assert "OneHotEncoder" in told[0] and "'hour'" not in told[0]
+    assert "ContextEncoder" in told[0] and "'hour'" not in told[0]
     assert not any("Few rounds" in note for note in info.value.__notes__)
 
 
@@ -63,8 +65,13 @@ def test_what_the_note_says_works():
     model = LogisticRegression()
     encode = OneHotEncoder(handle_unknown="ignore")
     columns = make_column_transformer((encode, ["device"]), remainder="passthrough")
-    policy = ClassifierPolicy(make_pipeline(columns, model)).fit(LOGS)
-    assert policy.predict(LOGS.context).shape == (60,)
+    for pipeline in (
+        make_pipeline(columns, model),
+        make_pipeline(ContextEncoder(), model),
+    ):
+        policy = ClassifierPolicy(pipeline).fit(LOGS)
+        assert policy.predict(LOGS.context).shape == (60,)
+        assert policy.classifier_.steps[1][1].__class__ is LogisticRegression
 
 
 def test_a_category_that_a_fold_does_not_hold():

@@ -36,6 +36,13 @@ def slates_of(**fields):
     )
 
 
+def test_one_propensity_for_all_slates():
+    logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [1, 0]], [1.0, 0], propensity=1 / 2)
+    assert_array_equal(logs.propensity, [0.5, 0.5])
+    with pytest.raises(ValueError, match="propensity 2 is no number in"):
+        logs.replace(propensity=2)
+
+
 def test_rewards_of_slots_are_enough():
     logs = SlateLogs(np.eye(3), SLATE, slot_reward=SLOT_REWARD)
     assert_array_equal(logs.reward, np.sum(SLOT_REWARD, axis=1))

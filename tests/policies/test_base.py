@@ -130,12 +130,31 @@ def test_offers_must_fit_the_classes(available):
         policy.predict_proba([[0.0]], available)
 
 
-def test_contexts_are_needed():
+def test_logs_stand_for_their_context_and_offers():
     policy = HalfPolicy().fit(np.zeros((2, 1)), ["a", "b"])
     logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1, 1])
-    for call in (policy.predict_proba, policy.predict):
-        with pytest.raises(TypeError, match=r"pass logs\.context, or call action_prob"):
-            call(logs)
+    assert_array_equal(policy.predict_proba(logs), policy.predict_proba(logs.context))
+    assert_array_equal(policy.predict(logs), policy.predict(logs.context))
+    with pytest.raises(TypeError, match="beside BanditLogs, which hold their own"):
+        policy.predict_proba(logs, np.ones((2, 2), dtype=bool))
+
+
+def test_offers_are_matched_by_label():
+    policy = UniformPolicy().fit(np.zeros((3, 1)), ["a", "b", "c"])
+    offered = np.array([[True, False], [True, True]])
+    logs = BanditLogs(
+        np.zeros((2, 1)), ["c", "a"], [1, 1], actions=["c", "a"], available=offered
+    )
+    assert policy.predict_proba(logs).tolist() == [[0, 0, 1], [0.5, 0, 0.5]]
+    assert policy.predict(logs).tolist() == ["c", "a"]
+    policy = HalfPolicy().fit(np.zeros((3, 1)), ["a", "b"])
+    assert policy.predict_proba(logs[1:], None).shape == (1, 2)
+
+
+def test_a_policy_that_knows_no_actions_takes_those_of_the_logs():
+    logs = BanditLogs(np.zeros((2, 1)), ["c", "a"], [1, 1])
+    assert_array_equal(UniformPolicy().predict_proba(logs), np.full((2, 2), 0.5))
+    assert UniformPolicy().predict(logs).tolist() == ["a", "a"]
 
 
 def test_labels_are_needed():

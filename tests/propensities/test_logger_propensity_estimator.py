@@ -40,10 +40,10 @@ def two_loggers(n=400, seed=0):
 
 def test_each_logger_is_estimated_from_its_own_rounds():
     logs, _, _ = two_loggers()
-    found = LoggerPropensityEstimator(cv=3).fit_transform(logs)
+    found = LoggerPropensityEstimator(LogisticRegression(), cv=3).fit_transform(logs)
     for k, label in enumerate(["new", "old"]):
         own, others = (np.flatnonzero((logs.logger == label) == x) for x in (1, 0))
-        alone = PropensityEstimator(cv=3).fit(logs[own])
+        alone = PropensityEstimator(LogisticRegression(), cv=3).fit(logs[own])
         assert_array_equal(
             found.logger_proba[own, k], alone.transform(logs[own]).propensity
         )

@@ -84,7 +84,8 @@ MASS = RNG.random_sample(80)
 
 
 def test_a_classifier_of_weighted_rows():
-    fitted = fit_classifier(LogisticRegression(), X, ROWS, LABELS, MASS)
+    fitted, labels = fit_classifier(LogisticRegression(), X, ROWS, LABELS, MASS)
+    assert labels.tolist() == ["a", "b"]
     by_hand = LogisticRegression().fit(X[ROWS], LABELS, sample_weight=MASS)
     assert_allclose(fitted.predict_proba(X), by_hand.predict_proba(X))
 
@@ -93,17 +94,17 @@ def test_a_classifier_without_weights_gets_rows_in_their_proportion():
     rows, labels = np.repeat(np.arange(40), 100), np.tile([*"aabb"], 1000)
     mass = np.tile([0.7, 0.0, 0.2, 0.1], 1000)
     model = KNeighborsClassifier(100)
-    fitted = fit_classifier(model, X, rows, labels, mass)
+    fitted, _ = fit_classifier(model, X, rows, labels, mass)
     assert fitted.n_samples_fit_ == 4000
     share = fitted.predict_proba(X)[:, 0].mean()
     assert abs(share - 0.7) < 4 * (0.7 * 0.3 / 4000) ** 0.5
-    again = fit_classifier(KNeighborsClassifier(100), X, rows, labels, mass)
+    again, _ = fit_classifier(KNeighborsClassifier(100), X, rows, labels, mass)
     assert_allclose(again.predict_proba(X), fitted.predict_proba(X))
 
 
 @pytest.mark.parametrize("model", [LogisticRegression(), KNeighborsClassifier()])
 def test_one_label_needs_no_classifier(model):
-    fitted = fit_classifier(model, X, ROWS, np.full(80, "b"), MASS)
+    fitted, _ = fit_classifier(model, X, ROWS, np.full(80, "b"), MASS)
     assert {*fitted.predict(X)} == {"b"}
 
 

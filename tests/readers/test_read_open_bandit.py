@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from skope_ope import PseudoInverse, SlateIPS
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.readers import _open_bandit_table
 from skope_ope.readers._read_open_bandit import read_open_bandit
@@ -75,6 +76,26 @@ def test_slates_of_one_slot(campaign):
     for field in ("context", "reward", "propensity", "timestamp", "reward_range"):
         np.testing.assert_array_equal(getattr(logs, field), getattr(same, field))
     np.testing.assert_array_equal(logs.columns["position"], [3, 1])
+
+
+def test_a_random_logger_comes_with_its_slates(campaign):
+    rows = [
+        row.replace("0.5", "0.33333334").replace("0.25", "0.33333334") for row in ROWS
+    ]
+    (campaign / "men.csv").write_text(text(HEADER, *rows))
+    logs = read_open_bandit(campaign, as_slates=True)
+    assert repr(logs.logging_policy) == "UniformSlatePolicy(n_slots=1)"
+    np.testing.assert_allclose(logs.logging_policy.slate_proba(logs), logs.propensity)
+    value = PseudoInverse().fit(logs).evaluate(np.array([[1], [1]]))
+    assert value.value == SlateIPS().fit(logs).evaluate(np.array([[1], [1]])).value == 0
+
+
+def test_of_another_logger_one_probability_is_known(campaign):
+    logs = read_open_bandit(campaign, as_slates=True)
+    assert logs.logging_policy is None
+    assert SlateIPS().fit(logs).evaluate(np.array([[1], [1]])).value == 0
+    with pytest.raises(ValueError, match="logging_policy"):
+        PseudoInverse().fit(logs)
 
 
 def test_the_folder_of_a_campaign_may_be_named(campaign):

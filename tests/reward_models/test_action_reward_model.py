@@ -178,7 +178,7 @@ def scaled(X):
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_a_column_transformer_sees_names_and_the_action(library):
     logs = logs_of(context=frame_of(library))
-    model = ActionRewardModel(encoder("city", "action"), "one_hot").fit(logs)
+    model = ActionRewardModel(encoder("city", "action"), "column").fit(logs)
     paris = (CITY == "Paris")[:, None] == [True, False]
     labels = np.array(["a", "b", "c"])
     by_hand = Ridge().fit(
@@ -325,16 +325,28 @@ def test_zero_weights_everywhere_do_no_harm():
     assert_array_equal(zero.predict(NEW), plain.predict(NEW))
 
 
-def test_models_without_weights_warn_or_refuse():
+def test_models_without_weights_get_rounds_in_their_proportion():
     model = ActionRewardModel(KNeighborsRegressor())
-    with pytest.warns(
-        ModelErrorWarning, match="KNeighborsRegressor takes no sample_we"
-    ):
+    told = "KNeighborsRegressor takes no sample_weight: .* drawn in proportion"
+    with pytest.warns(ModelErrorWarning, match=told) as record:
         model.fit(logs_of(sample_weight=WEIGHT))
+    assert len(record) == 1
     q_hat = model.predict(NEW)
-    assert_array_equal(q_hat, model.fit(logs_of()).predict(NEW))
-    with pytest.raises(ValueError, match="takes no sample_weight, which is needed"):
+    with pytest.warns(ModelErrorWarning, match=told):
         model.fit(logs_of(), sample_weight=WEIGHT)
+    assert_array_equal(model.predict(NEW), q_hat)
+    plain = model.fit(logs_of()).predict(NEW)
+    assert np.abs(q_hat - plain).max() > 1e-3
+    alike = model.fit(logs_of(), sample_weight=np.full(N, 3.0)).predict(NEW)
+    assert_allclose(alike, plain)
+
+
+def test_only_drawn_rounds_are_learned_from():
+    weight = np.where(np.arange(N) < N // 2, 1.0, 0.0)
+    model = ActionRewardModel(KNeighborsRegressor(1), "one_hot")
+    with pytest.warns(ModelErrorWarning, match="takes no sample_weight"):
+        model.fit(logs_of(), sample_weight=weight)
+    assert np.isin(model.models_[0]._y, REWARD[: N // 2]).all()
 
 
 # -- in parts ----------------------------------------------------------------------

@@ -11,9 +11,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skope_ope import ActionRewardModel, BanditLogs
+from skope_ope import ActionRewardModel, BanditLogs, DoublyRobust
+from skope_ope.datasets import make_bandit_logs
 from skope_ope.reward_models import _design
-from skope_ope.reward_models._design import design, designs
+from skope_ope.reward_models._design import design, designs, indicator_names
 
 X = np.array([[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]])
 FEATURES = np.array([[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]])
@@ -65,7 +66,7 @@ def test_indicators_follow_the_given_order():
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_frames_get_the_label_as_a_column(library):
     logs = logs_of(frame_of(library))
-    out = design(logs, CODES, "one_hot")
+    out = design(logs, CODES, "column")
     assert type(out) is type(logs.context)
     assert column_of(out, "action") == ["c", "a", "b"]
     assert column_of(out, "u") == X[:, 0].tolist()
@@ -85,7 +86,7 @@ def test_labels_keep_their_type_in_frames():
     frame = frame_of("pandas")
     for labels in ([7, 8, 9], [0.5, 1.5, 2.5], [True, False, True]):
         logs = BanditLogs(frame, labels, np.ones(3))
-        out = design(logs, logs.action_index, "one_hot")
+        out = design(logs, logs.action_index, "column")
         assert out["action"].tolist() == labels
         assert out["action"].dtype == logs.actions.dtype
 
@@ -93,7 +94,7 @@ def test_labels_keep_their_type_in_frames():
 def test_rows_of_pandas_stay_together_whatever_the_index():
     frame = frame_of("pandas")
     frame.index = [5, 5, 0]
-    out = design(logs_of(frame), CODES, "one_hot")
+    out = design(logs_of(frame), CODES, "column")
     assert out["action"].tolist() == ["c", "a", "b"]
     assert out.index.tolist() == [5, 5, 0]
 
@@ -102,7 +103,7 @@ def test_rows_of_pandas_stay_together_whatever_the_index():
 def test_a_context_column_of_that_name_is_refused(library):
     logs = logs_of(frame_of(library, ("action", "v")))
     with pytest.raises(ValueError, match=r"already has a column 'action'.*Rename"):
-        design(logs, CODES, "one_hot")
+        design(logs, CODES, "column")
     logs = logs_of(
         frame_of(library, ("u", "action_context_1")), action_context=FEATURES
     )
@@ -149,9 +150,87 @@ def test_designs_are_those_of_every_action(
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_designs_of_frames(library):
-    for rows, column, found in designs(logs_of(frame_of(library)), CODES, "one_hot"):
+    for rows, column, found in designs(logs_of(frame_of(library)), CODES, "column"):
         assert rows == slice(None)
         assert column_of(found, "action") == [["a", "b", "c"][CODES[column]]] * 3
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("entries", [1, 8, 1 << 20])
+def test_indicators_of_frames_are_those_of_every_action(library, entries, monkeypatch):
+    monkeypatch.setattr(_design, "DESIGN_ENTRIES", entries)
+    frame = frame_of(library)
+    logs, before = logs_of(frame), np.asarray(frame).tolist()
+    seen = np.zeros((3, 3), dtype=int)
+    for rows, column, found in designs(logs, CODES, "one_hot"):
+        part = logs[rows]
+        wanted = design(part, np.full(len(part), CODES[column]), "one_hot")
+        assert type(found) is type(frame)
+        for name in ("u", "v", "action = a", "action = b", "action = c"):
+            assert column_of(found, name) == column_of(wanted, name)
+        seen[rows, column] += 1
+    assert (seen == 1).all()
+    assert np.asarray(frame).tolist() == before
+
+
+# -- indicators, whatever the container and the labels -----------------------------
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_frames_get_an_indicator_per_action(library):
+    out = design(logs_of(frame_of(library)), CODES, "one_hot")
+    assert out.shape == (3, 5)
+    assert column_of(out, "action = a") == [0.0, 1.0, 0.0]
+    assert column_of(out, "action = b") == [0.0, 0.0, 1.0]
+    assert column_of(out, "action = c") == [1.0, 0.0, 0.0]
+    taken = logs_of(frame_of(library, ("action = b", "v")))
+    with pytest.raises(ValueError, match="already has a column 'action = b'"):
+        design(taken, CODES, "one_hot")
+
+
+def test_labels_that_read_alike_are_quoted():
+    labels = np.array([1, "1", "x"], dtype=object)
+    assert indicator_names(labels) == ["action = 1", "action = '1'", "action = 'x'"]
+    assert indicator_names(labels[1:]) == ["action = 1", "action = x"]
+
+
+def test_the_column_of_labels_needs_a_frame():
+    with pytest.raises(
+        ValueError, match=r"context is ndarray\. Use encoding='one_hot'"
+    ):
+        ActionRewardModel(Ridge(), "column").fit(logs_of())
+
+
+CONTAINERS = ["array", "sparse", *LIBRARIES]
+LABELS = [[0, 1, 2], [10, 20, 35], [2, 1, 0], ["a", "b", "c"], ["c", "b", "a"]]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("labels", LABELS, ids=str)
+@pytest.mark.parametrize("given", [False, True], ids=["sorted", "as given"])
+def test_values_do_not_change_by_labels_or_containers(container, labels, given):
+    logs, policy = (
+        make_bandit_logs(200, random_state=0),
+        np.tile([0.5, 0.2, 0.3], (200, 1)),
+    )
+    model = ActionRewardModel(Ridge(fit_intercept=False, solver="cholesky"), "one_hot")
+    wanted = DoublyRobust(reward_model=model).fit(logs).score(policy)
+    X, order = logs.context, np.arange(3) if given else np.argsort(labels)
+    if container == "sparse":
+        X = sparse.csr_matrix(X)
+    elif container != "array":
+        module = pytest.importorskip(container)
+        make = module.table if container == "pyarrow" else module.DataFrame
+        X = make({f"f{j}": column for j, column in enumerate(X.T)})
+    relabelled = BanditLogs(
+        X,
+        np.array(labels)[logs.action_index],
+        logs.reward,
+        logs.propensity,
+        actions=np.array(labels)[order],
+    )
+    found = DoublyRobust(reward_model=model).fit(relabelled).score(policy[:, order])
+    assert_allclose(found, wanted, rtol=0, atol=1e-9)
 
 
 def world(n_rounds, n_actions):

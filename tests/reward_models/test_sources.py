@@ -215,7 +215,7 @@ def test_a_number_or_an_array_is_prefit_anyway():
         (np.nan, ValueError, "must be a finite number, got nan"),
         (np.inf, ValueError, "must be a finite number, got inf"),
         (Q_HAT[:-1], ValueError, r"shape \(50, 3\).*got \(49, 3\)"),
-        (Q_HAT[:, 0], ValueError, "reward_model must have"),
+        (Q_HAT[:-1, 0], ValueError, "one dimension with 49 entries"),
         (Q_HAT[None], ValueError, "reward_model must have"),
         (Q_HAT.astype(str), TypeError, "reward_model must hold numbers"),
         (Q_HAT + 0j, TypeError, "complex"),

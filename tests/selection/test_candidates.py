@@ -16,10 +16,10 @@ from skope_ope import (
     PropensityEstimator,
     UniformPolicy,
 )
+from skope_ope._inside import fitted_part
 from skope_ope.selection._candidates import (
     check_evaluator,
     check_policy_of_search,
-    fitted_part,
     is_adaptive,
     is_logs,
     with_propensities,

@@ -313,12 +313,6 @@ def test_nested_search_gains_nothing_where_nothing_matters(global_random_seed):
     assert inner.mean() > 4 * inner.std(ddof=1) / n_worlds**0.5
 
 
-def test_a_pipeline_is_no_evaluator():
-    pipeline = make_pipeline(PropensityEstimator(), IPS())
-    with pytest.raises(TypeError, match=r"PropensityEstimator\(\).fit_transform\(logs"):
-        PolicyScorer(pipeline)
-
-
 def test_a_search_on_contexts_says_what_to_fit_on():
     X, y = np.random.RandomState(0).normal(size=(40, 2)), np.arange(40) % 2
     search = GridSearchCV(

@@ -8,7 +8,7 @@ from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.adaptive_logger._earlier_models import earlier_source
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 
 
 class AdaptiveDR(AdaptiveLoggerEvaluator):

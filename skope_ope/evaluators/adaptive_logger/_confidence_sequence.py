@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from skope_ope._part_tasks import named
-from skope_ope._sklearn import Interval, StrOptions
+from skope_ope._sklearn import Interval, ParameterChecks, StrOptions
 from skope_ope.evaluators.adaptive_logger._stream_parts import stream_parts
 from skope_ope.evaluators.adaptive_logger._stream_state import (
     ASYMPTOTIC,
@@ -19,7 +19,7 @@ from skope_ope.evaluators.adaptive_logger._stream_terms import check_stream_logs
 from skope_ope.intervals._asymptotic_sequence import START
 
 
-class ConfidenceSequence(BaseEstimator):
+class ConfidenceSequence(ParameterChecks, BaseEstimator):
     r"""Interval of a policy's value that you may look at whenever you like.
 
     An ordinary 95% interval covers in 95 of 100 logs if you look at it once. If you

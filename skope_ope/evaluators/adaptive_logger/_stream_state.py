@@ -67,6 +67,19 @@ class StreamState:
         self.greatest_low, self.least_high = -np.inf, np.inf
         self.intervals = None
 
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        interval = state.get("interval")
+        if interval is not None:  # skops keeps the two limits of one, and no more
+            state["interval"] = tuple(interval), vars(interval)
+        return state
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if state.get("interval") is not None:
+            limits, about = state["interval"]
+            self.interval = ConfidenceInterval(*limits, **about)
+
     def copy(self):
         """Return a state that can be given up if a part turns out to be wrong."""
         out = copy(self)

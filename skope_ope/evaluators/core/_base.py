@@ -4,7 +4,6 @@
 
 import warnings
 from dataclasses import dataclass, fields
-from numbers import Real
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator
@@ -15,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._progress import fit_progress, untold
 from skope_ope._sklearn import (
     CallbackSupport,
-    HasMethods,
+    ParameterChecks,
     validate_parameter_constraints,
 )
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._model_of_fit import checked_model
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
@@ -36,16 +36,6 @@ from skope_ope.reward_models._sources import (
     is_source,
     reward_source,
 )
-
-
-def pipeline_remedy(value):
-    """Return what to do with a Pipeline where an evaluator is expected, or ''."""
-    if not hasattr(value, "steps"):
-        return ""
-    return (
-        " Apply the steps of a Pipeline to the logs first, logs = "
-        "PropensityEstimator().fit_transform(logs), and pass its last step."
-    )
 
 
 @dataclass(slots=True)
@@ -104,7 +94,7 @@ class EvaluatorTags(Tags):
     consistent: bool = False
 
 
-class BaseEvaluator(CallbackSupport, BaseEstimator):
+class BaseEvaluator(CallbackSupport, ParameterChecks, BaseEstimator):
     """Base class of evaluators.
 
     A subclass implements `_evaluate(policy, logs, sample_weight)`, which returns a
@@ -131,9 +121,11 @@ class BaseEvaluator(CallbackSupport, BaseEstimator):
         logs : BanditLogs, or SlateLogs where the evaluator takes them
             The logged rounds; or `LazyLogs` of either kind, which are read part by
             part, and whose reward model is fitted as `summarize` says.
-        reward_model : model, default=None
+        reward_model : model, number, array or str, default=None
             Used where the constructor's is None; evaluators without a reward model
-            ignore it.
+            check it and do not use it. An array of shape (n_rounds, n_actions) holds
+            predictions. One of shape (n_rounds,) is the y of scikit-learn's tools and
+            is ignored: the logs hold actions and rewards.
 
         Returns
         -------
@@ -142,7 +134,7 @@ class BaseEvaluator(CallbackSupport, BaseEstimator):
         Raises
         ------
         TypeError
-            If `logs` are not logs.
+            If `logs` are not logs, or `reward_model` is nothing that predicts.
         ValueError
             If a reward model is given here and to the constructor, or the logs lack
             what the evaluator needs.
@@ -150,6 +142,7 @@ class BaseEvaluator(CallbackSupport, BaseEstimator):
         if not get_config()["skip_parameter_validation"]:
             self._validate_params()
         lazy = isinstance(logs, LazyLogs)
+        reward_model = checked_model(self, logs, reward_model)
         with fit_progress(self, logs, 2 if lazy else None) as progress:
             if lazy:
                 fit = _of_lazy_logs().fitted_on_lazy
@@ -489,9 +482,4 @@ _HOW = {
     BanditLogs: "BanditLogs(context, action, reward, propensity) or "
     "BanditLogs.from_frame(frame, action=..., reward=..., context=[...])",
     SlateLogs: "SlateLogs(context, slate, reward, slot_reward=...)",
-}
-# What may stand for a reward model, and how rounds are held out of its fits.
-REWARD_MODEL_CONSTRAINTS = {
-    "reward_model": [HasMethods(["fit", "predict"]), "array-like", Real, str, None],
-    "cv": ["cv_object", str],
 }

@@ -7,6 +7,7 @@ from functools import partial
 from math import isnan, nan, sqrt
 from numbers import Real
 
+from skope_ope._meant import meant
 from skope_ope._renamed import renamed_value
 from skope_ope.evaluators.core._bootstrap import resampled_values
 from skope_ope.evaluators.core._jackknife import jackknife_error
@@ -99,11 +100,14 @@ def checked_method(method, given):
     method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
     if not isinstance(method, str) or method not in NAMES:
         known = ", ".join(map(repr, NAMES))
-        raise ValueError(f"method must be one of {known}, got {method!r}.")
+        raise ValueError(
+            f"method must be one of {known}, got {method!r}.{meant(method, NAMES)}"
+        )
     for name in given:
         if name not in USERS:
             known = ", ".join([*USERS, "random_state"])
-            raise TypeError(f"intervals take no {name!r}; they take {known}.")
+            hint = meant(name, USERS)
+            raise TypeError(f"intervals take no {name!r}; they take {known}.{hint}")
         if method not in USERS[name]:
             known = ", ".join(map(repr, USERS[name]))
             raise ValueError(

@@ -6,6 +6,7 @@ import warnings as python_warnings
 from math import copysign, isfinite, isnan, nan
 from numbers import Real
 
+from skope_ope._meant import meant
 from skope_ope.exceptions import ZeroBaselineWarning
 from skope_ope.intervals import (
     ConfidenceInterval,
@@ -129,8 +130,8 @@ class Lift:
     def _interval(self, level=LEVEL, method="auto"):
         """Return the interval without a word; its warnings are in it."""
         if not isinstance(method, str) or method not in METHODS:
-            known = ", ".join(map(repr, METHODS))
-            raise ValueError(f"method must be one of {known}, got {method!r}.")
+            known, hint = ", ".join(map(repr, METHODS)), meant(method, METHODS)
+            raise ValueError(f"method must be one of {known}, got {method!r}.{hint}")
         default = method == "auto"
         gain = self._gain_interval(level, method if default else "student")
         below = self._baseline_limits(level, method if default else "student")

@@ -13,6 +13,7 @@ from math import inf
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
 from skope_ope.logs._label_texts import texts_of_labels
@@ -21,7 +22,7 @@ FACTORIAL = (1, 1, 2, 6, 24)
 SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
 
 
-class RoundEnds:
+class RoundEnds(WithPairs):
     """Extremes of what the rounds of one policy bring to one evaluator.
 
     Attributes

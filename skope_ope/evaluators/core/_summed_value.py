@@ -8,6 +8,7 @@ from math import isnan, sqrt
 
 import numpy as np
 
+from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._estimate import Estimate, GivenEstimate, difference
 from skope_ope.evaluators.core._paired_differences import MERGED_AND_NOT
 from skope_ope.evaluators.core._policy_value import PolicyValue
@@ -58,7 +59,7 @@ class SummedRows:
         )
 
 
-class JointTerms:
+class JointTerms(WithPairs):
     """Sums of the terms of all policies and evaluators over the same rounds.
 
     Parameters
@@ -379,7 +380,9 @@ class SummedValue(PolicyValue):
         return _sums_of_clusters(self)
 
     def __getstate__(self):
-        return self.__dict__.copy()  # sums are small, and hold no rounds
+        state = self.__dict__.copy()  # sums are small, and hold no rounds
+        state.pop("_deviations", None)  # found again; skops keeps no kinds of tuples
+        return state
 
 
 def _sums_of_clusters(value):

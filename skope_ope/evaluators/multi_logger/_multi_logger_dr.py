@@ -3,7 +3,7 @@
 """Doubly robust estimates from logs that several loggers made."""
 
 from skope_ope.evaluators.core import _functions
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 from skope_ope.evaluators.static._base import WEIGHT
 

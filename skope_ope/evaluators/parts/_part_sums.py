@@ -9,6 +9,7 @@ from copy import copy
 
 import numpy as np
 
+from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._part_pass import ROUNDS, PartPass
 from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._sample_weights import plain_weights
@@ -34,7 +35,7 @@ from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
 
-class PartSums:
+class PartSums(WithPairs):
     """Sums over parts of a log, of several policies and evaluators.
 
     Parameters

@@ -9,10 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import TellsOfFit
 from skope_ope._renamed import renamed_value
 from skope_ope._sklearn import (
     Interval,
     Options,
+    ParameterChecks,
     StrOptions,
     fit_context,
     validate_params,
@@ -26,6 +28,7 @@ from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 
 
@@ -109,7 +112,7 @@ def _ratio(a, b):
     return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
 
 
-class AttentionDecay(BaseEstimator):
+class AttentionDecay(TellsOfFit, ParameterChecks, BaseEstimator):
     r"""Attention decay coefficients of the slots of a page [1]_.
 
     Under the factoring assumption
@@ -219,8 +222,8 @@ class AttentionDecay(BaseEstimator):
         ----------
         logs : SlateLogs
             Pages with rewards per slot.
-        y : Ignored
-            For the interface of scikit-learn.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored.
 
         Returns
         -------
@@ -237,6 +240,7 @@ class AttentionDecay(BaseEstimator):
                 f"logs must be SlateLogs, got {kind_of(logs)}. Build them with "
                 "SlateLogs(context, slate, reward, slot_reward=...)."
             )
+        check_y(y, len(logs), type(self).__name__)
         n_bootstrap = renamed_value(
             "n_bootstrap", self.n_bootstrap, {0: None}, stacklevel=3
         )

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope._meant import meant
 from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z
 from skope_ope.exceptions import LearnedRoundsWarning
@@ -61,7 +62,10 @@ def uniform_bound(n_rounds, n_arms, delta, method="azuma"):
 def check_method(method):
     """Raise unless the method is known."""
     if method not in METHODS:
-        raise ValueError(f"method must be 'azuma' or 'hoeffding', got {method!r}.")
+        hint = meant(method, METHODS)
+        raise ValueError(
+            f"method must be 'azuma' or 'hoeffding', got {method!r}.{hint}"
+        )
 
 
 def reward_span(reward, reward_range):

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import StrOptions, fit_context
+from skope_ope._progress import TellsOfFit
+from skope_ope._sklearn import ParameterChecks, StrOptions, fit_context
 from skope_ope.evaluators.scavenging._pages import (
     item_codes,
     item_labels,
@@ -16,12 +17,12 @@ from skope_ope.evaluators.scavenging._pages import (
 )
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._validation import check_y, label_codes
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._learned_rounds import remember_rows
 
 
-class ReorderingPolicy(BaseEstimator):
+class ReorderingPolicy(TellsOfFit, ParameterChecks, BaseEstimator):
     """Show the items of the logged slate in another order.
 
     Read more in the :ref:`User Guide <positions>`.
@@ -74,8 +75,8 @@ class ReorderingPolicy(BaseEstimator):
         ----------
         logs : SlateLogs
             Pages with rewards per slot, others than those that are evaluated.
-        y : Ignored
-            For the interface of scikit-learn.
+        y : array-like of shape (n_rounds,), default=None
+            Ignored.
 
         Returns
         -------
@@ -83,6 +84,7 @@ class ReorderingPolicy(BaseEstimator):
         """
         if not isinstance(logs, SlateLogs):
             raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
+        check_y(y, len(logs), type(self).__name__)
         self.n_features_in_ = logs.n_features
         if self._learns():
             pages = make_pages(logs)

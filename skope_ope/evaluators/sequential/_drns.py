@@ -8,8 +8,8 @@ import numpy as np
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._drowned import is_huge
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     propensity_warnings,

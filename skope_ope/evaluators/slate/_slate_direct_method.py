@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.exceptions import ModelErrorWarning

@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._pseudo_inverse import (

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The direct method: trust the reward model."""
 
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import GivenEstimate
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights

@@ -5,10 +5,10 @@
 from numbers import Real
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean, second_mean
 from skope_ope.evaluators.core._jobs import rerun
+from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid

@@ -26,8 +26,9 @@ class MRDR(DoublyRobustBase):
     Parameters
     ----------
     reward_model : model, default=None
-        A scikit-learn regressor or classifier whose `fit` takes `sample_weight`, or
-        an `ActionRewardModel`. `None`: weighted out-of-fold means per action.
+        A regressor or classifier that follows scikit-learn, or an `ActionRewardModel`;
+        one without `sample_weight` is fitted to rounds drawn in proportion to their
+        weights. `None`: weighted out-of-fold means per action.
     cv : int, splitter or iterable, default=5
         How rounds are held out of the fits that predict for them.
 

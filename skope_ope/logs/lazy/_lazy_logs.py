@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from skope_ope._meant import meant
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._label_kinds import joined
 from skope_ope.logs.lazy._conditions import filtered
@@ -203,7 +204,8 @@ class LazyLogs:
             if missing:
                 raise ValueError(
                     f"column {missing[0]!r} is not among the columns that were named: "
-                    f"{list(named)}. Name it in scan_logs(columns=...)."
+                    f"{list(named)}.{meant(missing[0], named)} Name it in "
+                    "scan_logs(columns=...)."
                 )
             named = {name: named[name] for name in columns}
         return self._with(roles=roles, columns=named)

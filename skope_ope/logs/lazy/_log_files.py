@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from skope_ope._meant import meant
+
 FORMATS = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv",)}
 COMPRESSED = (".gz", ".zip", ".bz2", ".xz", ".zst")
 JSON_LINES = (
@@ -61,7 +63,10 @@ def find_files(source, format=None):
     if format == "jsonl":
         raise ValueError(f"format='jsonl' cannot be scanned. {JSON_LINES}")
     if format not in (None, *FORMATS):
-        raise ValueError(f"format must be one of {list(FORMATS)}, got {format!r}.")
+        hint = meant(format, FORMATS)
+        raise ValueError(
+            f"format must be one of {list(FORMATS)}, got {format!r}.{hint}"
+        )
     files = []
     for one in source:
         if not isinstance(one, (str, os.PathLike)):

@@ -3,14 +3,17 @@
 """One model of the reward per action, trained on the rounds that took it."""
 
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
+from skope_ope._sklearn import has_method
 from skope_ope.policies._base import n_rows
 from skope_ope.policies._rows import stack_rows
+from skope_ope.propensities._encoded import fit_encoded
+from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 
 MANY_ROUNDS = 10_000  # of one action, where threads may pay
 
@@ -37,7 +40,7 @@ class ArmModels:
 
     def __init__(self, model, n_actions, random_state, owner):
         self.classifies = is_classifier(model)
-        if self.classifies and not hasattr(model, "predict_proba"):
+        if self.classifies and not has_method(model, "predict_proba"):
             raise TypeError(
                 f"{owner} needs P(reward = 1), but {type(model).__name__} has no "
                 "predict_proba. Use one that has (SGDClassifier with "
@@ -102,7 +105,7 @@ class ArmModels:
                 model.partial_fit(X, reward, **classes)
                 self._contexts[action], self._rewards[action] = [], []
             else:
-                model.fit(X, reward)
+                self.models[action] = fit_encoded(partial(_fit, X, reward), model, X)
                 self._keep(action, X, reward)
             self.trained[action] = True
         self._new = set()
@@ -131,9 +134,9 @@ class ArmModels:
         for action, model in enumerate(self.models):
             if self.trained[action]:
                 estimates[:, action] = (
-                    model.predict_proba(X)[:, 1]
+                    class_probabilities(model, X)[:, 1]
                     if self.classifies
-                    else model.predict(X)
+                    else predictions_of(model, X)
                 )
         return estimates
 
@@ -167,3 +170,7 @@ def _seeded(model, names, rng):
     """Give these nested random states a number."""
     seeds = {name: int(rng.randint(2**31 - 1)) for name in names}
     return model.set_params(**seeds)
+
+
+def _fit(X, reward, model):
+    return model.fit(X, reward)

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
 
+from skope_ope._meant import meant
 from skope_ope._sklearn import Interval
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
@@ -196,10 +197,12 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
         codes = label_codes(logs.actions, source.action)
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0])
+            taken = source.action.item(row)
             raise ValueError(
-                f"exploration_logs took action {source.action.item(row)!r} at row "
+                f"exploration_logs took action {taken!r} at row "
                 f"{row}, which the logs do not know ({int((codes < 0).sum())} such "
-                "rows). Pass all labels as actions=[...] when building the logs."
+                f"rows).{meant(taken, logs.actions.tolist())} Pass all labels as "
+                "actions=[...] when building the logs."
             )
         return codes
 

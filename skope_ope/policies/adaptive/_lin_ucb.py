@@ -6,8 +6,10 @@ from math import sqrt
 from numbers import Real
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import Interval
+from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import greedy
 from skope_ope.policies._rows import dense_rows
@@ -45,13 +47,18 @@ class LinUCB(AdaptivePolicy):
         Weight of the uncertainty.
     regularization : float, default=1.0
         :math:`\lambda`, the ridge penalty.
+    features : transformer, default=None
+        What makes features of the contexts, such as those of a frame with texts. It is
+        fitted before, to earlier contexts, and it is frozen, for policies are cloned:
+        `FrozenEstimator(ContextEncoder().fit(earlier))`. `None`: the contexts
+        themselves.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_actions,)
         Action labels.
     n_features_in_ : int
-        Number of features.
+        Number of columns of the contexts.
     coef_ : ndarray of shape (n_actions, n_features)
         Coefficients :math:`\hat\theta_a`.
     counts_ : ndarray of shape (n_actions,)
@@ -88,13 +95,15 @@ class LinUCB(AdaptivePolicy):
     _parameter_constraints: dict = {
         "alpha": [Interval(Real, 0, None, closed="left")],
         "regularization": [Interval(Real, 0, None, closed="neither")],
+        "features": [HasMethods(["transform", "get_feature_names_out"]), None],
     }
 
     takes_weight = True
 
-    def __init__(self, alpha=1.0, *, regularization=1.0):
+    def __init__(self, alpha=1.0, *, regularization=1.0, features=None):
         self.alpha = alpha
         self.regularization = regularization
+        self.features = features
 
     def reset(self, logs):
         """Forget everything; learn actions and features from empty logs.
@@ -106,6 +115,8 @@ class LinUCB(AdaptivePolicy):
         """
         super().reset(logs)
         n_actions, n_features = logs.n_actions, logs.n_features
+        if self.features is not None:
+            n_features = len(self._fitted_features().get_feature_names_out())
         shape = (n_actions, n_features, n_features)
         identity = np.broadcast_to(np.eye(n_features), shape)
         self._inverse = identity / float(self.regularization)
@@ -143,7 +154,7 @@ class LinUCB(AdaptivePolicy):
         changed : bool
             True.
         """
-        x = dense_rows(X, "LinUCB")[0]
+        x = self._dense(X)[0]
         if weight != 1.0:  # both sums are of products of two of these
             x, reward = sqrt(weight) * x, sqrt(weight) * reward
         inverse, moment = self._inverse[action], self._moment[action]
@@ -210,8 +221,23 @@ class LinUCB(AdaptivePolicy):
             return None
         return BoundsOfGiven(self, self._rows(X), action, available)
 
+    def _fitted_features(self):
+        try:
+            check_is_fitted(self.features)
+        except NotFittedError as error:
+            raise NotFittedError(
+                "features of LinUCB must be fitted before, to earlier contexts, and "
+                "frozen: FrozenEstimator(ContextEncoder().fit(earlier))."
+            ) from error
+        return self.features
+
+    def _dense(self, X):
+        return dense_rows(
+            X if self.features is None else self.features.transform(X), "LinUCB"
+        )
+
     def _rows(self, X):
-        X = dense_rows(X, "LinUCB")
+        X = self._dense(X)
         if not np.isfinite(X.sum()) and not np.isfinite(X).all():
             row = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
             raise ValueError(

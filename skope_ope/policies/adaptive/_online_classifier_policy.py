@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin
 from sklearn.utils import check_consistent_length
 
+from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import is_frame, label_codes
@@ -174,11 +175,11 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
             return X, y.astype(float)
         codes = label_codes(self.classes_, y)
         if (codes < 0).any():
-            row = int(np.flatnonzero(codes < 0)[0])
+            row, known = int(np.flatnonzero(codes < 0)[0]), self.classes_.tolist()
             raise ValueError(
                 f"initial: label {y.item(row)!r} at row {row} is not among the actions "
-                f"{self.classes_.tolist()}. Pass all of them as actions=[...] when "
-                "building the logs, or drop the row."
+                f"{known}.{meant(y.item(row), known)} Pass all of them as "
+                "actions=[...] when building the logs, or drop the row."
             )
         return X, (codes[:, None] == np.arange(len(self.classes_))).astype(float)
 

@@ -7,6 +7,7 @@ from copy import copy
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._progress import step
 from skope_ope.policies._base import mixture_weights
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_moments import TypeMoments
@@ -49,6 +50,8 @@ class MixtureSlatePolicy(BaseSlatePolicy):
     array([0.24166667])
     """
 
+    _has_steps = True
+
     def __init__(self, policies, weights):
         self.policies = policies
         self.weights = weights
@@ -68,7 +71,10 @@ class MixtureSlatePolicy(BaseSlatePolicy):
         self : MixtureSlatePolicy
         """
         self._check()
-        self.policies_ = [clone(policy).fit(X, y) for policy in self.policies]
+        self.policies_ = []
+        for policy in map(clone, self.policies):
+            with step(self, X, "policy", policy):
+                self.policies_.append(policy.fit(X, y))
         return self
 
     @property

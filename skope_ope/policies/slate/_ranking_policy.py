@@ -13,6 +13,7 @@ from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._item_rows import item_rows
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import check_y
 from skope_ope.policies._base import first_best
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
@@ -102,7 +103,8 @@ class RankingPolicy(BaseSlatePolicy):
             Features of candidates; or logs, whose `item_features` of the shown
             candidates are fitted to their `slot_reward`.
         y : array-like of shape (n_items,), default=None
-            How good the candidates are, where `X` are features.
+            How good the candidates are, where `X` are features; ignored where `X` are
+            logs.
         **fit_params : dict
             Passed to the regressor.
 
@@ -113,6 +115,7 @@ class RankingPolicy(BaseSlatePolicy):
         self._check()
         logs = X if isinstance(X, SlateLogs) else None
         if logs is not None:
+            check_y(y, len(logs), type(self).__name__)
             X, y = _shown(logs)
         elif y is None:
             raise ValueError(

@@ -8,14 +8,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from skope_ope._progress import TellsOfFit
+from skope_ope._sklearn import ParameterChecks
+from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import check_y
 from skope_ope.policies.slate._slate_checks import check_slate_logs, check_slates
 from skope_ope.policies.slate._slate_distributions import SlateDistributions
 
 CHUNK_BYTES = 2**26  # of row-wise temporaries
 
 
-class BaseSlatePolicy(BaseEstimator):
+class BaseSlatePolicy(TellsOfFit, ParameterChecks, BaseEstimator):
     r"""Base class of policies that compose slates.
 
     A slate policy holds nothing per row. What it knows of a round is a table with one
@@ -62,13 +66,15 @@ class BaseSlatePolicy(BaseEstimator):
         ----------
         X : SlateLogs or array-like
             Ignored.
-        y : None
+        y : array-like of shape (n_rounds,), default=None
             Ignored.
 
         Returns
         -------
         self : object
         """
+        if isinstance(X, SlateLogs):
+            check_y(y, len(X), type(self).__name__)
         return self
 
     def distributions(self, logs):

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from skope_ope import MRDR, BanditLogs, DoublyRobust, UniformPolicy
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._mrdr import variance_weights
+from skope_ope.exceptions import ModelErrorWarning
 from tests._worlds import d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -91,10 +92,12 @@ def test_columns_that_the_logs_of_fit_lack():
         fitted.evaluate("mu", other)
 
 
-def test_models_without_weights_are_refused():
+def test_models_without_weights_get_drawn_rounds():
     fitted = MRDR(reward_model=KNeighborsRegressor(2), cv=3).fit(numbered())
-    with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample_weight"):
-        fitted.evaluate(UniformPolicy())
+    told = "KNeighborsRegressor takes no sample_weight: .* rounds drawn in proportion"
+    with pytest.warns(ModelErrorWarning, match=told):
+        value = fitted.evaluate(UniformPolicy())
+    assert np.isfinite(value.value)
 
 
 def test_prefit_is_refused():

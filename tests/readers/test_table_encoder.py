@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.readers import _context_encoder
-from skope_ope.readers._context_encoder import ContextEncoder
+from skope_ope.readers import _table_encoder
+from skope_ope.readers._table_encoder import TableEncoder
 from skope_ope.readers._texts import Texts
 
 
 def test_rare_texts_share_a_column(monkeypatch):
-    monkeypatch.setattr(_context_encoder, "MAX_CATEGORIES", 3)
+    monkeypatch.setattr(_table_encoder, "MAX_CATEGORIES", 3)
     texts = Texts(np.array([0, 0, 1, 1, 2, 3]), ["b", "a", "c", "d"])
     with pytest.warns(LogsWarning, match="'x' holds 4 different texts") as caught:
-        encoder = ContextEncoder({"x": texts})
+        encoder = TableEncoder({"x": texts})
     assert caught[0].message.value == 4
     expected = [[0, 1, 0], [0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]
     np.testing.assert_array_equal(encoder.transform({"x": texts}), expected)
@@ -22,5 +22,5 @@ def test_rare_texts_share_a_column(monkeypatch):
 
 def test_constant_and_missing_columns_stay_finite_or_missing():
     features = {"one": np.ones(3), "none": np.full(3, np.nan)}
-    out = ContextEncoder(features).transform(features)
+    out = TableEncoder(features).transform(features)
     np.testing.assert_array_equal(out, [[0, np.nan]] * 3)

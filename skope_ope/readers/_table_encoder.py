@@ -7,12 +7,16 @@ import warnings
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._context_columns import (
+    MAX_CATEGORIES,
+    columns_of,
+    names_of,
+    scale_of,
+)
 from skope_ope.readers._texts import Texts
 
-MAX_CATEGORIES = 100  # columns that one text feature may take
 
-
-class ContextEncoder:
+class TableEncoder:
     """Numbers standardised and texts one-hot, as they were in one file.
 
     Parameters
@@ -25,7 +29,7 @@ class ContextEncoder:
         self.parts = {
             name: _categories(name, values)
             if isinstance(values, Texts)
-            else _scale(values)
+            else scale_of(values)
             for name, values in features.items()
         }
 
@@ -33,16 +37,7 @@ class ContextEncoder:
         """Return what the columns of the context hold, such as "city = Rome"."""
         out = []
         for name, part in self.parts.items():
-            if not isinstance(part, dict):
-                out.append(name)
-                continue
-            held = {}
-            for text, j in part.items():
-                held.setdefault(j, []).append(text)
-            out += [
-                f"{name} = {texts[0]}" if len(texts) == 1 else f"{name}, other texts"
-                for _, texts in sorted(held.items())
-            ]
+            out += names_of(name, part) if isinstance(part, dict) else [name]
         return out
 
     def transform(self, features):
@@ -63,30 +58,20 @@ class ContextEncoder:
         return np.hstack(blocks)
 
 
-def _scale(values):
-    known = values[~np.isnan(values)]
-    spread = float(known.std()) if known.size else 0.0
-    return (float(known.mean()) if known.size else 0.0), spread or 1.0
-
-
 def _categories(name, texts):
     """Return {text: column}; rare texts share the last column."""
     counts = np.bincount(texts.codes, minlength=len(texts.values))
-    order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
-    kept = order
-    if len(order) > MAX_CATEGORIES:
-        kept = order[: MAX_CATEGORIES - 1]
+    columns, n_kept = columns_of(texts.values, counts, MAX_CATEGORIES)
+    if n_kept < len(counts):
         warnings.warn(
             LogsWarning(
-                f"column {name!r} holds {len(order)} different texts: the context "
-                f"tells the {len(kept)} most frequent ones apart, the others share a "
+                f"column {name!r} holds {len(counts)} different texts: the context "
+                f"tells the {n_kept} most frequent ones apart, the others share a "
                 "column. Leave the column out if it names single rounds or users.",
-                len(order),
+                len(counts),
             ),
             stacklevel=5,
         )
-    columns = {text: j for j, text in enumerate(sorted(texts.values[c] for c in kept))}
-    columns.update((texts.values[code], len(kept)) for code in order[len(kept) :])
     return columns
 
 

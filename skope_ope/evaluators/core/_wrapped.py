@@ -1,0 +1,113 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluators inside of searches and Pipelines, and the rounds that these make."""
+
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope._inside import is_search, no_best
+from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.logs.lazy._kind_of import REMEDY
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
+
+
+def bare(evaluator, logs, tune=False):
+    """Return the evaluator inside of a search or Pipeline, and the rounds it is for.
+
+    A fitted search stands for its best evaluator. The steps of a Pipeline are applied
+    to the rounds: as they were fitted, or else fitted to these rounds. The evaluator
+    itself is to be cloned and fitted to the rounds that are returned.
+
+    Parameters
+    ----------
+    evaluator : evaluator, Pipeline or search
+        What was given. Anything else is returned as it is.
+    logs : BanditLogs, SlateLogs or LazyLogs
+        The rounds.
+    tune : bool, default=False
+        Whether a search that is not fitted is fitted to the rounds; otherwise it is
+        refused: it would choose on the rounds on which its choice is evaluated.
+
+    Returns
+    -------
+    evaluator : evaluator
+    logs : BanditLogs, SlateLogs or LazyLogs
+    """
+    while not isinstance(evaluator, type):
+        if hasattr(evaluator, "best_estimator_"):
+            evaluator = evaluator.best_estimator_
+        elif is_search(evaluator):
+            evaluator = _tuned(evaluator, logs, tune)
+        elif hasattr(evaluator, "steps"):
+            logs = _stepped(evaluator, logs)
+            evaluator = evaluator.steps[-1][1]
+        else:
+            break
+    return evaluator, logs
+
+
+def name_of(evaluator):
+    """Return how the row of an evaluator is called: Pipelines name their steps."""
+    name, steps = "", []
+    while True:
+        if hasattr(evaluator, "best_estimator_"):
+            evaluator = evaluator.best_estimator_
+        elif hasattr(evaluator, "steps"):
+            steps += _active(evaluator)
+            evaluator = evaluator.steps[-1][1]
+        else:
+            break
+    name = type(evaluator).__name__
+    if steps:
+        name += " after " + ", ".join(type(step).__name__ for step in steps)
+    return name
+
+
+def _tuned(search, logs, tune):
+    """Return a search that was fitted to the rounds."""
+    name = type(search).__name__
+    if not tune:
+        try:
+            check_is_fitted(search)
+        except NotFittedError as error:
+            raise NotFittedError(
+                f"this {name} is not fitted yet. Fit it first, "
+                "search.fit(logs), on other rounds than those it is to evaluate on."
+            ) from error
+        raise TypeError(no_best(search))
+    fitted = with_seed(clone(search), check_random_state(0)).fit(logs)
+    if not hasattr(fitted, "best_estimator_"):
+        raise TypeError(no_best(search))
+    return fitted
+
+
+def _stepped(pipeline, logs):
+    """Return the rounds as the steps before the last one make them."""
+    steps = _active(pipeline)
+    if not steps:
+        return logs
+    if isinstance(logs, LazyLogs):
+        raise TypeError(
+            f"the steps of a Pipeline, {type(steps[0]).__name__} first, take rounds in "
+            f"memory, got LazyLogs: {REMEDY}."
+        )
+    before = pipeline[:-1]
+    if all(map(_is_fitted, steps)):
+        return before.transform(logs)
+    return clone(before).fit_transform(logs)
+
+
+def _active(pipeline):
+    """Return the steps before the last one that do something."""
+    steps = [step for _, step in pipeline.steps[:-1]]
+    return [step for step in steps if step is not None and step != "passthrough"]
+
+
+def _is_fitted(step):
+    try:
+        check_is_fitted(step)
+    except NotFittedError:
+        return False
+    return True

@@ -1,0 +1,165 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which rows of a frame make up a page, and in which slots."""
+
+import numpy as np
+
+from skope_ope.logs._factorise import factorise
+from skope_ope.logs._frames import column_of
+from skope_ope.logs._validation import plain
+
+
+class Pages:
+    """The pages of a frame.
+
+    Parameters
+    ----------
+    frame : narwhals frame
+        One row a page, or a row an item.
+    round_, slot : str or None
+        Columns of the page and of the position.
+    is_long : bool
+        Whether rows are items.
+    n_slots : int
+        Columns of items in the wide form.
+
+    Attributes
+    ----------
+    frame : narwhals frame
+        One row a page: the first of each.
+    page, slot : ndarray of shape (n_rows,) or None
+        Numbers of the page and the slot of every row; None: rows are pages.
+    labels : ndarray of shape (n_pages,) or None
+        What the pages are called.
+    """
+
+    def __init__(self, frame, round_, slot, is_long, n_slots):
+        self.rows, self.n_slots = frame, n_slots
+        self.page = self.slot = self.labels = None
+        if not len(frame):
+            raise ValueError("the frame is empty: at least one page is needed.")
+        if not is_long:
+            self.frame, self.n_pages = frame, len(frame)
+            if round_ is not None:
+                self._name_rows(round_)
+            return
+        labels, code = _factorised(frame, round_)
+        first = np.full(len(labels), len(code))
+        first[code[::-1]] = np.arange(len(code))[::-1]
+        order = np.argsort(first)  # pages come as their first rows do
+        rank = np.empty(len(order), dtype=np.intp)
+        rank[order] = np.arange(len(order))
+        self.page, self.labels, self.first = rank[code], labels[order], first[order]
+        slots, self.slot = _factorised(frame, slot)
+        self.n_pages, self.n_slots = len(labels), len(slots)
+        self.frame = frame[self.first.tolist()]
+        self._check_once(slots)
+
+    def _name_rows(self, round_):
+        labels, code = _factorised(self.rows, round_)
+        twice = np.flatnonzero(np.bincount(code) > 1)
+        if twice.size:
+            label = plain(labels[twice[0]])
+            raise ValueError(
+                f"{round_} {label!r} names {int((code == twice[0]).sum())} rows. In "
+                "the wide form a row is a page; where it is an item, pass one column "
+                "as item, and slot=."
+            )
+        self.labels = labels[code]
+
+    def _check_once(self, slots):
+        """Raise where a page has two rows for one slot."""
+        place = self.page * self.n_slots + self.slot
+        order = np.argsort(place, kind="stable")
+        again = np.flatnonzero(place[order][1:] == place[order][:-1])
+        if again.size:
+            one, other = order[again[0]], order[again[0] + 1]
+            raise ValueError(
+                f"{self.called(self.page[one])} has two rows for slot "
+                f"{plain(slots[self.slot[one]])!r}: rows {one} and {other}. Each slot "
+                "shows one item: drop one of them, or name another column as slot."
+            )
+
+    def called(self, page):
+        """Return what messages call a page."""
+        if self.labels is None:
+            return f"row {page}"
+        return f"page {plain(self.labels[page])!r}"
+
+    def check_constant(self, names):
+        """Raise where a column of pages changes within a page of the long form."""
+        if self.page is None:
+            return
+        of_page = self.first[self.page]
+        for name in dict.fromkeys(names):
+            series = self.rows.get_column(name)
+            missing = series.is_null().to_numpy().astype(bool)
+            values = series.to_numpy()
+            if values.dtype.kind == "f":
+                missing = missing | np.isnan(values)
+            differ = missing != missing[of_page]
+            known = np.flatnonzero(~missing & ~differ)
+            differ[known] = values[known] != values[of_page[known]]
+            if differ.any():
+                row = int(np.flatnonzero(differ)[0])
+                first = of_page[row]
+                remedy = "Name a column that has one value for a page"
+                raise ValueError(
+                    f"column {name!r} changes within "
+                    f"{self.called(self.page[row])}: {plain(values[first])!r} at row "
+                    f"{first}, {plain(values[row])!r} at row {row}. {remedy}; rewards "
+                    "of single items go to slot_reward."
+                )
+
+    def spread(self, values, empty):
+        """Return values of the rows of the long form by page and slot."""
+        out = np.full((self.n_pages, self.n_slots), empty, dtype=values.dtype)
+        out[self.page, self.slot] = values
+        return out
+
+    def slot_values(self, frame, names, slate):
+        """Return the rewards of the slots, 0 where a slot is empty.
+
+        Parameters
+        ----------
+        frame : narwhals frame
+            All rows.
+        names : list of str
+            Columns of the rewards.
+        slate : ndarray of shape (n_pages, n_slots)
+            -1 where a slot is empty.
+        """
+        empty = slate < 0
+        if self.page is not None:
+            values = _numbers(frame, names[0], empty[self.page, self.slot])
+            return self.spread(values, 0.0)
+        return np.column_stack(
+            [_numbers(frame, name, empty[:, j]) for j, name in enumerate(names)]
+        )
+
+
+def _factorised(frame, name):
+    found = column_of(frame, name, True)
+    return factorise(getattr(found, "values", found))
+
+
+def _numbers(frame, name, empty):
+    """Return a column of rewards; those of empty slots may be missing."""
+    series = frame.get_column(name)
+    missing = series.is_null().to_numpy().astype(bool)
+    values = series.fill_null(0).to_numpy() if missing.any() else series.to_numpy()
+    if values.dtype.kind not in "biuf":
+        raise TypeError(
+            f"column {name!r} must hold the rewards of slots, numbers, got "
+            f"{series.dtype}."
+        )
+    values = values.astype(float)
+    missing = missing | np.isnan(values)
+    wrong = np.flatnonzero(missing & ~empty)
+    if wrong.size:
+        raise ValueError(
+            f"column {name!r} has no reward at row {wrong[0]}, where an item was shown "
+            f"({wrong.size} such rows). Fill in 0 where nothing came of it."
+        )
+    values[missing] = 0.0
+    return values

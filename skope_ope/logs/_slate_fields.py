@@ -1,0 +1,52 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of the fields that only logs of slates have."""
+
+import numpy as np
+
+from skope_ope.exceptions import RowError
+from skope_ope.logs._row_container import read_only
+from skope_ope.logs._validation import as_numbers
+
+EMPTY = -1  # an empty slot
+
+
+def check_slate(slate):
+    """Return slates as read-only indices of candidates, -1 for an empty slot."""
+    if isinstance(slate, (list, tuple)):
+        sizes = np.array([np.size(row) for row in slate])
+        if (sizes != sizes[:1]).any():
+            row = int(np.flatnonzero(sizes != sizes[0])[0])
+            raise ValueError(
+                f"slate has {sizes[row]} slots at row {row} and {sizes[0]} at row 0. "
+                "Fill shorter slates with -1, an empty slot."
+            )
+    if np.asarray(slate).dtype == bool:
+        raise TypeError(
+            "slate must hold the index of a candidate in every slot, got booleans. "
+            "Who could be shown is `candidates`."
+        )
+    array = as_numbers("slate", slate, 2)
+    if not array.size:
+        raise ValueError("the logs are empty: at least one round and slot is needed.")
+    wrong = (array != np.round(array)) | (array < EMPTY)
+    if wrong.any():
+        row, slot = np.argwhere(wrong)[0]
+        want = "slate must hold indices of candidates (or -1 for an empty slot)"
+        raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
+    return read_only(array.astype(np.intp))
+
+
+def check_slot_reward(slot_reward, slate):
+    """Return the rewards of slots, none of them negative, zero where one is empty."""
+    array = as_numbers("slot_reward", slot_reward, 2)
+    if array.shape != slate.shape:
+        raise ValueError(
+            f"slot_reward must have shape {slate.shape} like slate, got {array.shape}."
+        )
+    wrong = (array < 0) | ((slate == EMPTY) & (array != 0))
+    if wrong.any():
+        row, slot = np.argwhere(wrong)[0]
+        want = "slot_reward must be non-negative, and zero in an empty slot"
+        raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
+    return array

@@ -1,0 +1,66 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What models of any package predict, in the shapes of scikit-learn."""
+
+import numpy as np
+
+
+def predictions_of(model, X):
+    """Return one prediction for every row.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted one. Its `predict` may give a column, as networks and CatBoost do.
+    X : array, sparse matrix or frame of shape (n, n_features)
+        Features.
+
+    Returns
+    -------
+    predicted : ndarray of shape (n,)
+    """
+    found = np.asarray(model.predict(X))
+    n = _n_rows(X, found)
+    if found.shape == (n, 1):
+        return found[:, 0]
+    if found.shape != (n,):
+        raise ValueError(
+            f"{type(model).__name__} predicts an array of shape {found.shape} for {n} "
+            f"rows. One number or label for every row is needed, of shape ({n},) or "
+            f"({n}, 1)."
+        )
+    return found
+
+
+def class_probabilities(classifier, X):
+    """Return the probability of every class for every row.
+
+    Parameters
+    ----------
+    classifier : classifier
+        A fitted one with `predict_proba`.
+    X : array, sparse matrix or frame of shape (n, n_features)
+        Features.
+
+    Returns
+    -------
+    proba : ndarray of shape (n, n_classes)
+    """
+    found = np.asarray(classifier.predict_proba(X))  # some give a frame
+    shape = _n_rows(X, found), len(classifier.classes_)
+    if found.ndim == 3 and 1 in found.shape and found.size == shape[0] * shape[1]:
+        found = found.reshape(shape)
+    if found.shape != shape:
+        raise ValueError(
+            f"{type(classifier).__name__} gives probabilities of shape {found.shape} "
+            f"for {shape[0]} rows and the {shape[1]} classes that it learned: its "
+            "classes_ and its columns must agree."
+        )
+    return found
+
+
+def _n_rows(X, found):
+    """Return the rows of X; those that were found where it does not tell."""
+    if hasattr(X, "shape"):
+        return X.shape[0]
+    return len(X if hasattr(X, "__len__") else found)

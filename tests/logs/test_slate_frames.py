@@ -1,0 +1,480 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from skope_ope import PseudoInverse, SlateLogs, UniformSlatePolicy
+from skope_ope.datasets import make_slate_logs
+
+pytestmark = pytest.mark.frames
+pytest.importorskip("narwhals")
+
+WIDE = {
+    "age": [31, 54, 22],
+    "city": ["Ulm", "Bonn", "Ulm"],
+    "first": ["b", None, "c"],
+    "second": ["a", "c", None],
+    "click_1": [1.0, 0.0, 0.0],
+    "click_2": [2.0, 1.0, 0.0],
+    "total": [3.0, 1.0, 0.5],
+    "p": [0.5, 0.25, 0.125],
+    "user": ["x", "y", "x"],
+    "t": [3, 1, 2],
+    "query": ["q", "r", "q"],
+}
+LONG = {
+    "page": [7, 7, 3, 5],
+    "place": [1, 2, 2, 1],
+    "item": ["b", "a", "c", "c"],
+    "click": [1.0, 2.0, 1.0, 0.0],
+    "age": [31, 31, 54, 22],
+    "city": ["Ulm", "Ulm", "Bonn", "Ulm"],
+    "total": [3.0, 3.0, 1.0, 0.5],
+    "p": [0.5, 0.5, 0.25, 0.125],
+    "user": ["x", "x", "y", "x"],
+    "t": [3, 3, 1, 2],
+    "query": ["q", "q", "r", "q"],
+}
+OF_PAGE = {
+    "reward": "total",
+    "propensity": "p",
+    "group": "user",
+    "timestamp": "t",
+    "context": ["age", "city"],
+    "columns": ["query"],
+}
+OF_WIDE = {
+    "item": ["first", "second"],
+    "slot_reward": ["click_1", "click_2"],
+    **OF_PAGE,
+}
+OF_LONG = {
+    "round": "page",
+    "slot": "place",
+    "item": "item",
+    "slot_reward": "click",
+    **OF_PAGE,
+}
+BRIEF = {"item": ["first", "second"], "reward": "total", "context": []}
+BRIEF_LONG = {
+    "round": "page",
+    "slot": "place",
+    "item": "item",
+    "reward": "total",
+    "context": [],
+}
+KINDS = {
+    "pandas": ("pandas", lambda lib, data: lib.DataFrame(data)),
+    "pandas, nullable": (
+        "pandas",
+        lambda lib, data: lib.DataFrame(data).convert_dtypes(),
+    ),
+    "polars": ("polars", lambda lib, data: lib.DataFrame(data)),
+    "pyarrow": ("pyarrow", lambda lib, data: lib.table(data)),
+}
+
+
+@pytest.fixture(params=KINDS)
+def make_frame(request):
+    """Function that makes a frame of one library from a dict of lists."""
+    library, make = KINDS[request.param]
+    module = pytest.importorskip(library)
+    return lambda data: make(module, data)
+
+
+def assert_equal_logs(left, right):
+    """All that a frame tells of logs."""
+    for name in (
+        "slate",
+        "reward",
+        "slot_reward",
+        "n_candidates",
+        "candidates",
+        "item_id",
+        "item_features",
+        "propensity",
+        "timestamp",
+        "group",
+    ):
+        one, other = getattr(left, name), getattr(right, name)
+        assert (one is None) == (other is None), name
+        if one is not None:
+            assert_array_equal(one, other, err_msg=name)
+    assert left.reward_range == right.reward_range
+    assert list(left.columns) == list(right.columns)
+    for name, values in left.columns.items():
+        assert_array_equal(values, right.columns[name])
+    assert left.shape == right.shape
+
+
+@pytest.mark.parametrize(("data", "names"), [(WIDE, OF_WIDE), (LONG, OF_LONG)])
+def test_every_field_comes_from_its_column(make_frame, data, names):
+    logs = SlateLogs.from_frame(make_frame(data), **names, reward_range=(0, 4))
+    assert_array_equal(logs.slate, [[1, 0], [-1, 2], [2, -1]])
+    assert_array_equal(logs.item_id, [["a", "b", "c"]] * 3)
+    assert_array_equal(logs.slot_reward, [[1, 2], [0, 1], [0, 0]])
+    assert_array_equal(logs.reward, WIDE["total"])
+    assert_array_equal(logs.propensity, WIDE["p"])
+    assert_array_equal(logs.group, WIDE["user"])
+    assert_array_equal(logs.timestamp, WIDE["t"])
+    assert_array_equal(logs.columns["query"], WIDE["query"])
+    assert logs.n_candidates == 3
+    assert logs.candidates is None
+    assert logs.reward_range == (0, 4)
+    assert type(logs.context) is type(make_frame(data))
+    assert list(np.asarray(logs.context["age"])) == WIDE["age"]
+
+
+def test_rows_of_the_long_form_in_any_order(make_frame):
+    for order in ([0, 3, 1, 2], [3, 2, 1, 0]):
+        data = {name: [values[k] for k in order] for name, values in LONG.items()}
+        logs = SlateLogs.from_frame(make_frame(data), **OF_LONG)
+        pages = np.argsort([WIDE["t"].index(t) for t in logs.timestamp.tolist()])
+        whole = SlateLogs.from_frame(make_frame(LONG), **OF_LONG)
+        assert_equal_logs(logs[pages], whole)
+        # pages come in the order of their first rows
+        first = list(dict.fromkeys(data["t"]))
+        assert logs.timestamp.tolist() == first
+
+
+@pytest.mark.parametrize(
+    "first", [[5, None, 7], [5, -1, 7], [5.0, float("nan"), 7.0]], ids=repr
+)
+def test_whole_numbers_are_items(make_frame, first):
+    data = {"first": first, "second": [7, 10, -1], "total": [0.0, 1.0, 0.0]}
+    logs = SlateLogs.from_frame(make_frame(data), **BRIEF)
+    assert_array_equal(logs.slate, [[0, 1], [-1, 2], [1, -1]])
+    assert_array_equal(logs.item_id, [[5, 7, 10]] * 3)
+    assert logs.item_id.dtype.kind == "i"
+
+
+def test_indices_need_no_labels(make_frame):
+    data = {"first": [0, 2], "second": [1, 0], "total": [0.0, 1.0]}
+    logs = SlateLogs.from_frame(make_frame(data), **BRIEF)
+    assert logs.item_id is None
+    assert_array_equal(logs.slate, [[0, 1], [2, 0]])
+
+
+def test_labels_take_the_memory_of_one_page():
+    pandas = pytest.importorskip("pandas")
+    n = 20_000
+    items = np.array([f"item {k:04}" for k in range(1000)])
+    rng = np.random.RandomState(0)
+    frame = pandas.DataFrame({"first": rng.choice(items, n), "total": np.zeros(n)})
+    logs = SlateLogs.from_frame(
+        frame, item=["first"], reward="total", context=[], candidates=items
+    )
+    for some in (logs, logs[::-1], logs[rng.permutation(n)[:100]][5:]):
+        assert some.item_id.shape == (len(some), 1000)
+        assert some.item_id.strides[0] == 0
+        assert_array_equal(some.item_id[-1], items)
+
+
+def test_a_trial_has_one_propensity(make_frame):
+    for data, names in ((WIDE, BRIEF), (LONG, BRIEF_LONG)):
+        logs = SlateLogs.from_frame(make_frame(data), **names, propensity=1 / 6)
+        assert_array_equal(logs.propensity, [1 / 6] * 3)
+
+
+def test_the_logger_comes_along(make_frame):
+    data = {"first": ["b", "a", "c"], "second": ["a", "c", "b"], "total": [1.0, 0, 0]}
+    policy = UniformSlatePolicy(2)
+    logs = SlateLogs.from_frame(make_frame(data), **BRIEF, logging_policy=policy)
+    value = PseudoInverse().fit(logs).evaluate(policy)
+    assert value.value == pytest.approx(1 / 3)
+
+
+# -- who could be shown ---------------------------------------------------------------
+OFFERED = [["a", "b"], ["b", "c"], ["c"]]
+MASK = [[True, True, False], [False, True, True], [False, False, True]]
+
+
+@pytest.mark.parametrize("how", ["column", "dict", "frame"])
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_candidates_by_page(make_frame, how, form):
+    data, names = (WIDE, BRIEF) if form == "wide" else (LONG, BRIEF_LONG)
+    data = dict(data)
+    if how == "column":
+        lists = OFFERED if form == "wide" else [OFFERED[k] for k in (0, 0, 1, 2)]
+        data["who"] = lists
+        candidates = "who"
+    elif how == "dict":
+        candidates = {7: ["a", "b"], 3: ("b", "c"), 5: {"c"}, 99: ["a"]}
+    else:
+        rows = [(7, "a"), (7, "b"), (3, "c"), (3, "b"), (5, "c"), (99, "z")]
+        page, item = map(list, zip(*rows, strict=True))
+        candidates = make_frame({"page": page, "item": item})
+    if form == "wide" and how != "column":
+        data["page"] = [7, 3, 5]
+        names = {**names, "round": "page"}
+    logs = SlateLogs.from_frame(make_frame(data), **names, candidates=candidates)
+    assert_array_equal(logs.candidates, MASK)
+    assert_array_equal(logs.item_id[0], ["a", "b", "c"])
+
+
+def test_candidates_by_slot(make_frame):
+    who = [[["b", "c"], ["a"]], [["b"], ["c"]], [["c"], ["a", "b"]]]
+    logs = SlateLogs.from_frame(
+        make_frame({**WIDE, "who": who}), **BRIEF, candidates="who"
+    )
+    assert logs.candidates.shape == (3, 2, 3)
+    assert_array_equal(logs.candidates[0], [[False, True, True], [True, False, False]])
+
+
+def test_a_list_of_candidates_gives_their_order(make_frame):
+    logs = SlateLogs.from_frame(
+        make_frame(WIDE), **BRIEF, candidates=["c", "z", "b", "a"]
+    )
+    assert_array_equal(logs.slate, [[2, 3], [-1, 0], [0, -1]])
+    assert_array_equal(logs.item_id[0], ["c", "z", "b", "a"])
+    assert logs.n_candidates == 4
+
+
+# -- features of items ----------------------------------------------------------------
+@pytest.mark.parametrize("key", ["item", "item_id"])
+def test_features_of_items(make_frame, key):
+    table = make_frame({key: ["z", "c", "a", "b"], "x": [9, 3, 1, 2], "y": [0.5] * 4})
+    want = [[1, 0.5], [2, 0.5], [3, 0.5]]
+    for data, names in ((WIDE, BRIEF), (LONG, BRIEF_LONG)):
+        logs = SlateLogs.from_frame(make_frame(data), **names, item_features=table)
+        assert_array_equal(logs.item_features, want)
+    some = {"c": [3, 0.5], "a": [1, 0.5], "b": [2, 0.5]}
+    logs = SlateLogs.from_frame(make_frame(WIDE), **BRIEF, item_features=some)
+    assert_array_equal(logs.item_features, want)
+    logs = SlateLogs.from_frame(make_frame(WIDE), **BRIEF, item_features=want)
+    assert_array_equal(logs.item_features, want)
+
+
+def test_features_of_items_by_the_index():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"x": [3, 1, 2]}, index=["c", "a", "b"])
+    logs = SlateLogs.from_frame(pandas.DataFrame(WIDE), **BRIEF, item_features=table)
+    assert_array_equal(logs.item_features, [[1], [2], [3]])
+
+
+def test_mistakes_in_features(make_frame):
+    frame = make_frame(WIDE)
+
+    def refused(features, error=ValueError):
+        with pytest.raises(error) as caught:
+            SlateLogs.from_frame(frame, **BRIEF, item_features=features)
+        return str(caught.value)
+
+    assert "called 'item', 'item_id'; it has 'x'" in refused(make_frame({"x": [1, 2]}))
+    some = make_frame({"item": ["a", "b", "cc"], "x": [1, 2, 3]})
+    assert "no row for item 'c' (1 such items). Did you mean 'cc'?" in refused(some)
+    twice = make_frame({"item": ["a", "b", "c", "b"], "x": [1, 2, 3, 4]})
+    assert "two rows for item 'b'" in refused(twice)
+    text = make_frame({"item": ["a", "b", "c"], "x": ["1", "2", "3"]})
+    assert "in column 'x'; features of items are numbers" in refused(text, TypeError)
+
+
+# -- there and back -------------------------------------------------------------------
+def padded():
+    return SlateLogs(
+        np.array([[0.5], [1.5], [2.5]]),
+        [[1, -1, 0], [-1, -1, -1], [2, 1, -1]],
+        slot_reward=[[1, 0, 0], [0, 0, 0], [0, 2, 0]],
+        item_id=[["a", "b", "c"]] * 3,
+        candidates=[[True, True, False], [True, True, True], [False, True, True]],
+        propensity=[0.5, 0.25, 0.5],
+        timestamp=np.array([3, 1, 2], dtype="M8[s]").astype("M8[us]"),
+        group=["x", "y", "x"],
+        reward_range=(0, 3),
+    ).with_columns(query=["q", "r", "q"], sample_weight=[1.0, 2.0, 1.0])
+
+
+def by_slot():
+    mask = np.ones((2, 2, 3), dtype=bool)
+    mask[0, 1, 2] = False
+    slate = [[0, 1], [2, 0]]
+    return SlateLogs(np.empty((2, 0)), slate, [1.0, 2.0], candidates=mask)
+
+
+def plain():
+    logs = make_slate_logs(30, random_state=0)
+    return SlateLogs(logs.context, logs.slate, logs.reward, n_candidates=9)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("form", ["wide", "long"])
+@pytest.mark.parametrize("make", [padded, by_slot, plain])
+def test_there_and_back(make, form, backend):
+    pytest.importorskip(backend)
+    logs = make()
+    frame = logs.to_frame(backend, form=form)
+    names = {"context": [f"context_{j}" for j in range(logs.n_features)]}
+    for name in ("reward", "propensity", "timestamp", "group"):
+        if getattr(logs, name) is not None:
+            names[name] = name
+    slots = range(1, logs.n_slots + 1)
+    if form == "wide":
+        names["item"] = [f"slot_{j}" for j in slots]
+    else:
+        names |= {"item": "item", "round": "round", "slot": "slot"}
+    if logs.slot_reward is not None:
+        names["slot_reward"] = (
+            [f"slot_reward_{j}" for j in slots] if form == "wide" else "slot_reward"
+        )
+    candidates = range(9) if logs.candidates is None else "candidates"
+    back = SlateLogs.from_frame(
+        frame,
+        **names,
+        candidates=candidates,
+        columns=list(logs.columns),
+        reward_range=logs.reward_range,
+    )
+    assert_equal_logs(back, logs)
+    if backend == "pandas":
+        context = np.asarray(back.context, dtype=float).reshape(logs.shape)
+        assert_array_equal(context, logs.context)
+
+
+def test_candidates_that_are_numbered_anew_get_one_number_each():
+    pandas = pytest.importorskip("pandas")
+    logs = SlateLogs(
+        np.zeros((2, 1)),
+        [[0, 1], [1, 0]],
+        [1.0, 0.0],
+        n_candidates=[2, 3],
+        item_id=[[5, 7, 0], [9, 5, 8]],
+    )
+    frame = logs.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    back = SlateLogs.from_frame(
+        frame,
+        item=["slot_1", "slot_2"],
+        reward="reward",
+        candidates="candidates",
+        context=["context_0"],
+    )
+    assert_array_equal(back.item_id[0], [5, 7, 8, 9])
+    assert_array_equal(back.slate, [[0, 1], [0, 3]])
+    assert_array_equal(
+        back.candidates, [[True, True, False, False], [True, False, True, True]]
+    )
+
+
+def test_the_context_stays_in_its_library(make_frame):
+    logs = SlateLogs.from_frame(make_frame(WIDE), **OF_WIDE)
+    for form in ("wide", "long"):
+        assert type(logs.to_frame(form=form)) is type(logs.context)
+    one = SlateLogs(sparse.eye(2).tocsr(), [[0], [1]], [1.0, 0.0])
+    assert len(one.to_frame(form="long")) == 2
+
+
+def test_frames_are_not_written_to(make_frame):
+    frame, same = make_frame(WIDE), make_frame(WIDE)
+    logs = SlateLogs.from_frame(frame, **OF_WIDE)
+    logs.to_frame()
+    assert frame.equals(same)
+
+
+# -- mistakes -------------------------------------------------------------------------
+WRONG = {
+    "column 'first_' is not in the frame.* Did you mean 'first'": {
+        "item": ["first_", "second"]
+    },
+    "item names no column": {"item": []},
+    "item names column 'first' twice": {"item": ["first", "first"]},
+    "name the column of the page with round=": {"item": "first"},
+    "name the column of the position on the page with slot=": {
+        "item": "first",
+        "round": "t",
+    },
+    "slot='t' names the position in the long form": {"slot": "t"},
+    "slot_reward must be a list of columns, one per slot": {"slot_reward": "click_1"},
+    "slot_reward names 1 columns and item names 2": {"slot_reward": ["click_1"]},
+    "it is not said which columns are the context": {"context": None},
+    "column 'total' is the reward; it cannot be in the context": {"context": ["total"]},
+    "column 'second' says what was shown": {"context": ["second"]},
+    "reward is None: pass it, or slot_reward": {"reward": None},
+    "candidates='agee' is no column.* Did you mean 'age'": {"candidates": "agee"},
+    "candidates must be a list of items for every page; it is 'Ulm' for row 0": {
+        "candidates": "city"
+    },
+    "row 0 shows 'a', which is not among candidates": {"candidates": ["b", "c", "ab"]},
+    "candidates lists 'b' twice": {"candidates": ["b", "c", "b"]},
+    "candidates are told by page, and no column names the pages": {
+        "candidates": {0: ["a"]}
+    },
+    "query 'q' names 2 rows. In the wide form a row is a page": {"round": "query"},
+    "it is missing for page 'y'": {
+        "round": "user",
+        "candidates": {"x": ["a"]},
+    },
+    "propensity is the probability of the whole page": {"propensity": ["p", "p"]},
+    "propensity 3 is neither a column": {"propensity": 3},
+    "items are texts .* and whole numbers": {"item": ["first", "t"]},
+    "column 'total' holds 0.5 at row 2. Items are texts or whole": {
+        "item": ["click_1", "total"]
+    },
+    "exclude must be a list": {"context": None, "exclude": "age"},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_mistakes_of_the_wide_form(make_frame, message):
+    names = {**BRIEF, **WRONG[message]}
+    data = dict(WIDE)
+    if names.get("round") == "user":
+        data["user"] = ["x", "y", "z"]
+    with pytest.raises((ValueError, TypeError), match=message):
+        SlateLogs.from_frame(make_frame(data), **names)
+
+
+def test_mistakes_of_the_long_form(make_frame):
+    def refused(changed, error=ValueError, **names):
+        with pytest.raises(error) as caught:
+            SlateLogs.from_frame(
+                make_frame({**LONG, **changed}), **{**BRIEF_LONG, **names}
+            )
+        return str(caught.value)
+
+    found = refused({"total": [3.0, 2.0, 1.0, 0.5]})
+    assert "column 'total' changes within page 7: 3.0 at row 0, 2.0 at row 1" in found
+    found = refused({"age": [31, None, 54, 22]}, context=["age"])
+    assert "column 'age' changes within page 7" in found
+    found = refused({"place": [1, 1, 2, 1]})
+    assert "page 7 has two rows for slot 1: rows 0 and 1" in found
+    found = refused({"click": [1.0, None, 0.0, 0.0]}, slot_reward="click")
+    assert "column 'click' has no reward at row 1" in found
+    found = refused({"click": list("abcd")}, TypeError, slot_reward="click")
+    assert "column 'click' must hold the rewards of slots, numbers" in found
+    found = refused({}, TypeError, slot_reward=["click"])
+    assert "slot_reward must name one column in the long form" in found
+    found = refused({"page": [7, 7, None, 5]})
+    assert "column 'page' has a missing value at row 2" in found
+    found = refused({"who": [["a"], ["a"], ["c"], ["c"]]}, candidates="who")
+    assert "page 7 shows 'b' in slot 1, which is not among its candidates" in found
+    found = refused({}, candidates=make_frame({"page": [7, 3], "item": ["a", "c"]}))
+    assert "candidates has no row for page 5" in found
+    found = refused({"item": [None] * 4})
+    assert "no page shows an item" in found
+    found = refused({name: [] for name in LONG})
+    assert "the frame is empty" in found
+
+
+def test_missing_values_are_constant_in_a_page(make_frame):
+    data = {**LONG, "age": [None, None, 54, 22]}
+    logs = SlateLogs.from_frame(make_frame(data), **{**BRIEF_LONG, "context": ["age"]})
+    assert len(logs) == 3
+
+
+def test_rewards_of_empty_slots_may_be_missing(make_frame):
+    data = {**WIDE, "click_1": [1.0, None, 0.0], "click_2": [2.0, 1.0, float("nan")]}
+    logs = SlateLogs.from_frame(make_frame(data), **OF_WIDE)
+    assert_array_equal(logs.slot_reward, [[1, 2], [0, 1], [0, 0]])
+
+
+def test_what_is_no_frame_or_no_form():
+    with pytest.raises(TypeError, match="from_frame expects a pandas"):
+        SlateLogs.from_frame([[1, 2]], item=["a"], reward="r")
+    logs = plain()
+    with pytest.raises(ValueError, match=r"form must be .* Did you mean 'wide'"):
+        logs.to_frame(form="wied")
+    with pytest.raises(ValueError, match="has a column 'slot_1'"):
+        logs.with_columns(slot_1=np.zeros(30)).to_frame()

@@ -1,0 +1,294 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    ActionRewardModel,
+    BanditLogs,
+    ClassifierPolicy,
+    ContextEncoder,
+    DoublyRobust,
+    DRns,
+    DRPolicy,
+    EpochGreedy,
+    IPSPolicy,
+    LinUCB,
+    OffsetTree,
+    PropensityEstimator,
+    RewardModelPolicy,
+    SoftmaxPolicy,
+    UniformPolicy,
+    evaluate,
+)
+from skope_ope.logs._encoding_notes import has_other_columns
+from skope_ope.logs._frames import LIBRARIES
+from skope_ope.propensities._encoded import (
+    begins_with_encoder,
+    default_classifier,
+    encoded,
+    fit_encoded,
+    names_columns,
+    takes_sparse,
+)
+
+pytestmark = pytest.mark.frames
+RNG = np.random.RandomState(0)
+N = 240
+CITY, ITEM = (RNG.choice(labels, N) for labels in (["ulm", "bonn"], list("abc")))
+CLICK = (RNG.rand(N) < np.where((CITY == "ulm") == (ITEM == "a"), 0.8, 0.2)).astype(int)
+AGE = [None if one < 20 else float(one) for one in RNG.randint(15, 80, N)]
+WHEN = [datetime(2026, 1, 1) + timedelta(hours=7 * one) for one in range(N)]
+
+
+def logs_in(library):
+    """A log whose context has a text, a date, gaps and a truth."""
+    module = pytest.importorskip(library)
+    columns = {
+        "age": AGE,
+        "city": CITY.tolist(),
+        "when": WHEN,
+        "member": (np.arange(N) % 2 == 0).tolist(),
+    }
+    make = module.table if library == "pyarrow" else module.DataFrame
+    return BanditLogs(make(columns), ITEM, CLICK, 1 / 3)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    "model",
+    [
+        Ridge(),
+        LogisticRegression(),
+        HistGradientBoostingRegressor(max_iter=5),
+        KNeighborsRegressor(3),
+        make_pipeline(StandardScaler(), Ridge()),
+        GridSearchCV(Ridge(), {"alpha": [1, 10]}, cv=2),
+        ActionRewardModel(Ridge(), encoding="one_hot"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_reward_models_run_on_any_frame(library, model):
+    table = evaluate(UniformPolicy(), logs_in(library), reward_model=model)
+    assert np.isfinite(table["DoublyRobust"].value)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ClassifierPolicy(),
+        ClassifierPolicy(LogisticRegression(max_iter=1000), epsilon=0.1),
+        ClassifierPolicy(HistGradientBoostingClassifier(max_iter=3)),
+        ClassifierPolicy(KNeighborsClassifier(), temperature=1.0),
+        ClassifierPolicy(CalibratedClassifierCV(GaussianNB(), cv=2)),
+        IPSPolicy(LogisticRegression(max_iter=1000)),
+        OffsetTree(),
+        DRPolicy(n_steps=1),
+        DRPolicy(LogisticRegression(max_iter=1000), n_steps=1),
+        SoftmaxPolicy(),
+        RewardModelPolicy(Ridge()),
+    ],
+    ids=str,
+)
+def test_policies_run_on_any_frame(library, policy):
+    logs = logs_in(library)
+    policy.fit(logs[: N // 2])
+    test = logs[N // 2 :]
+    assert -1 < DoublyRobust().fit(test).score(policy) < 2
+    proba = policy.predict_proba(test[:3].context)
+    assert_allclose(proba, policy.predict_proba(test.context)[:3])
+
+
+def test_texts_are_learned_from():
+    logs = logs_in("pandas")
+    policy = ClassifierPolicy(LogisticRegression(max_iter=1000)).fit(logs)
+    chosen = policy.predict(logs.context)
+    assert (chosen[CITY == "ulm"] == "a").mean() > 0.7
+    assert (chosen[CITY == "bonn"] == "a").mean() < 0.3
+    again = make_pipeline(
+        ContextEncoder(sparse_output="auto"), LogisticRegression(max_iter=1000)
+    )
+    by_hand = ClassifierPolicy(again).fit(logs).predict_proba(logs.context)
+    assert_array_equal(policy.predict_proba(logs.context), by_hand)
+    direct = ClassifierPolicy(LogisticRegression(max_iter=1000))
+    direct.fit(logs.context, ITEM)
+    assert direct.n_features_in_ == 4
+
+
+def test_a_policy_that_learns_while_it_acts():
+    logs = logs_in("pandas")
+    policy = EpochGreedy(Ridge(), random_state=0)
+    assert np.isfinite(DRns(horizon=10).fit(logs).score(policy))
+
+
+def test_linucb_takes_a_fitted_encoder():
+    logs = logs_in("pandas")
+    past, logs = logs[: N // 2], logs[N // 2 :]
+    encoder = ContextEncoder().fit(past.context)
+    policy = LinUCB(features=FrozenEstimator(encoder))
+    found = DRns(horizon=10).fit(logs).evaluate(policy)
+    X = encoder.transform(logs.context).toarray()
+    by_hand = BanditLogs(X, logs.action, logs.reward, logs.propensity)
+    assert found.value == DRns(horizon=10).fit(by_hand).score(LinUCB())
+    acting = policy.fit(logs)
+    acting.update(logs[:1].context, 0, 1.0, 1.0)
+    assert acting.coef_.shape == (3, X.shape[1])
+    assert acting.predict(logs.context).shape == (N - N // 2,)
+    with pytest.raises(TypeError, match=r"LinUCB\(features=FrozenEstimator"):
+        LinUCB().fit(logs).predict(logs.context)
+    with pytest.raises(NotFittedError, match="features of LinUCB must be fitted"):
+        LinUCB(features=ContextEncoder()).fit(logs)
+
+
+@pytest.mark.parametrize(
+    "package", ["lightgbm", "xgboost", "catboost"], ids=lambda name: name
+)
+def test_other_libraries(package):
+    module = pytest.importorskip(package)
+    quiet = {
+        "lightgbm": lambda: module.LGBMRegressor(n_estimators=3, verbose=-1),
+        "xgboost": lambda: module.XGBRegressor(n_estimators=3),
+        "catboost": lambda: module.CatBoostRegressor(
+            iterations=3, verbose=False, allow_writing_files=False
+        ),
+    }
+    logs = logs_in("pandas")
+    evaluator = DoublyRobust(reward_model=quiet[package]()).fit(logs)
+    assert 0 < evaluator.score(UniformPolicy()) < 1
+
+
+# -- what is left alone ---------------------------------------------------------------
+def test_what_works_stays_as_it_is():
+    pandas = pytest.importorskip("pandas")
+    numbers = pandas.DataFrame({"x": RNG.rand(N), "z": RNG.rand(N) < 0.5})
+    categories = numbers.assign(city=pandas.Categorical(CITY))
+    for X, model in (
+        (numbers, Ridge()),
+        (numbers.to_numpy(dtype=float), Ridge()),
+        (categories, HistGradientBoostingRegressor(max_iter=3)),
+    ):
+        fitted = fit_encoded(lambda one, X=X: one.fit(X, CLICK), model, X)
+        assert fitted is model
+
+
+def test_other_errors_are_raised():
+    X = logs_in("pandas").context
+    with pytest.raises(ValueError, match="'alpha' parameter of Ridge"):
+        fit_encoded(lambda one: one.fit(X, CLICK), Ridge(alpha=-1), X)
+    with pytest.raises(ValueError, match="could not convert string"):
+        array = np.array([["a"]] * N)
+        fit_encoded(lambda one: one.fit(array, CLICK), Ridge(), array)
+    pandas = pytest.importorskip("pandas")
+    lists = pandas.DataFrame({"x": [[1], [2]]})
+    with pytest.raises(TypeError, match="'x' of the context holds values") as info:
+        fit_encoded(lambda one: one.fit(lists, [0, 1]), Ridge(), lists)
+    assert isinstance(info.value.__cause__, (TypeError, ValueError))
+    named = make_column_transformer(("passthrough", ["age"]), remainder="passthrough")
+    with pytest.raises(ValueError, match="could not convert string"):
+        model = make_pipeline(named, Ridge())
+        fit_encoded(lambda one: one.fit(X, CLICK), model, X)
+
+
+def test_a_warning_that_is_an_error_is_no_refusal():
+    X = logs_in("pandas").context
+
+    def fit(model):
+        raise UserWarning(f"{type(model).__name__} did not converge")
+
+    with pytest.raises(UserWarning, match="Ridge did not"):
+        fit_encoded(fit, Ridge(), X)
+
+
+def test_names_columns():
+    named = make_column_transformer(("passthrough", ["age"]))
+    assert names_columns(named)
+    assert names_columns(GridSearchCV(make_pipeline(named, Ridge()), {}))
+    assert not names_columns(make_pipeline(StandardScaler(), Ridge()))
+    assert not names_columns(object())
+
+
+def test_begins_with_encoder():
+    assert begins_with_encoder(default_classifier())
+    assert not begins_with_encoder(make_pipeline(StandardScaler(), ContextEncoder()))
+    assert not begins_with_encoder(Ridge())
+    for policy, allows in (
+        (ClassifierPolicy(), True),
+        (OffsetTree(), True),
+        (ClassifierPolicy(LogisticRegression()), False),
+    ):
+        assert policy.__sklearn_tags__().input_tags.allow_nan is allows
+
+
+def test_takes_sparse():
+    assert takes_sparse(ContextEncoder())
+    assert not takes_sparse(HistGradientBoostingRegressor())
+    assert not takes_sparse(object())
+    assert encoded(GaussianNB()).steps[0][1].sparse_output is False
+
+
+def test_has_other_columns():
+    pandas = pytest.importorskip("pandas")
+    for values in (["a"], [1.0, np.nan], [None, True], [datetime(2026, 1, 1)]):
+        assert has_other_columns(pandas.DataFrame({"x": values}))
+    for values in ([True, False], [1, 2], [0.5]):
+        assert not has_other_columns(pandas.DataFrame({"x": values}))
+    assert not has_other_columns(np.array([[np.nan]]))
+
+
+# -- the default classifier -----------------------------------------------------------
+def test_outputs_of_the_default_are_its_own():
+    with sklearn.config_context(transform_output="pandas"):
+        default_classifier().fit(sparse.identity(6, format="csr"), list("aabbcc"))
+
+
+def test_the_default_takes_contexts_of_every_kind():
+    dense = RNG.rand(N, 3) * [1, 1e4, 1e-3]
+    model = default_classifier().fit(dense, ITEM)
+    assert isinstance(model[0].transform(dense), np.ndarray)
+    thin = sparse.random(N, 50, 0.05, format="csr", random_state=0)
+    model = default_classifier().fit(thin, ITEM)
+    assert sparse.issparse(model[0].transform(thin))
+
+
+DATA = Path(os.environ.get("SKOPE_OPE_DATA", "")) / "hillstrom_email_part1.csv.gz"
+
+
+@pytest.mark.skipif(
+    not DATA.is_file(), reason="SKOPE_OPE_DATA names no folder with Hillstrom's log"
+)
+@pytest.mark.parametrize("texts", [False, True])
+def test_defaults_converge_on_a_real_log(texts):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(DATA).head(20_000)
+    columns = ["recency", "history", "mens", "womens", "newbie"]
+    columns += ["zip_code", "channel"] * texts
+    logs = BanditLogs.from_frame(
+        frame, action="segment", reward="visit", context=columns
+    )
+    estimated = PropensityEstimator().fit_transform(logs)  # warnings are errors
+    assert_allclose(estimated.propensity.mean(), 1 / 3, rtol=0.01)
+    ClassifierPolicy().fit(logs)
+    SoftmaxPolicy().fit(estimated)
