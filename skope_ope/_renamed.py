@@ -55,11 +55,7 @@ def renamed_parameters(**names):
         def renamed_set_params(self, **params):
             return set_params(self, **_with_new_names(title, params, names))
 
-        def __getattr__(self, name):  # called where there is no such attribute
-            if name not in names:
-                return object.__getattribute__(self, name)  # raises its own error
-            _warn(_sentence(title, name, names[name]), stacklevel=2)
-            return getattr(self, names[name])
+        renamed_attributes(**names)(cls)
 
         def __setattr__(self, name, value):
             if name in names:
@@ -67,7 +63,33 @@ def renamed_parameters(**names):
             set_attribute(self, names.get(name, name), value)
 
         cls.set_params = renamed_set_params
-        cls.__getattr__, cls.__setattr__ = __getattr__, __setattr__
+        cls.__setattr__ = __setattr__
+        return cls
+
+    return decorate
+
+
+def renamed_attributes(**names):
+    """Decorate a class some of whose attributes have new names, which are read.
+
+    Parameters
+    ----------
+    **names : str
+        The new name of every old one.
+    """
+
+    def decorate(cls):
+        others = getattr(cls, "__getattr__", object.__getattribute__)
+
+        def __getattr__(self, name):  # called where there is no such attribute
+            if name not in names:
+                return others(self, name)  # which raises its own error
+            # a missing new one is told by its own name, and nobody is warned
+            found = getattr(self, names[name])
+            _warn(_sentence(type(self).__name__, name, names[name]), stacklevel=2)
+            return found
+
+        cls.__getattr__ = __getattr__
         return cls
 
     return decorate

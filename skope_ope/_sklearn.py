@@ -6,10 +6,13 @@ Each was tried on scikit-learn 1.6.0 (the oldest that is supported) and 1.9.1; t
 tests run on both. Where a later version moves one of them, this is the file to mend.
 """
 
+import os
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 from inspect import signature
 
+from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import (
@@ -30,10 +33,10 @@ from skope_ope._meant import meant
 
 __all__ = [
     "CallbackSupport",
+    "Estimator",
     "HasMethods",
     "Interval",
     "Options",
-    "ParameterChecks",
     "StrOptions",
     "callbacks_torn_down",
     "fit_context",
@@ -123,10 +126,7 @@ def validate_parameter_constraints(constraints, parameters, caller_name):
 
 
 class ParameterChecks:
-    """Errors about parameters that say what may have been meant.
-
-    It stands in front of `BaseEstimator`.
-    """
+    """Errors about parameters that say what may have been meant."""
 
     def _validate_params(self):
         validate_parameter_constraints(
@@ -156,6 +156,37 @@ class ParameterChecks:
             if not hint:
                 raise
             raise ValueError(f"{error}{hint}") from None
+
+
+DOCS_URL = "SKOPE_OPE_DOCS_URL"  # environment variable: where our pages stand
+
+
+class DocLinked:
+    """The "?" of HTML diagrams leads to our pages, or nowhere.
+
+    scikit-learn's own pages know nothing of these classes. Ours stand at the address in
+    the environment variable ``SKOPE_OPE_DOCS_URL``, otherwise at the one that the
+    installed package names as its documentation. Without either there is no link.
+    """
+
+    _doc_link_module = "skope_ope"
+
+    @property
+    def _doc_link_template(self):
+        url = docs_url().replace("{", "{{").replace("}", "}}")
+        return url and f"{url}/generated/skope_ope.{{estimator_name}}.html"
+
+
+def docs_url() -> str:
+    """Return the address of our pages without a slash at its end, or nothing."""
+    if DOCS_URL in os.environ:
+        return os.environ[DOCS_URL].rstrip("/")
+    try:
+        named = metadata("skope-ope").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from its folder
+        return ""
+    urls = dict(text.split(", ", 1) for text in named if ", " in text)
+    return urls.get("Documentation", "").rstrip("/")
 
 
 class CallbackSupport:
@@ -194,3 +225,7 @@ def callbacks_torn_down(estimator):
 
     with callback_management_context(estimator):
         yield
+
+
+class Estimator(ParameterChecks, DocLinked, BaseEstimator):
+    """What every estimator here is: scikit-learn's, with our errors and our pages."""

@@ -116,8 +116,7 @@ def test_old_attributes():
     with pytest.warns(FutureWarning, match="regressor of Learner"):
         learner.regressor = None
     assert learner.reward_model is None and "regressor" not in vars(learner)
-    with pytest.warns(FutureWarning):
-        assert not hasattr(Learner(), "regressor_")  # not fitted
+    assert not hasattr(Learner(), "regressor_")  # not fitted: nothing to warn of
     with pytest.raises(AttributeError, match="no attribute 'regresor'"):
         _ = learner.regresor
     with pytest.raises(AttributeError, match="the reason"):

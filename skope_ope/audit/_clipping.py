@@ -5,6 +5,7 @@
 from skope_ope.evaluators.core._jobs import evaluate_jobs
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._snips import SNIPS
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 
 WIDTH = 1.96  # half an interval, in standard errors
@@ -55,8 +56,9 @@ def clipping_of(rounds):
             "clipping_matters",
             "note",
             f"The answer depends on {share:.2%} of the rounds: the self-normalised "
-            f"value is {own.value:.4g} ± {half:.2g}, and {one.value:.4g} with weights "
-            f"clipped at {level:.4g}.",
+            f"value is {figure(own.value)} ± {half:.2g}, and {figure(one.value)} "
+            "with weights "
+            f"clipped at {figure(level)}.",
             (
                 "Say which of the two questions is asked: few rounds of large weight "
                 "decide the one, and the other is biased towards the logger. A good "

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from skope_ope.evaluators.core._support_findings import support_findings
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._finding import Finding
 
@@ -97,7 +98,8 @@ def _reach_findings(rounds):
             "out_of_reach",
             "note",
             f"{beyond:.1%} of the policy's probability lies on actions that have a "
-            f"weight above sqrt(n) = {n**0.5:.3g} in their context: the logger takes "
+            f"weight above sqrt(n) = {figure(n**0.5, 3)} in their context: the "
+            "logger takes "
             "them so rarely that hardly a round shows what they bring.",
             (
                 "Compare clipped values, whose bias is at most that share of the range "

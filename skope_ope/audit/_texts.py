@@ -3,21 +3,23 @@
 """An audit as text, as HTML and as plain records."""
 
 from collections.abc import Mapping
-from math import isfinite, isnan
+from math import isfinite
 from numbers import Real
 
 import numpy as np
 
 from skope_ope._harmless import harmless
 from skope_ope.evaluators.core._diagnostics import number_text
-from skope_ope.logs._html import summary_html, table_html
+from skope_ope.logs._html import table_html, tag
+from skope_ope.logs._markup import joined, pairs, table
+from skope_ope.logs._shown_numbers import column, decimals, figure, fixed, share
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.logs._validation import plain
 
 SHOWN = 12  # rows of a table
 SOME = 6  # columns, actions or rows of a finding
-DIGITS = 4  # of a fact
 LONGEST = 40  # characters of a label
+ERRORS = "standard error"  # name of a column
 HEADER = ("severity", "finding", "what was found and what to do", "where")
 
 
@@ -42,11 +44,11 @@ def audit_text(audit):
         lines += ["", f"[{one.severity}] {one.name}"]
         lines += wrapped(one.text, "  ")
         lines += [line for where in places(one) for line in wrapped(where, "  ")]
-    pairs, tables = _parted(audit.facts)
-    if pairs:
+    facts, tables = _parted(audit.facts)
+    if facts:
         lines += ["", "What the log holds"]
-        width = max(map(len, pairs))
-        for name, text in pairs.items():
+        width = max(map(len, facts))
+        for name, text in facts.items():
             lines += wrapped(text, f"  {name:<{width}}  ")
     for name, columns in tables.items():
         header, rows, more = _cells(columns)
@@ -57,20 +59,17 @@ def audit_text(audit):
 
 
 def audit_html(audit):
-    """Return an audit as tables, findings first."""
+    """Return an audit as a card: findings, and what the log holds to open."""
     rows = [
-        (one.severity, one.name, one.text, "; ".join(places(one)))
+        (tag(one.severity, one.is_alarm), one.name, one.text, "; ".join(places(one)))
         for one in audit.findings
     ]
-    bold = [i for i, one in enumerate(audit.findings) if one.is_alarm]
-    parts = [table_html(headline(audit), HEADER if rows else (), rows, bold=bold)]
-    pairs, tables = _parted(audit.facts)
-    if pairs:
-        parts.append(summary_html("What the log holds", pairs))
+    facts, tables = _parted(audit.facts)
+    details = {"What the log holds": pairs(facts)} if facts else {}
     for name, columns in tables.items():
         header, cells, more = _cells(columns)
-        parts.append(table_html(name, header, cells, notes=(more,) if more else ()))
-    return "".join(parts)
+        details[name] = joined(table(header, cells), more)
+    return table_html(headline(audit), HEADER, rows, left=HEADER, details=details)
 
 
 def headline(audit):
@@ -95,7 +94,7 @@ def places(finding):
     """Return how large an effect is and where it shows, as short texts."""
     told = []
     if isfinite(finding.effect):
-        told.append(f"effect: {finding.effect:.3g}")
+        told.append(f"effect: {figure(finding.effect, 3)}")
     for name in ("columns", "actions", "rows"):
         values = [_short(plain(one)) for one in getattr(finding, name)]
         if values:
@@ -107,18 +106,8 @@ def places(finding):
 def _parted(facts):
     """Return facts of one line as texts, and those that are tables."""
     tables = {name: one for name, one in facts.items() if _is_table(one)}
-    pairs = {n: _told(one) for n, one in facts.items() if n not in tables}
+    pairs = {n: _told(n, one) for n, one in facts.items() if n not in tables}
     return pairs, tables
-
-
-def _told(fact):
-    """Return a fact as a short text, "-" where there is no number."""
-    if isinstance(fact, Real) and not isinstance(fact, bool):
-        if isnan(fact):
-            return "-"
-        if 1e3 <= abs(fact) < 1e15:
-            return f"{fact:,.0f}"
-    return number_text(fact, DIGITS)
 
 
 def _short(label):
@@ -136,10 +125,38 @@ def _is_table(fact):
 def _cells(columns):
     """Return header and first rows of a table, and how many more there are."""
     n_rows = len(next(iter(columns.values())))
-    first, *others = (values[:SHOWN] for values in columns.values())
-    rows = [
-        [_short(plain(label)), *(_told(plain(one)) for one in row)]
-        for label, *row in zip(first, *others, strict=True)
-    ]
+    first, *others = (list(map(plain, v[:SHOWN])) for v in columns.values())
+    titles = [str(name) for name in columns]
+    texts = [list(map(_short, first))]
+    places = None
+    if ERRORS in titles:  # all numbers of the table have the decimals of these
+        places = decimals(others[titles.index(ERRORS) - 1])
+    texts += [_column(*one, places) for one in zip(titles[1:], others, strict=True)]
+    rows = [list(row) for row in zip(*texts, strict=True)]
     more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""
-    return [str(name) for name in columns], rows, more
+    return titles, rows, more
+
+
+def _column(name, values, places):
+    """Return the cells of a column; numbers have one format."""
+    if {_is_number(one) for one in values if one is not None} != {True}:
+        return [number_text(value) for value in values]
+    if _is_share(name):
+        return list(map(share, values))
+    texts = column(values)
+    if places is None or not any("." in text for text in texts):
+        return texts
+    return [fixed(value, places) for value in values]
+
+
+def _told(name, fact):
+    """Return a fact as a short text."""
+    return share(fact) if _is_share(name) and _is_number(fact) else number_text(fact)
+
+
+def _is_share(name):
+    return "share" in str(name).split()
+
+
+def _is_number(value):
+    return isinstance(value, Real) and not isinstance(value, bool)

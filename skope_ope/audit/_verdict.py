@@ -10,7 +10,8 @@ from skope_ope.audit._result import Audit
 from skope_ope.audit._verdict_reasons import reasons_of
 from skope_ope.audit._verdict_thresholds import VerdictThresholds
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import table_html, tag
+from skope_ope.logs._markup import bullets
 from skope_ope.logs._text_table import wrapped
 from skope_ope.logs.checks._finding import SEVERITIES
 
@@ -124,12 +125,19 @@ class Verdict:
         return "\n".join(lines)
 
     def _repr_html_(self):
-        rows = [(_told(one), one.name, one.text) for one in self.reasons]
-        notes = [f"Not checked: {one}" for one in self.unchecked]
-        header = ("", "reason", "what was found and what to do")
-        bold = [i for i, one in enumerate(self.reasons) if one.is_alarm]
-        title = f"Verdict: {self.answer}; {self._meaning}"
-        return table_html(title, header, rows, notes, bold)
+        rows = [
+            (tag(_told(one), one.is_alarm), one.name, one.text) for one in self.reasons
+        ]
+        header = ("answer", "reason", "what was found and what to do")
+        n = len(self.unchecked)
+        return table_html(
+            f"Verdict: {self.answer}",
+            header,
+            rows,
+            left=header,
+            lead=self._meaning,
+            details={f"Not checked ({n})": bullets(self.unchecked) if n else ""},
+        )
 
     @property
     def _meaning(self):

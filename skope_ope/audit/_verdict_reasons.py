@@ -17,6 +17,7 @@ from skope_ope.exceptions import (
     SupportWarning,
     TailWarning,
 )
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 
 COLLECT = "Collect more rounds, or logs closer to the policy."
@@ -192,7 +193,8 @@ def _range_share(value, interval, thresholds):
         share,
         thresholds.range_share,
         "wide_interval",
-        f"The interval, {interval.low:.4g} to {interval.high:.4g}, is {share:.0%} as "
+        f"The interval, {figure(interval.low)} to {figure(interval.high)}, is "
+        f"{share:.0%} as "
         "wide as the range of the rewards: the logs can hardly tell.",
         COLLECT,
     )

@@ -17,12 +17,13 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    percent,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
+from skope_ope.logs._shown_numbers import figure, level_text
 
 
-class ClippingCurveDisplay(Undrawn):
+class ClippingCurveDisplay(Shown, Undrawn):
     """Value of a policy against the bound on the importance weights.
 
     A low bound lets a few rounds decide less and biases, a high one does the
@@ -92,6 +93,9 @@ class ClippingCurveDisplay(Undrawn):
         self.value = np.array([value.value for value in values])
         self.low, self.high = np.array(intervals).T
         self.leaves_bias_out = [value.leaves_bias_out for value in values]
+
+    def _held(self):
+        return counted(len(self.value), "value")
 
     @classmethod
     def from_values(cls, values, *, param_name="cmax", own=None, level=0.95, name=None):
@@ -174,7 +178,7 @@ class ClippingCurveDisplay(Undrawn):
                 "alpha": FAINT,
                 "color": self.line_.get_color(),
                 "linewidth": 0,
-                "label": f"{percent(self.level)} interval",
+                "label": f"{level_text(self.level)} interval",
                 **(fill_between_kw or {}),
             }
             self.fill_between_ = ax.fill_between(
@@ -183,7 +187,7 @@ class ClippingCurveDisplay(Undrawn):
             self.own_line_ = None
             if self.own is not None and np.isfinite(self.own):
                 style = {"color": BASELINE, "linestyle": ":"}
-                style["label"] = f"{self.param_name} = {self.own:,.4g} in use"
+                style["label"] = f"{self.param_name} = {figure(self.own)} in use"
                 self.own_line_ = ax.axvline(self.own, **style)
             ax.set_xscale("log")
             log_numbers_on(ax.xaxis)

@@ -17,17 +17,18 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    percent,
     series_style,
     show_values,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
+from skope_ope.logs._shown_numbers import level_text
 
 FIELDS = "n_rounds", "low", "high", "estimate"
 EARLY = 0.1  # share of the rounds whose intervals may leave the picture
 
 
-class ConfidenceSequenceDisplay(Undrawn):
+class ConfidenceSequenceDisplay(Shown, Undrawn):
     """Values over time with their confidence sequences.
 
     The intervals hold at all times together: the first one that lies on one side of the
@@ -84,6 +85,9 @@ class ConfidenceSequenceDisplay(Undrawn):
         self.decided_after = {
             name: _first_apart(one, baseline) for name, one in intervals.items()
         }
+
+    def _held(self):
+        return counted(len(self.intervals), "sequence")
 
     @classmethod
     def from_sequence(cls, sequence, *, baseline=None):
@@ -266,7 +270,7 @@ class ConfidenceSequenceDisplay(Undrawn):
         numbers_on(ax.yaxis, signed=self.gain)
         what = "gain" if self.gain else "value"
         ax.set_ylabel(f"{what} (reward per round)")
-        about = f"{percent(self.level)} at all times together"
+        about = f"{level_text(self.level)} at all times together"
         if over == "time":
             for text in ax.get_xticklabels():
                 text.set_rotation(30)

@@ -14,17 +14,18 @@ from skope_ope.displays._looks import (
     in_lines,
     legend_beside,
     numbers_on,
-    percent,
     series_style,
     show_values,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
+from skope_ope.logs._shown_numbers import level_text
 
 N_POINTS = 30
 EARLY = 0.1  # share of the rounds before which points may leave the picture
 
 
-class ConvergenceDisplay(Undrawn):
+class ConvergenceDisplay(Shown, Undrawn):
     """Values and intervals from the first rounds of a log, as it grows.
 
     Every point is the estimate that its evaluator gives for the first rounds alone, in
@@ -88,6 +89,9 @@ class ConvergenceDisplay(Undrawn):
         intervals = [[one._interval(level) for one in curve] for curve in curves]
         self.low, self.high = np.moveaxis(np.array(intervals, dtype=float), 2, 0)
         self.leaves_bias_out = [curve[-1].leaves_bias_out for curve in curves]
+
+    def _held(self):
+        return f"{counted(len(self.keys), 'curve')}, {counted(len(self.sizes), 'size')}"
 
     @classmethod
     def from_values(cls, values, *, sizes=None, level=0.95):
@@ -191,7 +195,7 @@ class ConvergenceDisplay(Undrawn):
         return self
 
     def _what_is_drawn(self):
-        level = percent(self.level)
+        level = level_text(self.level)
         notes = [f"{level} intervals, each for one size chosen beforehand"]
         for reason in dict.fromkeys(self.leaves_bias_out):
             if reason:

@@ -8,13 +8,15 @@ from skope_ope._inside import fitted_evaluator
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
+from skope_ope.logs._shown_numbers import share
 
 PANELS = ("length", "ratio", "value")
 FEW = 20  # points that are drawn one by one
 
 
-class HistoryDisplay(Undrawn):
+class HistoryDisplay(Shown, Undrawn):
     """Length of the simulated history, acceptance ratio and value along a log.
 
     Make it with `from_values` or `from_evaluator`, for :class:`Replay`,
@@ -84,6 +86,9 @@ class HistoryDisplay(Undrawn):
         counts = np.bincount(accepted, minlength=self.n_rounds)
         self.history_length = np.cumsum(counts)
         self.acceptance_rate = len(accepted) / self.n_rounds
+
+    def _held(self):
+        return counted(self.n_rounds, "round")
 
     @classmethod
     def from_value(cls, value):
@@ -201,5 +206,5 @@ class HistoryDisplay(Undrawn):
         name = f"{as_drawn(self.name)}: " if self.name else ""
         return (
             f"{name}{len(self.accepted):,} of {self.n_rounds:,} rounds accepted "
-            f"({self.acceptance_rate:.1%})"
+            f"({share(self.acceptance_rate)})"
         )

@@ -13,6 +13,7 @@ import textwrap
 import numpy as np
 
 from skope_ope._harmless import harmless
+from skope_ope.logs._shown_numbers import figure
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes double them.
 POLICY, BASELINE, DOUBT, TRUTH = "#0072B2", "#666666", "#D55E00", "#009E73"
@@ -95,15 +96,6 @@ def n_lines(texts):
     return max(text.count("\n") + 1 for text in texts)
 
 
-def short(number, digits=3):
-    """Return a number with a few significant digits and without an exponent."""
-    if not math.isfinite(number) or number == 0:
-        return f"{number:g}"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
-    text = f"{number:,.{min(places, 8)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def series_style(i):
     """Return colour, marker and line of the i-th of several series of one kind."""
     return {
@@ -111,11 +103,6 @@ def series_style(i):
         "marker": MARKERS[i % len(MARKERS)],
         "linestyle": LINES[i % len(LINES)],
     }
-
-
-def percent(level):
-    """Return a level or a share as text: 0.95 is "95%", 0.999 is "99.9%"."""
-    return f"{100 * level:.4g}%"
 
 
 def numbers_on(axis, *, signed=False, share=False):
@@ -187,7 +174,7 @@ def log_numbers_on(axis, *, share=False):
     subs = (1, 2, 5) if dense else (1,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=int(n_labels) + 1))
     unit, factor = "%" * share, 100 if share else 1
-    axis.set_major_formatter(lambda x, _: short(x * factor, 1) + unit)
+    axis.set_major_formatter(lambda x, _: figure(x * factor, 1) + unit)
     axis.set_minor_formatter(NullFormatter())
 
 

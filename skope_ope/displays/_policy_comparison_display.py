@@ -18,10 +18,11 @@ from skope_ope.displays._looks import (
     legend_beside,
     n_lines,
     numbers_on,
-    percent,
     say_no_value,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
+from skope_ope.logs._shown_numbers import level_text
 
 COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
 WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
@@ -30,7 +31,7 @@ GAIN = "difference", "difference_low", "difference_high"
 VALUE = "value", "low", "high"
 
 
-class PolicyComparisonDisplay(Undrawn):
+class PolicyComparisonDisplay(Shown, Undrawn):
     """Gains of policies over a baseline, and their values, one row per policy.
 
     It draws what the table of the comparison says: the same intervals, at the same
@@ -99,6 +100,9 @@ class PolicyComparisonDisplay(Undrawn):
 
         self.gain, self.gain_low, self.gain_high = map(column, GAIN)
         self.value, self.low, self.high = map(column, VALUE)
+
+    def _held(self):
+        return f"{self.decision}, {counted(len(self.policies), 'gain')}"
 
     @classmethod
     def from_values(cls, values, *, baseline=None, level=None):
@@ -217,7 +221,7 @@ class PolicyComparisonDisplay(Undrawn):
 
     def _draw(self, axes, name, labels, truth, kwargs):
         known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
-        told = f"{percent(self.level)} intervals, all together"
+        told = f"{level_text(self.level)} intervals, all together"
         gains = self.gain, self.gain_low, self.gain_high
         called = self.baseline["policy"]
         base = truth.get("logger" if called == THE_LOGGER else called, np.nan)

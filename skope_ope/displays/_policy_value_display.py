@@ -21,18 +21,19 @@ from skope_ope.displays._looks import (
     legend_beside,
     n_lines,
     numbers_on,
-    percent,
     say_no_value,
     series_style,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.displays._value_record import stars_of
+from skope_ope.logs._shown_numbers import level_text
 
 BAND = 0.7  # height of a row that several estimates share
 PER_ESTIMATE, PER_LINE, LEAST, AROUND = 0.17, 0.17, 2.4, 1.3  # inches of a new figure
 
 
-class PolicyValueDisplay(Undrawn):
+class PolicyValueDisplay(Shown, Undrawn):
     """Values and confidence intervals of policies, one row per estimate.
 
     Make it with `from_values` or `from_evaluator`; both compute everything, `plot`
@@ -99,6 +100,9 @@ class PolicyValueDisplay(Undrawn):
         self.low, self.high = np.array(intervals).T
         self.methods = [found.method for found in intervals]
         self.leaves_bias_out = [r.leaves_bias_out for r in results]
+
+    def _held(self):
+        return counted(len(self.value), "value")
 
     @classmethod
     def from_values(cls, values, *, level=0.95, method="auto"):
@@ -282,7 +286,9 @@ class PolicyValueDisplay(Undrawn):
     def _what_is_drawn(self, evaluator_hidden):
         """Return the label of the axis: level, methods and what the marks mean."""
         methods = ", ".join(dict.fromkeys(self.methods))
-        told = f"value (reward per round), {percent(self.level)} interval ({methods})"
+        told = (
+            f"value (reward per round), {level_text(self.level)} interval ({methods})"
+        )
         lines = [in_lines(told)]
         if evaluator_hidden and self.recommended in self._evaluators:
             lines.append(f"by {self.recommended} (recommended)")

@@ -17,18 +17,19 @@ from skope_ope.displays._looks import (
     as_drawn,
     legend_beside,
     numbers_on,
-    percent,
     say_no_value,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.exceptions import BiasWarning, OPEWarning
+from skope_ope.logs._shown_numbers import figure, level_text
 
 PANELS = ("value", "bias_mass")
 LARGE_MASS = 0.1  # above which DRns warns
 Q_RANGE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
-class QuantileCurveDisplay(Undrawn):
+class QuantileCurveDisplay(Shown, Undrawn):
     """Value of a policy by :class:`DRns` against the quantile level q.
 
     A larger q accepts more rounds into the simulated history, so that intervals
@@ -102,6 +103,9 @@ class QuantileCurveDisplay(Undrawn):
         self.alarm = np.array(
             [any(isinstance(w, BiasWarning) for w in v.warnings) for v in values]
         )
+
+    def _held(self):
+        return counted(len(self.value), "value")
 
     @classmethod
     def from_values(cls, values, *, own=None, level=0.95, name=None):
@@ -209,8 +213,8 @@ class QuantileCurveDisplay(Undrawn):
                 draw(one, place, kwargs)
                 for at in place[self.q == self.own]:
                     style = {"color": BASELINE, "linestyle": ":", "zorder": 0}
-                    one.axvline(at, label=f"q = {self.own:.4g} in use", **style)
-                one.set_xticks(place, [f"{q:.4g}" for q in self.q])
+                    one.axvline(at, label=f"q = {figure(self.own)} in use", **style)
+                one.set_xticks(place, [figure(q) for q in self.q])
                 legend_beside(one)
             axes[-1].set_xlabel("quantile level q")
             if self.name:
@@ -219,7 +223,7 @@ class QuantileCurveDisplay(Undrawn):
         return self
 
     def _draw_values(self, ax, place, kwargs):
-        text = f"{percent(self.level)} interval"
+        text = f"{level_text(self.level)} interval"
         sides = np.nan_to_num([self.value - self.low, self.high - self.value])
         sure = np.isfinite(self.low)
         for rows, color, face, mark, label in (

@@ -17,16 +17,16 @@ from skope_ope.displays._looks import (
     in_lines,
     legend_beside,
     numbers_on,
-    percent,
-    short,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
+from skope_ope.logs._shown_numbers import figure, level_text
 
 N_POINTS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
 
 
-class SensitivityDisplay(Undrawn):
+class SensitivityDisplay(Shown, Undrawn):
     r"""Bounds of a value against the strength of hidden confounding.
 
     At :math:`\Gamma` the true odds of the logged actions may lie a factor
@@ -102,6 +102,9 @@ class SensitivityDisplay(Undrawn):
         self.interval_low, self.interval_high = interval_low, interval_high
         self.value, self.baseline, self.level, self.name = value, baseline, level, name
         self.breakdown, self.breakdown_of_interval = breakdown, breakdown_of_interval
+
+    def _held(self):
+        return counted(len(self.gamma), "odds ratio")
 
     @classmethod
     def from_values(cls, value, *, gamma=None, baseline=None, level=0.95):
@@ -189,7 +192,7 @@ class SensitivityDisplay(Undrawn):
         """
         with drawing(self, ax) as ax:
             style = {"color": POLICY, "alpha": FAINT, "linewidth": 0}
-            label = f"with their\n{percent(self.level)} intervals"
+            label = f"with their\n{level_text(self.level)} intervals"
             self.intervals_ = ax.fill_between(
                 self.gamma, self.interval_low, self.interval_high, label=label, **style
             )
@@ -218,13 +221,13 @@ class SensitivityDisplay(Undrawn):
         ):
             if at is not None and at <= self.gamma[-1]:
                 style = {"color": DOUBT, "linestyle": line}
-                ax.axvline(at, label=f"{told}\nat {short(at)}", **style)
+                ax.axvline(at, label=f"{told}\nat {figure(at, 3)}", **style)
 
     def _what_is_drawn(self):
         lines = ["gamma: factor by which odds of logged actions may be off"]
         if self.baseline is not None and self.breakdown > self.gamma[-1]:
             at = self.breakdown
             never = "the bounds never reach the baseline"
-            told = f"the bounds reach the baseline at {short(at)}"
+            told = f"the bounds reach the baseline at {figure(at, 3)}"
             lines.append(never if np.isinf(at) else told)
         return "\n".join(map(in_lines, lines))

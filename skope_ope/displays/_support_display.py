@@ -18,9 +18,10 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    percent,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
+from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs._validation import as_numbers
 
 PANELS = ("shares", "rounds")
@@ -29,7 +30,7 @@ ROUNDING, TOLERANCE = 1e-9, 1e-6  # of a probability, and of sums that a user gi
 PER_ROW, PER_LINE, LEAST, AROUND = 0.24, 0.17, 2.4, 1.3  # inches of a new figure
 
 
-class SupportDisplay(Undrawn):
+class SupportDisplay(Shown, Undrawn):
     r"""How often a policy takes every action, and how often the logger does.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
@@ -109,6 +110,9 @@ class SupportDisplay(Undrawn):
         self.effective_rounds = _effective(weight_sums, alone)
         untold = np.where(self.effective_rounds == 0, policy_share, unsupported)
         self.untold_mass = float(untold.sum() / n_slots)
+
+    def _held(self):
+        return counted(len(self.labels), self.label_name)
 
     @classmethod
     def from_values(cls, policy_share, logger_share, *, labels=None, unsupported=None):
@@ -281,7 +285,7 @@ class SupportDisplay(Undrawn):
 
 def _percent(share):
     """Return a share in percent, a small one with one digit."""
-    return f"{share:.1%}" if share >= 1e-3 else percent(float(f"{share:.1g}"))
+    return f"{share:.1%}" if share >= 1e-3 else level_text(float(f"{share:.1g}"))
 
 
 def _added(values, rows):

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a table shows of one value."""
 
+from skope_ope.logs._shown_numbers import decimals
+
 NUMBERS = {  # of a row by what stands above them
     "value": "value",
     "std. error": "standard_error",
@@ -43,6 +45,12 @@ def value_record(value, level):
         "leaves_bias_out": value.leaves_bias_out,
         "interval_warnings": [type(w).__name__ for w in found.warnings],
     }
+
+
+def places_of(records):
+    """Return the decimal places of values: by the errors of rows that have no star."""
+    plain = [one for one in records if not one.get("leaves_bias_out")] or records
+    return decimals([record["standard_error"] for record in plain])
 
 
 def stars_of(reasons):

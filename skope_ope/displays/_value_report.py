@@ -5,10 +5,23 @@
 import json
 import math
 
-from skope_ope.displays._value_record import LEFT, bias_notes, marks_of, value_record
+from skope_ope.displays._value_record import (
+    LEFT,
+    bias_notes,
+    marks_of,
+    places_of,
+    value_record,
+)
 from skope_ope.displays._verdict_lines import requirement_lines, verdict_lines
 from skope_ope.exceptions import OPEWarning
-from skope_ope.logs._text_table import decimals, number, text_table, wrapped
+from skope_ope.logs._shown_numbers import (
+    counts,
+    decimals,
+    error_text,
+    fixed,
+    level_text,
+)
+from skope_ope.logs._text_table import text_table, wrapped
 
 
 def report_record(name, value, level, *, policy=None, baseline=None, recommended=None):
@@ -147,7 +160,7 @@ def row_name(policy, evaluator, several):
 def _table(report):
     records, extra = report["values"], report["reference_values"]
     several = _several(report)
-    percent = f"{100 * report['level']:g}%"
+    percent = level_text(report["level"])
     has_truth = "truth" in report
     has_other = any("z_on_policy" in record for record in records)
     marks = [*marks_of(records), *("" for _ in extra)]
@@ -159,23 +172,22 @@ def _table(report):
     header += ["z on-policy"] if has_other else []
     header += ["note"] if has_marks else []
     header += ["warnings"] if report["warnings"] else []
-    places = decimals([record["standard_error"] for record in records])
+    places = places_of(records)
+    sizes = counts([one.get("effective_sample_size") for one in [*records, *extra]])
+    texts = dict.fromkeys(("value", "standard_error", "low", "high"), fixed)
+    texts["standard_error"] = error_text
     rows = []
-    for record, mark in zip([*records, *extra], marks, strict=True):
+    for record, mark, size in zip([*records, *extra], marks, sizes, strict=True):
         row = _names(record, several)
-        row += [
-            number(record.get(name), places)
-            for name in ("value", "standard_error", "low", "high")
-        ]
+        row += [text(record.get(name), places) for name, text in texts.items()]
         row.append(record.get("interval", ""))
         if has_truth:
-            row.append(number(record.get("error"), places))
+            row.append(fixed(record.get("error"), places, "+"))
             row.append({True: "yes", False: "no"}.get(record.get("covers"), ""))
         else:
-            size = record["effective_sample_size"]
-            row.append("-" if math.isnan(size) else number(size, 1))
+            row.append(size)
         if has_other:
-            row.append(number(record.get("z_on_policy"), 1))
+            row.append(fixed(record.get("z_on_policy"), 1, "+"))
         if has_marks:
             row.append(mark)
         if report["warnings"]:
@@ -195,16 +207,16 @@ def _gains(report):
     records = [record for record in report["values"] if "gain" in record]
     if not records:
         return []
-    several, percent = _several(report), f"{100 * report['level']:g}%"
+    several, percent = _several(report), level_text(report["level"])
     header = ["policy", "evaluator"] if several else [""]
     header += ["gain", "std. error", f"{percent} low", f"{percent} high", "interval"]
     gains = [record["gain"] for record in records]
     places = decimals([gain["standard_error"] for gain in gains])
-    keys = ("value", "standard_error", "low", "high")
+    keys = {"value": "+", "standard_error": "", "low": "+", "high": "+"}
     rows = [
         [
             *_names(record, several),
-            *(number(gain[key], places) for key in keys),
+            *(fixed(gain[key], places, sign) for key, sign in keys.items()),
             gain["interval"],
         ]
         for record, gain in zip(records, gains, strict=True)

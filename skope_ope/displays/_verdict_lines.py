@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the command line says of verdicts and requirements, from its record."""
 
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._text_table import wrapped
 
 LOGGER_IS_A_NUMBER = (
@@ -76,4 +77,4 @@ def _compares_with_logger(record):
 
 
 def _told(side):
-    return side if isinstance(side, str) else f"{side:.6g}"
+    return side if isinstance(side, str) else ("nan" if side != side else figure(side))

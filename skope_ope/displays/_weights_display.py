@@ -15,10 +15,11 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    short,
 )
+from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
+from skope_ope.logs._shown_numbers import figure, fixed, share
 from skope_ope.logs._validation import as_numbers
 
 PANELS = ("shares", "tail")
@@ -26,7 +27,7 @@ SMALL = 0.01  # weights below this share of the mean are not drawn
 N_RANKS, N_DOTS = 200, 10  # points of the tail, and rounds that are drawn one by one
 
 
-class WeightsDisplay(Undrawn):
+class WeightsDisplay(Shown, Undrawn):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
@@ -105,6 +106,9 @@ class WeightsDisplay(Undrawn):
         self.zero_share = float((weights == 0).mean())
         self.altered_share = float((self.used_weights != weights).mean())
         self.tail_shape, self.tail_shape_error = tail_shape(weights)
+
+    def _held(self):
+        return counted(self.n_rounds, "weight")
 
     @classmethod
     def from_values(cls, weights, *, used_weights=None, rewards=None, name=None):
@@ -299,8 +303,10 @@ class WeightsDisplay(Undrawn):
         if not self.max_weight:
             return f"all {self.n_rounds:,} rounds have weight 0"
         lines = [
-            f"{self.effective_sample_size:,.0f} effective rounds of {self.n_rounds:,}",
-            f"largest weight {short(self.max_weight)}, {self.max_weight_share:.2%} of "
+            f"{fixed(self.effective_sample_size, 0)} effective rounds of "
+            f"{self.n_rounds:,}",
+            f"largest weight {figure(self.max_weight, 3)}, "
+            f"{share(self.max_weight_share)} of "
             "all",
         ]
         if np.isfinite(self.tail_shape):
@@ -310,13 +316,13 @@ class WeightsDisplay(Undrawn):
         small = SMALL * self.weights.mean()
         below = (self.weights < small).mean()
         if below and below == self.zero_share:
-            lines.append(f"{below:.1%} of the rounds have weight 0")
+            lines.append(f"{share(below)} of the rounds have weight 0")
         elif below:
             lines.append(
-                f"{below:.1%} of the rounds have weights below {short(small, 2)}"
+                f"{share(below)} of the rounds have weights below {figure(small, 2)}"
             )
         if self.altered_share:
-            lines.append(f"{self.altered_share:.1%} of the weights are altered")
+            lines.append(f"{share(self.altered_share)} of the weights are altered")
         return "\n".join(lines)
 
 

@@ -31,7 +31,7 @@ from skope_ope.evaluators.core._summed_value import JointTerms, SummedValue
 from skope_ope.evaluators.core._values_of_groups import NO_GROUP_VALUE
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
 from skope_ope.exceptions import SupportWarning
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_range import known_range
 
 FORMAT = 2  # of the files
@@ -388,7 +388,7 @@ class ValueSummary:
         return "\n".join(["ValueSummary", *lines])
 
     def _repr_html_(self):
-        return table_html("ValueSummary", ("", ""), self._rows())
+        return summary_html("ValueSummary", dict(self._rows()))
 
     @property
     def _width(self):

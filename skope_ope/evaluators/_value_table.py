@@ -11,15 +11,15 @@ from skope_ope.displays._value_record import (
     NUMBERS,
     bias_notes,
     marks_of,
+    places_of,
     value_record,
 )
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._intervals import intervals_of
 from skope_ope.intervals._weighted_rewards import check_level
-from skope_ope.logs._html import table_html
-from skope_ope.logs._text_table import decimals, number, text_table, wrapped
-
-FULL = 1000  # effective rounds that need no decimal
+from skope_ope.logs._html import listed, table_html, with_bars
+from skope_ope.logs._shown_numbers import counts, error_text, fixed
+from skope_ope.logs._text_table import text_table, wrapped
 
 
 class ValueTable(WithPairs, Mapping):
@@ -234,6 +234,10 @@ class ValueTable(WithPairs, Mapping):
 
     def _notes(self):
         """Return what is said below the table, in sentences."""
+        return [*self._plain_notes(), *self._numbered_warnings()[1]]
+
+    def _plain_notes(self):
+        """Return them without the warnings."""
         notes = []
         if self.reason:
             name = self.recommended or "none of these"
@@ -242,7 +246,7 @@ class ValueTable(WithPairs, Mapping):
         for need in dict.fromkeys(self._needs.values()):
             names = ", ".join(n for n, its in self._needs.items() if its == need)
             notes.append(f"Left out, for want of {need}: {names}.")
-        return notes + self._numbered_warnings()[1]
+        return notes
 
     def _numbered_warnings(self):
         """Return the numbers of warnings in the rows, and what these say."""
@@ -255,15 +259,14 @@ class ValueTable(WithPairs, Mapping):
 
     def _texts(self):
         records = self.to_records()
-        places = decimals([record["standard_error"] for record in records])
+        places = places_of(records)
         columns = {name: [str(r[name]) for r in records] for name in self._index}
         for title, name in NUMBERS.items():
-            columns[title] = [number(record[name], places) for record in records]
+            text = error_text if name == "standard_error" else fixed
+            columns[title] = [text(record[name], places) for record in records]
         columns["interval"] = [record["interval"] for record in records]
         sizes = [record["effective_sample_size"] for record in records]
-        columns["eff. rounds"] = [
-            "-" if n != n else number(n, 1 if n < FULL else 0) for n in sizes
-        ]
+        columns["eff. rounds"] = counts(sizes)
         columns["note"] = marks_of(records)
         columns["warnings"] = self._numbered_warnings()[0]
         for name in ("note", "warnings"):  # where they are wanted
@@ -273,9 +276,20 @@ class ValueTable(WithPairs, Mapping):
 
     def _repr_html_(self):
         header, rows = self._texts()
-        bold = [i for i, r in enumerate(self.to_records()) if r.get("recommended")]
+        records = self.to_records()
+        marked = [i for i, r in enumerate(records) if r["recommended"]]
+        kinds = ["chosen" if r["recommended"] else "told" for r in records]
+        limits = [(r["value"], r["low"], r["high"]) for r in records]
+        header, rows = with_bars(header, rows, limits, "95% high", kinds=kinds)
+        told = self._numbered_warnings()[1]
         return table_html(
-            "Values of policies", header, rows, notes=self._notes(), bold=bold
+            "Values of policies",
+            header,
+            rows,
+            notes=self._plain_notes(),
+            bold=marked,
+            left=(*self._index, *LEFT),
+            details={f"Warnings ({len(told)})": listed(told) if told else ""},
         )
 
 

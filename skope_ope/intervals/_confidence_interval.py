@@ -2,6 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two limits, and how they were found."""
 
+from math import nan
+
+from skope_ope.logs._html import card, doubts, headline, interval_picture
+from skope_ope.logs._markup import pairs
+from skope_ope.logs._shown_numbers import (
+    called,
+    figure,
+    level_text,
+    places_of_interval,
+    span,
+)
+
 
 class ConfidenceInterval(tuple):
     """Lower and upper limit of a value, and what they rest on.
@@ -77,3 +89,30 @@ class ConfidenceInterval(tuple):
     def width(self):
         """The upper less the lower limit."""
         return self[1] - self[0]
+
+    def _limits_text(self):
+        return span(*self, places_of_interval(*self))
+
+    def __repr__(self):
+        places = places_of_interval(*self)
+        return (
+            f"ConfidenceInterval(low={called(self.low, places)}, "
+            f"high={called(self.high, places)}, level={self.level!r}, "
+            f"method={self.method!r})"
+        )
+
+    def _repr_html_(self):
+        level, limits = level_text(self.level), self._limits_text()
+        facts = {"method": self.method}
+        if self.max_weight is not None:
+            by = f" ({self.max_weight_from})" if self.max_weight_from else ""
+            facts["largest weight"] = figure(self.max_weight) + by
+        if self.reward_range is not None:
+            facts["range of rewards"] = " to ".join(map(figure, self.reward_range))
+        picture = interval_picture(nan, *self, f"{level} interval {limits}")
+        return card(
+            f"{level} interval",
+            headline(limits, "", picture),
+            pairs(facts),
+            details=doubts(self.warnings),
+        )

@@ -14,8 +14,8 @@ from skope_ope.logs._contexts import check_context
 from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import Framed
 from skope_ope.logs._groups import Grouped
-from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
+from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
@@ -440,4 +440,4 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return bandit_summary(self)
 
     def _repr_html_(self):
-        return summary_html("BanditLogs", self.summary())
+        return logs_html(self)

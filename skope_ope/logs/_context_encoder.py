@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skope_ope._sklearn import Interval, ParameterChecks, StrOptions
+from skope_ope._sklearn import Estimator, Interval, StrOptions
 from skope_ope.logs._context_columns import MAX_CATEGORIES
 from skope_ope.logs._encoder_parts import Number, parts_of
 from skope_ope.logs._frame_columns import kind_of_column, views_of
@@ -20,7 +20,7 @@ from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._validation import is_frame
 
 
-class ContextEncoder(TransformerMixin, ParameterChecks, BaseEstimator):
+class ContextEncoder(TransformerMixin, Estimator):
     """Make numbers of the columns of a context: texts, categories, dates, booleans.
 
     - A number is standardised. Where it is missing it is the mean, and a further
@@ -77,7 +77,6 @@ class ContextEncoder(TransformerMixin, ParameterChecks, BaseEstimator):
         "max_categories": [Interval(Integral, 2, None, closed="left")],
         "sparse_output": ["boolean", StrOptions({"auto"})],
     }
-    _doc_link_module = "skope_ope"
 
     def __init__(
         self,

@@ -94,6 +94,9 @@ class HeldOut:
                 out[k] = np.bincount(part, None if one is None else one[train], n_codes)
         return sums
 
+    def __repr__(self):
+        return f"{len(self.train)} folds of {len(self.logs):,} rounds"
+
     def of(self, logs):
         """Fold of every row of `logs`; `FULL` for rows that were not split."""
         if logs is self.logs:

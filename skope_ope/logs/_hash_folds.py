@@ -5,15 +5,14 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from skope_ope._sklearn import Interval, ParameterChecks
+from skope_ope._sklearn import Estimator, Interval
 from skope_ope.logs._groups import check_group
 from skope_ope.logs._label_hash import PRIME, ROOT, label_hash
 from skope_ope.logs._row_container import RowContainer
 
 
-class HashKFold(ParameterChecks, BaseEstimator):
+class HashKFold(Estimator):
     r"""Folds by a hash of the group, the same wherever the rows lie.
 
     Whatever part of the rows is at hand, in whatever order, in whatever process: a

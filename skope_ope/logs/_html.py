@@ -1,31 +1,78 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Small HTML tables for notebooks."""
+"""Results in notebooks: cards with tables, bars of intervals and details to open."""
 
-from html import escape
+from __future__ import annotations
 
-from skope_ope._harmless import harmless
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-BOLD = ' style="font-weight:bold"'
-
-
-def summary_html(title, summary):
-    """Return a two-column table of the items of a dict."""
-    rows = "".join(
-        f'<tr><th style="text-align:left">{_safe(name)}</th>'
-        f'<td style="text-align:left">{_safe(text)}</td></tr>'
-        for name, text in summary.items()
-    )
-    return f"<table><caption>{_safe(title)}</caption><tbody>{rows}</tbody></table>"
+from skope_ope.logs._bars import Scale, axis, interval_bar
+from skope_ope.logs._html_style import STYLE
+from skope_ope.logs._markup import Markup, bullets, element, joined, pairs, table
+from skope_ope.logs._shown_numbers import figure
 
 
-def table_html(title, header, rows, notes=(), bold=()):
-    """Return a table with a header and rows of texts.
+def card(
+    title: str,
+    *content: object,
+    lead: str = "",
+    notes: Iterable[str] = (),
+    details: Mapping[str, object] | None = None,
+) -> str:
+    """Return a result as a notebook shows it, with the style that it needs.
 
     Parameters
     ----------
     title : str
-        What stands above it.
+        What it is.
+    *content : Markup or str
+        What is seen at once; texts are escaped.
+    lead : str, default=""
+        A few words beside the title.
+    notes : iterable of str, default=()
+        Sentences below the content.
+    details : dict, default=None
+        What opens by a click, by its title. Empty ones are left out.
+
+    Returns
+    -------
+    html : str
+        Without scripts, and without anything that is loaded.
+    """
+    head = [element("span", title, class_="title")]
+    if lead:
+        head.append(element("span", lead, class_="lead"))
+    told = [element("p", note, class_="note") for note in notes]
+    hidden = [
+        element("details", element("summary", name), inside)
+        for name, inside in (details or {}).items()
+        if inside
+    ]
+    style = element("style", Markup(STYLE))
+    top = element("div", *head)
+    return str(element("div", style, top, *content, *told, *hidden, class_="skope-ope"))
+
+
+def summary_html(title: str, summary: Mapping) -> str:
+    """Return a card with the items of a dict."""
+    return card(title, pairs(summary))
+
+
+def table_html(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence],
+    notes: Iterable[str] = (),
+    bold: Collection[int] = (),
+    left: int | Collection[str] = 1,
+    **given,
+) -> str:
+    """Return a card with a table.
+
+    Parameters
+    ----------
+    title : str
+        What it is.
     header : sequence of str
         Names of the columns.
     rows : list of sequence of str
@@ -34,30 +81,96 @@ def table_html(title, header, rows, notes=(), bold=()):
         Sentences below it.
     bold : collection of int, default=()
         Rows in bold letters.
+    left : int or collection of str, default=1
+        Columns of words; the others hold numbers.
+    **given : dict
+        Passed to `card`.
     """
-    head = "".join(f"<th>{_safe(cell)}</th>" for cell in header)
-    body = "".join(
-        f"<tr{BOLD if i in bold else ''}>"
-        + "".join(f"<td>{_safe(cell)}</td>" for cell in row)
-        + "</tr>"
-        for i, row in enumerate(rows)
-    )
-    foot = "".join(
-        f'<tr><td colspan="{len(header)}" style="text-align:left">{_safe(note)}</td>'
-        "</tr>"
-        for note in notes
-    )
-    return (
-        f"<table><caption>{_safe(title)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody>{foot and f'<tfoot>{foot}</tfoot>'}</table>"
-    )
+    body = table(header, rows, marked=bold, left=left) if rows else ""
+    return card(title, body, notes=notes, **given)
 
 
-def warning_rows(warnings):
-    """Return a row for every text of some warnings, as `table_html` takes it."""
-    return [("warning", text) for text in dict.fromkeys(map(str, warnings))]
+def with_bars(header, rows, limits, after, *, zero=False, kinds=None):
+    """Return a table with a column of bars of intervals, and a row of their axis.
+
+    Parameters
+    ----------
+    header : list of str
+        Names of the columns.
+    rows : list of list
+        Cells.
+    limits : list of (float, float, float)
+        Estimate and limits of each row.
+    after : str
+        The column behind which the bars stand.
+    zero : bool, default=False
+        Whether zero is on the scale, as for gains.
+    kinds : list of str, default=None
+        Kind of every mark, see `interval_bar`; `None`: all are alike.
+
+    Returns
+    -------
+    header, rows : list
+    """
+    scale = Scale((x for three in limits for x in three), 4, zero=zero)
+    place = list(header).index(after) + 1
+    header = [*header[:place], "", *header[place:]]
+    kinds = ["told"] * len(rows) if kinds is None else kinds
+    filled = []
+    for row, three, kind in zip(rows, limits, kinds, strict=True):
+        told = f"{row[0]}: {row[place - 1]}"
+        bar = interval_bar(scale, *three, told, kind)
+        filled.append([*row[:place], bar, *row[place:]])
+    blank = [""] * len(header)
+    blank[place] = axis(scale, lambda x: figure(x, sign="+" if zero else ""))
+    return header, [*filled, blank]
 
 
-def _safe(text):
-    """Return a text without markup of its own, and without hidden characters."""
-    return escape(harmless(text))
+def interval_picture(
+    value: float,
+    low: float,
+    high: float,
+    label: str,
+    *,
+    reach: tuple[float, float] | None = None,
+    zero: bool = False,
+) -> Markup:
+    """Return the bar of one interval above its axis.
+
+    Parameters
+    ----------
+    value, low, high : float
+        The estimate and its limits; a value that is NaN has no mark.
+    label : str
+        The same in words.
+    reach : tuple (float, float), default=None
+        Range of the value, which the axis shows where it is known.
+    zero : bool, default=False
+        Whether zero is on the axis, as for gains.
+    """
+    scale = Scale([value, low, high, *(reach or ())], 4, zero=zero)
+    bar = interval_bar(scale, value, low, high, label, "told")
+    ticks = axis(scale, lambda x: figure(x, sign="+" if zero else ""))
+    return element("div", bar, ticks)
+
+
+def doubts(warnings: Iterable, others: Iterable[str] = ()) -> dict:
+    """Return warnings and other sentences as a detail of a card, or none."""
+    told = list(dict.fromkeys([*map(str, warnings), *others]))
+    return {f"Doubts ({len(told)})": bullets(told)} if told else {}
+
+
+def tag(text: str, alarms: bool) -> Markup:
+    """Return a word in a frame, which has another colour where it alarms."""
+    return element("span", text, class_="tag" if alarms else "tag quiet")
+
+
+def headline(number: str, words: str, picture: object = "") -> Markup:
+    """Return the main number of a card, words beside it, and its picture."""
+    big, told = element("span", number, class_="big"), element("span", words)
+    return element("div", big, told, picture, class_="main")
+
+
+def listed(texts: Iterable[str]) -> Markup:
+    """Return sentences as paragraphs."""
+    return joined(*(element("p", text) for text in texts))

@@ -9,9 +9,10 @@ import numpy as np
 from skope_ope.exceptions import RowError
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._groups import Grouped
-from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
+from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY, check_slate, check_slot_reward
 from skope_ope.logs._slate_frames import SlateFramed
 from skope_ope.logs._validation import (
@@ -408,13 +409,10 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         if not len(self):
             return out
         out["slots"] = f"{self.n_slots} ({(self.slate == EMPTY).sum():,} empty)"
-        out["candidates"] = (
-            f"{self.n_candidates}"
-            if np.ndim(self.n_candidates) == 0
-            else value_range(self.n_candidates)
-        )
+        many = np.ndim(self.n_candidates) > 0
+        out["candidates"] = (value_range if many else str)(self.n_candidates)
         out["features"] = f"{self.n_features} ({type(self.context).__name__})"
-        out["reward"] = f"{value_range(self.reward)}, mean {self.reward.mean():.4g}"
+        out["reward"] = f"{value_range(self.reward)}, mean {figure(self.reward.mean())}"
         if self.logging_policy is not None:
             out["logging policy"] = type(self.logging_policy).__name__
         if self.propensity is not None:
@@ -426,7 +424,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         return out
 
     def _repr_html_(self):
-        return summary_html("SlateLogs", self.summary())
+        return logs_html(self)
 
 
 def column_weights(logs, of_part=False):

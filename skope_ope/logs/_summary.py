@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import value_range
 
 
@@ -17,13 +18,13 @@ def bandit_summary(logs):
         "actions": f"{logs.n_actions} (logged {counts.min():,} to "
         f"{counts.max():,} times)",
         "features": f"{logs.n_features} ({type(logs.context).__name__})",
-        "reward": f"{value_range(logs.reward)}, mean {logs.reward.mean():.4g}",
+        "reward": f"{value_range(logs.reward)}, mean {figure(logs.reward.mean())}",
         "propensity": "unknown"
         if logs.propensity is None
         else value_range(logs.propensity),
     }
     if logs.reward_range is not None:
-        out["reward range"] = "{:g} to {:g}".format(*logs.reward_range)
+        out["reward range"] = " to ".join(map(figure, logs.reward_range))
     if logs.loggers is not None:
         sizes = np.bincount(logs.logger_index, minlength=len(logs.loggers))
         pairs = zip(logs.loggers.tolist(), sizes.tolist(), strict=True)

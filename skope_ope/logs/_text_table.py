@@ -1,15 +1,11 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Aligned tables, numbers and paragraphs as plain text, for terminals."""
+"""Aligned tables and paragraphs as plain text, for terminals."""
 
-import math
 import shutil
 import textwrap
-from statistics import median
 
 from skope_ope._harmless import harmless
-
-DIGITS = 3  # significant digits of a typical standard error
 
 
 def text_table(header, rows, n_left=1, left=()):
@@ -36,19 +32,6 @@ def text_table(header, rows, n_left=1, left=()):
         ]
         lines.append("  ".join(texts).rstrip())
     return lines
-
-
-def decimals(errors):
-    """Return the decimal places that suit standard errors of about this size."""
-    known = [error for error in errors if error > 0 and math.isfinite(error)]
-    if not known:
-        return 4
-    return max(0, DIGITS - 1 - math.floor(math.log10(median(known))))
-
-
-def number(value, places):
-    """Return a number with so many decimal places; "-" where there is none."""
-    return "-" if value is None else f"{value:,.{places}f}"
 
 
 def wrapped(text, first="", rest=None):

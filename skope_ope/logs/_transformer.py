@@ -2,23 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs -> logs steps: what may stand in a Pipeline in front of an evaluator."""
 
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
-from skope_ope._sklearn import ParameterChecks
+from skope_ope._sklearn import Estimator
 from skope_ope.logs._bandit_logs import BanditLogs
 
 
-class BaseLogTransformer(TransformerMixin, TellsOfFit, ParameterChecks, BaseEstimator):
+class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):
     """Base class of logs -> logs steps.
 
     A subclass implements `_fit(logs)` and `_transform(logs)`. It never touches the
     context (the policy was trained on it), and what is not logs passes unchanged:
     `Pipeline.score(policy)` hands the policy through every step.
     """
-
-    _doc_link_module = "skope_ope"
 
     def fit(self, X, y=None):
         """Learn from logs.

@@ -12,6 +12,7 @@ from skope_ope._meant import meant
 from skope_ope.exceptions import RowError
 from skope_ope.logs._factorise import distinct_labels, offsets
 from skope_ope.logs._row_container import keep, read_only
+from skope_ope.logs._shown_numbers import figure
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
 PROBABILITY_TOLERANCE = 1e-6
@@ -497,4 +498,4 @@ def check_timestamp(timestamp, n_rounds):
 
 def value_range(values):
     """Smallest and largest value as a short text."""
-    return f"{values.min():.4g} to {values.max():.4g}"
+    return f"{figure(values.min())} to {figure(values.max())}"

@@ -3,12 +3,11 @@
 """What every stationary policy shares."""
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
-from skope_ope._sklearn import ParameterChecks
+from skope_ope._sklearn import Estimator
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import (
     as_array,
@@ -23,7 +22,7 @@ BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
-class BasePolicy(TellsOfFit, ParameterChecks, BaseEstimator):
+class BasePolicy(TellsOfFit, Estimator):
     """Base class of stationary policies.
 
     A subclass implements `_proba(X, available)`, one column per entry of `classes_`,
@@ -44,8 +43,6 @@ class BasePolicy(TellsOfFit, ParameterChecks, BaseEstimator):
     know raises, as it does there. A subclass that changes the probabilities of its
     parent defines both methods again; otherwise those of the parent are not used.
     """
-
-    _doc_link_module = "skope_ope"
 
     def fit(self, X, y=None):
         """Learn the set of actions.

@@ -5,6 +5,7 @@
 import re
 
 from skope_ope.exceptions import LearnedRoundsWarning
+from skope_ope.logs._shown_numbers import level_text
 
 FORMULAS = {
     "IPS": "mean of w r",
@@ -100,7 +101,7 @@ def method_notes(logs, table, comparison, evaluator):
     if formula:
         symbols = [text for one, text in SYMBOLS.items() if re.search(one, formula)]
         told.append(f"{evaluator}: {formula}; {', '.join(symbols)}.")
-    m, percent = len(comparison.differences), f"{100 * comparison.level:.4g}%"
+    m, percent = len(comparison.differences), level_text(comparison.level)
     methods = {
         gain._interval(comparison.level_of_each).method: True
         for gain in comparison.differences.values()
@@ -111,7 +112,7 @@ def method_notes(logs, table, comparison, evaluator):
         f"{comparison._against}. Its interval is {named}."
     )
     if m > 1:
-        each = f"{100 * comparison.level_of_each:.5g}%"
+        each = level_text(comparison.level_of_each, 5)
         told.append(
             f"The {m} intervals of gains hold together at {percent} (Bonferroni), each "
             f"at {each}. Those of values hold one by one at {percent}."

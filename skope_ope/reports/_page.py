@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The whole page, from the question to the command that repeats it."""
 
+from skope_ope.logs._markup import Markup, bullets, element, pairs
 from skope_ope.reports import _sections as sections
-from skope_ope.reports._markup import Markup, bullets, element
 from skope_ope.reports._method import assumptions, method_notes
 from skope_ope.reports._style import STYLE
 
@@ -50,9 +50,9 @@ def page(report):
             "To repeat it",
             sections.code(report.command),
             element("h3", "What went in"),
-            sections.pairs(report._fingerprint),
+            pairs(report._fingerprint),
             element("h3", "Versions"),
-            sections.pairs(report._versions),
+            pairs(report._versions),
         ),
     )
     head = element(

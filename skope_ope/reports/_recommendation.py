@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 from math import inf, isnan
 
+from skope_ope.logs._shown_numbers import level_text
 from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._gain_answers import CANNOT_TELL
@@ -323,7 +324,7 @@ def _span(comparison, one, units):
 
 def _range(comparison, gain, low, high, units):
     limits = f"{units.worded_limit(low)} to {units.worded_limit(high)}"
-    percent = f"{100 * comparison.level:.4g}%"
+    percent = level_text(comparison.level)
     return f"{units.worded_gain(gain)} ({percent} interval: {limits})"
 
 

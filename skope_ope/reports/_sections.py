@@ -5,15 +5,15 @@
 from math import isfinite, isnan
 
 from skope_ope.displays._value_record import bias_notes, marks_of
-from skope_ope.logs._text_table import number
-from skope_ope.reports._bars import Scale, axis, interval_bar, share_bar
-from skope_ope.reports._markup import Markup, bullets, element, joined, table
+from skope_ope.logs._bars import Scale, axis, interval_bar, share_bar
+from skope_ope.logs._markup import Markup, bullets, element, joined, table
+from skope_ope.logs._shown_numbers import counts, figure, fixed, level_text, share
 from skope_ope.reports._recommendation import MOST_ROUNDS
 from skope_ope.reports._units import Units
+from skope_ope.selection._comparison_texts import kind_of_mark
 from skope_ope.selection._sentence import rough
 
 MOST_ALARMS = 6  # beside the recommendation; all of them stand below
-SYMBOL = {"better": "chosen", "worse": "told", "cannot tell": "open"}
 
 
 def advice(recommendation):
@@ -71,9 +71,7 @@ def gains(comparison, units):
         n = one["rounds_needed"]
         if n <= MOST_ROUNDS * comparison.n_rounds:  # not where it is NaN
             answer += f"; {rough(n)} rounds in all would tell"
-        name, kind = str(one["policy"]), SYMBOL[one["answer"]]
-        if kind == "chosen" and not one["chosen"]:
-            kind = "told"
+        name, kind = str(one["policy"]), kind_of_mark(one)
         bar = interval_bar(
             scale,
             *(factor * x for x in (gain, low, high)),
@@ -82,9 +80,9 @@ def gains(comparison, units):
         )
         lines = _lines(told, limits, *_relative(one))
         rows.append(_row(_lines(name, answer), bar, lines))
-    ticks = axis(scale, lambda x: f"{x:+g}" if x else "0")
+    ticks = axis(scale, lambda x: figure(x, sign="+"))
     rows.append(_row("", ticks, ""))
-    percent = f"{100 * comparison.level:.4g}%"
+    percent = level_text(comparison.level)
     below = (
         f"Gain over {comparison._against}, in {units.of_gain}; the bars are {percent} "
         f"intervals{', all together' if len(records) > 1 else ''}. The dashed line is "
@@ -120,12 +118,16 @@ def _lines(first, *others):
 def values(found, comparison, units, level):
     """Return the table of values by policy and evaluator, the baseline first."""
     records = found.to_records(level)
-    percent = f"{100 * level:.4g}%"
+    percent = level_text(level)
     header = ["policy", "evaluator", "value", "std. error", f"{percent} low"]
     header += [f"{percent} high", "interval", "eff. rounds", "note", "warnings"]
     known = comparison.reference
     rows, marks = [], marks_of(records)
     numbers, notes = found._numbered_warnings()
+    shown = [found[one["policy"], one["evaluator"]] for one in records]
+    if comparison.baseline not in comparison:
+        shown.insert(0, known)
+    sizes = counts([value.effective_sample_size for value in shown])
     told_of = {
         (one["policy"], one["evaluator"]): (mark, told)
         for one, mark, told in zip(records, marks, numbers, strict=True)
@@ -137,13 +139,13 @@ def values(found, comparison, units, level):
             known.estimator,
             *_numbers(known, low, high, units),
         ]
-        rows.append([*cells, interval.method, _size(known), "baseline", ""])
+        rows.append([*cells, interval.method, sizes.pop(0), "baseline", ""])
     for one in records:
         value = found[one["policy"], one["evaluator"]]
         mark, told = told_of[one["policy"], one["evaluator"]]
         cells = [one["policy"], one["evaluator"]]
         cells += _numbers(value, one["low"], one["high"], units)
-        rows.append([*cells, one["interval"], _size(value), mark, told])
+        rows.append([*cells, one["interval"], sizes.pop(0), mark, told])
     marked = [i for i, row in enumerate(rows) if row[8].startswith("recommended")]
     for j in (9, 8):  # columns that nobody needs
         if not any(row[j] for row in rows):
@@ -159,13 +161,8 @@ def values(found, comparison, units, level):
 
 
 def _numbers(value, low, high, units):
-    error = units.value(value.standard_error)
+    error = units.error(value.standard_error)
     return [units.value(value.value), error, units.value(low), units.value(high)]
-
-
-def _size(value):
-    size = value.effective_sample_size
-    return "-" if isnan(size) else number(size, 1)
 
 
 def overlap(found):
@@ -176,18 +173,15 @@ def overlap(found):
     for name, value in found.items():
         known, n = value.diagnostics, value.n_rounds
         size = value.effective_sample_size
-        share = size / n
         rows.append(
             [
                 name,
-                "-" if isnan(size) else f"{size:,.0f}",
-                _percent(share),
-                "" if isnan(size) else share_bar(share),
+                fixed(size, 0),
+                share(size / n),
+                "" if isnan(size) else share_bar(size / n),
                 _weight(known.get("max_weight")),
-                _percent(known.get("max_weight_share")),
-                _percent(
-                    known.get("unsupported_mass", known.get("outside_range_share"))
-                ),
+                share(known.get("max_weight_share")),
+                share(known.get("unsupported_mass", known.get("outside_range_share"))),
             ]
         )
     note = (
@@ -198,14 +192,8 @@ def overlap(found):
     return joined(table(header, rows), element("p", note, class_="quiet"))
 
 
-def _percent(share):
-    if share is None or not isfinite(share):
-        return "-"
-    return f"{100 * share:.1f}%" if share == 0 or share >= 0.001 else "<0.1%"
-
-
 def _weight(weight):
-    return "-" if weight is None or not isfinite(weight) else f"{weight:,.1f}"
+    return fixed(weight if weight is None or isfinite(weight) else None, 1)
 
 
 def findings(audit, audits, verdicts):
@@ -249,15 +237,6 @@ def _findings_of(who, found):
     inner = bullets(items) if items else element("p", "No check has found anything.")
     opened = "open" if n_alarms else None
     return element("details", element("summary", f"{who}: {told}"), inner, open=opened)
-
-
-def pairs(told):
-    """Return names and texts below each other."""
-    rows = [
-        element("tr", element("th", name, scope="row"), element("td", text))
-        for name, text in told.items()
-    ]
-    return element("table", element("tbody", *rows), class_="facts")
 
 
 def section(title, *content, **attributes):

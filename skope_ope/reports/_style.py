@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How the page looks: colours of the project, light and dark, wide and narrow."""
 
-STYLE = """
-:root{--text:#1c2126;--quiet:#57606a;--ground:#ffffff;--panel:#f5f7f9;--line:#d5dbe1;
---policy:#0072b2;--base:#666666;--doubt:#d55e00;color-scheme:light dark}
-@media(prefers-color-scheme:dark){:root{--text:#e4e8ec;--quiet:#a7b0ba;--ground:#14181c;
---panel:#1e242a;--line:#3a434c;--policy:#56b4e9;--base:#aaaaaa;--doubt:#f08030}}
+from skope_ope.logs._html_style import DARK, LIGHT
+
+_COLOURS = f""":root{{{LIGHT};color-scheme:light dark}}
+@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}
+"""
+_RULES = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--text);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;
@@ -72,3 +73,4 @@ td.number{text-align:left;white-space:normal}td:empty{display:none}
 }
 @media print{details>*{display:block}body{font-size:12px}}
 """
+STYLE = _COLOURS + _RULES

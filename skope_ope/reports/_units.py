@@ -5,9 +5,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from skope_ope.logs._text_table import decimals
-
-MOST_PLACES = 8
+from skope_ope.logs._shown_numbers import decimals, error_text, fixed
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,11 @@ class Units:
             Whether all rewards are 0 or 1.
         """
         of_values, of_gains = (
-            min(decimals([one.standard_error * scale for one in shown]), MOST_PLACES)
+            decimals([one.standard_error * scale for one in shown])
             for scale in [100 if percent else 1]
             for shown in (list(values), list(gains))
         )
-        return cls(percent, of_values, of_gains, max(of_gains - 1, 0))
+        return cls(percent, of_values, of_gains, of_gains)
 
     @property
     def of_gain(self):
@@ -63,6 +61,11 @@ class Units:
     def value(self, x):
         """Return a value or its limit for a table; "-" where there is none."""
         return self._text(x, self.of_values, "%" if self.percent else "")
+
+    def error(self, x):
+        """Return the standard error of a value for a table."""
+        unit, factor = ("%", 100) if self.percent else ("", 1)
+        return error_text(factor * x, self.of_values, unit)
 
     def gain(self, x):
         """Return a gain or its limit for a table, signed and without its unit."""
@@ -95,7 +98,4 @@ class Units:
     def _text(self, x, places, unit, sign=""):
         if not isfinite(x):
             return "-"
-        text = f"{100 * x if self.percent else x:{sign},.{places}f}"
-        if not text.strip("+-0.,"):  # no sign of what is rounded to zero
-            text = text.lstrip("+-")
-        return text + unit
+        return fixed(100 * x if self.percent else x, places, sign, unit)

@@ -6,7 +6,7 @@ import os
 import warnings
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from skope_ope._meant import meant
 from skope_ope._progress import TellsOfFit, steps
 from skope_ope._sklearn import (
+    Estimator,
     HasMethods,
-    ParameterChecks,
     StrOptions,
     fit_context,
     has_method,
@@ -43,7 +43,7 @@ def _learns_in_parts(self):
     return hasattr(self.model, "partial_fit")
 
 
-class ActionRewardModel(TellsOfFit, ParameterChecks, BaseEstimator):
+class ActionRewardModel(TellsOfFit, Estimator):
     r"""Model :math:`\hat q(x, a)`, the expected reward of every action.
 
     Read more in the :ref:`User Guide <reward_models>`.
@@ -88,12 +88,12 @@ class ActionRewardModel(TellsOfFit, ParameterChecks, BaseEstimator):
            [1., 1.]])
     """
 
+    _is_a_wrapper = True  # a name of ours around the model that was given
     _parameter_constraints: dict = {
         "model": [HasMethods(["fit", "predict"])],
         "encoding": [StrOptions({"per_action", "one_hot", "action_context", "column"})],
         "memory": [None, str, os.PathLike, HasMethods(["cache"])],
     }
-    _doc_link_module = "skope_ope"
     # logs stand where scikit-learn has X: they are not metadata
     __metadata_request__fit = {"logs": UNUSED}
     __metadata_request__partial_fit = {"logs": UNUSED}

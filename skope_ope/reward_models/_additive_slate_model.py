@@ -5,13 +5,13 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit, step
 from skope_ope._renamed import renamed_parameters
-from skope_ope._sklearn import HasMethods, Interval, ParameterChecks, fit_context
+from skope_ope._sklearn import Estimator, HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
@@ -25,7 +25,7 @@ from skope_ope.reward_models._slate_design import (
 
 
 @renamed_parameters(regressor="model", regressor_="model_")
-class AdditiveSlateModel(TellsOfFit, ParameterChecks, BaseEstimator):
+class AdditiveSlateModel(TellsOfFit, Estimator):
     r"""A slate's reward as a sum over slots of one model of candidate and slot.
 
     .. math:: \hat r(x, s) = b + \sum_j f(x, s_j, j)
@@ -73,7 +73,6 @@ class AdditiveSlateModel(TellsOfFit, ParameterChecks, BaseEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
-    _doc_link_module = "skope_ope"
     # logs stand where scikit-learn has X: they are not metadata
     __metadata_request__fit = {"logs": UNUSED}
     __metadata_request__predict = {"logs": UNUSED, "slates": UNUSED}

@@ -36,6 +36,9 @@ class MeanReward:
     def __init__(self, by_action=True):
         self.by_action = by_action
 
+    def __repr__(self):
+        return "mean reward of every action" if self.by_action else "mean reward"
+
     def fit(self, logs, sample_weight=None, rows=slice(None)):
         """Average the rewards of every action, in some rows of the logs."""
         if sample_weight is None:
@@ -119,7 +122,21 @@ def summands(reward, weight):
     return [reward if weight is None else reward * weight, weight]
 
 
-class FoldModels:
+class OfFolds:
+    """What models of folds say of themselves, as fitted evaluators show them."""
+
+    def __repr__(self):
+        n_folds = sum(fold >= 0 for fold in self.models_)
+        return f"{told_model(self.model)}, cross-fitted in {n_folds} folds"
+
+
+def told_model(model):
+    """Return a model in one line, one of scikit-learn's without what is around it."""
+    inner = model.model if getattr(model, "_is_a_wrapper", False) else model
+    return " ".join(repr(inner).split())
+
+
+class FoldModels(OfFolds):
     """A model per fold, which predicts the rounds of that fold.
 
     A subclass has `model`, what was fitted, and `models_`, a dict by fold, and tells in
@@ -301,6 +318,9 @@ class KeptPredictions:
         self.n_uncovered_ = source.n_uncovered_
         self.held_out_ = getattr(source, "held_out_", None)
         self.table = source.bind(logs)(logs, 0)
+
+    def __repr__(self):
+        return repr(self.source)
 
     def bind(self, logs):
         """Return a chunk predictor for `logs`."""

@@ -14,7 +14,7 @@ from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._slate_logs import column_weights
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
-from skope_ope.reward_models._cross_fit import FOLD
+from skope_ope.reward_models._cross_fit import FOLD, OfFolds, told_model
 from skope_ope.reward_models._slate_design import ItemColumns, slate_design
 from skope_ope.reward_models._sources import is_source, refuse_non_models
 
@@ -51,6 +51,8 @@ class SlateModel(BaseEstimator):
     model : regressor, or classifier where rewards are 0/1
         It sees the columns of `slate_design`.
     """
+
+    _is_a_wrapper = True  # a name of ours around the model that was given
 
     def __init__(self, model):
         self.model = model
@@ -103,12 +105,15 @@ class FrozenSlateModel:
     def __init__(self, model):
         self.model = model
 
+    def __repr__(self):
+        return f"{told_model(self.model)}, fitted beforehand"
+
     def predict(self, logs, call):
         """Return `call(model, rounds, rows)` for all rounds at once."""
         return call(self.model, logs, slice(None))
 
 
-class FoldSlateModels:
+class FoldSlateModels(OfFolds):
     """A model per fold, which predicts the rounds of that fold.
 
     A subclass has `models_`, a dict of models by fold, and tells in `_folds(logs)` the

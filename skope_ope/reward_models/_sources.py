@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
 from skope_ope._progress import untold
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
@@ -22,6 +23,7 @@ from skope_ope.reward_models._cross_fit import (
     CrossFittedModel,
     MeanReward,
     kept_predictions,
+    told_model,
 )
 
 
@@ -50,6 +52,9 @@ class NumberSource(TableSource):
         if not np.isfinite(self.number):
             raise ValueError(f"reward_model must be a finite number, got {number}.")
 
+    def __repr__(self):
+        return f"{figure(self.number)} everywhere"
+
     def table_of(self, logs):
         """Return the number, as often as it is wanted."""
         return np.broadcast_to(self.number, (len(logs), logs.n_actions))
@@ -66,6 +71,9 @@ class ArraySource(TableSource):
             "logs.with_columns(q_hat=...), reward_model='q_hat'."
         )
         self.q_hat = _check_q_hat(q_hat, logs, "reward_model", remedy)
+
+    def __repr__(self):
+        return f"array of shape {self.q_hat.shape}"
 
     def table_of(self, logs):
         """Return the values for `logs`, which must be those of fit."""
@@ -84,6 +92,9 @@ class ColumnSource(TableSource):
 
     def __init__(self, name):
         self.name = name
+
+    def __repr__(self):
+        return f"column {self.name!r} of the logs"
 
     def table_of(self, logs):
         """Return the column of `logs`."""
@@ -105,6 +116,9 @@ class FrozenSource:
     def __init__(self, model):
         check_is_fitted(model)
         self.model = model
+
+    def __repr__(self):
+        return f"{told_model(self.model)}, fitted beforehand"
 
     def bind(self, logs):
         """Return a chunk predictor for `logs`."""

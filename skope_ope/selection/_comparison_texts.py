@@ -4,10 +4,9 @@
 
 from math import isnan
 
-from skope_ope.logs._text_table import decimals
+from skope_ope.logs._shown_numbers import decimals, fixed, level_text, p_text
+from skope_ope.selection._gain_answers import CANNOT_TELL
 from skope_ope.selection._sentence import rough
-
-MOST_PLACES = 8
 
 
 def table_texts(comparison):
@@ -25,7 +24,7 @@ def table_texts(comparison):
     rows : list of list of str
         Cells, with one number of decimal places for gains and one for values.
     """
-    percent = f"{100 * comparison.level:.4g}%"
+    percent = level_text(comparison.level)
     header = ["policy", f"gain over {comparison._against}", f"{percent} low", "high"]
     header += ["p", "answer", "rounds needed", "value", f"{percent} low", "high"]
     gain, value, rows = gain_format(comparison), value_format(comparison), []
@@ -33,7 +32,7 @@ def table_texts(comparison):
         name = str(record["policy"])
         cells = [name if record["answer"] else f"{name} (baseline)"]
         cells += [gain(record[f"difference{end}"]) for end in ("", "_low", "_high")]
-        cells.append(_p_text(record["p_value"]))
+        cells.append(p_text(record["p_value"]))
         cells.append("deploy" if record["chosen"] else record["answer"])
         n = record["rounds_needed"]
         cells.append("" if isnan(n) else rough(n))
@@ -42,9 +41,16 @@ def table_texts(comparison):
     return header, rows
 
 
+def kind_of_mark(record):
+    """Return how the bar of a policy is marked, see `interval_bar`."""
+    if record["chosen"]:
+        return "chosen"
+    return "open" if record["answer"] == CANNOT_TELL else "told"
+
+
 def notes_below(comparison):
     """Return the sentences below the table."""
-    m, percent = len(comparison.differences), f"{100 * comparison.level:.4g}%"
+    m, percent = len(comparison.differences), level_text(comparison.level)
     notes, known = [comparison.sentence], comparison._baseline_record()
     if comparison.baseline not in comparison:  # the logger has no row
         text = value_format(comparison)
@@ -53,8 +59,8 @@ def notes_below(comparison):
     if m > 1:
         notes.append(
             f"The {m} intervals of gains hold together at {percent}, each by itself "
-            f"at {100 * comparison.level_of_each:.5g}%. Those of values hold together, "
-            "too: each is wider than it would be alone."
+            f"at {level_text(comparison.level_of_each, 5)}. Those of values hold "
+            "together, too: each is wider than it would be alone."
         )
     gain = next(iter(comparison.differences.values()))
     if comparison.n_rounds < gain.n_rounds:
@@ -68,20 +74,14 @@ def notes_below(comparison):
 def gain_format(comparison):
     """Return the function that makes a text of a gain, or of its limit."""
     places = _places(comparison.differences.values())
-    return lambda x: "-" if isnan(x) else f"{x:+,.{places}f}"
+    return lambda x: fixed(x, places, "+")
 
 
 def value_format(comparison):
     """Return the function that makes a text of a value, or of its limit."""
     places = _places(comparison.values())
-    return lambda x: "-" if isnan(x) else f"{x:,.{places}f}"
+    return lambda x: fixed(x, places)
 
 
 def _places(values):
-    return min(decimals([value.standard_error for value in values]), MOST_PLACES)
-
-
-def _p_text(p):
-    if isnan(p):
-        return "-"
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+    return decimals([value.standard_error for value in values])

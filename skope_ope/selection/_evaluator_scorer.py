@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The error of an evaluator, estimated on rounds that it has not seen."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._inside import fitted_part
+from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.lazy._kind_of import kind_of
@@ -180,8 +179,7 @@ class HeldOutError:
     def __call__(self, estimator):
         """Score a fitted evaluator."""
         score, warned = self.judged(estimator)
-        for warning in warned:
-            warnings.warn(warning, stacklevel=3)
+        warn_user(warned)
         return score
 
     def judged(self, estimator):
@@ -220,6 +218,5 @@ class HeldOutError:
                 f"{len(logs)} held-out rounds: {why} Hold out more rounds, shorten the "
                 "horizon, or pass another validator."
             )
-        for warning in unfit_warnings(result, self.policy, logs):
-            warnings.warn(warning, stacklevel=5)
+        warn_user(unfit_warnings(result, self.policy, logs))
         return float(result.value)

@@ -15,6 +15,7 @@ from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.slate._estimability import SlateValue
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs._known_range import known_range
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.selection._candidates import reasons_of
 
 MOST_LEFT_OUT = 0.05  # share of the rounds that a value may leave out
@@ -57,7 +58,8 @@ def _of_support(value, result, evaluator):
         return value, []
     text = (
         "the score is NaN: the logger never takes what the policy takes, and "
-        f"{value:.4g} is what the reward model of {result.estimator} makes of other "
+        f"{figure(value)} is what the reward model of {result.estimator} makes of "
+        "other "
         "actions. Leave the policy out, or log its actions."
     )
     return np.nan, [SupportWarning(text, 1.0)]
@@ -77,7 +79,8 @@ def _of_rounds(value, result, evaluator):
         return value, [SupportWarning(text, share)]
     text = (
         f"the score is NaN: {result.estimator} knows nothing of the policy in {where}, "
-        f"and {value:.4g} is its value in the others. A search compares policies on "
+        f"and {figure(value)} is its value in the others. A search compares policies "
+        "on "
         f"the same rounds (at most {MOST_LEFT_OUT:.0%} may be left out). Change the "
         "policy there; compare_policies compares policies on common rounds."
     )
@@ -91,7 +94,8 @@ def _of_weights(value, result, evaluator):
         return value, []
     text = (
         f"the score is NaN: the weights of {result.estimator} have the mean "
-        f"{mean:.3g}, where it should be 1, and {value:.4g} is normalised by them. "
+        f"{figure(mean, 3)}, where it should be 1, and {figure(value)} is normalised "
+        "by them. "
         "Hold out more rounds, or score by an evaluator with a reward model."
     )
     return np.nan, [LowOverlapWarning(text, mean)]
@@ -107,8 +111,9 @@ def _of_range(value, result, evaluator):
     if abs(value - inside) <= 1e-9 * (high - low):
         return value, []
     told = (
-        f"{result.estimator} gave {value:.4g}, a weighted mean of rewards that lie in "
-        f"[{low:.4g}, {high:.4g}]"
+        f"{result.estimator} gave {figure(value)}, a weighted mean of rewards that "
+        "lie in "
+        f"[{figure(low)}, {figure(high)}]"
     )
     if abs(value - inside) > BEYOND * (high - low):
         text = (
@@ -116,7 +121,7 @@ def _of_range(value, result, evaluator):
             "more rounds, or score by an evaluator that does not divide by them."
         )
         return np.nan, [LowOverlapWarning(text, value)]
-    return inside, [LowOverlapWarning(f"the score is {inside:.4g}: {told}.", value)]
+    return inside, [LowOverlapWarning(f"the score is {figure(inside)}: {told}.", value)]
 
 
 def _of_size(result):

@@ -8,9 +8,14 @@ from math import nan
 from skope_ope._renamed import dropped_keyword
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._lift import Lift
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import table_html, with_bars
 from skope_ope.logs._text_table import text_table, wrapped
-from skope_ope.selection._comparison_texts import gain_format, notes_below, table_texts
+from skope_ope.selection._comparison_texts import (
+    gain_format,
+    kind_of_mark,
+    notes_below,
+    table_texts,
+)
 from skope_ope.selection._doubts import evaluator_of
 from skope_ope.selection._gain_answers import Comparison, decide
 from skope_ope.selection._p_value import p_value
@@ -292,6 +297,18 @@ class PolicyComparison(ValueTable):
         return "\n".join(lines)
 
     def _repr_html_(self):
-        title = f"{self.decision}: gains over {self._against}"
-        bold = [i for i, name in enumerate(self) if name == self.choice]
-        return table_html(title, *table_texts(self), notes_below(self), bold)
+        header, rows = table_texts(self)
+        records = self.to_records()
+        ends = [f"difference{end}" for end in ("", "_low", "_high")]
+        limits = [tuple(record[end] for end in ends) for record in records]
+        kinds = [kind_of_mark(record) for record in records]
+        header, rows = with_bars(header, rows, limits, "high", zero=True, kinds=kinds)
+        return table_html(
+            self.decision.upper() + (f" {self.choice}" if self.choice else ""),
+            header,
+            rows,
+            bold=[i for i, name in enumerate(self) if name == self.choice],
+            left=("policy", "answer"),
+            lead=f"gains over {self._against}",
+            notes=notes_below(self),
+        )

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The off-policy value of a policy on rounds that it has not learned from."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope._inside import fitted_part, inside
+from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.core._wrapped import bare
@@ -157,8 +156,7 @@ class HeldOutValue:
     def __call__(self, estimator):
         """Score a fitted policy."""
         score, warned = self.judged(estimator)
-        for warning in warned:
-            warnings.warn(warning, stacklevel=3)
+        warn_user(warned)
         return score
 
     def judged(self, estimator):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scores of candidates, split by split; what they share are local variables."""
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -15,6 +14,7 @@ from joblib import effective_n_jobs
 from skope_ope._inside import fitted_part
 from skope_ope._parallel import run_tasks
 from skope_ope._progress import untold
+from skope_ope._user_line import warn_user
 from skope_ope.selection._candidates import with_propensities
 from skope_ope.selection._policy_scorer import PolicyScorer
 from skope_ope.selection._shared_fits import fits_by_model
@@ -180,8 +180,7 @@ def scores_of(estimator, scorer, logs, task, error_score, verbose=0):
 def told(judge, fitted):
     """Return the score of a fitted candidate and why it is NaN; emit its warnings."""
     score, warned = judge.judged(fitted)
-    for warning in warned:
-        warnings.warn(warning, stacklevel=3)
+    warn_user(warned)
     return float(score), str(warned[0]) if warned and np.isnan(score) else ""
 
 

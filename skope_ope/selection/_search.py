@@ -5,22 +5,21 @@
 from collections.abc import Mapping
 from copy import deepcopy
 
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import CallbackSupport, ParameterChecks
+from skope_ope._sklearn import CallbackSupport, Estimator
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._shared_fits import candidates_of
 
 
-class BaseSearch(CallbackSupport, MetaEstimatorMixin, ParameterChecks, BaseEstimator):
+class BaseSearch(CallbackSupport, MetaEstimatorMixin, Estimator):
     """Base class of searches on logs."""
 
-    _doc_link_module = "skope_ope"
     __metadata_request__fit = {"logs": UNUSED}
     __metadata_request__score = {"logs": UNUSED}
 

@@ -146,7 +146,7 @@ def check_tells(found):
     text, page = str(found), found._repr_html_()
     assert text.startswith("Audit: ")
     assert "nan" not in text.split()
-    assert page.startswith("<table>")
+    assert page.startswith('<div class="skope-ope">')
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["ok"] == found.ok
     for one in found.findings:
         numbers = one.text.split()

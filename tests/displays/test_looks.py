@@ -16,9 +16,7 @@ from skope_ope.displays._looks import (
     legend_beside,
     log_numbers_on,
     numbers_on,
-    percent,
     series_style,
-    short,
 )
 
 
@@ -43,26 +41,6 @@ def test_long_names_are_broken_where_words_end():
     assert lines[-1].endswith("the end")  # where names often differ
     assert as_drawn("two words", 22) == "two words"
     assert as_drawn("", 22) == ""
-
-
-@pytest.mark.parametrize(
-    "number, text",
-    [
-        (1194.3, "1,194"),
-        (80.0, "80"),
-        (27.43, "27.4"),
-        (0.00991, "0.00991"),
-        (0.0, "0"),
-        (float("inf"), "inf"),
-        (1e6, "1,000,000"),
-    ],
-)
-def test_numbers_have_no_exponent(number, text):
-    assert short(number) == text
-
-
-def test_levels():
-    assert [percent(level) for level in (0.95, 0.999, 0.5)] == ["95%", "99.9%", "50%"]
 
 
 def test_series_are_told_apart_twice():

@@ -121,7 +121,7 @@ def test_plot_draws_shares(pyplot):
     assert edges[-1] == 80
     title = display.ax_.get_title()
     assert "1 effective rounds of 10" in title
-    assert "largest weight 80, 94.12% of all" in title
+    assert "largest weight 80, 94.1% of all" in title
     assert "40.0% of the rounds have weights below 0.085" in title
     assert display.ax_.get_xscale() == "log"
 

@@ -105,7 +105,7 @@ def test_values_carry_it():
     value = quiet(DRos())
     assert value.leaves_bias_out == SHRUNK
     assert repr(value).endswith(f", estimator='DRos', leaves_bias_out={SHRUNK!r})")
-    assert f"<td>it leaves out</td><td>{SHRUNK}</td>" in value._repr_html_()
+    assert f">it leaves out</th><td>{SHRUNK}</td>" in value._repr_html_()
     assert pickle.loads(pickle.dumps(value)).leaves_bias_out == SHRUNK
     for one in value.by("action").values():
         assert one.leaves_bias_out == SHRUNK

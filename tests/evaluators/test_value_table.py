@@ -143,7 +143,7 @@ def test_repr_is_a_table_of_text():
     lines = repr(BY_POLICY).splitlines()
     assert lines[0].split()[:3] == ["policy", "evaluator", "value"]
     assert [line.split()[:2] for line in lines[1:5]] == [list(key) for key in BY_POLICY]
-    assert f"{TABLE['IPS'].value:.4f}" in repr(TABLE)
+    assert f"{TABLE['IPS'].value:.3f}" in repr(TABLE)
     assert all(line == line.rstrip() for line in lines)
     none = "Recommended: none of these; these logs allow DoublyRobust, which was not"
     assert " ".join(repr(TABLE).splitlines()[3:]) == f"{none} asked for."
@@ -160,10 +160,10 @@ def test_numbers_of_a_column_have_the_same_decimals_and_end_together():
         end = header.index(title) + len(title)
         cells = [row[:end].split()[-1] for row in rows]
         assert all(row[end : end + 1] in (" ", "") for row in rows)
-        assert [len(cell.partition(".")[2]) for cell in cells] == [5, 5, 0]
-    assert rows[0].split()[1] == "0.01235"
-    assert "12.00000" in rows[1]
-    assert rows[2].split()[1:3] == ["nan", "nan"]
+        assert [len(cell.partition(".")[2]) for cell in cells] == [4, 4, 0]
+    assert rows[0].split()[1] == "0.0123"
+    assert "12.0000" in rows[1]
+    assert rows[2].split()[1:3] == ["-", "-"]
 
 
 # -- marks --------------------------------------------------------------------------
@@ -180,8 +180,8 @@ def test_the_recommended_row_is_marked():
         repr(MARKED).split()
     )
     body = parseString(MARKED._repr_html_()).getElementsByTagName("tbody")[0]
-    styles = [row.getAttribute("style") for row in body.getElementsByTagName("tr")]
-    assert styles == ["", "font-weight:bold", ""]
+    marks = [row.getAttribute("class") for row in body.getElementsByTagName("tr")]
+    assert marks == ["", "marked", "", ""]  # the last one is the axis of the bars
     by_policy = evaluate(POLICIES, LOGS, evaluators=["DoublyRobust", "IPS"])
     assert repr(by_policy).count("  recommended") == 2
 
@@ -191,7 +191,7 @@ def test_intervals_that_leave_a_bias_out_are_marked():
     assert MARKED["DRos"].leaves_bias_out in reason
     [row] = [line for line in repr(MARKED).splitlines() if line.endswith("biased *")]
     assert row.startswith("DRos ")
-    assert "<td>biased *</td>" in MARKED._repr_html_()
+    assert ">biased *</td>" in MARKED._repr_html_()
     for text in (repr(MARKED), MARKED._repr_html_()):
         assert f"* {reason}" in text
     sentence = "These intervals leave out a bias that their evaluators have by"
@@ -215,7 +215,7 @@ def test_html_has_a_row_per_value():
     for table, n_rows in ((TABLE, 2), (BY_POLICY, 4)):
         document = parseString(table._repr_html_())
         body = document.getElementsByTagName("tbody")[0]
-        assert len(body.getElementsByTagName("tr")) == n_rows
+        assert len(body.getElementsByTagName("tr")) == n_rows + 1  # an axis
 
 
 def test_names_may_be_anything():
@@ -249,7 +249,7 @@ def test_values_that_could_not_be_formed():
     with pytest.warns(SupportWarning):
         table = evaluate(target, logs, evaluators=["IPS", "SNIPS"])
     assert all(np.isnan(value.value) for value in table.values())
-    assert "nan" in repr(table)
+    assert repr(table).splitlines()[1].split()[1:3] == ["-", "-"]
     assert table.to_records()[0]["low"] == 0  # all that the range allows
     assert table.to_records()[0]["warnings"].endswith("FewEventsWarning")
 
@@ -281,3 +281,11 @@ def test_many_effective_rounds_need_no_decimal():
     ess = table["IPS"].effective_sample_size
     assert ess > 1000 and f" {ess:,.0f}" in repr(table)
     assert f"{ess:,.1f}" not in repr(table)
+
+
+def test_biased_rows_do_not_set_the_decimals():
+    """A model alone has a tiny error, to which the others are not written."""
+    model = stated_value(0.5, 1e-6, 10, estimator="a", leaves_bias_out="the model's")
+    plain = stated_value(0.5, 0.012, 10, estimator="b")
+    rows = repr(ValueTable({"a": model, "b": plain})).splitlines()
+    assert [row.split()[1] for row in rows[1:3]] == ["0.500", "0.500"]

@@ -24,3 +24,13 @@ def test_it_travels_with_what_it_knows():
         assert (other.level, other.method) == (0.9, "student")
         assert other.warnings[0].value == 0.5
         assert other.max_weight is None
+
+
+def test_it_prints_its_limits_with_their_decimals():
+    interval = ConfidenceInterval(0.47681, 0.55513, 0.95, "gamma")
+    assert repr(interval) == (
+        "ConfidenceInterval(low=0.477, high=0.555, level=0.95, method='gamma')"
+    )
+    none = ConfidenceInterval(float("nan"), float("nan"), 0.9, "student")
+    assert repr(none).startswith("ConfidenceInterval(low=nan, high=nan, level=0.9")
+    assert "- to -" in none._repr_html_()

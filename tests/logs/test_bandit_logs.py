@@ -249,7 +249,7 @@ def test_an_empty_slice_knows_the_actions():
     )
     assert empty.actions.tolist() == ["a", "b", "c"]
     assert empty.summary() == {"rounds": "0", "actions": "3"}
-    assert "<table>" in empty._repr_html_()
+    assert "0 rounds" in empty._repr_html_()
     assert len(empty.row_id) == 0
     assert len(empty.replace(sample_weight=[], propensity=[])) == 0
 
@@ -340,13 +340,13 @@ def test_html_shows_the_summary_and_escapes_what_users_wrote():
     html = logs_of(logger=["<script>"] * 4)._repr_html_()
     assert "&lt;script&gt;: 4" in html
     assert "<script>" not in html
-    assert html.count("<tr>") == 6
+    assert html.count("<tr>") == 9  # four of them of the table of actions
 
 
 def test_repr_is_short():
     logs = BanditLogs(np.zeros((10_000, 3)), np.arange(10_000), np.zeros(10_000))
     assert len(repr(logs)) < 100
-    assert len(logs._repr_html_()) < 2_000
+    assert len(logs._repr_html_().split("</style>")[1]) < 3_000
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))

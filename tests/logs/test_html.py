@@ -1,50 +1,195 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-from xml.dom.minidom import parseString
+import re
+from html.parser import HTMLParser
+from math import nan
 
-from skope_ope.logs._html import summary_html, table_html, warning_rows
+import pytest
 
-EVIL = "<b onclick='x'>&amp"
+from skope_ope import (
+    BanditLogs,
+    UniformPolicy,
+    audit,
+    compare_policies,
+    evaluate,
+    logger_overlap,
+    summarize,
+)
+from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.logs._html import (
+    card,
+    doubts,
+    headline,
+    interval_picture,
+    summary_html,
+    table_html,
+    tag,
+    with_bars,
+)
+from skope_ope.logs._markup import Markup
+
+EVIL = "<b onclick='x'>&amp\x1b[2J\u202e"
+VOID = {"circle", "line", "path", "rect"}
 
 
-def test_summary_is_a_table_with_a_row_per_item():
-    html = summary_html("Logs", {"rounds": "3", 1: 2.5})
-    rows = parseString(html).getElementsByTagName("tr")
-    assert [[cell.firstChild.data for cell in row.childNodes] for row in rows] == [
-        ["rounds", "3"],
-        ["1", "2.5"],
+class Page(HTMLParser):
+    """Collects what stands in a card, and checks that every element is closed."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.elements, self.cells, self.texts = [], [], [], []
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.open.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.texts.append(data)
+        if {"td", "th"} & set(self.open):
+            self.cells[-1] += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def results():
+    """Return one of everything that a notebook shows, with labels that bring markup."""
+    logs, policy, _ = make_bandit_logs(600, random_state=0, return_truth=True)
+    policies = {EVIL: policy, "uniform": UniformPolicy()}
+    table = evaluate(policies, logs)
+    new, old = table[EVIL, "SNIPS"], table["uniform", "SNIPS"]
+    named = BanditLogs(
+        logs.context[:4],
+        [EVIL, "b", "b", "c"],
+        [0, 1, 0, 1],
+        [0.5] * 4,
+        logger=[EVIL, "x", "x", EVIL],
+    )
+    return {
+        "logs": logs,
+        "named logs": named,
+        "slates": make_slate_logs(50, random_state=0),
+        "value": new,
+        "difference": new - old,
+        "interval": new.confidence_interval(),
+        "lift": new.lift(old),
+        "sensitivity": new.sensitivity(),
+        "diagnostics": new.diagnostics,
+        "table": table,
+        "comparison": compare_policies(policies, logs),
+        "audit": audit(policy, logs),
+        "verdict": new.verdict,
+        "overlap": logger_overlap(named),
+        "summary": summarize(policies, logs),
+    }
+
+
+RESULTS = results()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_what_a_notebook_shows(name):
+    html = RESULTS[name]._repr_html_()
+    page = Page(html)
+    told = "".join(page.texts)
+    assert not re.search(r"\b0x[0-9a-f]{4}", told)
+    assert not page.all("script") and not page.all("b")
+    assert not {"\x1b", "\u202e"} & set(html)
+    assert all("open" not in attributes for attributes in page.all("details"))
+    assert len(page.all("style")) == 1
+    assert not re.search(r"<(link|img|iframe)|src=|href=|url\(|@import", html)
+    assert page.elements[0] == ("div", {"class": "skope-ope"})
+
+
+def test_texts_and_html_have_the_same_cells():
+    for name in ("table", "comparison", "overlap"):
+        shown = Page(RESULTS[name]._repr_html_()).cells
+        for cell in re.split(r"\s{2,}", repr(RESULTS[name]).splitlines()[1]):
+            assert cell in shown
+
+
+def test_a_value_has_one_number_format():
+    value = RESULTS["value"]
+    [told] = re.findall(r"PolicyValue\(([\d.]+), standard_error", repr(value))
+    assert f'<span class="big">{told}</span>' in value._repr_html_()
+    limits = Page(RESULTS["interval"]._repr_html_()).texts
+    assert any(re.fullmatch(r"0\.\d{3} to 0\.\d{3}", text) for text in limits)
+
+
+def test_gains_are_signed():
+    told = "".join(Page(RESULTS["difference"]._repr_html_()).texts)
+    assert re.search(r"\+0\.\d+95% interval \+0\.\d+ to \+0\.\d+", told)
+
+
+def test_summary_has_a_row_per_item():
+    assert Page(summary_html("Logs", {"rounds": "3", 1: 2.5})).cells == [
+        "rounds",
+        "3",
+        "1",
+        "2.5",
     ]
 
 
-def test_table_has_a_header_and_a_row_per_row():
-    html = table_html("Values", ["a", "b"], [[1, 2], [3, 4]])
-    table = parseString(html)
-    head = [cell.firstChild.data for cell in table.getElementsByTagName("th")]
-    body = [cell.firstChild.data for cell in table.getElementsByTagName("td")]
-    assert head == ["a", "b"]
-    assert body == ["1", "2", "3", "4"]
+def test_numbers_of_tables_stand_on_the_right():
+    page = Page(table_html("Values", ["a", "b"], [["x", "1"]], ["below"], bold=[0]))
+    assert [cell.get("class") for cell in page.all("td")] == ["number"]
+    assert page.cells == ["a", "b", "x", "1"] and "below" in page.texts
+    assert {"class": "marked"} in page.all("tr")
 
 
 def test_everything_is_escaped():
     for html in (
         summary_html(EVIL, {EVIL: EVIL}),
-        table_html(EVIL, [EVIL], [[EVIL]]),
+        table_html(EVIL, [EVIL, EVIL], [[EVIL, EVIL]], [EVIL]),
+        card(EVIL, EVIL, lead=EVIL, notes=[EVIL], details={EVIL: EVIL}),
+        card("a", headline(EVIL, EVIL), tag(EVIL, True), details=doubts([EVIL])),
+        interval_picture(0.5, 0, 1, EVIL),
     ):
-        assert "<b " not in html
-        assert "onclick='" not in html
-        assert html.count("&lt;b onclick=&#x27;x&#x27;&gt;&amp;amp") == 3
-        parseString(html)
+        assert "<b " not in html and "onclick='" not in html
+        assert "\x1b" not in html and "\u202e" not in html
+        assert "&lt;b onclick=&#x27;x&#x27;&gt;&amp;amp" in html
+        Page(html)
 
 
-def test_hidden_characters_are_told_in_all_parts():
-    bad = "\x1b[2J\u202e<b>"
-    for html in (summary_html(bad, {bad: bad}), table_html(bad, [bad], [[bad]], [bad])):
-        assert not {"\x1b", "\u202e"} & set(html)
-        assert "<b>" not in html
-        assert html.count(r"\x1b[2J\u202e&lt;b&gt;") >= 3
+def test_details_are_closed_and_left_out_where_empty():
+    html = card("a", details={"full": Markup("<p>b</p>"), "empty": ""})
+    assert "<details><summary>full</summary><p>b</p></details>" in html
+    assert "empty" not in html
 
 
-def test_a_text_of_warnings_has_one_row():
-    texts = [UserWarning("a"), UserWarning("b"), UserWarning("a")]
-    assert warning_rows(texts) == [("warning", "a"), ("warning", "b")]
+def test_warnings_are_told_once():
+    told = doubts([UserWarning("a"), UserWarning("b"), UserWarning("a")], ["c"])
+    assert list(told) == ["Doubts (3)"]
+    assert not doubts([])
+
+
+def test_bars_stand_behind_their_limits():
+    header, rows = with_bars(
+        ["name", "low", "high", "p"],
+        [["x", "1", "3", ".5"], ["y", "-", "-", "-"]],
+        [(2, 1, 3), (nan, nan, nan)],
+        "high",
+    )
+    assert header == ["name", "low", "high", "", "p"]
+    assert [row[4] for row in rows] == [".5", "-", ""]
+    assert "<circle" in rows[0][3] and "<circle" not in rows[1][3]
+    assert 'class="axis"' in rows[2][3] and "zero" not in rows[0][3]
+
+
+def test_a_picture_shows_the_whole_range():
+    made = interval_picture(0.5, 0.4, 0.6, "v", reach=(0, 1))
+    assert re.findall(r"<text[^>]*>([^<]*)<", made) == ["0", "0.5", "1"]
+    assert "zero" in interval_picture(0.5, 0.4, 0.6, "v", zero=True)

@@ -1,9 +1,7 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-import pytest
-
-from skope_ope.logs._text_table import decimals, number, text_table, wrapped
+from skope_ope.logs._text_table import text_table, wrapped
 
 
 def test_first_column_left_numbers_right():
@@ -13,27 +11,6 @@ def test_first_column_left_numbers_right():
         "IPS             1.5",
         "DirectMethod  10.25",
     ]
-
-
-@pytest.mark.parametrize(
-    ("errors", "places"),
-    [
-        ([0.0123], 4),
-        ([0.00123, 0.0012, 7e-6], 5),
-        ([12.0], 1),
-        ([1234.0], 0),
-        ([0.0, float("nan"), float("inf")], 4),
-        ([], 4),
-    ],
-)
-def test_a_typical_standard_error_has_three_digits(errors, places):
-    assert decimals(errors) == places
-
-
-def test_numbers():
-    assert number(1234.5678, 2) == "1,234.57"
-    assert number(None, 2) == "-"
-    assert number(float("nan"), 2) == "nan"
 
 
 def test_lines_fit_a_terminal(monkeypatch):

@@ -12,6 +12,7 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 # what they are given, so they stand before the evaluators, which may show themselves.
 FLOW = [
     "_harmless",
+    "_user_line",
     "_types",
     "_pairs",
     "exceptions",

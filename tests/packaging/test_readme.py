@@ -91,7 +91,7 @@ def test_the_table_of_the_demo_is_what_it_prints(capsys):
         cells = re.split(r"  +", row)
         printed = re.split(r"  +", rows[cells[0]])
         for cell, there in zip(cells, printed, strict=False):
-            if re.fullmatch(r"-?[0-9.]+", cell):
+            if re.fullmatch(r"[-+]?[0-9.]+", cell):
                 assert float(there) == pytest.approx(float(cell), abs=0.03)
             else:
                 assert there == cell

@@ -22,7 +22,7 @@ from skope_ope import (
 )
 from skope_ope._harmless import HIDDEN
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from tests.reports.test_markup import EVIL, Reader
+from tests.logs.test_markup import EVIL, Reader
 
 LOGS, NEW, _ = make_bandit_logs(
     2000, reward="binary", random_state=0, return_truth=True

@@ -54,12 +54,12 @@ def values(*errors):
 
 
 def test_places_follow_the_standard_errors():
-    # errors of .35 points have three digits in tables, two in sentences
+    # errors of .35 points have two digits, in tables and in sentences
     units = Units.of(values(0.0035), values(0.0035), percent=True)
-    assert (units.of_values, units.of_gains, units.in_words) == (3, 3, 2)
+    assert (units.of_values, units.of_gains, units.in_words) == (2, 2, 2)
     assert units.worded_gain(0.0135) == "1.35 points"
     units = Units.of(values(35.0), values(3500.0), percent=False)
-    assert (units.of_values, units.of_gains, units.in_words) == (1, 0, 0)
+    assert (units.of_values, units.of_gains, units.in_words) == (0, 0, 0)
 
 
 def test_values_without_an_error_have_places_too():

@@ -180,7 +180,7 @@ def test_the_logger_stands_below_the_table(logs_and_policies):
     logs, policies = logs_and_policies
     found = compare_policies(policies, logs, evaluator=IPS())
     low, high = found.reference._interval(0.95)
-    text = f"The logger: {logs.reward.mean():.4f} ({low:.4f} to {high:.4f})."
+    text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
     assert text in repr(found) and text in found._repr_html_()
 
 

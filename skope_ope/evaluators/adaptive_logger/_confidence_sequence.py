@@ -5,11 +5,10 @@
 import warnings
 from numbers import Integral, Real
 
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from skope_ope._part_tasks import named
-from skope_ope._sklearn import Interval, ParameterChecks, StrOptions
+from skope_ope._sklearn import Estimator, Interval, StrOptions
 from skope_ope.evaluators.adaptive_logger._stream_parts import stream_parts
 from skope_ope.evaluators.adaptive_logger._stream_state import (
     ASYMPTOTIC,
@@ -19,7 +18,7 @@ from skope_ope.evaluators.adaptive_logger._stream_terms import check_stream_logs
 from skope_ope.intervals._asymptotic_sequence import START
 
 
-class ConfidenceSequence(ParameterChecks, BaseEstimator):
+class ConfidenceSequence(Estimator):
     r"""Interval of a policy's value that you may look at whenever you like.
 
     An ordinary 95% interval covers in 95 of 100 logs if you look at it once. If you
@@ -109,7 +108,6 @@ class ConfidenceSequence(ParameterChecks, BaseEstimator):
     True
     """
 
-    _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {
         "method": [StrOptions({"betting", "empirical_bernstein", ASYMPTOTIC})],
         "level": [Interval(Real, 0, 1, closed="neither")],

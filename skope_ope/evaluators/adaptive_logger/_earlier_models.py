@@ -7,7 +7,12 @@ from sklearn.base import clone
 
 from skope_ope._progress import untold
 from skope_ope.logs._known_rows import rows_among
-from skope_ope.reward_models._cross_fit import FOLD, MeanReward, kept_predictions
+from skope_ope.reward_models._cross_fit import (
+    FOLD,
+    MeanReward,
+    kept_predictions,
+    told_model,
+)
 from skope_ope.reward_models._sources import fittable, given_source, is_source
 
 GROWTH = 1.5  # a fit sees this many times the rounds of the one before
@@ -62,6 +67,9 @@ class EarlierMeansByAction:
     def __init__(self, logs):
         self.logs = logs
         self.prior = 0.0 if logs.reward_range is None else sum(logs.reward_range) / 2
+
+    def __repr__(self):
+        return "mean reward of every action in earlier rounds"
 
     def bind(self, logs):
         """Return a chunk predictor for `logs`; others than those of fit come later."""
@@ -138,6 +146,9 @@ class EarlierModels:
 
     def _fit(self, stop):
         return clone(self.model).fit(self.logs[:stop])
+
+    def __repr__(self):
+        return f"{told_model(self.model)}, refitted on earlier rounds"
 
     def bind(self, logs):
         """Return a chunk predictor for `logs`; others than those of fit come later."""

@@ -2,21 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every evaluator shares: fit, evaluate, score."""
 
-import warnings
 from dataclasses import dataclass, fields
 
 from sklearn import get_config
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import fit_progress, untold
+from skope_ope._renamed import renamed_attributes
 from skope_ope._sklearn import (
     CallbackSupport,
-    ParameterChecks,
+    Estimator,
     validate_parameter_constraints,
 )
+from skope_ope._user_line import warn_user
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._model_of_fit import checked_model
@@ -94,7 +94,8 @@ class EvaluatorTags(Tags):
     consistent: bool = False
 
 
-class BaseEvaluator(CallbackSupport, ParameterChecks, BaseEstimator):
+@renamed_attributes(reward_source_="reward_model_")
+class BaseEvaluator(CallbackSupport, Estimator):
     """Base class of evaluators.
 
     A subclass implements `_evaluate(policy, logs, sample_weight)`, which returns a
@@ -104,7 +105,6 @@ class BaseEvaluator(CallbackSupport, ParameterChecks, BaseEstimator):
     # logs and policy stand where scikit-learn has X: they are not metadata.
     __metadata_request__fit = {"logs": UNUSED, "reward_model": UNUSED}
     __metadata_request__score = {"policy": UNUSED, "logs": UNUSED}
-    _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {}
     _uses_model = False
     _uses_range = False  # whether the known range of the rewards enters the terms
@@ -290,8 +290,7 @@ class BaseEvaluator(CallbackSupport, ParameterChecks, BaseEstimator):
             the logs.
         """
         result = self._result(policy, logs, sample_weight)
-        for warning in result.warnings:
-            warnings.warn(warning, stacklevel=2)
+        warn_user(result.warnings)
         return result
 
     def score(self, policy, logs=None, sample_weight=None):

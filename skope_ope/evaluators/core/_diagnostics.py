@@ -9,7 +9,9 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._harmless import harmless
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import card
+from skope_ope.logs._markup import pairs
+from skope_ope.logs._shown_numbers import figure
 
 SHOWN = 4  # entries of an array
 
@@ -85,7 +87,10 @@ class Diagnostics(Mapping):
         return "\n".join(f"{name:<{width}}  {text}" for name, text in self._texts())
 
     def _repr_html_(self):
-        return table_html("Diagnostics", ("", ""), self._texts())
+        return card("Diagnostics", self._table())
+
+    def _table(self):
+        return pairs(dict(self._texts())) if self else ""
 
 
 def group_entries(estimate):
@@ -98,19 +103,18 @@ def group_entries(estimate):
     }
 
 
-def number_text(value, digits=6):
+def number_text(value):
     """Return a number, or the first of several, as a short text."""
     if isinstance(value, (bool, str)) or value is None:
         return harmless(value)
     if isinstance(value, Real):
-        whole = float(value).is_integer() and abs(value) < 1e15
-        return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
+        return figure(value)
     if isinstance(value, Mapping):
-        pairs = [f"{harmless(k)}: {number_text(v, digits)}" for k, v in value.items()]
+        pairs = [f"{harmless(k)}: {number_text(v)}" for k, v in value.items()]
         return _shortened(pairs, len(pairs))
     if isinstance(value, (np.ndarray, list, tuple)):
         flat = np.asarray(value).ravel()
-        texts = [number_text(one, digits) for one in flat[:SHOWN].tolist()]
+        texts = [number_text(one) for one in flat[:SHOWN].tolist()]
         return _shortened(texts, len(flat))
     return harmless(value)
 

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._finding import Finding
 
@@ -45,7 +46,8 @@ def huge_weight_finding(logs, w, formed=True, first_row=0):
     lost = "the standard error is NaN" if formed else "the value is NaN"
     return _finding(
         f"Row {row + first_row} (action {plain(logs.action[row])!r}) has propensity "
-        f"{logs.propensity[row]:.3g} and so the importance weight {w[row]:.3g}, whose "
+        f"{figure(logs.propensity[row], 3)} and so the importance weight "
+        f"{figure(w[row], 3)}, whose "
         f"square no float holds: {lost}.",
         row + first_row,
         w[row],
@@ -70,9 +72,10 @@ def huge_finding(weight, log=None, formed=True):
         p, rows, _ = log._propensities_below(np.inf)
         if len(p):
             row = int(rows[0])
-            told = f" Row {row} has the smallest propensity, {p[0]:.3g}."
+            told = f" Row {row} has the smallest propensity, {figure(p[0], 3)}."
     return _finding(
-        f"The largest importance weight is {weight:.3g}, whose square no float holds: "
+        f"The largest importance weight is {figure(weight, 3)}, whose square no "
+        "float holds: "
         f"{lost}.{told}",
         row,
         weight,
@@ -84,7 +87,8 @@ def drowned_finding(logs, w):
     row = int(np.argmax(w))
     return _finding(
         f"Row {row} (action {plain(logs.action[row])!r}) has propensity "
-        f"{logs.propensity[row]:.3g} and so the importance weight {w[row]:.3g}: the "
+        f"{figure(logs.propensity[row], 3)} and so the importance weight "
+        f"{figure(w[row], 3)}: the "
         "value is what this round says, and no float holds how far the others move "
         "it. The standard error is NaN.",
         row,

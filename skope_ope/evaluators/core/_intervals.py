@@ -35,6 +35,7 @@ from skope_ope.intervals import (
 )
 from skope_ope.intervals._gamma import gamma_limits
 from skope_ope.intervals._weighted_rewards import check_level
+from skope_ope.logs._shown_numbers import figure
 
 RESAMPLED = ("bootstrap", "percentile")
 ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
@@ -206,7 +207,7 @@ def _gamma(value, level, max_weight=None):
         raise ValueError(
             "method='gamma' needs a bound on the importance weights, and the logs "
             "tell none: pass max_weight=..., or logging_proba=... with the logs. "
-            f"method='auto' takes {reach.max_weight:.6g}, from the {reach.source}."
+            f"method='auto' takes {figure(reach.max_weight)}, from the {reach.source}."
         )
     if isnan(value.standard_error):  # of one round or one group
         return _of_nothing(value, level)
@@ -355,7 +356,7 @@ def _of_nothing(value, level):
         lacking = "do not tell how sure the value is"
     warned = FewEventsWarning(
         f"the logged rounds {lacking}: the interval is the whole range "
-        f"{limits[0]:.4g} to {limits[1]:.4g}.",
+        f"{figure(limits[0])} to {figure(limits[1])}.",
         0.0,
     )
     return ConfidenceInterval(
@@ -385,8 +386,10 @@ def _within(low, high, reach, value, proven=False):
     low, high = low - unknown, high + unknown
     if low > reach.high or high < reach.low:
         text = (
-            f"all limits, {low:.4g} to {high:.4g}, lie outside the range of the "
-            f"rewards, {reach.low:.4g} to {reach.high:.4g}, which is the interval: the "
+            f"all limits, {figure(low)} to {figure(high)}, lie outside the range of "
+            "the "
+            f"rewards, {figure(reach.low)} to {figure(reach.high)}, which is the "
+            "interval: the "
             "propensities or the range are wrong, or the rounds are too few for their "
             "weights."
         )
@@ -409,12 +412,12 @@ def _few_events_warnings(deviations, low, high, reach):
     whole = reach.high - reach.low
     text = (
         f"the interval rests on {events:.1f} effective events: it holds if the range "
-        f"of the rewards, {reach.low:.4g} to {reach.high:.4g},"
+        f"of the rewards, {figure(reach.low)} to {figure(reach.high)},"
     )
     if reach.max_weight is None:
         text += " is right."
     else:
-        text += f" and the largest weight, {reach.max_weight:.4g} ({reach.source}),"
+        text += f" and the largest weight, {figure(reach.max_weight)} ({reach.source}),"
         text += " are right."
     if high - low >= NEARLY_ALL * whole:
         text += " It is nearly the whole range: the logs cannot tell."

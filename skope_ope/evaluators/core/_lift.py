@@ -14,7 +14,16 @@ from skope_ope.intervals import (
     fieller_interval,
 )
 from skope_ope.intervals._ratio import ratio_error, ratio_limits
-from skope_ope.logs._html import table_html, warning_rows
+from skope_ope.logs._html import card, doubts, headline, interval_picture
+from skope_ope.logs._markup import pairs
+from skope_ope.logs._shown_numbers import (
+    called,
+    decimals,
+    fixed,
+    level_text,
+    places_of_interval,
+    span,
+)
 
 METHODS = ("auto", "fieller", "delta")
 LEVEL = 0.95  # at which the baseline must be told from zero
@@ -194,6 +203,12 @@ class Lift:
             return self.baseline, self.baseline
         return self._baseline._interval(level, method)
 
+    @property
+    def _gain_error(self):
+        """Standard error of the gain."""
+        known = self._value if self._difference is None else self._difference
+        return known.standard_error
+
     def __float__(self):
         return float(self.value)
 
@@ -201,27 +216,40 @@ class Lift:
         return format(float(self), spec) if spec else str(self)
 
     def __repr__(self):
-        left_out = self.leaves_bias_out
+        left_out, error = self.leaves_bias_out, self.standard_error
+        places, own = decimals([error]), decimals([self._gain_error])
         return (
-            f"Lift({self.value:.4g}, standard_error={self.standard_error:.3g}, "
-            f"gain={self.gain:.6g}, baseline={self.baseline:.6g}"
+            f"Lift({called(self.value, places)}, standard_error={called(error, places)}"
+            f", gain={called(self.gain, own)}, baseline={called(self.baseline, own)}"
             + (f", leaves_bias_out={left_out!r})" if left_out else ")")
         )
 
     def _repr_html_(self):
-        interval = self._interval()
-        rows = [
-            ("relative gain", f"{self.value:+.2%}"),
-            ("standard error", f"{self.standard_error:.2%}"),
-            ("95% interval", f"{interval.low:+.2%} to {interval.high:+.2%}"),
-            ("method", interval.method),
-            ("gain", f"{self.gain:+.6g}"),
-            ("baseline", f"{self.baseline:.6g}"),
-            *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
-            ("rounds", f"{self.n_rounds:,}"),
-            *warning_rows((*self.warnings, *interval.warnings)),
-        ]
-        return table_html("Lift", ("", ""), rows)
+        interval, error = self._interval(), 100 * self.standard_error
+        low, high = (100 * limit for limit in interval)
+        places, own = decimals([error]), decimals([self._gain_error])
+        value, limits = 100 * self.value, span(low, high, places, "+", "%")
+        told = fixed(value, places, "+", "%")
+        about = (value, low, high, f"relative gain {told}, {limits}")
+        facts = {
+            "standard error": fixed(error, places, unit="%"),
+            "gain": fixed(self.gain, own, "+"),
+            "baseline": fixed(self.baseline, own),
+            "rounds": fixed(self.n_rounds, 0),
+        }
+        if self.leaves_bias_out:
+            facts["it leaves out"] = self.leaves_bias_out
+        return card(
+            "Lift",
+            headline(
+                told,
+                f"95% interval {limits} ({interval.method})",
+                interval_picture(*about, zero=True),
+            ),
+            pairs(facts),
+            lead="relative gain over the baseline",
+            details=doubts((*self.warnings, *interval.warnings)),
+        )
 
 
 class RelativeGains:
@@ -294,9 +322,13 @@ def _zero_warnings(limits, level):
     low, high = limits
     if low > 0 or high < 0:
         return []
-    known = "has no interval" if isnan(low) else f"lies in {low:.4g} to {high:.4g}"
+    known = (
+        "has no interval"
+        if isnan(low)
+        else f"lies in {span(low, high, places_of_interval(low, high))}"
+    )
     text = (
-        f"the baseline may be zero: it {known} ({100 * level:.4g}% interval). The "
+        f"the baseline may be zero: it {known} ({level_text(level)} interval). The "
         "relative gain and its interval are NaN. Give the gain itself, the value less "
         "the baseline, or collect more rounds."
     )

@@ -13,6 +13,7 @@ from skope_ope.evaluators.core._mean_weight import (
 )
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 
 MADE_FROM_ACTIONS = (
@@ -88,9 +89,10 @@ def high_mean_finding(mean, evidence, causes, expected=1.0):
     return Finding(
         "mean_weight",
         "error",
-        f"The mean importance weight is {mean:.4g}, where at most {expected:.4g} is "
+        f"The mean importance weight is {figure(mean)}, where at most "
+        f"{figure(expected)} is "
         f"expected ({_chance_text(evidence)}): weighted rewards count "
-        f"{mean / expected:.3g} times what they should.",
+        f"{figure(mean / expected, 3)} times what they should.",
         causes,
         number=evidence,
         effect=mean / expected - 1,
@@ -102,7 +104,7 @@ def _low_mean_finding(mean, evidence, causes):
     return Finding(
         "mean_weight",
         "warning",
-        f"The mean importance weight is {mean:.4g}, where 1 is expected, and large "
+        f"The mean importance weight is {figure(mean)}, where 1 is expected, and large "
         f"weights that are rare do not explain it ({_chance_text(evidence)}).",
         causes,
         number=evidence,
@@ -129,8 +131,9 @@ def _constant_findings(overlap, logs, logged_only, given):
         Finding(
             "constant_weight",
             "error",
-            f"All importance weights are {weight:.4g}, where 1 is their mean: weighted "
-            f"rewards count {weight:.3g} times what they should.",
+            f"All importance weights are {figure(weight)}, where 1 is their mean: "
+            "weighted "
+            f"rewards count {figure(weight, 3)} times what they should.",
             causes,
             number=weight,
             effect=weight - 1,

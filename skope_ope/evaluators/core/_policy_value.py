@@ -28,7 +28,9 @@ from skope_ope.evaluators.core._warnings import (
     outside_warnings,
 )
 from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
-from skope_ope.logs._html import table_html, warning_rows
+from skope_ope.logs._html import card, doubts, headline, interval_picture
+from skope_ope.logs._markup import pairs
+from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
 
 
 class PolicyValue(
@@ -293,24 +295,36 @@ class PolicyValue(
         return format(float(self), spec) if spec else str(self)
 
     def __repr__(self):
-        left_out = self.leaves_bias_out
+        left_out, error = self.leaves_bias_out, self.standard_error
+        places = decimals([error])
         return (
-            f"PolicyValue({self.value:.6g}, standard_error={self.standard_error:.3g}, "
+            f"PolicyValue({called(self.value, places)}, "
+            f"standard_error={called(error, places)}, "
             f"n_rounds={self.n_rounds}, estimator={self.estimator!r}"
             + (f", leaves_bias_out={left_out!r})" if left_out else ")")
         )
 
     def _repr_html_(self):
-        interval = self._interval()
-        rows = [
-            ("value", f"{self.value:.6g}"),
-            ("standard error", f"{self.standard_error:.3g}"),
-            ("95% interval", f"{interval.low:.6g} to {interval.high:.6g}"),
-            ("method", interval.method),
-            *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
-            ("rounds", f"{self.n_rounds:,}"),
-            ("effective sample size", f"{self.effective_sample_size:,.1f}"),
-            ("verdict", self.verdict.answer),
-            *warning_rows((*self.warnings, *interval.warnings)),
-        ]
-        return table_html(self.estimator, ("", ""), rows)
+        interval, places = self._interval(), decimals([self.standard_error])
+        gain = self._pair is not None
+        value, error = fixed(self.value, places, "+" * gain), self.standard_error
+        limits = span(*interval, places, "+" * gain)
+        told = f"95% interval {limits} ({interval.method})"
+        about = (self.value, *interval, f"{self.estimator}: {value}, {limits}")
+        reach = None if gain else self._limits
+        picture = interval_picture(*about, reach=reach, zero=gain)
+        facts = {
+            "standard error": fixed(error, places),
+            "rounds": fixed(self.n_rounds, 0),
+            "effective rounds": counts([self.effective_sample_size])[0],
+            "verdict": self.verdict.answer,
+        }
+        if self.leaves_bias_out:
+            facts["it leaves out"] = self.leaves_bias_out
+        return card(
+            self.estimator,
+            headline(value, told, picture),
+            pairs(facts),
+            details=doubts((*self.warnings, *interval.warnings))
+            | {"Diagnostics": self.diagnostics._table()},
+        )

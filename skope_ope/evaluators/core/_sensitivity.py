@@ -20,8 +20,9 @@ from skope_ope.intervals._sensitivity import (
     extreme_weights,
 )
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._html import table_html
-from skope_ope.logs._text_table import decimals, number, text_table
+from skope_ope.logs._html import table_html, with_bars
+from skope_ope.logs._shown_numbers import WORTH, decimals, figure, fixed, level_text
+from skope_ope.logs._text_table import text_table
 
 MOST = 1e9  # odds ratio beyond which an interval is not searched for a baseline
 
@@ -95,18 +96,29 @@ class Sensitivity:
             "high bound the estimate and leave out its sampling error, the interval "
             "has it."
         )
-        return table_html(f"SNIPS: {self.value:.6g}", *self._texts(), [note])
+        records = self.to_records()
+        limits = [(self.value, r["interval_low"], r["interval_high"]) for r in records]
+        header, rows = self._texts()
+        header, rows = with_bars(header, rows, limits, header[-1])
+        title = f"SNIPS: {self._value_text}"
+        return table_html(title, header, rows, [note], left=0)
+
+    @property
+    def _places(self):
+        """Decimals of all bounds: an interval is about four standard errors wide."""
+        return decimals((self.interval_high - self.interval_low) / WORTH)
+
+    @property
+    def _value_text(self):
+        return fixed(self.value, self._places)
 
     def _texts(self):
-        widths = np.concatenate(
-            [self.high - self.low, self.interval_high - self.interval_low]
-        )
-        places = decimals(widths / 10)
-        percent = f"{100 * self.level:.4g}%"
+        places = self._places
+        percent = level_text(self.level)
         header = ["gamma", "low", "high", f"{percent} low", f"{percent} high"]
         rows = [
-            [f"{record['gamma']:.6g}"]
-            + [number(record[name], places) for name in _COLUMNS[1:]]
+            [figure(record["gamma"])]
+            + [fixed(record[name], places) for name in _COLUMNS[1:]]
             for record in self.to_records()
         ]
         return header, rows
@@ -284,7 +296,7 @@ class HiddenConfounding:
         return self._derived(
             estimate_of_rounds(design, terms, ratio),
             Rows(design, np.stack(terms), logs=self._rows.logs),
-            estimator=f"SNIPS at gamma {gamma:.6g}",
+            estimator=f"SNIPS at gamma {figure(gamma)}",
             reach=CornerReach(self._limits, corners, reward=r, lost=lost, alike=known),
         )
 

@@ -17,6 +17,7 @@ from skope_ope.exceptions import (
     PropensityWarning,
 )
 from skope_ope.logs._propensity_audit import group_sizes
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._order_findings import trailing_zero_findings
 from skope_ope.policies._learned_rounds import LearnedRounds
@@ -80,9 +81,12 @@ def outside_warnings(value, limits):
     if abs(value - near) <= ROUNDING * (high - low):
         return ()
     text = (
-        f"the value, {value:.4g}, lies outside the range of the rewards, {low:.4g} to "
-        f"{high:.4g}: weights that do not average to one have moved it. Its default "
-        f"interval is one around {near:.4g}, the nearest value that can be. Compare "
+        f"the value, {figure(value)}, lies outside the range of the rewards, "
+        f"{figure(low)} to "
+        f"{figure(high)}: weights that do not average to one have moved it. Its "
+        "default "
+        f"interval is one around {figure(near)}, the nearest value that can be. "
+        "Compare "
         "with an evaluator that divides by the weights, or subtracts a model."
     )
     return (LowOverlapWarning(text, value),)
@@ -235,7 +239,8 @@ def none_accepted_warning(ratio, n_rounds):
     why = "The logger hardly takes the actions that the policy takes."
     if ratio * n_rounds < FEW_EXPECTED:
         why = (
-            f"The acceptance ratio is {ratio:.3g}, so that about {ratio * n_rounds:.2g}"
+            f"The acceptance ratio is {figure(ratio, 3)}, so that about "
+            f"{ratio * n_rounds:.2g}"
             f" of {n_rounds} rounds are accepted: where it is the smallest propensity "
             "of the log, one round of a tiny propensity decides. Correct that, or use "
             "more logs."

@@ -11,6 +11,7 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 )
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 
 LOW_SHARE = 0.05  # effective rounds per round
@@ -103,7 +104,8 @@ def _missed_findings(overlap, compare):
         Finding(
             "low_overlap",
             "warning",
-            f"The weights of the logged rounds average {mean:.4g}, where 1 is expected "
+            f"The weights of the logged rounds average {figure(mean)}, where 1 is "
+            "expected "
             f"({overlap.mean_weight_z:+.1f} standard errors): about {1 - mean:.0%} of "
             "what the policy does would be in rare rounds of large weights, which "
             "these logs do not hold. The value and its error leave them out.",
@@ -133,12 +135,13 @@ def few_rounds_findings(overlap, compare):
         number = size
         told = (
             f"The estimate rests on {size:.1f} effective rounds of {n_rounds} (largest "
-            f"weight {overlap.max_w:.4g}{part})."
+            f"weight {figure(overlap.max_w)}{part})."
         )
     elif share > max(HIGH_WEIGHT_SHARE, 5 / n_rounds):
         number = share
         told = (
-            f"One round carries {share:.1%} of all weight (weight {overlap.max_w:.4g})."
+            f"One round carries {share:.1%} of all weight (weight "
+            f"{figure(overlap.max_w)})."
         )
     else:
         return []

@@ -14,6 +14,7 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
+from skope_ope.logs._shown_numbers import column, share
 from skope_ope.logs._text_table import text_table
 from skope_ope.logs.lazy._kind_of import kind_of
 
@@ -53,9 +54,9 @@ class LoggerOverlap:
     ...     logger_proba=[[0.5, 0.2], [0.5, 0.8], [0.5, 0.8], [0.5, 0.2]],
     ... )
     >>> print(logger_overlap(np.tile([0.2, 0.8], (4, 1)), logs))
-    logger  rounds  share  mean reward  min p  policy  max w  unsupported      A      B
-         A       2    50%          0.5    0.5   0.735    1.6        0.00%  1.000  0.735
-         B       2    50%          0.5    0.2   1.000      1        0.00%  0.735  1.000
+    logger  rounds  share  mean reward  min p  policy  max w  unsupported     A     B
+         A       2    50%          0.5    0.5     74%    1.6         0.0%  100%   74%
+         B       2    50%          0.5    0.2    100%    1.0         0.0%   74%  100%
     """
 
     def __init__(self, loggers, records, effective_share, unsupported_by_all=None):
@@ -107,17 +108,19 @@ class LoggerOverlap:
             header += ["policy", "max w", "unsupported"]
         if self.effective_share is not None:
             header += [str(label) for label in self.loggers]
+        names = ("mean_reward", "min_propensity", TARGET_NAMES[1])
+        means, least, largest = (
+            column([record.get(name) for record in self._records], 3) for name in names
+        )
         rows = []
         for i, record in enumerate(self._records):
             row = [str(self.loggers[i]), f"{record['n_rounds']:,}"]
-            row += [f"{record['share']:.0%}", f"{record['mean_reward']:.4g}"]
-            p = record["min_propensity"]
-            row.append("-" if p is None else f"{p:.3g}")
+            row += [share(record["share"], 0), means[i], least[i]]
             if TARGET_NAMES[0] in record:
-                share, largest, lost = (record[name] for name in TARGET_NAMES)
-                row += [f"{share:.3f}", f"{largest:.4g}", f"{lost:.2%}"]
+                serves, _, lost = (record[name] for name in TARGET_NAMES)
+                row += [share(serves, 0), largest[i], share(lost)]
             if self.effective_share is not None:
-                row += [f"{share:.3f}" for share in self.effective_share[i]]
+                row += [share(one, 0) for one in self.effective_share[i].tolist()]
             rows.append(row)
         return header, rows
 
@@ -127,7 +130,7 @@ class LoggerOverlap:
         if not self.unsupported_by_all:
             return ""
         return (
-            f"No logger could take {self.unsupported_by_all:.2%} of what the policy "
+            f"No logger could take {share(self.unsupported_by_all)} of what the policy "
             "wants."
         )
 
@@ -137,7 +140,7 @@ class LoggerOverlap:
 
     def _repr_html_(self):
         title = " ".join(["Loggers and policies.", self._beyond_all]).strip(". ")
-        return table_html(title, *self._texts())
+        return table_html(title, *self._texts(), left=0)
 
 
 def _had_logs_first(first, *others, **named):

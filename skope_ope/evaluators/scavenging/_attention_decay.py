@@ -6,15 +6,14 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import TellsOfFit
 from skope_ope._renamed import renamed_value
 from skope_ope._sklearn import (
+    Estimator,
     Interval,
     Options,
-    ParameterChecks,
     StrOptions,
     fit_context,
     validate_params,
@@ -112,7 +111,7 @@ def _ratio(a, b):
     return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
 
 
-class AttentionDecay(TellsOfFit, ParameterChecks, BaseEstimator):
+class AttentionDecay(TellsOfFit, Estimator):
     r"""Attention decay coefficients of the slots of a page [1]_.
 
     Under the factoring assumption
@@ -198,7 +197,6 @@ class AttentionDecay(TellsOfFit, ParameterChecks, BaseEstimator):
     array([1.  , 0.25])
     """
 
-    _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {
         "method": [StrOptions({"equal_variance", "min_variance", "uniform", "naive"})],
         "n_bootstrap": [

@@ -5,11 +5,10 @@
 from collections.abc import Mapping
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
-from skope_ope._sklearn import ParameterChecks, StrOptions, fit_context
+from skope_ope._sklearn import Estimator, StrOptions, fit_context
 from skope_ope.evaluators.scavenging._pages import (
     item_codes,
     item_labels,
@@ -22,7 +21,7 @@ from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._learned_rounds import remember_rows
 
 
-class ReorderingPolicy(TellsOfFit, ParameterChecks, BaseEstimator):
+class ReorderingPolicy(TellsOfFit, Estimator):
     """Show the items of the logged slate in another order.
 
     Read more in the :ref:`User Guide <positions>`.
@@ -59,7 +58,6 @@ class ReorderingPolicy(TellsOfFit, ParameterChecks, BaseEstimator):
            [1, 0]])
     """
 
-    _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {
         "order": [StrOptions({"click_rate", "random"}), Mapping],
     }

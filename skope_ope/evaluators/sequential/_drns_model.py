@@ -111,6 +111,9 @@ class EarlierMeans:
         rows = rows_among(logs, self.logs)
         return np.where(rows < 0, self.mean_, self.values_[rows])
 
+    def __repr__(self):
+        return "mean reward of earlier rounds"
+
     def bind(self, logs):
         """Return a chunk predictor for `logs`."""
         values = self.of(logs)
@@ -133,6 +136,9 @@ class FilledSource:
     def __init__(self, source, logs):
         self.source, self.means = source, EarlierMeans(logs)
         self.held_out_, self.n_uncovered_ = source.held_out_, source.n_uncovered_
+
+    def __repr__(self):
+        return repr(self.source)
 
     def bind(self, logs):
         """Return a chunk predictor for `logs`."""

@@ -26,6 +26,7 @@ from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._shown_numbers import called, decimals
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import kept_sizes
 from skope_ope.policies._action_probabilities import unwrap
@@ -111,9 +112,10 @@ class RepeatedRuns:
         return RepeatedRuns(self.values - other.values, accepted, self.how, self.row_id)
 
     def __repr__(self):
+        places = decimals([self.standard_deviation])
         return (
-            f"RepeatedRuns(mean={self.mean:.6g}, standard_deviation="
-            f"{self.standard_deviation:.3g}, n_runs={len(self.values)}, "
+            f"RepeatedRuns(mean={called(self.mean, places)}, standard_deviation="
+            f"{called(self.standard_deviation, places)}, n_runs={len(self.values)}, "
             f"how={self.how!r})"
         )
 

@@ -12,6 +12,7 @@ from skope_ope.exceptions import (
     LogsWarning,
     SingleTrajectoryWarning,
 )
+from skope_ope.logs._shown_numbers import figure
 
 LARGE_MASS, MASS_Z = 0.1, 2  # bias mass; its standard errors from nothing
 NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
@@ -126,8 +127,10 @@ def bias_mass_warnings(diagnostics, advice, allowed=LARGE_MASS, z=MASS_Z):
     share = diagnostics["violation_share"]
     return [
         BiasWarning(
-            f"the acceptance ratio keeps {mass:.3g} ± {error:.2g} of the policy's "
-            f"rounds out of the simulated history (bias mass, at most {allowed:.3g} "
+            f"the acceptance ratio keeps {figure(mass, 3)} ± {error:.2g} of the "
+            "policy's "
+            "rounds out of the simulated history (bias mass, at most "
+            f"{figure(allowed, 3)} "
             f"is allowed): the ratio is too large in {share:.2%} of the rounds, those "
             "of actions that the logger seldom takes. The value is biased, and its "
             f"interval leaves that out. {advice}.",

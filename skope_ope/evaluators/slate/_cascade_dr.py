@@ -173,6 +173,9 @@ class CascadeDR(SlateEvaluator):
 class _InNoFit:
     """Tells the folds of rounds that were in no fit: a number needs none."""
 
+    def __repr__(self):
+        return "no folds"
+
     def of(self, logs):
         """Return the fold of every round."""
         return np.full(len(logs), FULL)

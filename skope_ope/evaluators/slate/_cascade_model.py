@@ -55,6 +55,9 @@ class CascadeModel:
             self.models[slot] = clone(model).fit(X, y)
             following = self.expected(slot, target) if slot else 0.0
 
+    def __repr__(self):
+        return f"CascadeModel({len(self.models)} slots)"
+
     def shown(self, slot, logs, slates):
         """Q of slot `slot` for slates, of which later slots are not looked at."""
         model = self.models[slot]

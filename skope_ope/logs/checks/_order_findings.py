@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._row_container import in_stored_order
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._rounds_alike import chance_of_gap, long_run_spread
 from skope_ope.logs.sums._log_sums import LogSums
@@ -148,7 +149,7 @@ def _trailing_zeros(order, chance_below, names=None):
         rows = range(first, min(first + 10, order.stop))
     else:
         rows = names[n_rounds - length :][:10]
-    expected = f"{rate * length:,.3g} were to be expected"
+    expected = f"{figure(rate * length, 3)} were to be expected"
     return [
         Finding(
             "trailing_zeros",
@@ -221,8 +222,8 @@ def _reward_drift(logs):
     effect = float(abs(after - before) / np.abs(reward).mean())
     row = int(logs._called(np.array([at]))[0])
     found = (
-        f"The mean reward changes along the log: {before:.4g} up to row {row:,}, "
-        f"{after:.4g} after row {row:,} {_p_value(chance)}."
+        f"The mean reward changes along the log: {figure(before)} up to row {row:,}, "
+        f"{figure(after)} after row {row:,} {_p_value(chance)}."
     )
     number = {"number": path, "effect": effect, "category": LogsWarning}
     still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])

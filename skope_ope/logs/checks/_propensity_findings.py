@@ -17,6 +17,7 @@ from skope_ope.logs._propensity_audit import (
     least_possible,
     uneven_weight,
 )
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import sampled_rows
 from skope_ope.logs.checks._e_value import SURE
@@ -169,7 +170,8 @@ def _rounded(logs, inverse):
         "rounded_propensities",
         "note",
         f"All propensities are multiples of {2 * step:g}. If they were rounded, the "
-        f"smallest, {lowest:.3g}, may be off by {effect:.0%}, and so may the weights "
+        f"smallest, {figure(lowest, 3)}, may be off by {effect:.0%}, and so may the "
+        "weights "
         "of its rounds. The tests allow for it.",
         ("Record propensities with all their digits. Exact ones need nothing.",),
         2 * step,
@@ -197,7 +199,8 @@ def _impossible(logs, least):
     chance = SURPRISE * lowest / least  # a bound
     return _alarm(
         "impossible_propensity",
-        f"Row {logs._called(rows)[0]} has propensity {lowest:.3g}: right propensities "
+        f"Row {logs._called(rows)[0]} has propensity {figure(lowest, 3)}: right "
+        "propensities "
         f"bring one that small into a log of {len(logs)} rounds with {logs.n_actions} "
         f"actions with probability {chance:.1g} at most, and its weight drowns all "
         "others.",
@@ -267,7 +270,7 @@ def _miscalibrated(logs, inverse):
     return _alarm(
         "propensity_calibration",
         f"The logger took its likelier actions {how} than `logging_proba` says: its "
-        f"temperature divided by {sharpness:.3g} fits the logged actions better "
+        f"temperature divided by {figure(sharpness, 3)} fits the logged actions better "
         f"(e-value {power_of_ten(evidence)}).",
         (
             "The softmax was computed with another temperature than the one in force, "
@@ -292,7 +295,8 @@ def _too_small(logs, inverse):
         return _alarm(
             "propensity_too_small",
             f"The mean of 1 / propensity over the frequent actions is "
-            f"{all_of_them.ratio:.3g} times their number ({_errors(all_of_them.z)} "
+            f"{figure(all_of_them.ratio, 3)} times their number "
+            f"({_errors(all_of_them.z)} "
             "above it): the actions were taken more often than the propensities say.",
             _small_advice(logs),
             all_of_them.z,
@@ -312,7 +316,7 @@ def _too_small(logs, inverse):
     label = plain(logs.actions[action])
     return _alarm(
         "propensity_too_small",
-        f"Action {label!r} was logged {excess.ratio:.3g} times as often as its "
+        f"Action {label!r} was logged {figure(excess.ratio, 3)} times as often as its "
         f"propensities let expect ({_errors(excess.z)} more).",
         _small_advice(logs),
         excess.z,
@@ -338,7 +342,8 @@ def _said_to_be_certain(logs, inverse):
     return _alarm(
         "propensity_too_small",
         f"Of the rounds with a propensity below 1, the mean of 1 / propensity is "
-        f"{excess.ratio:.3g} times the number of actions ({_errors(excess.z)} above "
+        f"{figure(excess.ratio, 3)} times the number of actions ({_errors(excess.z)} "
+        "above "
         "it): in their contexts other rounds must have had a propensity below 1, too.",
         (
             "The logger explores, and its greedy choices were recorded with propensity "
@@ -385,7 +390,8 @@ def _too_large(logs, inverse):
         advice.insert(
             0,
             f"{lowest.mean():.1%} of the rounds have exactly the smallest propensity, "
-            f"{p.min():.4g}: smaller ones were raised to it. Use the ones before that.",
+            f"{figure(p.min())}: smaller ones were raised to it. Use the ones before "
+            "that.",
         )
     return _alarm(
         "propensity_too_large",

@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope._parallel import run_tasks
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._shown_numbers import figure, share
 from skope_ope.logs._text_table import text_table
 from skope_ope.logs._validation import label_codes
 from skope_ope.logs.lazy._lazy_labels import refuse_missing
@@ -83,11 +84,11 @@ class LogDescription:
             out["actions"] = _shares(self.actions, self.action_counts)
         if self.reward is not None:
             low, high, mean = self.reward
-            out["reward"] = f"{low:.4g} to {high:.4g}, mean {mean:.4g}"
+            out["reward"] = f"{figure(low)} to {figure(high)}, mean {figure(mean)}"
         out["propensity"] = (
             "unknown"
             if self.propensity is None
-            else "{:.4g} to {:.4g}".format(*self.propensity)
+            else " to ".join(map(figure, self.propensity))
         )
         z = self.inverse_propensity_z
         if z is not None and isfinite(z):
@@ -115,11 +116,11 @@ def _shares(labels, counts):
     """Return labels and their shares of the rounds, the most frequent first."""
     order = np.argsort(-counts, kind="stable")
     total = max(int(counts.sum()), 1)
-    shown = [f"{labels[k]} {counts[k] / total:.1%}" for k in order[:SHOWN]]
+    shown = [f"{labels[k]} {share(counts[k] / total)}" for k in order[:SHOWN]]
     more = len(order) - SHOWN
     if more > 0:
         rest = counts[order[SHOWN:]].sum() / total
-        shown.append(f"{more:,} others {rest:.1%}")
+        shown.append(f"{more:,} others {share(rest)}")
     return f"{len(labels):,}: {', '.join(shown)}"
 
 

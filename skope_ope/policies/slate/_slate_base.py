@@ -5,11 +5,10 @@
 import warnings
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import TellsOfFit
-from skope_ope._sklearn import ParameterChecks
+from skope_ope._sklearn import Estimator
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
@@ -19,7 +18,7 @@ from skope_ope.policies.slate._slate_distributions import SlateDistributions
 CHUNK_BYTES = 2**26  # of row-wise temporaries
 
 
-class BaseSlatePolicy(TellsOfFit, ParameterChecks, BaseEstimator):
+class BaseSlatePolicy(TellsOfFit, Estimator):
     r"""Base class of policies that compose slates.
 
     A slate policy holds nothing per row. What it knows of a round is a table with one
@@ -47,7 +46,6 @@ class BaseSlatePolicy(TellsOfFit, ParameterChecks, BaseEstimator):
         Whether moments and probabilities are exact, not means over draws.
     """
 
-    _doc_link_module = "skope_ope"
     exact = True
     _sorted = True  # whether candidates of a distribution may be put in another order
 

@@ -329,17 +329,17 @@ def test_names_and_numbers_are_shown():
     )
     assert repr(found).splitlines() == [
         "n_rounds    12,345",
-        "share       0.123457",
+        "share       0.1235",
         "whole       7",
         "model       True",
         "missing     None",
         "name        <b>",
         "per_action  1.5, 2, 3.25, 4, ... (5 in all)",
         "by_logger   a: 0.25, b: inf",
-        "nothing     nan",
+        "nothing     -",
     ]
     html = found._repr_html_()
-    for text in ("n_rounds", "12,345", "share", "0.123457", "&lt;b&gt;"):
+    for text in ("n_rounds", "12,345", "share", "0.1235", "&lt;b&gt;"):
         assert text in html
     assert repr(Diagnostics()) == "no diagnostics"
 
@@ -347,7 +347,7 @@ def test_names_and_numbers_are_shown():
 def test_a_result_shows_its_numbers():
     found = diagnose(DoublyRobust(), d8())
     for text in (repr(found), found._repr_html_()):
-        for part in ("max_weight", "correction_z", "3.32", "0.26625", "1.125, 1.04"):
+        for part in ("max_weight", "correction_z", "3.328", "0.2662", "1.125, 1.04"):
             assert part in text
 
 

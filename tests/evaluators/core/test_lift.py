@@ -312,7 +312,7 @@ def test_it_is_a_number_with_looks():
     assert f"{lift:+.1%}" == f"{lift.value:+.1%}"
     assert str(lift) == f"{lift}" == repr(lift)
     page = lift._repr_html_()
-    assert f"{lift.value:+.2%}" in page and "95% interval" in page
+    assert f"{lift.value:+.1%}" in page and "95% interval" in page
     assert_allclose(pickle.loads(pickle.dumps(lift)).value, lift.value)
 
 

@@ -569,10 +569,10 @@ def test_nothing_is_set_on_a_result():
 def test_reprs():
     result = IPS().fit(LOGS).evaluate(D8.pi)
     assert repr(result) == (
-        "PolicyValue(0.9625, standard_error=0.563, n_rounds=8, estimator='IPS')"
+        "PolicyValue(0.96, standard_error=0.56, n_rounds=8, estimator='IPS')"
     )
     html = result._repr_html_()
-    for text in ("IPS", "0.9625", "0 to 1", "gamma", "3.3", "effective rounds"):
+    for text in ("IPS", "0.96", "0 to 1", "gamma", "3.3", "effective rounds"):
         assert text in html
     strange = stated_value(
         1.0, 0.1, 8, estimator="<b>", warnings=[SupportWarning("<i>")]

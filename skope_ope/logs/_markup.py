@@ -33,7 +33,7 @@ def element(name, /, *content, **attributes):
 
     Examples
     --------
-    >>> from skope_ope.reports._markup import element
+    >>> from skope_ope.logs._markup import element
     >>> element("p", "a < b", class_="note")
     '<p class="note">a &lt; b</p>'
     """
@@ -89,6 +89,15 @@ def table(header, rows, caption=None, marked=(), left=1):
         "table", top, element("thead", element("tr", head)), element("tbody", *body)
     )
     return element("div", inner, class_="wide")
+
+
+def pairs(told):
+    """Return names and texts below each other."""
+    rows = [
+        element("tr", element("th", name, scope="row"), element("td", text))
+        for name, text in told.items()
+    ]
+    return element("table", element("tbody", *rows), class_="facts")
 
 
 def bullets(items):

@@ -4,7 +4,7 @@
 
 from math import ceil, floor, isfinite, log10
 
-from skope_ope.reports._markup import element, joined
+from skope_ope.logs._markup import element, joined
 
 MARGIN = 4  # percent of the width on either side, for the text of the outer ticks
 MOST_TICKS = 5
@@ -16,9 +16,11 @@ class Scale:
     Parameters
     ----------
     numbers : iterable of float
-        What must be on it, as zero is; what is not finite is ignored.
+        What must be on it; what is not finite is ignored.
     most_ticks : int, default=5
         How many ticks fit beside each other.
+    zero : bool, default=True
+        Whether zero is on it, and drawn as a line.
 
     Attributes
     ----------
@@ -26,11 +28,14 @@ class Scale:
         Round numbers from end to end.
     """
 
-    def __init__(self, numbers, most_ticks=MOST_TICKS):
-        known = [0.0, *(x for x in numbers if isfinite(x))]
+    def __init__(self, numbers, most_ticks=MOST_TICKS, zero=True):
+        self.zero = zero
+        known = [x for x in numbers if isfinite(x)]
+        if zero or not known:
+            known.append(0.0)
         low, high = min(known), max(known)
         if low == high:
-            low, high = -1.0, 1.0
+            low, high = (low - (abs(low) or 1.0), high + (abs(high) or 1.0))
         self.step = _round_step((high - low) / (most_ticks - 1))
         first, last = floor(low / self.step), ceil(high / self.step)
         self.ticks = [i * self.step for i in range(first, last + 1)]
@@ -62,7 +67,6 @@ def interval_bar(scale, value, low, high, label, kind):
     kind : str
         Class of the bar: "chosen" has a diamond, "open" an empty circle.
     """
-    zero = scale.place(0)
     parts = []
     if isfinite(low) and isfinite(high):
         ends = scale.place(low), scale.place(high)
@@ -73,12 +77,17 @@ def interval_bar(scale, value, low, high, label, kind):
     # what is drawn about the origin of an inner svg moves with it to half the height
     return element(
         "svg",
-        element("line", x1=zero, x2=zero, y1="0", y2="100%", class_="zero"),
+        _line_of_zero(scale) if scale.zero else "",
         element("svg", *parts, y="50%", overflow="visible"),
         class_=f"bar {kind}",
         role="img",
         aria_label=label,
     )
+
+
+def _line_of_zero(scale):
+    x = scale.place(0)
+    return element("line", x1=x, x2=x, y1="0", y2="100%", class_="zero")
 
 
 def _mark(x, kind):

@@ -1,0 +1,142 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import re
+from importlib.metadata import PackageNotFoundError
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+
+import skope_ope
+from skope_ope import (
+    IPS,
+    MRDR,
+    SNDR,
+    ActionRewardModel,
+    AdaptiveDR,
+    BanditLogs,
+    CascadeDR,
+    DirectMethod,
+    DoublyRobust,
+    DRns,
+    MultiLoggerDR,
+    PropensityClipper,
+    PseudoInverse,
+    SlateDirectMethod,
+    SlateDoublyRobust,
+    SwitchDR,
+    _sklearn,
+)
+from skope_ope._sklearn import DOCS_URL, DocLinked, docs_url
+from skope_ope.datasets import make_slate_logs
+
+LOGS = BanditLogs(
+    np.zeros((60, 1)), np.arange(60) % 2, np.arange(60) % 3 / 2, np.full(60, 0.5)
+)
+
+
+SLATES = make_slate_logs(60, random_state=0)
+
+
+def classes():
+    for name in skope_ope.__all__:
+        one = getattr(skope_ope, name)
+        if isinstance(one, type) and issubclass(one, BaseEstimator):
+            yield one
+
+
+@pytest.mark.parametrize("one", [*classes()], ids=lambda one: one.__name__)
+def test_all_estimators_lead_to_our_pages(one):
+    assert issubclass(one, DocLinked)
+
+
+def links(html):
+    return re.findall(r'href="([^"]*)"', html)
+
+
+def test_links_lead_to_our_pages(monkeypatch):
+    monkeypatch.setenv(DOCS_URL, "https://example.org/ope{1}/")
+    page = "https://example.org/ope{1}/generated/skope_ope.IPS.html"
+    assert IPS()._get_doc_link() == page
+    found = links(make_pipeline(PropensityClipper(), IPS())._repr_html_())
+    ours = [url for url in found if "skope_ope" in url]
+    assert any(url.startswith(page) for url in ours)
+    assert all(url.startswith("https://example.org/") for url in ours)
+
+
+def test_without_an_address_there_is_no_link(monkeypatch):
+    monkeypatch.setenv(DOCS_URL, "")
+    assert IPS()._get_doc_link() == ""
+    assert not [url for url in links(IPS()._repr_html_()) if "skope_ope" in url]
+    assert "sklearn" in Ridge()._get_doc_link() or "scikit" in Ridge()._get_doc_link()
+
+
+def test_the_address_of_the_package(monkeypatch):
+    class Named:
+        def __init__(self, urls):
+            self.urls = urls
+
+        def get_all(self, name):
+            assert name == "Project-URL"
+            return self.urls
+
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.delenv(DOCS_URL, raising=False)
+    urls = ["Source, https://a.org", "Documentation, https://example.org/docs/"]
+    for known, address in ((urls, "https://example.org/docs"), (None, "")):
+        monkeypatch.setattr(_sklearn, "metadata", lambda _, known=known: Named(known))
+        assert docs_url() == address
+    monkeypatch.setattr(_sklearn, "metadata", missing)
+    assert docs_url() == ""
+
+
+def fitted():
+    """Yield evaluators with all kinds of reward models, fitted."""
+    for one in (IPS, DirectMethod, DoublyRobust, SNDR, SwitchDR, MRDR, DRns):
+        yield one().fit(LOGS)
+    for one in (AdaptiveDR, MultiLoggerDR):
+        yield one().fit(LOGS)
+    yield AdaptiveDR(reward_model=Ridge()).fit(LOGS)
+    for one in (SlateDirectMethod, SlateDoublyRobust, CascadeDR, PseudoInverse):
+        yield one().fit(SLATES)
+    frozen = ActionRewardModel(Ridge()).fit(LOGS)
+    yield DoublyRobust(reward_model=frozen, cv="prefit").fit(LOGS)
+
+
+def test_fitted_evaluators_show_no_address():
+    for evaluator in fitted():
+        for value in vars(evaluator).values():
+            assert " object at 0x" not in repr(value)
+        assert " object at 0x" not in evaluator._repr_html_()
+
+
+def test_reward_models_tell_what_they_are():
+    fitted = DoublyRobust(reward_model=Ridge()).fit(LOGS)
+    assert repr(fitted.reward_model_) == "Ridge(), cross-fitted in 5 folds"
+    told = {
+        None: "mean reward of every action, cross-fitted in 5 folds",
+        0.25: "0.25 everywhere",
+    }
+    for model, text in told.items():
+        fitted = DoublyRobust(reward_model=model).fit(LOGS)
+        assert repr(fitted.reward_model_) == text
+    table = DoublyRobust(reward_model=np.zeros((60, 2))).fit(LOGS)
+    assert repr(table.reward_model_) == "array of shape (60, 2)"
+
+
+def test_the_old_name_of_the_fitted_reward_model():
+    fitted = DoublyRobust().fit(LOGS)
+    with pytest.warns(
+        FutureWarning, match="reward_source_ of DoublyRobust is"
+    ) as caught:
+        assert fitted.reward_source_ is fitted.reward_model_
+    assert caught[0].filename == __file__
+    for evaluator in (DoublyRobust(), IPS().fit(LOGS)):  # nothing to warn of
+        assert not hasattr(evaluator, "reward_source_")
+    with pytest.raises(AttributeError, match="no attribute 'reward_sauce_'"):
+        _ = fitted.reward_sauce_
