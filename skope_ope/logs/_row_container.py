@@ -319,8 +319,8 @@ class RowContainer:
         # scikit-learn asks for it before it selects rows, where the user has switched
         # its dispatch on; without an answer it says "not a supported array type".
         raise TypeError(
-            f"{type(self).__name__} are no array, and array_api_dispatch of scikit-learn "
-            "is switched on. Switch it off around this call: with "
+            f"{type(self).__name__} are no array, and array_api_dispatch is switched "
+            "on in scikit-learn. Switch it off around this call: with "
             "sklearn.config_context(array_api_dispatch=False). evaluate, "
             "compare_policies and OPESearchCV work with it, and so do models inside."
         )
