@@ -3,14 +3,26 @@
 """The API pages, from one dict.
 
 Every public symbol stands here exactly once, by its name below `skope_ope`; a test
-compares the dict with the package. A section is a folder of the package, in the order
-of the flow of the data, and names the page of the guide that explains it.
+compares the dict with the package. A section is a folder of the package. It names the
+task that it belongs to, and the page of the guide that explains it.
 """
 
 from pathlib import Path
 
+# What you want to do, in the order in which most people do it.
+TASKS = {
+    "Load": "Turn arrays, frames and files into logs, or draw logs with a known truth.",
+    "Check": "Find out whether the log can answer, and what a warning says.",
+    "Evaluate": "Estimate the value of a policy, with an interval.",
+    "Decide": "Compare policies, choose settings, and report a decision.",
+    "Learn": "Learn a policy from logs.",
+    "Show": "Draw values, weights and intervals.",
+    "Extend": "Write your own evaluator or policy, and test it.",
+}
+
 API_REFERENCE = {
     "logs": {
+        "task": "Load",
         "title": "Logs",
         "summary": "What was logged.",
         "guide": "logs",
@@ -25,6 +37,7 @@ API_REFERENCE = {
         ],
     },
     "readers": {
+        "task": "Load",
         "title": "Readers",
         "summary": "Where logs come from.",
         "guide": "readers",
@@ -39,6 +52,7 @@ API_REFERENCE = {
         ],
     },
     "propensities": {
+        "task": "Load",
         "title": "Propensities",
         "summary": "With what probability.",
         "guide": "propensities",
@@ -49,6 +63,7 @@ API_REFERENCE = {
         ],
     },
     "policies": {
+        "task": "Evaluate",
         "title": "Policies",
         "summary": "What we want to evaluate.",
         "guide": "policies",
@@ -79,12 +94,14 @@ API_REFERENCE = {
         ],
     },
     "reward_models": {
+        "task": "Evaluate",
         "title": "Reward models",
         "summary": "What we believe.",
         "guide": "reward_models",
         "objects": ["ActionRewardModel", "AdditiveSlateModel"],
     },
     "intervals": {
+        "task": "Evaluate",
         "title": "Intervals",
         "summary": "How sure we are.",
         "guide": "intervals",
@@ -115,6 +132,7 @@ API_REFERENCE = {
         ],
     },
     "evaluators": {
+        "task": "Evaluate",
         "title": "Evaluators",
         "summary": "How we evaluate.",
         "guide": "evaluators",
@@ -168,12 +186,14 @@ API_REFERENCE = {
         ],
     },
     "audit": {
+        "task": "Check",
         "title": "Audit",
         "summary": "Can the log answer?",
         "guide": "audit",
         "objects": ["audit", "Audit", "verdict", "Verdict", "VerdictThresholds"],
     },
     "selection": {
+        "task": "Decide",
         "title": "Selection",
         "summary": "Which one.",
         "guide": "selection",
@@ -192,6 +212,7 @@ API_REFERENCE = {
         ],
     },
     "learning": {
+        "task": "Learn",
         "title": "Learning",
         "summary": "What to deploy.",
         "guide": "learning",
@@ -205,6 +226,7 @@ API_REFERENCE = {
         ],
     },
     "displays": {
+        "task": "Show",
         "title": "Displays",
         "summary": "What we show.",
         "guide": "displays",
@@ -222,12 +244,14 @@ API_REFERENCE = {
         ],
     },
     "reports": {
+        "task": "Decide",
         "title": "Reports",
         "summary": "What we tell.",
         "guide": "reports",
         "objects": ["report", "Report"],
     },
     "datasets": {
+        "task": "Load",
         "title": "Datasets",
         "summary": "Where to practise.",
         "guide": "datasets",
@@ -249,6 +273,7 @@ API_REFERENCE = {
         ],
     },
     "base": {
+        "task": "Extend",
         "title": "Extension points",
         "summary": "What to subclass, and what tests it.",
         "guide": "utils",
@@ -271,6 +296,7 @@ API_REFERENCE = {
         ],
     },
     "exceptions": {
+        "task": "Check",
         "title": "Warnings",
         "summary": "They carry the number that triggered them in `value`.",
         "guide": "evaluators",
@@ -310,33 +336,46 @@ def page_of(key):
         "",
         f"{section['summary']} See :ref:`the guide <{section['guide']}>`.",
         "",
+        *table_of(key, ":toctree: ../generated"),
+    ]
+    return "\n".join(lines)
+
+
+def table_of(key, *options):
+    """Lines of a table of the names of one section, one line each."""
+    return [
         ".. currentmodule:: skope_ope",
         "",
         ".. autosummary::",
-        "   :toctree: ../generated",
-        "   :nosignatures:",
+        *(f"   {option}" for option in (*options, ":nosignatures:")),
         "",
-        *(f"   {name}" for name in section["objects"]),
+        *(f"   {name}" for name in API_REFERENCE[key]["objects"]),
         "",
     ]
-    return "\n".join(lines)
 
 
 def index():
-    """Text of the page that lists the sections."""
-    lines = [
-        "API reference",
-        "=============",
-        "",
-        "Sections follow the folders of the package, and these the flow of the data.",
-        "",
-        ".. toctree::",
-        "   :maxdepth: 2",
-        "",
-        *(f"   {key}" for key in API_REFERENCE),
-        "",
-    ]
-    return "\n".join(lines)
+    """Text of the page that lists all names by task."""
+    lines = ["API reference", "=============", "", "What do you want to do?", ""]
+    of_task = {
+        task: [key for key, one in API_REFERENCE.items() if one["task"] == task]
+        for task in TASKS
+    }
+    for task, keys in of_task.items():
+        titles = [
+            f":ref:`{API_REFERENCE[key]['title'].lower()} <api_{key}>`" for key in keys
+        ]
+        lines.append(f"- **{task}.** {TASKS[task]} See {', '.join(titles)}.")
+    lines.append("")
+    for task, keys in of_task.items():
+        lines += [task, "-" * len(task), ""]
+        for key in keys:
+            section = API_REFERENCE[key]
+            lines += [f"**{section['title']}.** {section['summary']}", ""]
+            lines += table_of(key)
+    lines += [".. toctree::", "   :hidden:", "   :maxdepth: 2", ""]
+    lines += [f"   {key}" for keys in of_task.values() for key in keys]
+    return "\n".join([*lines, ""])
 
 
 def write_pages(folder):

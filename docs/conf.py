@@ -26,7 +26,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
-    "mathml",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax itself, so that no other host is asked
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
@@ -43,12 +44,17 @@ html_title = f"skope_ope {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
 }
+
+# -- formulas ------------------------------------------------------------------
+
+# The menu would load parts of MathJax that are left out, see `thin_mathjax`.
+mathjax3_config = {"options": {"enableMenu": False}}
+MATHJAX_PARTS = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions")
 
 # -- API -----------------------------------------------------------------------
 
@@ -107,12 +113,16 @@ sphinx_gallery_conf = {
     "filename_pattern": r"(?<!5_benchmarks)[/\\]plot_",
     # of a name or, in older releases of sphinx-gallery, of a path
     "ignore_pattern": r"(^|[/\\])_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.ByHeader",
     "parallel": True,  # as many examples at a time as sphinx has jobs: -j
-    "reset_modules": ("matplotlib", "one_job.one_job"),
+    "reset_modules": ("matplotlib", "one_job.one_job", "one_job.short_warnings"),
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,  # these pages load scripts of other hosts
+    "remove_config_comments": True,
+    # No repr of a figure or of its parts: it has an address.
+    "capture_repr": ("_repr_html_",),
     "plot_gallery": "True",
 }
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -134,6 +144,15 @@ class Summary(Autosummary):
         ]
 
 
+def thin_mathjax(app, exception):
+    """Leave out the nine tenths of MathJax that no page loads: 24 MB are copied."""
+    folder = Path(app.outdir) / "_static" / "mathjax"
+    for path in folder.rglob("*"):
+        part = path.relative_to(folder).as_posix()
+        if path.is_file() and not part.startswith(MATHJAX_PARTS):
+            path.unlink()
+
+
 def setup(app):
     app.add_directive("autosummary", Summary, override=True)
     api_reference.write_pages(FOLDER / "api")
@@ -141,3 +160,7 @@ def setup(app):
     # after the gallery, whose picture it shows
     app.connect("builder-inited", write_landing_picture, priority=900)
     app.connect("autodoc-skip-member", skip_member)
+    # It copies files and does no more, and does not say that it may run in parallel.
+    offline = app.extensions["sphinx-mathjax-offline"]
+    offline.parallel_read_safe = offline.parallel_write_safe = True
+    app.connect("build-finished", thin_mathjax, priority=900)  # after the copy

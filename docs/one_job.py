@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the gallery does before each example."""
 
+import warnings
+from pathlib import Path
+
 import joblib
 
 
@@ -13,3 +16,12 @@ def one_job(gallery_conf, script):
     """
     if gallery_conf["parallel"]:
         joblib.parallel_config(backend="sequential")
+
+
+def short_warnings(gallery_conf, script):
+    """Let a warning name the file of its line, and not where that lies on a disk."""
+
+    def formatted(message, category, filename, lineno, line=None):
+        return f"{Path(filename).name}:{lineno}: {category.__name__}: {message}\n"
+
+    warnings.formatwarning = formatted

@@ -5,14 +5,22 @@
 Each warns with a FutureWarning that says what to write instead.
 """
 
+from __future__ import annotations
+
 import inspect
 import warnings
 from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Decorated = TypeVar("Decorated")  # type checkers see what stands below the decorator
 
 SINCE, UNTIL = "0.2", "0.3"
 
 
-def renamed_keywords(**names):
+def renamed_keywords(**names: str) -> Callable[[Decorated], Decorated]:
     """Decorate a function some of whose keyword arguments have new names.
 
     Parameters
@@ -33,7 +41,7 @@ def renamed_keywords(**names):
     return decorate
 
 
-def renamed_parameters(**names):
+def renamed_parameters(**names: str) -> Callable[[Decorated], Decorated]:
     """Decorate an estimator class some of whose parameters have new names.
 
     The constructor, `set_params` (so parameter grids, nested ones too) and attributes
@@ -95,7 +103,7 @@ def renamed_attributes(**names):
     return decorate
 
 
-def dropped_keyword(name, instead):
+def dropped_keyword(name: str, instead: str) -> Callable[[Decorated], Decorated]:
     """Decorate a function or a class that no longer has a keyword argument.
 
     Parameters
@@ -128,7 +136,7 @@ def dropped_keyword(name, instead):
     return decorate
 
 
-def keyword_only(*names):
+def keyword_only(*names: str) -> Callable[[Decorated], Decorated]:
     """Decorate a class whose constructor took these parameters by position.
 
     Parameters
@@ -161,7 +169,9 @@ def keyword_only(*names):
     return decorate
 
 
-def reordered(*old, told_by):
+def reordered(
+    *old: str, told_by: Callable[..., bool]
+) -> Callable[[Decorated], Decorated]:
     """Decorate a function whose positional arguments stood in another order.
 
     Parameters

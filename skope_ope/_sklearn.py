@@ -6,14 +6,16 @@ Each was tried on scikit-learn 1.6.0 (the oldest that is supported) and 1.9.1; t
 tests run on both. Where a later version moves one of them, this is the file to mend.
 """
 
+from __future__ import annotations
+
 import os
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 from inspect import signature
+from typing import TYPE_CHECKING, TypeVar
 
 from sklearn.base import BaseEstimator
-from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import (
     HasMethods as _HasMethods,
@@ -23,13 +25,32 @@ from sklearn.utils._param_validation import (
     InvalidParameterError,
     Options,
     StrOptions,
-    validate_params,
 )
 from sklearn.utils._param_validation import (
     validate_parameter_constraints as scikit_learns_validation,
 )
 
 from skope_ope._meant import meant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Decorated = TypeVar("Decorated")
+
+    # scikit-learn has no types: a checker would know nothing of what it decorates.
+    def fit_context(
+        *, prefer_skip_nested_validation: bool
+    ) -> Callable[[Decorated], Decorated]: ...
+
+    def validate_params(
+        parameter_constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
+    ) -> Callable[[Decorated], Decorated]: ...
+
+else:
+    from sklearn.base import _fit_context as fit_context
+    from sklearn.utils._param_validation import validate_params
+
 
 __all__ = [
     "CallbackSupport",

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Do the intervals cover the truth? Coverage by simulation
 ========================================================
@@ -143,7 +144,7 @@ for ax, ((world, n_rounds), covers) in zip(axes, coverage.items(), strict=True):
     ax.set(title=f"{world}, n = {n_rounds:,}", xlabel="coverage")
 axes[0].set_yticks(height, EVALUATORS)
 axes[0].invert_yaxis()
-axes[0].legend(loc="lower left")
+axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # What to take from it

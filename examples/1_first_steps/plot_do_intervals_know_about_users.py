@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Do the intervals know about users? Coverage where rounds come in groups
 =======================================================================
@@ -201,7 +202,7 @@ for k, (ax, title) in enumerate(zip(axes, ("value", "difference"), strict=True))
     ax.set(title=title, xlabel="coverage of 95% intervals")
 axes[0].set_yticks(height, [f"{name}: {evaluator}" for name, evaluator in coverage])
 axes[0].invert_yaxis()
-axes[0].legend(loc="lower left")
+axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # What to take from it

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Do the default intervals hold? Few events, heavy weights, unknown ranges
 ========================================================================
@@ -170,7 +171,7 @@ for ax, n_rounds in zip(axes, SIZES, strict=True):
     ax.set(title=f"n = {n_rounds:,}", xlabel="least coverage of the value")
 axes[0].set_yticks(height, WORLDS)
 axes[0].invert_yaxis()
-axes[0].legend(loc="lower left")
+axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # What to take from it

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Can these logs answer the question? Reading a diagnostics report
 ================================================================
@@ -163,7 +164,8 @@ spread = {}
 for ax, (name, logs) in zip(axes.flat, LOGS.items(), strict=False):
     spread[name] = WeightsDisplay.from_evaluator(IPS().fit(logs), policy).plot(ax)
     ax.set_title(f"{name}\n{ax.get_title()}", fontsize="small")
-    ax.legend().set_visible(ax is axes[0, 0])
+    if ax is not axes[0, 2]:  # one legend, on the right of the first row
+        ax.get_legend().remove()
 axes[1, 2].remove()
 large = spread["rare, drawn"].weights > 20
 share = large @ spread["rare, drawn"].weights / spread["rare, drawn"].weights.sum()

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 How good would another rule have been for a shop?
 =================================================
@@ -15,8 +16,6 @@ the probability of the offer, and what was known about the visitor.
 # ---------
 #
 # One half of the visits teaches the new rule, and the other half evaluates it.
-
-# sphinx_gallery_thumbnail_number = 1
 
 # start of the ten lines
 from sklearn.ensemble import HistGradientBoostingRegressor

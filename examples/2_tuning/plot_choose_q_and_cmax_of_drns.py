@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 How to choose q and cmax for a policy that learns
 =================================================
@@ -185,7 +186,8 @@ left.axhline(report["chosen by the search"], color="black", label="chosen")
 left.axhline(report["default (q=0.05, cmax=1)"], color="grey", ls=":", label="default")
 left.set(xlabel="q", ylabel="rmse", title="error against the truth")
 right.set(xlabel="q", ylabel="logs", title=f"how often chosen, of {repetitions}")
-left.legend()
+handles = left.get_legend_handles_labels()
+figure.legend(*handles, loc="outside lower center", ncols=4)
 
 # %%
 # A larger q gives more lives, that is complete histories of 30 rounds, until cmax caps

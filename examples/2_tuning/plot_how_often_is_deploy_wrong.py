@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 How often is "deploy" wrong?
 ============================
@@ -255,7 +256,7 @@ for m, rate, lift in POWER if args.full else POWER[1:3]:
 # One by one, more policies make more wrong decisions. Corrected, their share is not
 # above 5% by more than chance, for any number of policies.
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 ms = np.array([m for _, m, _, _ in CELLS])
 for share, label, marker in (
     (np.array(false), "compare_policies", "o"),
@@ -265,7 +266,7 @@ for share, label, marker in (
 ax.axhline(0.05, color="black", linestyle="--", label="5%")
 ax.set(xlabel="policies", ylabel='share of wrong "deploy"', xscale="log")
 ax.set_xticks([1, 5, 20], ["1", "5", "20"])
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 allowed = 0.05 + 4 * np.sqrt(0.05 * 0.95 / repetitions)
 assert max(false) <= allowed

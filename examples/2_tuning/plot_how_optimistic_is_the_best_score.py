@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 How optimistic is the best score of a search over policies?
 ===========================================================
@@ -94,7 +95,7 @@ for world in range(n_worlds):
         # The scores rest on few rounds, as they say: that is the subject.
         warnings.simplefilter("ignore", OPEWarning)
         nested = cross_validate(search, logs, cv=KFold(3), return_estimator=True)
-    # less the logger's value on the same rounds, which removes the luck of the world
+    # gain over the logger on the same rounds, which removes the luck of the world
     outer[world] = nested["test_score"].mean() - logs.reward.mean()
     best = [one.best_score_ for one in nested["estimator"]]
     inner[world] = np.mean(best) - logs.reward.mean()
@@ -116,13 +117,13 @@ for name, gain in {"inner best_score_": inner, "outer folds": outer}.items():
         f"ratio {mean / error:+.1f}"
     )
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 bins = np.linspace(-0.15, 0.15, 31)
 ax.hist(inner, bins=bins, alpha=0.6, label="best_score_ of the search")
 ax.hist(outer, bins=bins, alpha=0.6, label="outer folds")
 ax.axvline(0, color="black", ls=":", label="truth")
 ax.set(xlabel="gain on the logger", ylabel=f"worlds, of {n_worlds}")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # The inner score promises a gain where there is none. The gain of the outer score is

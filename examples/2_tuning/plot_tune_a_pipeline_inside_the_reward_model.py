@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Can the reward model be tuned together with q?
 ==============================================
@@ -141,7 +142,7 @@ choice = np.sqrt((errors[np.arange(repetitions), chosen] ** 2).mean())
 print(f"rmse of the choice {choice:.4f}, of the best {rmse.min():.4f}, ", end="")
 print(f"of the worst {rmse.max():.4f}")
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for degree, marker in zip((1, 2), "os", strict=True):
     for alpha, style in zip((1.0, 1000.0), ("-", ":"), strict=True):
         rows = [
@@ -154,7 +155,7 @@ for degree, marker in zip((1, 2), "os", strict=True):
         ax.plot(GRID["q"], rmse[rows], marker + style, label=name)
 ax.axhline(choice, color="black", label="chosen")
 ax.set(xlabel="q", ylabel="rmse", ylim=(0, None))
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # The right degree needs to be combined with little regularisation, and pays at every

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Which policy to deploy, and with how much exploration?
 ======================================================
@@ -156,11 +157,11 @@ print(f"{'epsilon':30}" + "".join(f"{epsilon:8}" for epsilon in EPSILON))
 for name, line in table.items():
     print(f"{name:30}" + "".join(f"{score:8.3f}" for score in line))
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for name, line in table.items():
     ax.plot(EPSILON, line, marker="o", label=name)
 ax.set(xlabel="epsilon", ylabel="value on held-out folds")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # ``IPSPolicy`` and ``DRPolicy`` have the same scores. Rewards are clean here, and

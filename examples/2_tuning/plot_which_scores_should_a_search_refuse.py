@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Which scores should a search over policies refuse?
 ==================================================
@@ -202,12 +203,12 @@ for n_rounds, peak, n_folds in CASES:
 
 five = [n_rounds for n_rounds, _, n_folds in CASES if n_folds == 5]
 mean = {rule: [table[n, 5, rule, 0].mean() for n in five] for rule in RULES[1:]}
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for rule, gains in mean.items():
     ax.plot(five, gains, "o-", label=rule)
 ax.axhline(0, color="black", ls=":", label="all")
 ax.set(xscale="log", xlabel="rounds", ylabel="regret, less that of refusing nothing")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def ratio(gain):

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Can a rotation of policies stand for propensities?
 ==================================================
@@ -163,11 +164,10 @@ for way, found in values.items():
     assert covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / N_ROTATIONS), way
 assert table["match the action"] < table["match the policy"]
 
-fig, ax = plt.subplots(figsize=(7, 3))
+fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 for row, found in enumerate(values.values()):
     estimates = [v.value for v in found]
     ax.plot(estimates, np.full(len(estimates), row), "|", markersize=15, alpha=0.5)
 ax.set_yticks(range(4), list(values))
 ax.axvline(truth, color="black", linestyle=":")
 ax.set(xlabel="estimated value; dotted: the truth")
-fig.tight_layout()

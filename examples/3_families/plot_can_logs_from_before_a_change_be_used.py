@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Can logs from before a change of the production policy be used?
 ===============================================================
@@ -162,12 +163,12 @@ for name in ("nothing else", "users"):
 # comparison and the audit object. Without such a reason take the rounds after the
 # change alone: they have no bias in any of these worlds, and a wider interval.
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for way, marker in zip(WAYS, "os^D", strict=True):
     ax.plot([rmse(errors[name][way])[0] for name in WORLDS], marker + ":", label=way)
 ax.set_xticks(range(len(WORLDS)), WORLDS, rotation=20)
 ax.set(ylabel="rmse", ylim=(0, None))
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def worse(name, way, other):

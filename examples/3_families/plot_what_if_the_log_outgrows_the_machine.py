@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 What if the log outgrows the machine?
 =====================================
@@ -76,7 +77,7 @@ for day in range(DAYS):
 roles = {"action": "offer", "reward": "click", "propensity": "p", "group": "user"}
 logs = scan_logs(folder, **roles, columns=["new"], actions=OFFERS, reward_range=(0, 1))
 table = evaluate("new", logs, evaluators=["IPS", "SNIPS"])
-print(logs)
+print(str(logs).replace(str(folder), "folder"))
 print(table)
 
 # %%
@@ -132,10 +133,11 @@ assert np.isclose(values[-1].value, table["SNIPS"].value, rtol=1e-12)
 
 days = np.arange(1, DAYS + 1)
 low, high = np.transpose([value.confidence_interval() for value in values])
+plt.figure(figsize=(8, 4), layout="constrained")
 plt.fill_between(days, low, high, alpha=0.3, label="95% interval")
 plt.plot(days, [value.value for value in values], "o-", label="SNIPS so far")
 plt.axhline(truth, color="black", linestyle="--", label="true value")
 plt.xlabel("days")
 plt.ylabel("clicks per round")
-plt.legend()
+plt.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()

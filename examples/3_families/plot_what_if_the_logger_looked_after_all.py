@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 What if the logger looked at the context after all?
 ===================================================
@@ -177,5 +178,5 @@ for way, b, e in zip(ways, bias.T, error.T, strict=True):
     ax.errorbar(SHARES, b, 2 * e, marker="o", capsize=3, label=way)
 ax.axhline(0, color="black", lw=1)
 ax.set(xlabel="share of the rounds in which the clerk looked", ylabel="bias")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()

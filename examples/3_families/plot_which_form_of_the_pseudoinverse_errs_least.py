@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Which form of the pseudoinverse errs least?
 ===========================================
@@ -29,6 +30,7 @@ import argparse
 import warnings
 from itertools import product
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from skope_ope import SlateLogs, evaluate
@@ -136,3 +138,14 @@ logs, policy, _ = draw((3, 5), 800, "additive", 1.0, "uniform", 0)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", OPEWarning)
     assert evaluate(policy, logs).recommended == "ControlledPI"
+
+# %%
+# In a picture: every dot is a world, the bar is the geometric mean.
+
+figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+for k, (errors_of, mean) in enumerate(zip(relative.T, overall, strict=True)):
+    ax.scatter(k + np.linspace(-0.25, 0.25, len(worlds)), errors_of, s=16)
+    ax.hlines(mean, k - 0.3, k + 0.3, color="black")
+ax.set_xticks(range(len(FORMS)), FORMS)
+ax.set(yscale="log", ylabel="error relative to the best form")
+plt.show()

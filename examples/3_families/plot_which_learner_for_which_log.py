@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Which learner for which log?
 ============================
@@ -188,4 +189,4 @@ for rewards, rows in {"clean": clean, "noisy": ~clean}.items():
 ax.axhline(0, color="black", linewidth=0.8)
 ax.set_xticks(range(1, len(names)), names[1:])
 ax.set(ylabel="share of right labels,\nless that of ClassifierPolicy")
-ax.legend()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))

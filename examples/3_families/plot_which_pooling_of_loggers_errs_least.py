@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Which way to pool several loggers errs least?
 =============================================
@@ -135,7 +136,7 @@ for way in ("DR balanced", BY_TIME):
 # the loggers have different models, and the estimate is biased, most so for the
 # specialists.
 
-figure, ax = plt.subplots(layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 shown = ["IPS naive", "IPS balanced", "SN balanced", "DR balanced", BY_TIME, ALONE]
 for k, way in enumerate(shown):
     value, half = np.array([rmse(results[name][way]) for name in MIXES]).T
@@ -143,7 +144,7 @@ for k, way in enumerate(shown):
     ax.errorbar(place, value, half, fmt="o", ms=4, label=way)
 ax.set_xticks(range(len(MIXES)), MIXES)
 ax.set(ylabel="rmse and 95% interval", yscale="log")
-ax.legend(fontsize=8)
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
 
 
 def worse(way, other):

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Can rankings be learned from the rewards of pages? Table 1 of the slate paper
 =============================================================================
@@ -163,7 +164,7 @@ for metric in METRICS:
 
 assert outside == 0
 
-fig, ax = plt.subplots(figsize=(5, 3))
+fig, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
 for place, method in enumerate(METHODS):
     means, errors = zip(
         *(mean_and_error(found[metric, method]) for metric in METRICS), strict=True
@@ -171,5 +172,4 @@ for place, method in enumerate(METHODS):
     ax.bar(np.arange(2) + 0.2 * place, means, 0.2, yerr=errors, label=method)
 ax.set(xticks=np.arange(2) + 0.3, xticklabels=["NDCG@3", "ERR@3"])
 ax.set_ylabel("mean over queries")
-ax.legend()
-fig.tight_layout()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))

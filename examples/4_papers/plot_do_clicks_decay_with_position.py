@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Do clicks decay with the position? The advertisements of exploration scavenging
 ===============================================================================
@@ -121,15 +122,14 @@ for method in methods:
     print(f"{method:>30}  standard errors from the truth: {z.round(1)}")
     assert (z < -4).all() if method == "naive" else (np.abs(z) < 4).all(), method
 
-fig, ax = plt.subplots(figsize=(6, 3.5))
+fig, ax = plt.subplots(figsize=(7.5, 3.5), layout="constrained")
 slots = np.arange(1, 5)
 for name, found, error in rows:
     if name in ("uniform", "equal_variance"):
         continue  # on top of the others
     ax.errorbar(slots, found, 2 * error, marker="o", label=name)
 ax.set(xlabel="slot", ylabel="attention", xticks=slots)
-ax.legend()
-fig.tight_layout()
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # Few impressions of an item

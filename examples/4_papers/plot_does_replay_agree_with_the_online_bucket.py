@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Does replay agree with the online bucket? The news stream of the replay paper
 =============================================================================
@@ -369,7 +370,7 @@ for where, title in titles.items():
     T = np.array(ax.get_xlim())
     ax.loglog(T, 1 / np.sqrt(T), "r--", lw=1, label="$1 / \\sqrt{T}$")
     ax.set(xlabel="accepted rounds T", ylabel="rms error", title=title)
-    ax.legend()
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 for ax, name, number in ((axes[1, 1], "SEMP", 6), (axes[1, 2], "CEMP", 7)):
     (x, x_error), (y, y_error) = ratios["EMP"], ratios[name]
     ax.errorbar(x, y, y_error, x_error, fmt="o")

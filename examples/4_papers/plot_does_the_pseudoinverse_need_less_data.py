@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 r"""
 Does the pseudoinverse need less data? Figure 2 of the slate paper
 ==================================================================
@@ -432,9 +433,8 @@ def draw(ax, condition):
     ax.set(title=f"{metric.upper()}, {n_slots} of {m}\n{logger} to {kind}", xlabel="n")
 
 
-fig, axes = plt.subplots(1, 5, figsize=(14, 3.2), sharey=True)
+fig, axes = plt.subplots(1, 5, figsize=(14, 3.2), sharey=True, layout="constrained")
 for ax, condition in zip(axes, [*PANELS, ALPHA_2], strict=True):
     draw(ax, condition)
 axes[0].set_ylabel("rmse")
-axes[-1].legend(fontsize="small")
-fig.tight_layout()
+axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Does the pseudoinverse stand rewards that are no sums? Figure 1 of the slate paper
 ==================================================================================
@@ -225,7 +226,7 @@ def estimates(seed):
 # not, and the paper's model has 20,000 features of a page to choose from. What a model
 # can do is a matter of the data, and no log tells its bias.
 
-fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 runs = np.array([estimates(seed) for seed in range(N_RUNS)])
 for i, (ax, (name, reward)) in enumerate(zip(axes, rewards.items(), strict=True)):
     truth = share @ page_means(reward)[own_page]
@@ -258,5 +259,4 @@ for i, (ax, (name, reward)) in enumerate(zip(axes, rewards.items(), strict=True)
     assert direct[0] + room < exact["PI"][0]
     ax.set(title=name, xlabel="n", xscale="log", yscale="log")
 axes[0].set_ylabel("rmse")
-axes[0].legend()
-fig.tight_layout()
+axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))

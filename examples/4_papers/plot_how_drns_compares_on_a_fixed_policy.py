@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 How does DR-ns compare with its rivals? A fixed policy
 ======================================================
@@ -251,7 +252,7 @@ for (name, protocol), table in tables.items():
 
 import matplotlib.pyplot as plt
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
 (name, protocol), found = next(iter(results.items()))
 left.boxplot([error[np.isfinite(error)] for error, _, _ in found], sym=".")
 left.axhline(0, color="black", linewidth=0.8)
@@ -262,7 +263,7 @@ for (name, protocol), table in {**tables, ("rcv1", "paper"): PAPER}.items():
     style = "k--o" if table is PAPER else "-o"
     right.errorbar(place, rmse, half_width, fmt=style, label=f"{name}, {protocol}")
 right.set(title="root mean squared error and its 95% interval", yscale="log")
-right.legend(fontsize="small")
+right.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
 for ax in (left, right):
     ax.set_xticks(place, NAMES, rotation=45)
 plt.show()

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 How does DR-ns value the logger itself, and its greedy self?
 ============================================================
@@ -284,5 +285,5 @@ for j, (ax, target) in enumerate(zip(axes, policies, strict=True)):
     ax.set_title("the logger itself" if target == "self" else target)
     ax.set_xticks(place, EVALUATORS)
 axes[0].set_ylabel("value over true value")
-axes[0].legend()
+axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()

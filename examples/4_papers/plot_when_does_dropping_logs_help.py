@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 r"""
 When does dropping logs help? The experiment of the paper on several loggers
 ============================================================================
@@ -341,7 +342,12 @@ FIGURES = [
 ]
 
 figure, axes = plt.subplots(
-    len(results), 4, figsize=(13, 1 + 2.6 * len(results)), sharex=True, squeeze=False
+    len(results),
+    4,
+    figsize=(13, 1 + 2.6 * len(results)),
+    sharex=True,
+    squeeze=False,
+    layout="constrained",
 )
 for axes_of_set, (name, rows) in zip(axes, results.items(), strict=True):
     for ax, (above, below, title) in zip(axes_of_set, FIGURES, strict=True):
@@ -355,10 +361,9 @@ for axes_of_set, (name, rows) in zip(axes, results.items(), strict=True):
         ax.set(xscale="symlog", yscale="log", title=f"{name}, {title}")
         ax.title.set_fontsize(8)
     axes_of_set[0].set_ylabel("ratio of variances")
-    axes_of_set[-1].legend(fontsize=7)
+    axes_of_set[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=7)
 for ax in axes[-1]:
     ax.set_xlabel("n1 / n2")
-figure.tight_layout()
 
 # %%
 # Dropping logger 1 helps the naive estimate where :math:`r > 2 + n_1/n_2`, which

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+# sphinx_gallery_thumbnail_number = -1
 """
 Which static evaluator is most accurate? The experiment of the doubly robust paper
 ==================================================================================
@@ -265,7 +266,7 @@ for ax, logger in zip(axes, LOGGERS, strict=True):
     ax.set(xscale="log", title=f"{logger} logger", xlabel="rmse / rmse of IPS")
 axes[0].set_yticks(range(len(ROWS)), ROWS)
 axes[0].set_ylim(len(ROWS) - 0.5, -0.5)
-axes[0].legend(fontsize="small")
+axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
 
 # %%
 # No evaluator wins everywhere. What follows was seen on the nine UCI sets with

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several values in one table."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from skope_ope._pairs import WithPairs
 from skope_ope.displays._numbered_warnings import numbered_warnings
@@ -21,8 +24,14 @@ from skope_ope.logs._html import listed, table_html, with_bars
 from skope_ope.logs._shown_numbers import counts, error_text, fixed
 from skope_ope.logs._text_table import text_table, wrapped
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
-class ValueTable(WithPairs, Mapping):
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+
+
+class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
     """Values by evaluator, or by (policy, evaluator).
 
     Parameters
@@ -66,16 +75,16 @@ class ValueTable(WithPairs, Mapping):
         self._needs = dict(left_out) if isinstance(left_out, Mapping) else {}
         self.recommended, self.reason = recommended, reason
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> PolicyValue:
         if key not in self._values:
             known = ", ".join(repr(one) for one in list(self._values)[:4])
             raise KeyError(f"{key!r}; the keys are {known}, ...")
         return self._values[key]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._values)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._values)
 
     @property

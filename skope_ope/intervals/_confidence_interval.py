@@ -15,7 +15,7 @@ from skope_ope.logs._shown_numbers import (
 )
 
 
-class ConfidenceInterval(tuple):
+class ConfidenceInterval(tuple[float, float]):
     """Lower and upper limit of a value, and what they rest on.
 
     It is the tuple (low, high): `low, high = value.confidence_interval()`. pickle keeps

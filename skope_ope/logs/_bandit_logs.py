@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logged decisions of a contextual bandit: one action and one reward a round."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +33,11 @@ from skope_ope.logs._validation import (
     check_timestamp,
     plain,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,20 +126,20 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     array(['red', 'blue'], dtype='<U4')
     """
 
-    context: object
-    action: object
-    reward: object
-    propensity: object = None
-    actions: object = None
-    logging_proba: object = None
-    logger: object = None
-    logger_proba: object = None
-    available: object = None
-    action_context: object = None
-    timestamp: object = None
-    group: object = None
-    sample_weight: object = None
-    reward_range: object = None
+    context: Any
+    action: Array
+    reward: Array
+    propensity: Any = None
+    actions: Array = None  # set below where it is not given
+    logging_proba: Any = None
+    logger: Any = None
+    logger_proba: Any = None
+    available: Any = None
+    action_context: Any = None
+    timestamp: Any = None
+    group: Any = None
+    sample_weight: Any = None
+    reward_range: tuple[float, float] | None = None
 
     _instead = (
         ": functions of features take the context, permutation_importance(policy, "
@@ -336,7 +344,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         out.__dict__["propensity_estimated"] = True
         return out
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.action)
 
     def _is_row_aligned(self, name):

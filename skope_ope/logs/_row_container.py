@@ -2,15 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The protocol by which logs travel through scikit-learn's splitters and searches."""
 
+from __future__ import annotations
+
 import sys
 import uuid
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
 from skope_ope.logs._known_range import says_yes_and_no
+
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 
 class RowId:
@@ -28,7 +34,7 @@ class RowId:
         self.origin = origin
         self.position = position
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.position)
 
     def __eq__(self, other):
@@ -188,7 +194,7 @@ class RowContainer:
             raise IndexError(f"row {key[outside[0]]} is out of range: {n} rows.")
         return _as_slice(np.where(key < 0, key + n, key))
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Self:
         key = self._row_key(key)
         out = object.__new__(type(self))
         state = out.__dict__

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logged slates: several actions shown together, one reward for all of them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +26,11 @@ from skope_ope.logs._validation import (
     check_timestamp,
     value_range,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array
 
 WEIGHT = "sample_weight"  # name of the column that weights the rounds
 
@@ -102,19 +110,19 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     array([1., 0.])
     """
 
-    context: object
-    slate: object
-    reward: object
-    n_candidates: object = None
-    candidates: object = None
-    item_id: object = None
-    item_features: object = None
-    slot_reward: object = None
-    logging_policy: object = None
-    propensity: object = None
-    timestamp: object = None
-    group: object = None
-    reward_range: object = None
+    context: Any
+    slate: Array
+    reward: Array
+    n_candidates: Any = None
+    candidates: Any = None
+    item_id: Any = None
+    item_features: Any = None
+    slot_reward: Any = None
+    logging_policy: Any = None
+    propensity: Any = None
+    timestamp: Any = None
+    group: Any = None
+    reward_range: tuple[float, float] | None = None
 
     _row_fields = (
         "context",
@@ -359,7 +367,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
             check_reward_range(self.reward_range, reward)
         return reward
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.slate)
 
     def _is_row_aligned(self, name):

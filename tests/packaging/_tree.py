@@ -40,7 +40,11 @@ def tracked_files():
 
 @cache
 def imports_of(path):
-    """Tuples (node, name, at module level) of every module named in an import."""
+    """Tuples (node, name, at module level) of every module named in an import.
+
+    What only a type checker imports is left out: a value may say that it is judged by
+    a verdict, which stands further down, and no module is loaded for that.
+    """
 
     def visit(node, top):
         for child in ast.iter_child_nodes(node):
@@ -60,7 +64,8 @@ def imports_of(path):
                     and isinstance(child.test, ast.Name)
                     and child.test.id == "TYPE_CHECKING"
                 )
-                yield from visit(child, top and not inner and not typing_only)
+                if not typing_only:
+                    yield from visit(child, top and not inner)
 
     return tuple(visit(ast.parse(path.read_text()), True))
 

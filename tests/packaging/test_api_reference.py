@@ -22,7 +22,8 @@ def api_reference():
     return module
 
 
-SECTIONS = api_reference().API_REFERENCE
+REFERENCE = api_reference()
+SECTIONS = REFERENCE.API_REFERENCE
 NAMES = [name for section in SECTIONS.values() for name in section["objects"]]
 
 
@@ -44,6 +45,28 @@ def test_every_public_symbol_stands_on_the_page_exactly_once():
 def test_every_section_has_a_guide_page():
     for section in SECTIONS.values():
         assert (FOLDER / "guide" / f"{section['guide']}.rst").exists()
+
+
+def test_every_section_belongs_to_a_task_and_every_task_has_one():
+    assert {section["task"] for section in SECTIONS.values()} == set(REFERENCE.TASKS)
+
+
+def test_the_index_lists_every_name_once_below_its_task():
+    text, _, _ = REFERENCE.index().partition(".. toctree::")
+    lines = text.splitlines()
+    heads = [k for k, line in enumerate(lines) if line in REFERENCE.TASKS]
+    assert [lines[k] for k in heads] == list(REFERENCE.TASKS)
+    for start, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+        listed = [line.strip() for line in lines[start:end] if line.startswith("   ")]
+        own = [one for one in SECTIONS.values() if one["task"] == lines[start]]
+        names = [name for section in own for name in section["objects"]]
+        assert [line for line in listed if line in NAMES] == names
+
+
+def test_summaries_are_sentences():
+    for text in [*REFERENCE.TASKS.values(), *(s["summary"] for s in SECTIONS.values())]:
+        assert text.endswith((".", "?"))
+        assert len(text.split()) <= 20
 
 
 def test_all_lists_every_name_once():

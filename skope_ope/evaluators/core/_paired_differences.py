@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Differences of two values from the same rounds."""
 
+from __future__ import annotations
+
 import warnings as python_warnings
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +17,9 @@ from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._reach import DifferenceReach
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.exceptions import SingleTrajectoryWarning
+
+if TYPE_CHECKING:
+    from skope_ope.evaluators.core._policy_value import PolicyValue
 
 ROUNDING = 1e-12  # of the largest round value: smaller differences are none
 _NO_PAIRED_ERROR = (
@@ -75,7 +81,7 @@ class PairedDifferences:
         mass = design.mass.sum()  # no importance weights: those of the rounds
         return float(mass * mass / design.squared_mass.sum()), {}
 
-    def __sub__(self, other):
+    def __sub__(self, other: PairedDifferences) -> PolicyValue:
         """Paired difference of two values from the same rounds.
 
         Where one of them is not about all rounds (slates that the logger never

@@ -288,7 +288,7 @@ class PolicyValue(
         out._mixture = mixture
         return out
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self.value)
 
     def __format__(self, spec):

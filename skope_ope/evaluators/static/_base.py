@@ -9,7 +9,7 @@ from math import isfinite, isnan
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._types import FloatArray
+from skope_ope._types import Array
 from skope_ope.evaluators.core._action_shares import support_of_actions
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import (
@@ -85,7 +85,7 @@ class StaticEvaluator(BaseEvaluator):
         [result] = evaluate_jobs([job], positive)
         return result
 
-    def action_scores(self, logs: BanditLogs | None = None) -> FloatArray:
+    def action_scores(self, logs: BanditLogs | None = None) -> Array:
         r"""Score every action in every round, for tools that learn targeting.
 
         The score of `DoublyRobust` is :math:`\hat q(x_i, a) + 1[a_i = a]\, w_i

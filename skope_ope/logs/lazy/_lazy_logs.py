@@ -126,7 +126,7 @@ class LazyLogs:
         sizes = [part.n_rounds for part in self.partitions]
         return None if None in sizes else sum(sizes)
 
-    def __len__(self):
+    def __len__(self) -> int:
         if self.n_rounds is None:
             raise TypeError(
                 "the number of rounds is not known before they are read: ask "
