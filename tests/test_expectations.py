@@ -68,8 +68,10 @@ persistence
     test_persistence.py::test_estimators
 persistence of results
     test_persistence.py::test_results
-typing
-    packaging/test_wheel.py::test_wheel_holds_every_module
+typing, annotations
+    packaging/test_types.py::test_public_signatures_are_annotated
+typing, checked
+    packaging/test_types.py::test_mypy_rejects_slips
 stubs
     test_no_stubs_and_no_recipes
 docs stack
