@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     ) -> Callable[[Decorated], Decorated]: ...
 
 else:
+    from typing import Any, Self
+
     from sklearn.base import _fit_context as fit_context
     from sklearn.utils._param_validation import validate_params
 
@@ -156,7 +158,7 @@ class ParameterChecks:
             type(self).__name__,
         )
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set the parameters of this estimator.
 
         Parameters
@@ -215,7 +217,7 @@ class CallbackSupport:
 
     if find_spec("sklearn.callback"):
 
-        def set_callbacks(self, *callbacks):
+        def set_callbacks(self, *callbacks: Any) -> Self:
             """Set callbacks of scikit-learn, such as `ProgressBar`, for `fit`.
 
             Parameters

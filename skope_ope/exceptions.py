@@ -2,9 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Warnings that carry the number that triggered them, and errors that name a row."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
 
 from skope_ope._harmless import harmless
+
+if TYPE_CHECKING:
+    from typing import Literal
 
 
 class OPEWarning(UserWarning):
@@ -32,7 +38,13 @@ class OPEWarning(UserWarning):
     (0.12, 'support')
     """
 
-    def __init__(self, message, value=None, name=None, severity="warning"):
+    def __init__(
+        self,
+        message: str,
+        value: float | None = None,
+        name: str | None = None,
+        severity: Literal["error", "warning"] = "warning",
+    ) -> None:
         super().__init__(harmless(message))
         self.value, self.severity = value, severity
         self.name = _name_of(type(self)) if name is None else name
@@ -165,15 +177,15 @@ class RowError(ValueError):
     'propensity is 0 at line 5: drop the row.'
     """
 
-    def __init__(self, before, row, after=""):
+    def __init__(self, before: str, row: int, after: str = "") -> None:
         super().__init__(before, int(row), after)
 
     @property
-    def row(self):
+    def row(self) -> int:
         """The row, from 0."""
         return self.args[1]
 
-    def told_of(self, place):
+    def told_of(self, place: str) -> str:
         """Return the message with another name of the row.
 
         Parameters

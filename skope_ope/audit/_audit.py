@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Everything that can be checked of a log before anybody estimates from it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.audit._checks import (
     LOG_CHECKS,
     POLICY_CHECKS,
@@ -15,8 +19,17 @@ from skope_ope.logs import BanditLogs, LazyLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_rows import rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
 
+if TYPE_CHECKING:
+    from skope_ope._types import PolicyLike, RandomSeed
 
-def audit(policy, logs=None, *, random_state=0, n_jobs=None):
+
+def audit(
+    policy: PolicyLike,
+    logs: BanditLogs | SlateLogs | LazyLogs | None = None,
+    *,
+    random_state: RandomSeed = 0,
+    n_jobs: int | None = None,
+) -> Audit:
     """Check whether a log can answer, alone or for a policy.
 
     `evaluate` warns of what its sums show. An audit runs all checks, those that fit

@@ -2,8 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What an audit tells: facts about a log, and findings, the worst first."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.audit._texts import audit_html, audit_text, plain_record
 from skope_ope.logs.checks._finding import SEVERITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    import pandas
+
+    from skope_ope.logs.checks._finding import Finding
 
 PLACES = ["columns", "actions", "rows"]
 COLUMNS = ["severity", "finding", "number", "effect", *PLACES, "text"]
@@ -43,23 +55,28 @@ class Audit:
     (True, ())
     """
 
-    def __init__(self, facts, findings, about_policy=False):
+    def __init__(
+        self,
+        facts: Mapping[Any, Any],
+        findings: Iterable[Finding],
+        about_policy: bool = False,
+    ) -> None:
         self.facts, self.about_policy = dict(facts), about_policy
         self.findings = tuple(
             sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
         )
 
     @property
-    def alarms(self):
+    def alarms(self) -> tuple[Any, ...]:
         """The errors and warnings among the findings."""
         return tuple(one for one in self.findings if one.is_alarm)
 
     @property
-    def ok(self):
+    def ok(self) -> bool:
         """Whether nothing was found that somebody should act on."""
         return not self.alarms
 
-    def to_records(self):
+    def to_records(self) -> list[dict[str, Any]]:
         """Return the findings as a list of dicts of plain numbers and words.
 
         Returns
@@ -84,7 +101,7 @@ class Audit:
             for one in self.findings
         ]
 
-    def to_dict(self):
+    def to_dict(self) -> dict[Any, Any]:
         """Return all of it as plain numbers, texts, lists and dicts, as JSON takes.
 
         Returns
@@ -95,7 +112,7 @@ class Audit:
         facts = plain_record(self.facts)
         return {"ok": self.ok, "findings": self.to_records(), "facts": facts}
 
-    def to_frame(self):
+    def to_frame(self) -> pandas.DataFrame:
         """Return the findings as a pandas frame, one row each.
 
         Returns

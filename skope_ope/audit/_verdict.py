@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether a value can be acted on: an answer in a word, with its reasons."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import total_ordering
+from typing import TYPE_CHECKING
 
 from skope_ope.audit._assumptions import NO_AUDIT, NO_POLICY, assumptions_of
 from skope_ope.audit._result import Audit
@@ -14,6 +17,12 @@ from skope_ope.logs._html import table_html, tag
 from skope_ope.logs._markup import bullets
 from skope_ope.logs._text_table import wrapped
 from skope_ope.logs.checks._finding import SEVERITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from skope_ope.logs.checks._finding import Finding
 
 ANSWERS = ("not supported", "caution", "trustworthy")  # the worst first
 BY_SEVERITY = dict(zip(SEVERITIES, ANSWERS, strict=True))
@@ -66,7 +75,12 @@ class Verdict:
     ['bias_left_out']
     """
 
-    def __init__(self, reasons, unchecked=(), audited=False):
+    def __init__(
+        self,
+        reasons: Iterable[Finding],
+        unchecked: Iterable[str] = (),
+        audited: bool = False,
+    ) -> None:
         self.reasons = tuple(
             sorted(reasons, key=lambda one: SEVERITIES.index(one.severity))
         )
@@ -96,11 +110,11 @@ class Verdict:
         )
 
     @property
-    def alarms(self):
+    def alarms(self) -> tuple[Any, ...]:
         """The reasons that count: those that are not accepted."""
         return tuple(one for one in self.reasons if one.is_alarm)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[Any, Any]:
         """Return all of it as plain numbers, texts, lists and dicts, as JSON takes.
 
         Returns
@@ -145,7 +159,12 @@ class Verdict:
         return MEANINGS[self.answer] + (by if self.answer == ANSWERS[-1] else "")
 
 
-def verdict(value, *, audit=None, thresholds=None):
+def verdict(
+    value: PolicyValue,
+    *,
+    audit: Audit | None = None,
+    thresholds: VerdictThresholds | None = None,
+) -> Verdict:
     """Judge whether a value can be acted on.
 
     ``value.verdict`` is the same without an audit, by the default thresholds: what a

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs of bandit algorithms, whose probabilities follow what they have seen."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
@@ -12,6 +15,11 @@ from sklearn.utils import Bunch, check_random_state
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import as_numbers
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import ArrayLike, RandomSeed
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -32,17 +40,17 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
     prefer_skip_nested_validation=True,
 )
 def make_adaptive_logs(
-    n_rounds=1000,
+    n_rounds: int = 1000,
     *,
-    means=(0.5, 0.5),
-    logger="thompson",
-    floor_decay=0.5,
-    update_every=1,
-    reward="binary",
-    noise=1.0,
-    random_state=None,
-    return_truth=False,
-):
+    means: ArrayLike = (0.5, 0.5),
+    logger: Literal["thompson", "epsilon_greedy"] = "thompson",
+    floor_decay: float = 0.5,
+    update_every: int = 1,
+    reward: Literal["binary", "continuous"] = "binary",
+    noise: float = 1.0,
+    random_state: RandomSeed = None,
+    return_truth: bool = False,
+) -> tuple[BanditLogs, Bunch]:
     r"""Generate the log of a bandit algorithm that learns while it acts.
 
     Every context is a segment of users in which the algorithm learns by itself. Its

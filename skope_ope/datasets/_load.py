@@ -2,19 +2,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real classification sets to practise on."""
 
+from __future__ import annotations
+
 import csv
 import gzip
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import Bunch
+
+if TYPE_CHECKING:
+    from typing import Any
 
 BUNDLED = ("breast_cancer", "digits", "iris", "wine")
 DATA_HOME_VARIABLE = "SKOPE_OPE_DATA"
 
 
-def load_classification(name="digits", *, data_home=None, return_X_y=False):
+def load_classification(
+    name: str = "digits", *, data_home: Path | None = None, return_X_y: bool = False
+) -> Any:
     """Load a real classification set by its name.
 
     "digits", "wine", "breast_cancer" and "iris" come with scikit-learn. Any other

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Real sets of graded documents to practise ranking on."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -11,8 +14,13 @@ from sklearn.utils import Bunch
 
 from skope_ope.datasets._load import DATA_HOME_VARIABLE
 
+if TYPE_CHECKING:
+    from typing import Any
 
-def load_ranking(name, *, data_home=None, return_X_y=False):
+
+def load_ranking(
+    name: str, *, data_home: Path | None = None, return_X_y: bool = False
+) -> Any:
     """Load a set of graded documents by its name.
 
     It is read from the file ``ltr_<name>.npz`` in `data_home`, which holds the arrays

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Graded documents as a world in which every slate has a known reward."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +26,12 @@ from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers, check_labels
 from skope_ope.policies import UniformSlatePolicy
 from skope_ope.policies.slate._slate_policy import slate_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Literal
+
+    from skope_ope._types import Array, ArrayLike, RandomSeed, SlatePolicyLike
 
 METRICS = {"dcg", "ndcg", "err", "reciprocal_rank"}
 
@@ -101,17 +110,17 @@ class RankingWorld:
     )
     def __init__(
         self,
-        X,
-        y,
-        qid,
+        X: Any,
+        y: ArrayLike,
+        qid: ArrayLike,
         *,
-        n_slots,
-        n_candidates=None,
-        scores=None,
-        metric="ndcg",
-        discount="paper",
-        max_grade=None,
-    ):
+        n_slots: int,
+        n_candidates: int | None = None,
+        scores: ArrayLike | None = None,
+        metric: Literal["ndcg", "dcg", "err", "reciprocal_rank"] = "ndcg",
+        discount: Literal["paper", "jarvelin"] = "paper",
+        max_grade: float | None = None,
+    ) -> None:
         y, qid = as_numbers("y", y), check_labels("qid", qid)
         X = X.toarray() if sparse.issparse(X) else as_numbers("X", X, 2)
         if not len(X) == len(y) == len(qid):
@@ -145,7 +154,7 @@ class RankingWorld:
             item_features=X,
         ).with_columns(query=labels)
 
-    def reward(self, queries, slates):
+    def reward(self, queries: ArrayLike, slates: ArrayLike) -> Array:
         """Reward of slates.
 
         Parameters
@@ -169,7 +178,7 @@ class RankingWorld:
             return ndcg(grades, slates, discount=self.discount)
         return dcg(grades, slates, discount=self.discount)
 
-    def slot_values(self):
+    def slot_values(self) -> Array | None:
         r"""Intrinsic rewards of the slots, of which a slate's reward is the sum.
 
         Returns
@@ -185,7 +194,13 @@ class RankingWorld:
             gains = np.divide(gains, best, out=np.zeros(gains.shape), where=best > 0)
         return slot_discounts(self.n_slots, self.discount)[:, None] * gains[:, None]
 
-    def value(self, policy, *, n_samples=1000, random_state=None):
+    def value(
+        self,
+        policy: SlatePolicyLike,
+        *,
+        n_samples: int = 1000,
+        random_state: RandomSeed = None,
+    ) -> float:
         """Value of a policy: the mean over queries of its expected reward.
 
         Parameters
@@ -216,7 +231,13 @@ class RankingWorld:
         draws = (policy.sample(self.queries, rng) for _ in range(n_samples))
         return float(np.mean([self.reward(every, slates).mean() for slates in draws]))
 
-    def draw(self, n_rounds, logger=None, *, random_state=None):
+    def draw(
+        self,
+        n_rounds: int,
+        logger: SlatePolicyLike = None,
+        *,
+        random_state: RandomSeed = None,
+    ) -> SlateLogs:
         """Draw logs.
 
         Parameters
@@ -257,7 +278,14 @@ class RankingWorld:
             reward_range=None if self.metric == "dcg" else (0.0, 1.0),
         ).with_columns(**rounds.columns)
 
-    def stream(self, n_rounds, logger=None, *, batch_size=100_000, random_state=None):
+    def stream(
+        self,
+        n_rounds: int,
+        logger: SlatePolicyLike = None,
+        *,
+        batch_size: int = 100_000,
+        random_state: RandomSeed = None,
+    ) -> Iterator[Any]:
         """Yield logs in batches that fit into memory.
 
         Parameters
@@ -302,19 +330,19 @@ def _candidates(query, scores, n_candidates):
 
 
 def make_slate_logs_from_ranking(
-    X,
-    y,
-    qid,
-    n_rounds=1000,
+    X: Any,
+    y: ArrayLike,
+    qid: ArrayLike,
+    n_rounds: int = 1000,
     *,
-    n_slots,
-    n_candidates=None,
-    scores=None,
-    metric="ndcg",
-    discount="paper",
-    logger=None,
-    random_state=None,
-):
+    n_slots: int,
+    n_candidates: int | None = None,
+    scores: ArrayLike | None = None,
+    metric: Literal["ndcg", "dcg", "err", "reciprocal_rank"] = "ndcg",
+    discount: Literal["paper", "jarvelin"] = "paper",
+    logger: SlatePolicyLike = None,
+    random_state: RandomSeed = None,
+) -> tuple[SlateLogs, RankingWorld]:
     """Turn graded documents into slate logs with the true reward of every slate.
 
     Parameters

@@ -2,11 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rewards of whole slates from the grades of their items."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._meant import meant
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import Array, ArrayLike
 
 DISCOUNTS = ("paper", "jarvelin")
 
@@ -32,7 +41,12 @@ def slot_discounts(n_slots, discount="paper"):
     raise ValueError(f"discount must be one of {DISCOUNTS}, got {discount!r}.{hint}")
 
 
-def dcg(grades, slates, *, discount="paper"):
+def dcg(
+    grades: ArrayLike,
+    slates: ArrayLike,
+    *,
+    discount: Literal["paper", "jarvelin"] = "paper",
+) -> Array:
     r"""Discounted cumulative gain of slates.
 
     .. math:: DCG(s) = \sum_j (2^{g(s_j)} - 1) / d_j
@@ -69,7 +83,13 @@ def dcg(grades, slates, *, discount="paper"):
     return gains @ slot_discounts(slates.shape[1], discount)
 
 
-def ndcg(grades, slates, *, discount="paper", offered=None):
+def ndcg(
+    grades: ArrayLike,
+    slates: ArrayLike,
+    *,
+    discount: Literal["paper", "jarvelin"] = "paper",
+    offered: Array | None = None,
+) -> Array:
     """DCG of slates divided by that of the best slate of the round.
 
     Parameters
@@ -107,7 +127,7 @@ def best_dcg(grades, n_slots, discount="paper", offered=None):
     return (2.0**top - 1) @ slot_discounts(top.shape[-1], discount)
 
 
-def err(grades, slates, *, max_grade=4):
+def err(grades: ArrayLike, slates: ArrayLike, *, max_grade: float = 4) -> Array:
     r"""Return the expected reciprocal rank of slates: a reader stops at what satisfies.
 
     .. math::
@@ -154,7 +174,7 @@ def err(grades, slates, *, max_grade=4):
     return stops @ (1 / np.arange(1, slates.shape[1] + 1))
 
 
-def reciprocal_rank(grades, slates):
+def reciprocal_rank(grades: ArrayLike, slates: ArrayLike) -> Array:
     """One over the slot of the first candidate with a positive grade; 0 without any.
 
     Parameters

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Supervised data as bandit logs: every reward is known, so is every value."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
@@ -11,12 +15,22 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import check_probabilities
 from skope_ope.policies import action_probabilities
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array, ArrayLike, Contexts, RandomSeed
+
 CONFOUNDED_SHARE = 0.7
 
 
 def make_logs_from_classification(
-    X, y, *, logging="confounded", actions=None, random_state=None
-):
+    X: Contexts,
+    y: ArrayLike,
+    *,
+    logging: Any = "confounded",
+    actions: ArrayLike | None = None,
+    random_state: RandomSeed = None,
+) -> tuple[BanditLogs, Array]:
     r"""Turn a classification problem into bandit logs with full information.
 
     The actions are the classes, the reward of a class is 1 if it is a label of the

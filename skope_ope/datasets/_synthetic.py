@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Synthetic bandit logs whose true values are known."""
 
+from __future__ import annotations
+
 from functools import partial
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -13,6 +16,11 @@ from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.datasets._draw import draw_actions
 from skope_ope.logs import BanditLogs
 from skope_ope.policies import FunctionPolicy
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RandomSeed
 
 # Fresh contexts over which the value in expectation is averaged: its error is 1/362
 # of the standard deviation of a policy's value over contexts.
@@ -37,19 +45,19 @@ CHUNK = 2**14
     prefer_skip_nested_validation=True,
 )
 def make_bandit_logs(
-    n_rounds=1000,
+    n_rounds: int = 1000,
     *,
-    n_features=5,
-    n_actions=3,
-    reward="binary",
-    effect=1.0,
-    noise=1.0,
-    logging_temperature=1.0,
-    target_temperature=0.5,
-    world_random_state=None,
-    random_state=None,
-    return_truth=False,
-):
+    n_features: int = 5,
+    n_actions: int = 3,
+    reward: Literal["binary", "continuous"] = "binary",
+    effect: float = 1.0,
+    noise: float = 1.0,
+    logging_temperature: float = 1.0,
+    target_temperature: float = 0.5,
+    world_random_state: RandomSeed = None,
+    random_state: RandomSeed = None,
+    return_truth: bool = False,
+) -> tuple[BanditLogs, FunctionPolicy, Bunch]:
     """Generate bandit logs, a policy to evaluate, and the policy's true value.
 
     Contexts are independent standard normals. The score of an action is linear in

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Synthetic slate logs whose true values are known."""
 
+from __future__ import annotations
+
 from itertools import permutations, product
 from math import perm
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
@@ -20,6 +23,11 @@ from skope_ope.policies import (
     UniformSlatePolicy,
 )
 from skope_ope.policies.slate._slate_policy import slate_policy
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RandomSeed, SlatePolicyLike
 
 MAX_SLATES = 20_000  # of a round: over more of them no value is summed
 
@@ -41,19 +49,19 @@ MAX_SLATES = 20_000  # of a round: over more of them no value is summed
     prefer_skip_nested_validation=True,
 )
 def make_slate_logs(
-    n_rounds=1000,
+    n_rounds: int = 1000,
     *,
-    n_slots=3,
-    n_candidates=5,
-    n_features=3,
-    reward="additive",
-    logging="plackett_luce",
-    logging_temperature=1.0,
-    target_temperature=0.3,
-    world_random_state=None,
-    random_state=None,
-    return_truth=False,
-):
+    n_slots: int = 3,
+    n_candidates: int = 5,
+    n_features: int = 3,
+    reward: Literal["additive", "cascade", "interaction"] = "additive",
+    logging: Literal["plackett_luce", "uniform", "product"] = "plackett_luce",
+    logging_temperature: float = 1.0,
+    target_temperature: float = 0.3,
+    world_random_state: RandomSeed = None,
+    random_state: RandomSeed = None,
+    return_truth: bool = False,
+) -> tuple[SlateLogs, SlatePolicyLike, Bunch]:
     r"""Generate slate logs, a policy to evaluate, and the policy's true value.
 
     Each slot is clicked or not, and the reward of a slate is its number of clicks.

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What would change the answer: values against the bound on the weights."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
@@ -21,6 +25,14 @@ from skope_ope.displays._looks import (
 from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import figure, level_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from skope_ope._types import AnyEvaluator, Array, ArrayLike, Axes, PolicyLike
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class ClippingCurveDisplay(Shown, Undrawn):
@@ -81,8 +93,15 @@ class ClippingCurveDisplay(Shown, Undrawn):
     """
 
     def __init__(
-        self, param_name, param_range, values, *, own=None, level=0.95, name=None
-    ):
+        self,
+        param_name: str,
+        param_range: Array,
+        values: Sequence[PolicyValue],
+        *,
+        own: float | None = None,
+        level: float = 0.95,
+        name: str | None = None,
+    ) -> None:
         self.param_name = param_name
         self.param_range = param_range
         self.values = values
@@ -98,7 +117,15 @@ class ClippingCurveDisplay(Shown, Undrawn):
         return counted(len(self.value), "value")
 
     @classmethod
-    def from_values(cls, values, *, param_name="cmax", own=None, level=0.95, name=None):
+    def from_values(
+        cls,
+        values: Mapping[Any, PolicyValue],
+        *,
+        param_name: str = "cmax",
+        own: float | None = None,
+        level: float = 0.95,
+        name: str | None = None,
+    ) -> ClippingCurveDisplay:
         """Show values with several bounds that were computed before.
 
         Parameters
@@ -123,8 +150,14 @@ class ClippingCurveDisplay(Shown, Undrawn):
 
     @classmethod
     def from_evaluator(
-        cls, evaluator, policy, *, logs=None, param_range=None, level=0.95
-    ):
+        cls,
+        evaluator: AnyEvaluator,
+        policy: PolicyLike,
+        *,
+        logs: BanditLogs | None = None,
+        param_range: ArrayLike | None = None,
+        level: float = 0.95,
+    ) -> ClippingCurveDisplay:
         """Evaluate a policy with many bounds, in one pass over the rounds.
 
         Parameters
@@ -153,7 +186,13 @@ class ClippingCurveDisplay(Shown, Undrawn):
         curve = evaluator._clipping_curve(policy, logs, param_range)
         return cls(**curve, level=level, name=name)
 
-    def plot(self, ax=None, *, fill_between_kw=None, **kwargs):
+    def plot(
+        self,
+        ax: Axes = None,
+        *,
+        fill_between_kw: Mapping[Any, Any] | None = None,
+        **kwargs: Any,
+    ) -> ClippingCurveDisplay:
         """Draw the curve and its pointwise intervals.
 
         Parameters

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A value over time, with intervals that hold at all times together."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +26,14 @@ from skope_ope.displays._looks import (
 from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import level_text
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import Array, ArrayLike, Axes
+    from skope_ope.evaluators.adaptive_logger._confidence_sequence import (
+        ConfidenceSequence,
+    )
 
 FIELDS = "n_rounds", "low", "high", "estimate"
 EARLY = 0.1  # share of the rounds whose intervals may leave the picture
@@ -77,7 +88,14 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, intervals, *, level=0.95, baseline=None, gain=False):
+    def __init__(
+        self,
+        intervals: Mapping[Any, Array],
+        *,
+        level: float = 0.95,
+        baseline: float | None = None,
+        gain: bool = False,
+    ) -> None:
         self.intervals = intervals
         self.level = level
         self.baseline = baseline
@@ -90,7 +108,12 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         return counted(len(self.intervals), "sequence")
 
     @classmethod
-    def from_sequence(cls, sequence, *, baseline=None):
+    def from_sequence(
+        cls,
+        sequence: ConfidenceSequence | Mapping[Any, ConfidenceSequence],
+        *,
+        baseline: float | None = None,
+    ) -> ConfidenceSequenceDisplay:
         """Show confidence sequences.
 
         Parameters
@@ -133,7 +156,14 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         )
 
     @classmethod
-    def from_values(cls, intervals, *, level=0.95, baseline=None, gain=False):
+    def from_values(
+        cls,
+        intervals: Mapping[Any, Any],
+        *,
+        level: float = 0.95,
+        baseline: float | None = None,
+        gain: bool = False,
+    ) -> ConfidenceSequenceDisplay:
         """Show intervals that were kept elsewhere.
 
         Parameters
@@ -174,7 +204,15 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
                 )
         return cls(dict(intervals), level=level, baseline=baseline, gain=gain)
 
-    def plot(self, ax=None, *, over="n_rounds", truth=None, log=False, **kwargs):
+    def plot(
+        self,
+        ax: Axes = None,
+        *,
+        over: Literal["n_rounds", "time"] = "n_rounds",
+        truth: float | ArrayLike | None = None,
+        log: bool = False,
+        **kwargs: Any,
+    ) -> ConfidenceSequenceDisplay:
         """Draw a curve for every sequence, with its intervals.
 
         Parameters

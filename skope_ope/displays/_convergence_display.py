@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the answer would have been with fewer rounds: estimates as the log grows."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope.displays._axes import drawing
@@ -20,6 +24,15 @@ from skope_ope.displays._looks import (
 from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import level_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from skope_ope._types import Array, ArrayLike, Axes, PolicyLike
+    from skope_ope.evaluators._value_table import ValueTable
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 N_POINTS = 30
 EARLY = 0.1  # share of the rounds before which points may leave the picture
@@ -81,7 +94,13 @@ class ConvergenceDisplay(Shown, Undrawn):
     >>> display = display.plot(truth=truth.value)  # doctest: +SKIP
     """
 
-    def __init__(self, sizes, values, *, level=0.95):
+    def __init__(
+        self,
+        sizes: Array,
+        values: Mapping[Any, Sequence[PolicyValue]],
+        *,
+        level: float = 0.95,
+    ) -> None:
         self.sizes, self.values, self.level = sizes, values, level
         self.keys = list(values)
         curves = list(values.values())
@@ -94,7 +113,13 @@ class ConvergenceDisplay(Shown, Undrawn):
         return f"{counted(len(self.keys), 'curve')}, {counted(len(self.sizes), 'size')}"
 
     @classmethod
-    def from_values(cls, values, *, sizes=None, level=0.95):
+    def from_values(
+        cls,
+        values: ValueTable | Mapping[Any, PolicyValue] | PolicyValue,
+        *,
+        sizes: ArrayLike | None = None,
+        level: float = 0.95,
+    ) -> ConvergenceDisplay:
         """Show what values that were computed before would have been earlier.
 
         Parameters
@@ -128,7 +153,15 @@ class ConvergenceDisplay(Shown, Undrawn):
         return cls(sizes, found, level=level)
 
     @classmethod
-    def from_evaluator(cls, evaluator, policy, *, logs=None, sizes=None, level=0.95):
+    def from_evaluator(
+        cls,
+        evaluator: Any,
+        policy: PolicyLike | Mapping[Any, PolicyLike],
+        *,
+        logs: BanditLogs | None = None,
+        sizes: ArrayLike | None = None,
+        level: float = 0.95,
+    ) -> ConvergenceDisplay:
         """Evaluate one policy, or several, and show how the values came about.
 
         Parameters
@@ -151,7 +184,9 @@ class ConvergenceDisplay(Shown, Undrawn):
         values = values_of(evaluator, policy, logs)
         return cls.from_values(values, sizes=sizes, level=level)
 
-    def plot(self, ax=None, *, truth=None, **kwargs):
+    def plot(
+        self, ax: Axes = None, *, truth: float | None = None, **kwargs: Any
+    ) -> ConvergenceDisplay:
         """Draw a curve for every value, with its pointwise intervals.
 
         Parameters

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How a simulated history grew, and the running value along it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
@@ -11,6 +15,14 @@ from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
 from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import AnyEvaluator, Array, PolicyLike
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 PANELS = ("length", "ratio", "value")
 FEW = 20  # points that are drawn one by one
@@ -75,8 +87,14 @@ class HistoryDisplay(Shown, Undrawn):
     """
 
     def __init__(
-        self, accepted, acceptance_ratios, value_rows, cumulative_value, *, name=None
-    ):
+        self,
+        accepted: Array,
+        acceptance_ratios: Array,
+        value_rows: Array,
+        cumulative_value: Array,
+        *,
+        name: str | None = None,
+    ) -> None:
         self.accepted = accepted
         self.acceptance_ratios = acceptance_ratios
         self.value_rows = value_rows
@@ -91,7 +109,7 @@ class HistoryDisplay(Shown, Undrawn):
         return counted(self.n_rounds, "round")
 
     @classmethod
-    def from_value(cls, value):
+    def from_value(cls, value: PolicyValue) -> HistoryDisplay:
         """Do what `from_values` does: the old name, accepted until 0.3.
 
         Parameters
@@ -107,7 +125,7 @@ class HistoryDisplay(Shown, Undrawn):
         return cls.from_values(value)
 
     @classmethod
-    def from_values(cls, value):
+    def from_values(cls, value: PolicyValue) -> HistoryDisplay:
         """Show the history behind a value that was computed before.
 
         Parameters
@@ -134,7 +152,9 @@ class HistoryDisplay(Shown, Undrawn):
         )
 
     @classmethod
-    def from_evaluator(cls, evaluator, policy, logs=None):
+    def from_evaluator(
+        cls, evaluator: AnyEvaluator, policy: PolicyLike, logs: BanditLogs | None = None
+    ) -> HistoryDisplay:
         """Evaluate a policy and show its history.
 
         Parameters
@@ -153,7 +173,13 @@ class HistoryDisplay(Shown, Undrawn):
         evaluator, logs = fitted_evaluator(evaluator, logs)
         return cls.from_values(evaluator.evaluate(policy, logs))
 
-    def plot(self, ax=None, *, panels=PANELS, **kwargs):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        panels: Sequence[Literal["length", "ratio", "value"]] = PANELS,
+        **kwargs: Any,
+    ) -> HistoryDisplay:
         """Draw one panel below the other, over the rows of the log.
 
         Parameters

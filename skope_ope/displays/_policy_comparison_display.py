@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Gains of policies over a baseline, and their values."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
@@ -23,6 +27,15 @@ from skope_ope.displays._looks import (
 from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import level_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Literal
+
+    from skope_ope._types import AnyEvaluator, PolicyLike
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.selection._policy_comparison import PolicyComparison
 
 COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
 WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
@@ -87,7 +100,13 @@ class PolicyComparisonDisplay(Shown, Undrawn):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, records, baseline, decision, level):
+    def __init__(
+        self,
+        records: list[dict[str, Any]],
+        baseline: Mapping[Any, Any],
+        decision: Literal["deploy", "keep", "undecided"],
+        level: float,
+    ) -> None:
         compared = [record for record in records if record["answer"]]
         self.baseline, self.decision, self.level = baseline, decision, level
         self.policies = [record["policy"] for record in compared]
@@ -105,7 +124,13 @@ class PolicyComparisonDisplay(Shown, Undrawn):
         return f"{self.decision}, {counted(len(self.policies), 'gain')}"
 
     @classmethod
-    def from_values(cls, values, *, baseline=None, level=None):
+    def from_values(
+        cls,
+        values: PolicyComparison | Mapping[Any, PolicyValue],
+        *,
+        baseline: str | None = None,
+        level: float | None = None,
+    ) -> PolicyComparisonDisplay:
         """Show values that were computed before.
 
         Parameters
@@ -143,8 +168,14 @@ class PolicyComparisonDisplay(Shown, Undrawn):
 
     @classmethod
     def from_evaluator(
-        cls, evaluator, policies, *, logs=None, baseline="logger", level=0.95
-    ):
+        cls,
+        evaluator: AnyEvaluator,
+        policies: Mapping[Any, PolicyLike],
+        *,
+        logs: BanditLogs | None = None,
+        baseline: str = "logger",
+        level: float = 0.95,
+    ) -> PolicyComparisonDisplay:
         """Compare policies with a baseline, and show the gains.
 
         Parameters
@@ -173,7 +204,9 @@ class PolicyComparisonDisplay(Shown, Undrawn):
         return cls.from_values(compare_policies(policies, logs, **given))
 
     @classmethod
-    def from_comparison(cls, comparison, *, level=None):
+    def from_comparison(
+        cls, comparison: PolicyComparison, *, level: float | None = None
+    ) -> PolicyComparisonDisplay:
         """Do what `from_values` does: the old name, accepted until 0.3.
 
         Parameters
@@ -190,7 +223,9 @@ class PolicyComparisonDisplay(Shown, Undrawn):
         renamed_method(cls, "from_comparison", "from_values")
         return cls.from_values(comparison, level=level)
 
-    def plot(self, ax=None, *, truth=None, **kwargs):
+    def plot(
+        self, ax: Any = None, *, truth: Mapping[Any, float] | None = None, **kwargs: Any
+    ) -> PolicyComparisonDisplay:
         """Draw one row per policy, the first on top.
 
         Parameters

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of policies with their intervals."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +31,14 @@ from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.displays._value_record import stars_of
 from skope_ope.logs._shown_numbers import level_text
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Axes, IntervalMethod, PolicyLike
+    from skope_ope.evaluators._value_table import ValueTable
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 BAND = 0.7  # height of a row that several estimates share
 PER_ESTIMATE, PER_LINE, LEAST, AROUND = 0.17, 0.17, 2.4, 1.3  # inches of a new figure
@@ -89,7 +100,14 @@ class PolicyValueDisplay(Shown, Undrawn):
     >>> display = display.plot(truth=truth.value)  # doctest: +SKIP
     """
 
-    def __init__(self, values, *, level=0.95, method="auto", recommended=None):
+    def __init__(
+        self,
+        values: Mapping[Any, Any],
+        *,
+        level: float = 0.95,
+        method: IntervalMethod = "auto",
+        recommended: str | None = None,
+    ) -> None:
         self.level = level
         self.method = method
         self.recommended = recommended
@@ -105,7 +123,13 @@ class PolicyValueDisplay(Shown, Undrawn):
         return counted(len(self.value), "value")
 
     @classmethod
-    def from_values(cls, values, *, level=0.95, method="auto"):
+    def from_values(
+        cls,
+        values: ValueTable | Mapping[Any, PolicyValue] | PolicyValue,
+        *,
+        level: float = 0.95,
+        method: IntervalMethod = "auto",
+    ) -> PolicyValueDisplay:
         """Show values that were computed before.
 
         Parameters
@@ -126,7 +150,15 @@ class PolicyValueDisplay(Shown, Undrawn):
         return cls(values, level=level, method=method, recommended=recommended)
 
     @classmethod
-    def from_evaluator(cls, evaluator, policy, *, logs=None, level=0.95, method="auto"):
+    def from_evaluator(
+        cls,
+        evaluator: Any,
+        policy: PolicyLike | Mapping[Any, PolicyLike],
+        *,
+        logs: BanditLogs | None = None,
+        level: float = 0.95,
+        method: IntervalMethod = "auto",
+    ) -> PolicyValueDisplay:
         """Evaluate one policy, or several, and show the values.
 
         Parameters
@@ -149,7 +181,14 @@ class PolicyValueDisplay(Shown, Undrawn):
         values = values_of(evaluator, policy, logs)
         return cls.from_values(values, level=level, method=method)
 
-    def plot(self, ax=None, *, truth=None, truth_kw=None, **kwargs):
+    def plot(
+        self,
+        ax: Axes = None,
+        *,
+        truth: float | Mapping[Any, float] | None = None,
+        truth_kw: Mapping[Any, Any] | None = None,
+        **kwargs: Any,
+    ) -> PolicyValueDisplay:
         """Draw one row per value, the first on top.
 
         Parameters
@@ -228,7 +267,7 @@ class PolicyValueDisplay(Shown, Undrawn):
         return [key[1] if isinstance(key, tuple) else key for key in self.keys]
 
     @property
-    def model_error_included(self):
+    def model_error_included(self) -> bool:
         """Whether an interval leaves nothing out, of what `leaves_bias_out` tells."""
         warnings.warn(
             "model_error_included of PolicyValueDisplay is told by leaves_bias_out "

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a larger quantile costs: the value by DR-ns against q, with its bias mass."""
 
+from __future__ import annotations
+
 import warnings
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +26,15 @@ from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs._shown_numbers import figure, level_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import Array, ArrayLike, PolicyLike
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.evaluators.sequential._drns import DRns
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 PANELS = ("value", "bias_mass")
 LARGE_MASS = 0.1  # above which DRns warns
@@ -87,7 +99,15 @@ class QuantileCurveDisplay(Shown, Undrawn):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, q, values, *, own=None, level=0.95, name=None):
+    def __init__(
+        self,
+        q: Array,
+        values: Sequence[PolicyValue],
+        *,
+        own: float | None = None,
+        level: float = 0.95,
+        name: str | None = None,
+    ) -> None:
         self.q = q
         self.values = values
         self.own = own
@@ -108,7 +128,14 @@ class QuantileCurveDisplay(Shown, Undrawn):
         return counted(len(self.value), "value")
 
     @classmethod
-    def from_values(cls, values, *, own=None, level=0.95, name=None):
+    def from_values(
+        cls,
+        values: Mapping[Any, PolicyValue],
+        *,
+        own: float | None = None,
+        level: float = 0.95,
+        name: str | None = None,
+    ) -> QuantileCurveDisplay:
         """Show values with several levels that were computed before.
 
         Parameters
@@ -136,7 +163,15 @@ class QuantileCurveDisplay(Shown, Undrawn):
         return cls(levels, values, own=own, level=level, name=name)
 
     @classmethod
-    def from_evaluator(cls, evaluator, policy, *, logs=None, q_range=None, level=0.95):
+    def from_evaluator(
+        cls,
+        evaluator: DRns,
+        policy: PolicyLike,
+        *,
+        logs: BanditLogs | None = None,
+        q_range: ArrayLike | None = None,
+        level: float = 0.95,
+    ) -> QuantileCurveDisplay:
         """Evaluate a policy with several levels of the quantile.
 
         Warnings of the single values are not emitted: they are those of
@@ -183,7 +218,13 @@ class QuantileCurveDisplay(Shown, Undrawn):
         name = policy if isinstance(policy, str) else type(policy).__name__
         return cls(levels, values, own=float(evaluator.q), level=level, name=name)
 
-    def plot(self, ax=None, *, panels=PANELS, **kwargs):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        panels: Sequence[Literal["value", "bias_mass"]] = PANELS,
+        **kwargs: Any,
+    ) -> QuantileCurveDisplay:
         """Draw values with intervals, and the bias mass below.
 
         Levels stand at equal distances. Values that come with the bias alarm are open

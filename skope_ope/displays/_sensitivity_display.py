@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How much hidden confounding it takes to change the answer."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
@@ -21,6 +25,14 @@ from skope_ope.displays._looks import (
 from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import figure, level_text
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array, ArrayLike, Axes, PolicyLike
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.evaluators.static._snips import SNIPS
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 N_POINTS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
@@ -85,19 +97,19 @@ class SensitivityDisplay(Shown, Undrawn):
 
     def __init__(
         self,
-        gamma,
-        low,
-        high,
-        interval_low,
-        interval_high,
+        gamma: Array,
+        low: Array,
+        high: Array,
+        interval_low: Array,
+        interval_high: Array,
         *,
-        value,
-        baseline=None,
-        breakdown=None,
-        breakdown_of_interval=None,
-        level=0.95,
-        name="value",
-    ):
+        value: float,
+        baseline: float | None = None,
+        breakdown: float | None = None,
+        breakdown_of_interval: float | None = None,
+        level: float = 0.95,
+        name: str = "value",
+    ) -> None:
         self.gamma, self.low, self.high = gamma, low, high
         self.interval_low, self.interval_high = interval_low, interval_high
         self.value, self.baseline, self.level, self.name = value, baseline, level, name
@@ -107,7 +119,14 @@ class SensitivityDisplay(Shown, Undrawn):
         return counted(len(self.gamma), "odds ratio")
 
     @classmethod
-    def from_values(cls, value, *, gamma=None, baseline=None, level=0.95):
+    def from_values(
+        cls,
+        value: PolicyValue,
+        *,
+        gamma: ArrayLike | None = None,
+        baseline: float | PolicyValue | None = None,
+        level: float = 0.95,
+    ) -> SensitivityDisplay:
         """Show the bounds of a value that was computed before.
 
         Parameters
@@ -147,8 +166,15 @@ class SensitivityDisplay(Shown, Undrawn):
 
     @classmethod
     def from_evaluator(
-        cls, evaluator, policy, *, logs=None, gamma=None, baseline=None, level=0.95
-    ):
+        cls,
+        evaluator: SNIPS,
+        policy: PolicyLike,
+        *,
+        logs: BanditLogs | None = None,
+        gamma: ArrayLike | None = None,
+        baseline: float | PolicyValue | None = None,
+        level: float = 0.95,
+    ) -> SensitivityDisplay:
         """Evaluate a policy and show the bounds of its value.
 
         Parameters
@@ -175,7 +201,7 @@ class SensitivityDisplay(Shown, Undrawn):
         given = {"gamma": gamma, "baseline": baseline, "level": level}
         return cls.from_values(value, **given)
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: Axes = None, **kwargs: Any) -> SensitivityDisplay:
         """Draw both areas, the baseline, and where it is reached.
 
         Parameters

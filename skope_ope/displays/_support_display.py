@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which of a policy's actions a log can tell about."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
@@ -23,6 +27,13 @@ from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs._validation import as_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 PANELS = ("shares", "rounds")
 NEVER = "is never done by the logger"
@@ -91,14 +102,14 @@ class SupportDisplay(Shown, Undrawn):
 
     def __init__(
         self,
-        labels,
-        policy_share,
-        logger_share,
-        unsupported,
+        labels: list[Any],
+        policy_share: Array,
+        logger_share: Array,
+        unsupported: Array,
         *,
-        weight_sums=None,
-        label_name="action",
-    ):
+        weight_sums: tuple[Array, Array] | None = None,
+        label_name: str = "action",
+    ) -> None:
         self.label_name = label_name
         self.labels = labels
         self.policy_share, self.logger_share = policy_share, logger_share
@@ -115,7 +126,14 @@ class SupportDisplay(Shown, Undrawn):
         return counted(len(self.labels), self.label_name)
 
     @classmethod
-    def from_values(cls, policy_share, logger_share, *, labels=None, unsupported=None):
+    def from_values(
+        cls,
+        policy_share: ArrayLike,
+        logger_share: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        unsupported: ArrayLike | None = None,
+    ) -> SupportDisplay:
         """Show shares that were computed before.
 
         Parameters
@@ -146,7 +164,13 @@ class SupportDisplay(Shown, Undrawn):
         return cls(labels, policy_share, logger_share, unsupported)
 
     @classmethod
-    def from_evaluator(cls, evaluator, policy, *, logs=None):
+    def from_evaluator(
+        cls,
+        evaluator: AnyEvaluator,
+        policy: PolicyLike,
+        *,
+        logs: BanditLogs | None = None,
+    ) -> SupportDisplay:
         """Show where the rounds of an evaluator hold what a policy does.
 
         Parameters
@@ -172,7 +196,14 @@ class SupportDisplay(Shown, Undrawn):
             )
         return cls(**evaluator._support_on(policy, logs))
 
-    def plot(self, ax=None, *, panels=None, n_labels=20, **kwargs):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        panels: Sequence[Literal["shares", "rounds"]] | None = None,
+        n_labels: int = 20,
+        **kwargs: Any,
+    ) -> SupportDisplay:
         """Draw one row per action, those that the policy wants most on top.
 
         Parameters

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How the importance weights behind a value are spread."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
@@ -21,6 +25,13 @@ from skope_ope.displays._undrawn import Undrawn
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs._shown_numbers import figure, fixed, share
 from skope_ope.logs._validation import as_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 PANELS = ("shares", "tail")
 SMALL = 0.01  # weights below this share of the mean are not drawn
@@ -94,7 +105,14 @@ class WeightsDisplay(Shown, Undrawn):
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, weights, *, used_weights=None, rewards=None, name=None):
+    def __init__(
+        self,
+        weights: Array,
+        *,
+        used_weights: Array | None = None,
+        rewards: Array | None = None,
+        name: str | None = None,
+    ) -> None:
         self.weights, self.rewards = weights, rewards
         self.used_weights = weights if used_weights is None else used_weights
         self.name = name
@@ -111,7 +129,14 @@ class WeightsDisplay(Shown, Undrawn):
         return counted(self.n_rounds, "weight")
 
     @classmethod
-    def from_values(cls, weights, *, used_weights=None, rewards=None, name=None):
+    def from_values(
+        cls,
+        weights: ArrayLike,
+        *,
+        used_weights: ArrayLike | None = None,
+        rewards: ArrayLike | None = None,
+        name: str | None = None,
+    ) -> WeightsDisplay:
         """Show weights that were computed before.
 
         Parameters
@@ -139,7 +164,9 @@ class WeightsDisplay(Shown, Undrawn):
         return cls(weights, used_weights=used_weights, rewards=rewards, name=name)
 
     @classmethod
-    def from_evaluator(cls, evaluator, policy, logs=None):
+    def from_evaluator(
+        cls, evaluator: AnyEvaluator, policy: PolicyLike, logs: BanditLogs | None = None
+    ) -> WeightsDisplay:
         """Show the weights with which an evaluator values a policy.
 
         Parameters
@@ -163,7 +190,9 @@ class WeightsDisplay(Shown, Undrawn):
         rewards = (evaluator.logs_ if logs is None else logs).reward
         return cls(weights, used_weights=used_weights, rewards=rewards, name=name)
 
-    def share_of_largest(self, fraction, of="weight"):
+    def share_of_largest(
+        self, fraction: float, of: Literal["weight", "value"] = "weight"
+    ) -> float:
         """Share of all weight that the rounds with the largest weights carry.
 
         Parameters
@@ -205,7 +234,15 @@ class WeightsDisplay(Shown, Undrawn):
     def _has_value_shares(self):
         return self.rewards is not None and self.rewards.min() >= 0
 
-    def plot(self, ax=None, *, panels=None, bins=30, line_kw=None, **kwargs):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        panels: Sequence[Literal["shares", "tail"]] | None = None,
+        bins: int = 30,
+        line_kw: Mapping[Any, Any] | None = None,
+        **kwargs: Any,
+    ) -> WeightsDisplay:
         """Draw shares of rounds and of weight by the size of the weight.
 
         Parameters

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one-call start: several policies and evaluators in one pass."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
@@ -22,19 +25,31 @@ from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import (
+        ArrayLike,
+        PolicyLike,
+        RandomSeed,
+        RewardModelLike,
+        SplitterLike,
+    )
+
 
 def evaluate(
-    policies,
-    logs,
+    policies: PolicyLike | Mapping[Any, PolicyLike],
+    logs: BanditLogs | SlateLogs | LazyLogs,
     *,
-    evaluators=None,
-    reward_model=None,
-    cv=None,
-    random_state=None,
-    n_jobs=None,
-    sample_weight=None,
-    verbose=0,
-):
+    evaluators: Sequence[Any] | Mapping[Any, Any] | None = None,
+    reward_model: RewardModelLike = None,
+    cv: SplitterLike | Literal["prefit"] | None = None,
+    random_state: RandomSeed = None,
+    n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    verbose: int = 0,
+) -> ValueTable:
     """Estimate the values of policies by several evaluators, in one pass.
 
     Probabilities of the policies and cross-fitted predictions of the reward model

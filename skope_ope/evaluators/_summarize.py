@@ -2,25 +2,40 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values as sums that add up: over files, days and machines."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._summed import refuse_walks, summed
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import ArrayLike, PolicyLike, RandomSeed, RewardModelLike
+    from skope_ope.evaluators._value_summary import ValueSummary
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._hash_folds import HashKFold
+    from skope_ope.logs._slate_logs import SlateLogs
+    from skope_ope.logs.lazy._lazy_logs import LazyLogs
+
 
 def summarize(
-    policies,
-    logs,
+    policies: PolicyLike | Mapping[Any, PolicyLike],
+    logs: LazyLogs | BanditLogs | SlateLogs,
     *,
-    evaluators=None,
-    reward_model=None,
-    cv=None,
-    by=None,
-    random_state=None,
-    n_jobs=None,
-    sample_weight=None,
-    n_sample="auto",
-    verbose=0,
-):
+    evaluators: Sequence[Any] | Mapping[Any, Any] | None = None,
+    reward_model: RewardModelLike = None,
+    cv: int | HashKFold | Literal["prefit"] | None = None,
+    by: str | Sequence[str] | None = None,
+    random_state: RandomSeed = None,
+    n_jobs: int | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_sample: int | Literal["auto"] | None = "auto",
+    verbose: int = 0,
+) -> ValueSummary:
     """Sum what the values of policies are made of; sums of parts of a log add up.
 
     `evaluate(policies, lazy)` is `summarize(policies, lazy).values()`. A summary is

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums that become values: parts of a log, days and machines add up."""
 
+from __future__ import annotations
+
 import warnings
 from functools import cached_property, partial
 from math import nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +36,16 @@ from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_range import known_range
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Self
+
+    from skope_ope._types import Path
+    from skope_ope.evaluators.parts._part_sums import PartSums
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
+    from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 FORMAT = 2  # of the files
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
@@ -95,22 +108,30 @@ class ValueSummary:
 
     def __init__(
         self,
-        sums,
+        sums: PartSums | None,
         *,
-        evaluators,
-        facts,
-        counted,
-        single=False,
-        left_out=(),
-        models=(),
-    ):
+        evaluators: Mapping[Any, Any],
+        facts: Mapping[Any, str],
+        counted: Counted,
+        single: bool = False,
+        left_out: Mapping[Any, Any] = (),
+        models: Mapping[Any, Any] = (),
+    ) -> None:
         self._models = dict(models)
         self._sums, self.evaluators = sums, dict(evaluators)
         self._facts, self.counted = dict(facts), counted
         self._single, self._left_out = single, dict(left_out)
 
     @classmethod
-    def of(cls, sums, policies, evaluators, logs, counted, left_out=()):
+    def of(
+        cls,
+        sums: PartSums | None,
+        policies: Mapping[Any, Any],
+        evaluators: Mapping[Any, Any],
+        logs: BanditLogs | SlateLogs | LazyLogs,
+        counted: Counted,
+        left_out: Mapping[Any, Any] = (),
+    ) -> Self:
         """Return the summary of some sums.
 
         Parameters
@@ -134,18 +155,18 @@ class ValueSummary:
         return cls(sums, single=single, left_out=left_out, **given)
 
     @property
-    def n_rounds(self):
+    def n_rounds(self) -> int:
         """Number of rounds, those of sample weight zero included."""
         return 0 if self._sums is None else self._sums.n
 
     @property
-    def policies(self):
+    def policies(self) -> tuple[str, ...]:
         """Names of the policies."""
         if self._single or self._sums is None:
             return ()
         return tuple(self._sums.policies)
 
-    def values(self):
+    def values(self) -> ValueTable:
         """Return the values of all policies by all evaluators.
 
         Returns
@@ -185,7 +206,7 @@ class ValueSummary:
             reason = doubted_reason(row, reason, sums.log, results.values())
         return ValueTable(results, needs, recommended=row, reason=reason)
 
-    def logged_value(self, evaluator=None):
+    def logged_value(self, evaluator: str | None = None) -> SummedValue:
         """Return the mean reward of the rounds, the value of the logger.
 
         Parameters
@@ -351,7 +372,7 @@ class ValueSummary:
         """Return self for the 0 that `sum` begins with."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Write the summary to a file.
 
         The file is written beside its place and moved there when it is whole: another
@@ -411,7 +432,9 @@ class ValueSummary:
         return joint.summary(joint.policies[0]).sums.frame
 
 
-def load_summary(path, evaluators=None):
+def load_summary(
+    path: Path, evaluators: Mapping[Any, Any] | None = None
+) -> ValueSummary:
     """Read a summary from a file.
 
     Parameters

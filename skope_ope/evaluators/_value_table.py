@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    import pandas
+
+    from skope_ope._types import Axes, IntervalMethod
+    from skope_ope.displays._policy_value_display import PolicyValueDisplay
     from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.intervals._confidence_interval import ConfidenceInterval
 
 
 class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
@@ -69,7 +74,14 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
     'DoublyRobust'
     """
 
-    def __init__(self, values, left_out=(), *, recommended=None, reason=""):
+    def __init__(
+        self,
+        values: Mapping[Any, Any],
+        left_out: Any = (),
+        *,
+        recommended: str | None = None,
+        reason: str = "",
+    ) -> None:
         self._values = dict(values)
         self.left_out = tuple(left_out)
         self._needs = dict(left_out) if isinstance(left_out, Mapping) else {}
@@ -97,16 +109,16 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
 
     def confidence_intervals(
         self,
-        level=0.95,
-        method="auto",
+        level: float = 0.95,
+        method: IntervalMethod = "auto",
         *,
-        simultaneous=False,
-        max_weight=None,
-        n_resamples=None,
-        block_length=None,
-        random_state=0,
-        n_jobs=None,
-    ):
+        simultaneous: bool = False,
+        max_weight: Any = None,
+        n_resamples: Any = None,
+        block_length: Any = None,
+        random_state: Any = 0,
+        n_jobs: Any = None,
+    ) -> dict[Any, ConfidenceInterval]:
         """Two-sided intervals of all values.
 
         With "bootstrap" and "percentile" all values see the same resamples, in one pass
@@ -158,7 +170,7 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
         warn_once(((_text_of(key), one) for key, one in found.items()), stacklevel=2)
         return found
 
-    def to_records(self, level=0.95):
+    def to_records(self, level: float = 0.95) -> list[dict[str, Any]]:
         """Rows of the table as a list of dicts.
 
         Parameters
@@ -192,7 +204,7 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
     def _is_recommended(self, evaluator):
         return self.recommended is not None and evaluator == self.recommended
 
-    def to_frame(self, level=0.95):
+    def to_frame(self, level: float = 0.95) -> pandas.DataFrame:
         """Return the table as a pandas frame.
 
         Parameters
@@ -214,7 +226,13 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
             ) from error
         return pd.DataFrame(self.to_records(level)).set_index(list(self._index))
 
-    def plot(self, ax=None, *, level=0.95, truth=None):
+    def plot(
+        self,
+        ax: Axes = None,
+        *,
+        level: float = 0.95,
+        truth: float | Mapping[Any, float] | None = None,
+    ) -> PolicyValueDisplay:
         """Draw values and intervals; needs matplotlib.
 
         Parameters

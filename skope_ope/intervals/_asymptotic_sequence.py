@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Asymptotic confidence sequences: for many rounds, without bounds of any kind."""
 
+from __future__ import annotations
+
 import math
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,11 +15,20 @@ from skope_ope.intervals._sequence_rounds import after_rounds, running_sums
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._validation import as_numbers
 
+if TYPE_CHECKING:
+    from skope_ope._types import Array, ArrayLike
+
 START = 1000
 ROUNDING = 1e-12  # of squares: less spread than that is none
 
 
-def asymptotic_sequence(z, level=0.95, *, start=START, after=None):
+def asymptotic_sequence(
+    z: ArrayLike,
+    level: float = 0.95,
+    *,
+    start: int = START,
+    after: ArrayLike | None = None,
+) -> Array:
     r"""Return the asymptotic confidence sequence of the mean of terms [1]_.
 
     .. math:: \bar z_t \pm s_t \sqrt{ \frac{2 (t \rho^2 + 1)}{t^2 \rho^2}

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Betting intervals: a coverage that holds for every number of rounds."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
@@ -13,10 +16,15 @@ from skope_ope.intervals._weighted_rewards import (
     check_weighted_rewards,
 )
 
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike
+
 SHARE = 0.5  # of the capital that one round may take at most
 
 
-def betting_interval(z, upper, level=0.95, *, lower=0.0):
+def betting_interval(
+    z: ArrayLike, upper: float, level: float = 0.95, *, lower: float = 0.0
+) -> float:
     r"""Return the betting interval for the mean of bounded terms [1]_.
 
     A value m stays in the interval while neither of two bets against it multiplies its
@@ -83,7 +91,14 @@ def betting_interval(z, upper, level=0.95, *, lower=0.0):
     return _ends(terms, np.ones(len(terms)), 1.0, (lower, upper), level)
 
 
-def betting_ratio_interval(w, r, *, max_weight, reward_range, level=0.95):
+def betting_ratio_interval(
+    w: ArrayLike,
+    r: ArrayLike,
+    *,
+    max_weight: float,
+    reward_range: tuple[float, float],
+    level: float = 0.95,
+) -> float:
     r"""Return the betting interval for a self-normalised value.
 
     If v is the policy's value, :math:`w_i (r_i - v)` has mean zero and lies between

@@ -2,11 +2,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Betting confidence sequences: valid after every round, from fixed bets."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.intervals._sequence_rounds import sequence_rounds
 from skope_ope.intervals._weighted_limits import WeightedLimits
 
+if TYPE_CHECKING:
+    from skope_ope._types import Array, ArrayLike
 
-def betting_sequence(w, r, *, reward_range, level=0.95, max_weight=None, after=None):
+
+def betting_sequence(
+    w: ArrayLike,
+    r: ArrayLike,
+    *,
+    reward_range: tuple[float, float],
+    level: float = 0.95,
+    max_weight: float | None = None,
+    after: ArrayLike | None = None,
+) -> Array:
     r"""Return the betting confidence sequence of a policy's value.
 
     Terms :math:`y_i \ge 0` with conditional means :math:`x_i` are bet on: a bettor who

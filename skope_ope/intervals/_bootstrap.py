@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bootstrap intervals: what other samples of the same rounds would have said."""
 
+from __future__ import annotations
+
 from math import ceil, sqrt
 from numbers import Integral
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -14,22 +16,25 @@ from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._validation import as_numbers, check_labels
 
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike, RandomSeed
+
 USUAL = 2000  # resamples
 BEYOND = 25  # resamples beyond each limit, where their number is not given
 LARGEST_SEED = 2**31 - 1
 
 
 def bootstrap_interval(
-    z,
-    level=0.95,
+    z: ArrayLike,
+    level: float = 0.95,
     *,
-    divisor=None,
-    group=None,
-    block_length=None,
-    n_resamples=None,
-    random_state=0,
-    n_jobs=None,
-):
+    divisor: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    block_length: int | None = None,
+    n_resamples: int | None = None,
+    random_state: RandomSeed = 0,
+    n_jobs: int | None = None,
+) -> float:
     r"""Return the studentised bootstrap interval of a mean or of a ratio [1]_.
 
     A resample is drawn from the rounds with replacement, and gives a value
@@ -101,16 +106,16 @@ def bootstrap_interval(
 
 
 def percentile_interval(
-    z,
-    level=0.95,
+    z: ArrayLike,
+    level: float = 0.95,
     *,
-    divisor=None,
-    group=None,
-    block_length=None,
-    n_resamples=None,
-    random_state=0,
-    n_jobs=None,
-):
+    divisor: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    block_length: int | None = None,
+    n_resamples: int | None = None,
+    random_state: RandomSeed = 0,
+    n_jobs: int | None = None,
+) -> float:
     r"""Return the percentile bootstrap interval of a mean or of a ratio.
 
     .. math:: \left[ \hat V^*_{\alpha/2},\; \hat V^*_{1 - \alpha/2} \right],

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The exact interval for a probability."""
 
+from __future__ import annotations
+
 from numbers import Integral
 
 from scipy.special import betaincinv
@@ -9,7 +11,7 @@ from scipy.special import betaincinv
 from skope_ope.intervals._weighted_rewards import check_level
 
 
-def clopper_pearson_interval(successes, n, level=0.95):
+def clopper_pearson_interval(successes: int, n: int, level: float = 0.95) -> float:
     r"""Return the Clopper-Pearson interval for a probability [1]_.
 
     .. math:: \left[ B_{\alpha/2}(k, n - k + 1),\;

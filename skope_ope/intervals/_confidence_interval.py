@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two limits, and how they were found."""
 
+from __future__ import annotations
+
 from math import nan
 
 from skope_ope.logs._html import card, doubts, headline, interval_picture
@@ -76,17 +78,17 @@ class ConfidenceInterval(tuple[float, float]):
         return (*self, self.level, self.method)
 
     @property
-    def low(self):
+    def low(self) -> float:
         """The lower limit."""
         return self[0]
 
     @property
-    def high(self):
+    def high(self) -> float:
         """The upper limit."""
         return self[1]
 
     @property
-    def width(self):
+    def width(self) -> float:
         """The upper less the lower limit."""
         return self[1] - self[0]
 

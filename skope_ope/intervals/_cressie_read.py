@@ -2,16 +2,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The Cressie-Read interval of a mean of weighted rewards, in closed form."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import fdtri
 
 from skope_ope.intervals._weighted_rewards import check_level, check_weighted_rewards
 
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike
 
-def cressie_read_value(w, r, *, max_weight, min_weight=0.0, reward_range):
+
+def cressie_read_value(
+    w: ArrayLike,
+    r: ArrayLike,
+    *,
+    max_weight: float,
+    min_weight: float = 0.0,
+    reward_range: tuple[float, float],
+) -> float:
     r"""Return the Cressie-Read estimate of a policy's value [1]_.
 
     One round of weight :math:`w_0` and unknown reward is added to the n rounds:
@@ -70,8 +83,14 @@ def cressie_read_value(w, r, *, max_weight, min_weight=0.0, reward_range):
 
 
 def cressie_read_interval(
-    w, r, *, max_weight, min_weight=0.0, reward_range, level=0.95
-):
+    w: ArrayLike,
+    r: ArrayLike,
+    *,
+    max_weight: float,
+    min_weight: float = 0.0,
+    reward_range: tuple[float, float],
+    level: float = 0.95,
+) -> float:
     r"""Return the Cressie-Read interval for a policy's value [1]_.
 
     The least and the greatest mean of :math:`z_i = w_i r_i` over all distributions q

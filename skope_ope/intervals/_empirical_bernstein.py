@@ -2,12 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The empirical Bernstein interval: from the spread of the terms and their range."""
 
+from __future__ import annotations
+
 from math import log, sqrt
+from typing import TYPE_CHECKING
 
 from skope_ope.intervals._weighted_rewards import check_bounded_terms, check_level
 
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike
 
-def empirical_bernstein_interval(z, upper, level=0.95, *, lower=0.0):
+
+def empirical_bernstein_interval(
+    z: ArrayLike, upper: float, level: float = 0.95, *, lower: float = 0.0
+) -> float:
     r"""Return the empirical Bernstein interval for the mean of bounded terms [1]_.
 
     .. math:: \bar z \pm \left( \sqrt{\frac{2 s^2 \ln(4 / \alpha)}{n}}

@@ -2,16 +2,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Empirical Bernstein confidence sequences: valid after every round."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from skope_ope.intervals._empirical_bernstein_bound import RHO
 from skope_ope.intervals._sequence_rounds import sequence_rounds
 from skope_ope.intervals._weighted_limits import WeightedLimits
 
+if TYPE_CHECKING:
+    from skope_ope._types import Array, ArrayLike
+
 
 def empirical_bernstein_sequence(
-    w, r, *, reward_range, level=0.95, after=None, rho=RHO
-):
+    w: ArrayLike,
+    r: ArrayLike,
+    *,
+    reward_range: tuple[float, float],
+    level: float = 0.95,
+    after: ArrayLike | None = None,
+    rho: float = RHO,
+) -> Array:
     r"""Return the empirical Bernstein confidence sequence of a policy's value [1]_.
 
     The terms :math:`z_i = w_i (r_i - r_{min}) / (r_{max} - r_{min})` are not negative

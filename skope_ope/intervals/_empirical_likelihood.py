@@ -2,14 +2,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Empirical likelihood for a mean of weighted rewards: estimate and interval."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.special import fdtri
 
 from skope_ope.intervals._likelihood_dual import Dual, Terms
 from skope_ope.intervals._weighted_rewards import check_level, check_weighted_rewards
 
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike
 
-def empirical_likelihood_value(w, r, *, max_weight, min_weight=0.0, reward_range):
+
+def empirical_likelihood_value(
+    w: ArrayLike,
+    r: ArrayLike,
+    *,
+    max_weight: float,
+    min_weight: float = 0.0,
+    reward_range: tuple[float, float],
+) -> float:
     r"""Return the maximum likelihood estimate of a policy's value [1]_.
 
     Of all distributions of weights and rewards within their bounds whose weights
@@ -71,8 +85,14 @@ def empirical_likelihood_value(w, r, *, max_weight, min_weight=0.0, reward_range
 
 
 def empirical_likelihood_interval(
-    w, r, *, max_weight, min_weight=0.0, reward_range, level=0.95
-):
+    w: ArrayLike,
+    r: ArrayLike,
+    *,
+    max_weight: float,
+    min_weight: float = 0.0,
+    reward_range: tuple[float, float],
+    level: float = 0.95,
+) -> float:
     r"""Return the empirical likelihood interval for a policy's value [1]_.
 
     The values v of all distributions of weights and rewards within their bounds whose

@@ -2,14 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The interval for few events: gamma limits of the deviations up and down."""
 
+from __future__ import annotations
+
 from math import inf, sqrt
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
 
 from skope_ope._dot import dot
+
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike
 
 PARTS = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)  # of the squares above the mean
 BLOCK = 20_000  # rounds that are summed at once: they stay in the cache
@@ -159,7 +164,14 @@ def deviations_of_blocks(changes, n):
     return Deviations(n, *four, third, *ends)
 
 
-def gamma_interval(round_values, up, down, level=0.95, *, group=None):
+def gamma_interval(
+    round_values: ArrayLike,
+    up: float,
+    down: float,
+    level: float = 0.95,
+    *,
+    group: ArrayLike | None = None,
+) -> float:
     r"""Return the paired gamma interval of a mean of round values.
 
     The deviations :math:`c_i = z_i - \hat V` above and below the mean are taken for

@@ -2,12 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hoeffding's interval: from the range of the terms alone."""
 
+from __future__ import annotations
+
 from math import log, sqrt
+from typing import TYPE_CHECKING
 
 from skope_ope.intervals._weighted_rewards import check_bounded_terms, check_level
 
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike
 
-def hoeffding_interval(z, upper, level=0.95, *, lower=0.0):
+
+def hoeffding_interval(
+    z: ArrayLike, upper: float, level: float = 0.95, *, lower: float = 0.0
+) -> float:
     r"""Return Hoeffding's interval for the mean of bounded terms [1]_.
 
     .. math:: \bar z \pm (upper - lower) \sqrt{\frac{\ln(2 / \alpha)}{2 n}},

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The log smoothing interval: limits that need no bound on the weights."""
 
+from __future__ import annotations
+
 from math import expm1, isfinite, log, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +16,18 @@ from skope_ope.intervals._weighted_rewards import (
     check_rounds,
 )
 
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike
 
-def log_smoothing_interval(w, r, *, reward_range, level=0.95, lam=None):
+
+def log_smoothing_interval(
+    w: ArrayLike,
+    r: ArrayLike,
+    *,
+    reward_range: tuple[float, float],
+    level: float = 0.95,
+    lam: float | None = None,
+) -> float:
     r"""Return the log smoothing interval for a policy's value [1]_.
 
     For the terms :math:`z_i = w_i (r_i - r_{min}) \ge 0` and any :math:`\lambda > 0`

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Intervals for a ratio of two estimates that depend on each other."""
 
+from __future__ import annotations
+
 from math import nan, sqrt
 
 from scipy.special import stdtrit
@@ -10,14 +12,14 @@ from skope_ope.intervals._weighted_rewards import check_level
 
 
 def delta_ratio_interval(
-    numerator,
-    denominator,
-    numerator_error,
-    denominator_error,
-    covariance,
-    degrees_of_freedom,
-    level=0.95,
-):
+    numerator: float,
+    denominator: float,
+    numerator_error: float,
+    denominator_error: float,
+    covariance: float,
+    degrees_of_freedom: float,
+    level: float = 0.95,
+) -> float:
     r"""Return the delta-method interval for a ratio of two estimates.
 
     .. math:: \frac{a}{b} \pm t_{(1+level)/2, df}\, \frac{1}{|b|} \sqrt{s_a^2
@@ -71,14 +73,14 @@ def ratio_error(a, b, a_error, b_error, covariance):
 
 
 def fieller_interval(
-    numerator,
-    denominator,
-    numerator_error,
-    denominator_error,
-    covariance,
-    degrees_of_freedom,
-    level=0.95,
-):
+    numerator: float,
+    denominator: float,
+    numerator_error: float,
+    denominator_error: float,
+    covariance: float,
+    degrees_of_freedom: float,
+    level: float = 0.95,
+) -> float:
     r"""Return Fieller's interval for a ratio of two estimates [1]_.
 
     It is the set of ratios :math:`\rho` that the test of :math:`a - \rho b = 0` does

@@ -14,19 +14,32 @@ The least of :math:`\sum w r / \sum w` gives the largest weights to all rewards 
 and the smallest to all above: a threshold.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from math import hypot, inf, sqrt
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.logs._validation import as_numbers
 
+if TYPE_CHECKING:
+    from skope_ope._types import Array, ArrayLike
+
 MOST = 1e100  # odds ratio: its square is a number
 
 
-def sensitivity_bounds(w, r, propensity, gamma, *, sample_weight=None):
+def sensitivity_bounds(
+    w: ArrayLike,
+    r: ArrayLike,
+    propensity: ArrayLike,
+    gamma: float | ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> Array:
     r"""Return the least and the greatest ratio of weighted rewards under confounding.
 
     The optimum of the normalised programme of [1]_: of :math:`\sum w r / \sum w` over
@@ -67,7 +80,14 @@ def sensitivity_bounds(w, r, propensity, gamma, *, sample_weight=None):
     return ConfoundedRatio(w, r, propensity, sample_weight).bounds(gamma)
 
 
-def breakdown_gamma(w, r, propensity, baseline, *, sample_weight=None):
+def breakdown_gamma(
+    w: ArrayLike,
+    r: ArrayLike,
+    propensity: ArrayLike,
+    baseline: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Return the least Gamma at which the bounds reach a baseline.
 
     The least ratio is at most b where some weights have :math:`\sum w (r - b) \le 0`.

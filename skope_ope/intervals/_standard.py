@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Intervals from a standard error: normal and Student."""
 
+from __future__ import annotations
+
 from scipy.special import ndtri, stdtrit
 
 
-def normal_interval(value, standard_error, level=0.95):
+def normal_interval(value: float, standard_error: float, level: float = 0.95) -> float:
     r"""Return the normal interval :math:`\hat V \pm z_{(1+level)/2}\, se`.
 
     Parameters
@@ -30,7 +32,9 @@ def normal_interval(value, standard_error, level=0.95):
     return float(value - half), float(value + half)
 
 
-def student_interval(value, standard_error, degrees_of_freedom, level=0.95):
+def student_interval(
+    value: float, standard_error: float, degrees_of_freedom: float, level: float = 0.95
+) -> float:
     r"""Return the interval :math:`\hat V \pm t_{(1+level)/2, df}\, se`.
 
     Parameters

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A classifier of actions, improved by doubly robust rewards."""
 
+from __future__ import annotations
+
 import warnings
 from contextlib import suppress
 from copy import copy
 from itertools import islice
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import get_tags
@@ -25,6 +28,11 @@ from skope_ope.logs._folds import HeldOut
 from skope_ope.policies._base import mostly, soften
 from skope_ope.propensities._model_outputs import class_probabilities
 from skope_ope.reward_models._cross_fit import CrossFittedModel
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import RewardModelLike, SplitterLike
 
 MOST_STEPS = 2  # that "auto" takes: more follow the noise of the estimated rewards
 
@@ -137,15 +145,15 @@ class DRPolicy(CostSensitivePolicy):
 
     def __init__(
         self,
-        classifier=None,
+        classifier: Any = None,
         *,
-        reward_model=None,
-        cv=5,
-        shrinkage=10.0,
-        n_steps="auto",
-        epsilon=0.0,
-        temperature=None,
-    ):
+        reward_model: RewardModelLike = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+        shrinkage: float = 10.0,
+        n_steps: int | Literal["auto"] = "auto",
+        epsilon: float = 0.0,
+        temperature: float | None = None,
+    ) -> None:
         self.classifier = classifier
         self.reward_model = reward_model
         self.cv = cv

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A classifier of actions from inverse propensity scores."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.learning._cost_sensitive import (
@@ -10,6 +13,9 @@ from skope_ope.learning._cost_sensitive import (
     estimated_rewards,
 )
 from skope_ope.learning._logs_policy import centre
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
 
 
 class IPSPolicy(CostSensitivePolicy):
@@ -108,13 +114,13 @@ class IPSPolicy(CostSensitivePolicy):
 
     def __init__(
         self,
-        classifier=None,
+        classifier: Any = None,
         *,
-        baseline="auto",
-        shrinkage=None,
-        epsilon=0.0,
-        temperature=None,
-    ):
+        baseline: Literal["auto", "min", "mean", "median", "midrange"] | float = "auto",
+        shrinkage: float | None = None,
+        epsilon: float = 0.0,
+        temperature: float | None = None,
+    ) -> None:
         self.classifier = classifier
         self.baseline = baseline
         self.shrinkage = shrinkage

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every policy learned from logs alone shares."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
 from sklearn.utils.metadata_routing import UNUSED
@@ -20,6 +24,9 @@ from skope_ope.policies._base import (
 )
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 class LogsPolicy(MetaEstimatorMixin, BasePolicy):
@@ -78,7 +85,9 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
         remember_rows(self, logs)
         return self
 
-    def score(self, logs, y=None, sample_weight=None):
+    def score(
+        self, logs: BanditLogs, y: None = None, sample_weight: None = None
+    ) -> NoReturn:
         """Refuse: how good a policy is on logs is an estimate of an evaluator.
 
         Parameters

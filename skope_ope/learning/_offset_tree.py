@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The offset tree: binary classifiers that play a tournament of actions."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +19,9 @@ from skope_ope.learning._logs_policy import (
 from skope_ope.learning._tournament import Match, TrainingRounds
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows
 from skope_ope.policies._classifier_actor import ClassifierActor, with_inputs_of
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
 
 
 class OffsetTree(LogsPolicy):
@@ -98,8 +104,13 @@ class OffsetTree(LogsPolicy):
     _get_classifier = ClassifierActor._get_classifier
 
     def __init__(
-        self, classifier=None, *, offset="midrange", epsilon=0.0, temperature=None
-    ):
+        self,
+        classifier: Any = None,
+        *,
+        offset: Literal["midrange", "mean", "median"] | float = "midrange",
+        epsilon: float = 0.0,
+        temperature: float | None = None,
+    ) -> None:
         self.classifier = classifier
         self.offset = offset
         self.epsilon = epsilon

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rankings learned from the rewards of whole slates."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
@@ -33,6 +36,11 @@ from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_slate_logs
 from skope_ope.propensities._model_outputs import predictions_of
 from skope_ope.propensities._weighted_fit import fit_weighted, takes_weights
+
+if TYPE_CHECKING:
+    from typing import Any, Literal, NoReturn
+
+    from skope_ope._types import Array
 
 CHUNK = 2**18  # rows that are predicted at once
 
@@ -135,7 +143,13 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         "outside_range": [StrOptions({"avoid", "allow"})],
     }
 
-    def __init__(self, reward_model, *, assignment="optimal", outside_range="avoid"):
+    def __init__(
+        self,
+        reward_model: Any,
+        *,
+        assignment: Literal["optimal", "greedy"] = "optimal",
+        outside_range: Literal["avoid", "allow"] = "avoid",
+    ) -> None:
         self.reward_model = reward_model
         self.assignment = assignment
         self.outside_range = outside_range
@@ -184,7 +198,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         remember_rows(self, *(part for part in parts if isinstance(part, SlateLogs)))
         return self
 
-    def slot_values(self, logs):
+    def slot_values(self, logs: SlateLogs) -> Array:
         """Predict what every candidate is worth in every slot.
 
         Parameters
@@ -201,7 +215,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         values, index = self._values(logs)
         return values[index]
 
-    def deterministic_slates(self, logs):
+    def deterministic_slates(self, logs: SlateLogs) -> Array:
         """Slates of the largest predicted reward.
 
         Parameters
@@ -261,7 +275,9 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             text += "Pass outside_range='avoid', or try these slates in an experiment."
         warnings.warn(SupportWarning(text, share), stacklevel=3)
 
-    def score(self, logs, y=None, sample_weight=None):
+    def score(
+        self, logs: SlateLogs, y: None = None, sample_weight: None = None
+    ) -> NoReturn:
         """Refuse: how good a policy is on logs is an estimate of an evaluator.
 
         Parameters

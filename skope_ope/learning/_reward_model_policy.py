@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The action that a model of the rewards holds for the best."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
@@ -14,6 +18,12 @@ from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 from skope_ope.reward_models import ActionRewardModel
 from skope_ope.reward_models._sources import refuse_non_models
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import Array
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 def _features_vary(policy):
@@ -96,8 +106,13 @@ class RewardModelPolicy(LogsPolicy):
     }
 
     def __init__(
-        self, reward_model, *, weight="uniform", epsilon=0.0, temperature=None
-    ):
+        self,
+        reward_model: Any,
+        *,
+        weight: Literal["uniform", "inverse_propensity"] = "uniform",
+        epsilon: float = 0.0,
+        temperature: float | None = None,
+    ) -> None:
         self.reward_model = reward_model
         self.weight = weight
         self.epsilon = epsilon
@@ -133,7 +148,7 @@ class RewardModelPolicy(LogsPolicy):
         return act(self, self.reward_model_.predict(X), self.known_, available)
 
     @available_if(_features_vary)
-    def logs_proba(self, logs):
+    def logs_proba(self, logs: BanditLogs) -> Array:
         """Return probabilities over the actions of the logs, known by features.
 
         Parameters

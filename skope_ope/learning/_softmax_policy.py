@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The linear softmax policy of the largest estimated value."""
 
+from __future__ import annotations
+
 from itertools import islice
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +30,11 @@ from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._encoding_notes import encoding_explained, has_other_columns
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 
 OBJECTIVES = {
     "ips": IPSValue,
@@ -181,22 +189,22 @@ class SoftmaxPolicy(LogsPolicy):
 
     def __init__(
         self,
-        features=None,
+        features: Any = None,
         *,
-        objective="dr",
-        reward_model=None,
-        cv=5,
-        alpha=0.01,
-        entropy=0.0,
-        pessimism=0.0,
-        anchor="logger",
-        n_starts=1,
-        max_iter=500,
-        tol=1e-5,
-        epsilon=0.0,
-        temperature=1.0,
-        random_state=0,
-    ):
+        objective: Literal["dr", "snips", "ips", "log_smoothing"] = "dr",
+        reward_model: RewardModelLike = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+        alpha: float = 0.01,
+        entropy: float = 0.0,
+        pessimism: float = 0.0,
+        anchor: Literal["logger", "uniform"] = "logger",
+        n_starts: int = 1,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        epsilon: float = 0.0,
+        temperature: float = 1.0,
+        random_state: RandomSeed = 0,
+    ) -> None:
         self.features = features
         self.objective = objective
         self.reward_model = reward_model

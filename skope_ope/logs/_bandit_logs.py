@@ -37,7 +37,7 @@ from skope_ope.logs._validation import (
 if TYPE_CHECKING:
     from typing import Any
 
-    from skope_ope._types import Array
+    from skope_ope._types import Array, ArrayLike, Contexts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,22 +173,22 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
     def __init__(
         self,
-        context,
-        action,
-        reward,
-        propensity=None,
+        context: Contexts,
+        action: ArrayLike,
+        reward: ArrayLike,
+        propensity: float | ArrayLike | None = None,
         *,
-        actions=None,
-        logging_proba=None,
-        logger=None,
-        logger_proba=None,
-        available=None,
-        action_context=None,
-        timestamp=None,
-        group=None,
-        sample_weight=None,
-        reward_range=None,
-    ):
+        actions: ArrayLike | None = None,
+        logging_proba: ArrayLike | None = None,
+        logger: ArrayLike | None = None,
+        logger_proba: ArrayLike | None = None,
+        available: ArrayLike | None = None,
+        action_context: ArrayLike | None = None,
+        timestamp: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
         coded = coded_labels("action", action)
@@ -303,7 +303,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
     _check_logger_proba = check_logger_proba
 
-    def replace(self, **fields):
+    def replace(self, **fields: Any) -> BanditLogs:
         """Return the same rows with other values in some fields.
 
         Parameters
@@ -351,32 +351,32 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return name != "action_context" or self.action_context.ndim == 3
 
     @property
-    def n_actions(self):
+    def n_actions(self) -> int:
         """Number of actions."""
         return len(self.actions)
 
     @cached_property
-    def action_counts(self):
+    def action_counts(self) -> Array:
         """How often each action was logged, ndarray of shape (n_actions,)."""
         return count_codes(self.action_index, self.n_actions)
 
     @cached_property
-    def logger_counts(self):
+    def logger_counts(self) -> Array:
         """How many rounds each logger made, ndarray of shape (n_loggers,)."""
         return count_codes(self.logger_index, len(self.loggers))
 
     @cached_property
-    def unseen(self):
+    def unseen(self) -> Array:
         """Codes of the actions that were never logged."""
         return np.flatnonzero(self.action_counts == 0)
 
     @cached_property
-    def lowest_propensity(self):
+    def lowest_propensity(self) -> float:
         """The smallest propensity."""
         return float(self.propensity.min())
 
     @cached_property
-    def mean_log_propensity(self):
+    def mean_log_propensity(self) -> float:
         """Mean of the logarithms of the propensities."""
         return float(np.log(self.propensity).mean())
 
@@ -387,14 +387,14 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return self.propensity[rows], rows, self.action_index[rows]
 
     @cached_property
-    def quick_propensity_findings(self):
+    def quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 
         return quick_propensity_findings(self)
 
     @cached_property
-    def learning_findings(self):
+    def learning_findings(self) -> Any:
         """Finding where the propensities of the first rounds follow earlier rewards."""
         from skope_ope.logs.checks._adaptive_logger import (
             MOST_ROUNDS,
@@ -404,19 +404,19 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return learning_findings(self, MOST_ROUNDS)
 
     @property
-    def weighs_unevenly(self):
+    def weighs_unevenly(self) -> bool:
         """Whether the sample weights differ."""
         return _propensity_audit.uneven_weight(self, slice(None)) is not None
 
     @cached_property
-    def choices(self):
+    def choices(self) -> Any:
         """What the rounds tell of the actions that the logger could take."""
         from skope_ope.logs.checks._left_out import choices_of
 
         return choices_of(self)
 
     @cached_property
-    def left_out_by_chance(self):
+    def left_out_by_chance(self) -> Any:
         """Whether the logger could take the actions that it never took."""
         from skope_ope.logs.checks._left_out import left_out_by_chance
 
@@ -437,7 +437,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             parts.append("propensity=None")
         return f"BanditLogs({', '.join(parts)})"
 
-    def summary(self):
+    def summary(self) -> dict[Any, Any]:
         """Return what the logs hold as a dict of short texts.
 
         Returns

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Repeated views of the same action count once."""
 
+from __future__ import annotations
+
 import warnings
 
 import numpy as np
@@ -68,7 +70,7 @@ class DistinctViews(BaseLogTransformer):
 
     _parameter_constraints: dict = {"group": [str, None]}
 
-    def __init__(self, group=None):
+    def __init__(self, group: str | None = None) -> None:
         self.group = group
 
     def _fit(self, logs):

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs from and to data frames of any library, by way of narwhals."""
 
+from __future__ import annotations
+
 from itertools import chain
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +16,13 @@ from skope_ope.logs._column_codes import column_codes
 from skope_ope.logs._columns_of_labels import check_tables, named_columns
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._validation import is_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Literal
+
+    from skope_ope._types import ArrayLike, Frame
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 LABELS = ("action", "logger", "group")
@@ -35,23 +45,23 @@ class Framed:
     @classmethod
     def from_frame(
         cls,
-        frame,
+        frame: Frame,
         *,
-        action,
-        reward,
-        propensity=None,
-        context=None,
-        exclude=None,
-        actions=None,
-        logging_proba=None,
-        logger_proba=None,
-        logger=None,
-        timestamp=None,
-        group=None,
-        sample_weight=None,
-        columns=None,
-        reward_range=None,
-    ):
+        action: str,
+        reward: str,
+        propensity: str | float | None = None,
+        context: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        actions: ArrayLike | None = None,
+        logging_proba: Sequence[str] | None = None,
+        logger_proba: Sequence[str] | None = None,
+        logger: str | None = None,
+        timestamp: str | None = None,
+        group: str | None = None,
+        sample_weight: str | None = None,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        reward_range: tuple[float, float] | None = None,
+    ) -> BanditLogs:
         """Build logs from the named columns of a data frame.
 
         Parameters
@@ -126,7 +136,9 @@ class Framed:
             reward_range=reward_range,
         )
 
-    def to_frame(self, backend=None):
+    def to_frame(
+        self, backend: Literal["pandas", "polars", "pyarrow"] | None = None
+    ) -> Frame:
         """Return the logs as a data frame, one row per round.
 
         Parameters

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rounds that belong together: labels of groups, and their codes."""
 
+from __future__ import annotations
+
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +27,9 @@ from skope_ope.logs._validation import (
     is_missing,
     label_array,
 )
+
+if TYPE_CHECKING:
+    from skope_ope._types import Array
 
 
 def check_group(group, n_rounds):
@@ -175,17 +181,17 @@ class Grouped:
         return read_only(count_codes(self._group_code, len(self._group_labels)))
 
     @property
-    def groups(self):
+    def groups(self) -> Array:
         """Labels of the groups, ndarray of shape (n_groups,)."""
         return self._grouping[0]
 
     @property
-    def group_index(self):
+    def group_index(self) -> Array:
         """Codes 0..n_groups-1 of the groups, ndarray of shape (n_rounds,)."""
         return self._grouping[1]
 
     @cached_property
-    def group_sizes(self):
+    def group_sizes(self) -> Array:
         """Numbers of rounds of the groups, ndarray of shape (n_groups,)."""
         if self.group is None:
             return None
@@ -194,6 +200,6 @@ class Grouped:
         return read_only(count_codes(self.group_index, len(self.groups)))
 
     @property
-    def n_groups(self):
+    def n_groups(self) -> int:
         """Number of groups."""
         return None if self.groups is None else len(self.groups)

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Folds that follow from the labels of the groups alone."""
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +13,14 @@ from skope_ope._sklearn import Estimator, Interval
 from skope_ope.logs._groups import check_group
 from skope_ope.logs._label_hash import PRIME, ROOT, label_hash
 from skope_ope.logs._row_container import RowContainer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from skope_ope._types import Array, ArrayLike
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class HashKFold(Estimator):
@@ -57,11 +68,16 @@ class HashKFold(Estimator):
     }
     __metadata_request__split = {"groups": True}  # as scikit-learn's own splitters
 
-    def __init__(self, n_splits=5, random_state=None):
+    def __init__(self, n_splits: int = 5, random_state: int | None = None) -> None:
         self.n_splits = n_splits
         self.random_state = random_state
 
-    def split(self, X, y=None, groups=None):
+    def split(
+        self,
+        X: BanditLogs | SlateLogs | ArrayLike,
+        y: Any = None,
+        groups: ArrayLike | None = None,
+    ) -> Iterator[Any]:
         """Generate training and test rows of every fold.
 
         Parameters
@@ -96,7 +112,7 @@ class HashKFold(Estimator):
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
-    def get_n_splits(self, X=None, y=None, groups=None):
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of folds.
 
         Parameters
@@ -110,7 +126,9 @@ class HashKFold(Estimator):
         """
         return self.n_splits
 
-    def fold_of(self, X, groups=None):
+    def fold_of(
+        self, X: BanditLogs | SlateLogs | ArrayLike, groups: ArrayLike | None = None
+    ) -> Array:
         """Return the fold in which every row is tested.
 
         It follows from the row alone: parts of a log need not know of each other.

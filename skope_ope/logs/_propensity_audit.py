@@ -2,12 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether recorded propensities fit the logged actions."""
 
+from __future__ import annotations
+
 from math import copysign, inf, log, nan, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.logs._factorise import rows_of_codes
+
+if TYPE_CHECKING:
+    from skope_ope._types import Array
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 SURPRISE = 1e-5  # chances below this are told
 DRIFT_Z = 6  # standard errors, one comparison per action
@@ -36,7 +43,7 @@ def uneven_weight(logs, rows):
     return weight[rows] / weight.max()
 
 
-def inverse_propensity_z(logs):
+def inverse_propensity_z(logs: BanditLogs) -> float:
     r"""Return the mean of 1/p against the number of actions, in standard errors.
 
     Under the right propensities :math:`E[1/p]` is the number of offered actions that
@@ -132,7 +139,7 @@ def same_gap_z(gap, p, n_units):
     return sqrt(max(-2 * (log_chance + n_units * log(k / m)), 0.0))
 
 
-def action_count_law(logs):
+def action_count_law(logs: BanditLogs) -> tuple[Array, Array]:
     """Return mean and variance of the counts of the actions, or None if not known.
 
     They follow from the whole logging distribution, or from propensities that belong
@@ -154,7 +161,7 @@ def law_of(mu):
     return mean, mean - np.einsum("ij,ij->j", mu, mu)
 
 
-def propensity_by_action(logs):
+def propensity_by_action(logs: BanditLogs) -> Array | None:
     """Return the propensity of every action where it belongs to the action alone.
 
     Returns
@@ -261,7 +268,7 @@ def group_sizes(sizes):
     return float(sizes @ sizes / sizes.sum()), float(sizes.max())
 
 
-def propensities_drift(logs):
+def propensities_drift(logs: BanditLogs) -> bool:
     """Tell whether propensities of some action move with time beyond chance."""
     time = np.arange(len(logs)) - (len(logs) - 1) / 2
     for rows in rows_of_codes(logs.action_index, logs.n_actions):

@@ -18,6 +18,9 @@ from skope_ope.logs._known_range import says_yes_and_no
 if TYPE_CHECKING:
     from typing import Any, Self
 
+    from skope_ope._types import PolicyLike, RandomSeed
+    from skope_ope.audit._result import Audit
+
 
 class RowId:
     """Which rows these are: a token of origin and positions in it.
@@ -122,7 +125,7 @@ class RowContainer:
         self.__dict__.update(columns={}, _origin=origin, _position=None)
 
     @property
-    def row_id(self):
+    def row_id(self) -> Any:
         """Origin and positions of the rows, kept by indexing and pickling."""
         position = self._position
         if not isinstance(position, np.ndarray):  # no array until somebody asks
@@ -149,12 +152,12 @@ class RowContainer:
         return out
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """(n_rounds, n_features); scikit-learn indexes what has a shape by rows."""
         return (len(self), self.n_features)
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """Number of context features."""
         return self.context.shape[1]
 
@@ -218,7 +221,7 @@ class RowContainer:
     def _is_row_aligned(self, name):
         return True
 
-    def with_columns(self, **columns):
+    def with_columns(self, **columns: Any) -> Self:
         """Return the same logs with named row fields that folds carry along.
 
         Parameters
@@ -258,7 +261,9 @@ class RowContainer:
         out.__dict__["columns"] = {**self.columns, **added}
         return out
 
-    def audit(self, policy=None, *, random_state=0):
+    def audit(
+        self, policy: PolicyLike = None, *, random_state: RandomSeed = 0
+    ) -> Audit:
         """Check whether the logs can answer, see :func:`~skope_ope.audit`.
 
         Parameters

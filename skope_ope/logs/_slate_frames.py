@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from skope_ope.logs._frames import (
 )
 from skope_ope.logs._row_container import take_rows
 
+if TYPE_CHECKING:
+    from skope_ope.logs._slate_logs import SlateLogs
+
 FORMS = ("wide", "long")
 
 
@@ -60,7 +63,7 @@ class SlateFramed:
         group: str | None = None,
         columns: Sequence[str] | Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] | None = None,
-    ):
+    ) -> SlateLogs:
         """Build logs of slates from the named columns of a data frame.
 
         The wide form has a row for every page and a column for every slot; the long

@@ -30,7 +30,7 @@ from skope_ope.logs._validation import (
 if TYPE_CHECKING:
     from typing import Any
 
-    from skope_ope._types import Array
+    from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 
 WEIGHT = "sample_weight"  # name of the column that weights the rounds
 
@@ -147,21 +147,21 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
 
     def __init__(
         self,
-        context,
-        slate,
-        reward=None,
+        context: Contexts,
+        slate: ArrayLike,
+        reward: ArrayLike | None = None,
         *,
-        n_candidates=None,
-        candidates=None,
-        item_id=None,
-        item_features=None,
-        slot_reward=None,
-        logging_policy=None,
-        propensity=None,
-        timestamp=None,
-        group=None,
-        reward_range=None,
-    ):
+        n_candidates: int | ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        item_id: ArrayLike | None = None,
+        item_features: ArrayLike | None = None,
+        slot_reward: ArrayLike | None = None,
+        logging_policy: SlatePolicyLike = None,
+        propensity: float | ArrayLike | None = None,
+        timestamp: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
         state["slate"] = slate = check_slate(slate)
@@ -308,7 +308,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
             and numbers.max() < n_items
         )
 
-    def per_candidate(self, values):
+    def per_candidate(self, values: Array) -> Array:
         """Values of the rows of `item_features`, for the candidates of every round.
 
         Parameters
@@ -328,7 +328,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
             return values[None]
         return values[self.item_id]
 
-    def replace(self, **fields):
+    def replace(self, **fields: Any) -> SlateLogs:
         """Return the same rows with other values in some fields.
 
         Parameters
@@ -377,12 +377,12 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         return name != "item_features" or value.ndim == 3
 
     @property
-    def n_slots(self):
+    def n_slots(self) -> int:
         """Number of slots of a slate."""
         return self.slate.shape[1]
 
     @property
-    def offered(self):
+    def offered(self) -> Any:
         """Who could be shown, from `candidates` and `n_candidates` together.
 
         A boolean array of shape (n_rounds, n_candidates) or (n_rounds, n_slots,
@@ -405,7 +405,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
             f"n_slots={self.n_slots}, n_candidates={self.max_candidates})"
         )
 
-    def summary(self):
+    def summary(self) -> dict[Any, Any]:
         """Return what the logs hold as a dict of short texts.
 
         Returns

@@ -2,12 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs -> logs steps: what may stand in a Pipeline in front of an evaluator."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
 from skope_ope.logs._bandit_logs import BanditLogs
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):
@@ -39,7 +46,7 @@ class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):
         self.n_features_in_ = X.n_features
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> BanditLogs:
         """Return the transformed logs.
 
         Parameters

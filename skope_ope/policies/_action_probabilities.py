@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The target policy's probabilities, aligned with the actions of the logs."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -23,8 +26,18 @@ from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import BasePolicy, as_floats, n_rows, offers, restrict
 
+if TYPE_CHECKING:
+    from typing import Literal
 
-def action_probabilities(policy, logs, *, unknown="raise"):
+    from skope_ope._types import Array, PolicyLike
+
+
+def action_probabilities(
+    policy: PolicyLike,
+    logs: BanditLogs,
+    *,
+    unknown: Literal["raise", "ignore"] = "raise",
+) -> Array:
     """Probability with which a policy takes each action of the logs.
 
     Parameters

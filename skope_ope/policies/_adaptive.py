@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policies that learn while they act: the protocol, and how blocks are asked for."""
 
+from __future__ import annotations
+
 import copy
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -13,6 +16,11 @@ from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import BasePolicy, first_best, n_rows, one_hot, restrict
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array, Contexts
 
 
 class AdaptivePolicy(BasePolicy):
@@ -65,7 +73,7 @@ class AdaptivePolicy(BasePolicy):
         self.reset(X[:0])
         return self
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything; learn actions and features from empty logs.
 
         Parameters
@@ -76,7 +84,7 @@ class AdaptivePolicy(BasePolicy):
         self.classes_ = logs.actions
         self.n_features_in_ = logs.n_features
 
-    def update(self, X, action, reward, proba):
+    def update(self, X: Contexts, action: int, reward: float, proba: float) -> bool:
         """Learn from one round of the policy's own history.
 
         Parameters
@@ -97,7 +105,9 @@ class AdaptivePolicy(BasePolicy):
         """
         raise TypeError(f"{type(self).__name__} does not define update.")
 
-    def update_many(self, X, action, reward, proba):
+    def update_many(
+        self, X: Contexts, action: Array, reward: Array, proba: Array
+    ) -> bool:
         """Learn from several rounds at once, in their order.
 
         The default calls `update` for each of them. `BatchPolicy` learns this way.
@@ -125,7 +135,7 @@ class AdaptivePolicy(BasePolicy):
             changed |= bool(self.update(one, index, value, chance))
         return changed
 
-    def context_of(self, logs):
+    def context_of(self, logs: BanditLogs) -> Any:
         """Return what the policy is given as `X` for the rounds of these logs.
 
         Parameters
@@ -140,7 +150,7 @@ class AdaptivePolicy(BasePolicy):
         """
         return logs.context
 
-    def look_ahead(self, X, available=None):
+    def look_ahead(self, X: Contexts, available: Array | None = None) -> Any:
         """Probabilities of a block of coming rounds.
 
         Parameters
@@ -159,7 +169,9 @@ class AdaptivePolicy(BasePolicy):
         """
         return Block(self.predict_proba(X, available))
 
-    def look_ahead_at(self, X, action, available=None):
+    def look_ahead_at(
+        self, X: Contexts, action: Array, available: Array | None = None
+    ) -> Any:
         """Probabilities of one given action in each of a block of coming rounds.
 
         An evaluator that needs no others asks for this first: whether the logged
@@ -182,7 +194,7 @@ class AdaptivePolicy(BasePolicy):
         """
         return None
 
-    def frozen(self, explore=False):
+    def frozen(self, explore: bool = False) -> Any:
         """Return the policy as it is now, as a stationary one.
 
         Parameters

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every stationary policy shares."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +21,11 @@ from skope_ope.logs._validation import (
     row_sums,
 )
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array, Contexts
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
@@ -61,7 +70,7 @@ class BasePolicy(TellsOfFit, Estimator):
         self.classes_ = self._actions_of(X, y)
         return self
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Return what scikit-learn may hand to the methods beside the rounds.
 
         Returns
@@ -86,7 +95,7 @@ class BasePolicy(TellsOfFit, Estimator):
             )
         return np.unique(np.asarray(y))
 
-    def predict_proba(self, X, available=None):
+    def predict_proba(self, X: Contexts, available: Array | None = None) -> Array:
         """Probability of every action.
 
         Parameters
@@ -142,7 +151,7 @@ class BasePolicy(TellsOfFit, Estimator):
             )
         return available
 
-    def predict(self, X):
+    def predict(self, X: Contexts) -> Array:
         """Most likely action of every round; the first one where several tie.
 
         Parameters

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A scikit-learn classifier as a policy."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import column_or_1d
@@ -15,6 +19,11 @@ from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.propensities._weighted_fit import fit_labels
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import ArrayLike
 
 
 class ClassifierPolicy(ClassifierMixin, ClassifierActor):
@@ -67,7 +76,13 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
     array([[0.8, 0.1, 0.1]])
     """
 
-    def __init__(self, classifier=None, *, epsilon=0.0, temperature=None):
+    def __init__(
+        self,
+        classifier: Any = None,
+        *,
+        epsilon: float = 0.0,
+        temperature: float | None = None,
+    ) -> None:
         self.classifier = classifier
         self.epsilon = epsilon
         self.temperature = temperature
@@ -143,7 +158,12 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             )
         self._learn(logs, rows, logs.action_index[rows], weight[rows])
 
-    def score(self, X, y=None, sample_weight=None):
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Accuracy on labelled contexts; logs are refused.
 
         Parameters

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The policy that always takes the same action."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._meant import meant
@@ -13,6 +17,10 @@ from skope_ope.policies._base import (
     n_rows,
     restrict,
 )
+
+if TYPE_CHECKING:
+    from skope_ope._types import Array, ArrayLike, Label
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class ConstantPolicy(FitFreePolicy):
@@ -40,7 +48,7 @@ class ConstantPolicy(FitFreePolicy):
     array([[0., 1.]])
     """
 
-    def __init__(self, action):
+    def __init__(self, action: Label) -> None:
         self.action = action
 
     def fit(self, X, y=None):
@@ -67,7 +75,7 @@ class ConstantPolicy(FitFreePolicy):
         return self
 
     @property
-    def classes_(self):
+    def classes_(self) -> Array:
         """Action labels."""
         return getattr(self, "_fitted_classes", np.array([self.action]))
 
@@ -76,7 +84,7 @@ class ConstantPolicy(FitFreePolicy):
         proba[:, label_codes(self.classes_, [self.action])[0]] = 1.0
         return restrict(proba, available)
 
-    def logged_proba(self, logs):
+    def logged_proba(self, logs: BanditLogs) -> Array:
         """Return the probability of the logged actions.
 
         Parameters
@@ -91,7 +99,7 @@ class ConstantPolicy(FitFreePolicy):
         """
         return (logs.action_index == self._code_in(logs)).astype(float)
 
-    def mass_on(self, logs, codes):
+    def mass_on(self, logs: BanditLogs, codes: ArrayLike) -> Array:
         """Return the probability of a set of actions.
 
         Parameters

@@ -2,7 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A function of the contexts as a policy."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.policies._base import FitFreePolicy, as_floats, restrict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope._types import Array, Contexts
 
 
 class FunctionPolicy(FitFreePolicy):
@@ -33,13 +43,13 @@ class FunctionPolicy(FitFreePolicy):
            [0.9, 0.1]])
     """
 
-    def __init__(self, func):
+    def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
 
     def _proba(self, X, available):
         return restrict(as_floats("the output of func", self.func(X)), available)
 
-    def predict(self, X):
+    def predict(self, X: Contexts) -> Array:
         """Most likely action of every round, after `fit`.
 
         Parameters

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the loggers' own policies say of the logged actions."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._renamed import reordered
@@ -19,6 +23,10 @@ from skope_ope.policies._action_probabilities import (
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
 
 
@@ -27,7 +35,7 @@ CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
     "policies",
     told_by=lambda first, *others, **named: isinstance(first, BanditLogs),
 )
-def with_logger_policies(policies, logs):
+def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> BanditLogs:
     """Return logs that know every logged action's probability under every logger.
 
     `logger_proba` is computed from the policies that logged; `propensity`, where the

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several policies, one of which is drawn in every round."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
@@ -18,6 +22,12 @@ from skope_ope.policies._action_probabilities import (
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import FitFreePolicy, mixture_weights, n_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skope_ope._types import Array, ArrayLike, PolicyLike
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 def _members_answer_alone(mixture):
@@ -58,7 +68,7 @@ class MixturePolicy(FitFreePolicy):
 
     _has_steps = True
 
-    def __init__(self, policies, weights):
+    def __init__(self, policies: Sequence[PolicyLike], weights: ArrayLike) -> None:
         self.policies = policies
         self.weights = weights
 
@@ -112,7 +122,7 @@ class MixturePolicy(FitFreePolicy):
         return self
 
     @property
-    def classes_(self):
+    def classes_(self) -> Array:
         """Union of the action labels of the policies."""
         members = [np.asarray(policy.classes_).tolist() for policy in self._members]
         labels = {label for classes in members for label in classes}
@@ -128,7 +138,7 @@ class MixturePolicy(FitFreePolicy):
             total[:, codes] += weight * proba
         return total
 
-    def logs_proba(self, logs):
+    def logs_proba(self, logs: BanditLogs) -> Array:
         """Return probabilities over the actions of the logs.
 
         Parameters
@@ -148,7 +158,7 @@ class MixturePolicy(FitFreePolicy):
         )
 
     @available_if(_members_answer_alone)
-    def logged_proba(self, logs):
+    def logged_proba(self, logs: BanditLogs) -> Array:
         """Return the probability of the logged actions; needs members that can.
 
         Parameters
@@ -163,7 +173,7 @@ class MixturePolicy(FitFreePolicy):
         return self._mean("logged_proba", logs)
 
     @available_if(_members_answer_alone)
-    def mass_on(self, logs, codes):
+    def mass_on(self, logs: BanditLogs, codes: ArrayLike) -> Array:
         """Return the probability of a set of actions; needs members that can.
 
         Parameters

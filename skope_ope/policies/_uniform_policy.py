@@ -2,9 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The policy that takes every offered action equally often."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope.policies._base import FitFreePolicy, check_some_available, n_rows
+
+if TYPE_CHECKING:
+    from skope_ope._types import Array, ArrayLike
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class UniformPolicy(FitFreePolicy):
@@ -33,7 +41,7 @@ class UniformPolicy(FitFreePolicy):
             )
         return self._uniform(n_rows(X), len(self.classes_), available)
 
-    def logs_proba(self, logs):
+    def logs_proba(self, logs: BanditLogs) -> Array:
         """Return probabilities over the actions of the logs.
 
         Parameters
@@ -48,7 +56,7 @@ class UniformPolicy(FitFreePolicy):
         """
         return self._uniform(len(logs), logs.n_actions, logs.available)
 
-    def logged_proba(self, logs):
+    def logged_proba(self, logs: BanditLogs) -> Array:
         """Return the probability of the logged actions.
 
         Parameters
@@ -63,7 +71,7 @@ class UniformPolicy(FitFreePolicy):
         """
         return 1.0 / self._n_offered(logs)
 
-    def mass_on(self, logs, codes):
+    def mass_on(self, logs: BanditLogs, codes: ArrayLike) -> Array:
         """Return the probability of a set of actions.
 
         Parameters

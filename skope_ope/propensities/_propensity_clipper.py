@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Raise small propensities to a lower bound."""
 
+from __future__ import annotations
+
 from numbers import Real
 
 import numpy as np
@@ -43,7 +45,7 @@ class PropensityClipper(BaseLogTransformer):
 
     _parameter_constraints: dict = {"low": [Interval(Real, 0, 1, closed="both")]}
 
-    def __init__(self, low=0.0):
+    def __init__(self, low: float = 0.0) -> None:
         self.low = low
 
     def _fit(self, logs):

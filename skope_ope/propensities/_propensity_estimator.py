@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Estimate the logger's probabilities from the logs themselves."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -19,6 +22,11 @@ from skope_ope.logs._validation import class_targets, label_codes
 from skope_ope.propensities._encoded import default_classifier
 from skope_ope.propensities._model_outputs import class_probabilities
 from skope_ope.propensities._weighted_fit import all_alike, fit_labels, takes_weights
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import SplitterLike
 
 CERTAIN = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99
@@ -94,7 +102,14 @@ class PropensityEstimator(BaseLogTransformer):
 
     _has_steps = True
 
-    def __init__(self, classifier=None, *, cv=5, calibration=None, floor=1e-3):
+    def __init__(
+        self,
+        classifier: Any = None,
+        *,
+        cv: SplitterLike = 5,
+        calibration: Literal["sigmoid", "isotonic"] | None = None,
+        floor: float = 1e-3,
+    ) -> None:
         self.classifier = classifier
         self.cv = cv
         self.calibration = calibration

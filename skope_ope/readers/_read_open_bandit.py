@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read logs of the Open Bandit Dataset."""
 
+from __future__ import annotations
+
 import os
 import re
 from functools import partial
@@ -42,15 +44,15 @@ ITEM_FEATURE = re.compile(r"item_feature_([0-9]{1,9})")
     prefer_skip_nested_validation=True,
 )
 def read_open_bandit(
-    path,
+    path: Path,
     *,
-    item_context=None,
-    user_features=True,
-    affinity=True,
-    align_with=None,
-    as_frame=False,
-    as_slates=False,
-):
+    item_context: Path | None = None,
+    user_features: bool = True,
+    affinity: bool = True,
+    align_with: Path | None = None,
+    as_frame: bool = False,
+    as_slates: bool = False,
+) -> BanditLogs | SlateLogs:
     r"""Read a log of the Open Bandit Dataset.
 
     Each row is one item shown at one of three positions of a fashion shop, by a

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Read logs of Vowpal Wabbit."""
 
+from __future__ import annotations
+
 import os
 import warnings
 from array import array
 from functools import partial
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.exceptions import LogsWarning
@@ -25,6 +28,13 @@ from skope_ope.readers._vw_rounds import VWRounds
 from skope_ope.readers._vw_slate_rounds import VWSlateRounds
 from skope_ope.readers._vw_slates import parse_slates_json, parse_slates_text
 from skope_ope.readers._vw_text import parse_adf, parse_cb, split_label
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import Path
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
 
 PARSERS = {
     "cb": lambda: parse_cb,
@@ -51,16 +61,16 @@ SAMPLE = 1000  # lines that are looked at to tell the format
     prefer_skip_nested_validation=True,
 )
 def read_vw(
-    path,
+    path: Path,
     *,
-    format=None,
-    n_features=2**18,
-    n_action_features=2**8,
-    n_actions=None,
-    action_labels="number",
-    on_error="raise",
-    max_action_bytes=2**30,
-):
+    format: str | None = None,
+    n_features: int = 2**18,
+    n_action_features: int = 2**8,
+    n_actions: int | None = None,
+    action_labels: Literal["number", "tag"] = "number",
+    on_error: Literal["raise", "skip"] = "raise",
+    max_action_bytes: int = 2**30,
+) -> BanditLogs | SlateLogs:
     r"""Read a contextual bandit log of Vowpal Wabbit.
 
     Text (`--cb`, `--cb_adf`) and JSON (`--json`, `--dsjson`) are recognised by their

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One page that people can act on."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
@@ -17,25 +20,39 @@ from skope_ope.reports._write import checked_path, write_whole
 from skope_ope.selection._compare_policies import check_comparison, comparison_of
 from skope_ope.selection._policy_comparison import LOGGER
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import (
+        Path,
+        PolicyLike,
+        RandomSeed,
+        RewardModelLike,
+        SplitterLike,
+    )
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
+
 SINGLE = "the policy"  # what one is called that came without a name
 
 
 def report(
-    policies,
-    logs,
-    path=None,
+    policies: PolicyLike | Mapping[Any, PolicyLike],
+    logs: BanditLogs | SlateLogs,
+    path: Path | None = None,
     *,
-    title=None,
-    baseline=LOGGER,
-    level=0.95,
-    evaluators=None,
-    reward_model=None,
-    cv=5,
-    random_state=None,
-    n_jobs=None,
-    command=None,
-    thresholds=None,
-):
+    title: str | None = None,
+    baseline: str = LOGGER,
+    level: float = 0.95,
+    evaluators: Sequence[Any] | Mapping[Any, Any] | None = None,
+    reward_model: RewardModelLike = None,
+    cv: SplitterLike | Literal["prefit"] = 5,
+    random_state: RandomSeed = None,
+    n_jobs: int | None = None,
+    command: str | None = None,
+    thresholds: VerdictThresholds | None = None,
+) -> Report:
     """Write one page from the question to a recommendation.
 
     The page says in words what to do and how large the gain is, then shows gains with

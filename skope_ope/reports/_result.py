@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a report tells: a recommendation, and all that it rests on."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from html import escape
+from typing import TYPE_CHECKING
 
 from skope_ope._harmless import harmless
 from skope_ope.audit import VerdictThresholds, verdict
@@ -11,6 +14,17 @@ from skope_ope.logs._text_table import wrapped
 from skope_ope.reports._page import page
 from skope_ope.reports._recommendation import recommendation_of
 from skope_ope.reports._units import Units
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Mapping
+    from typing import Any, Literal
+
+    from skope_ope.audit._result import Audit
+    from skope_ope.evaluators._value_table import ValueTable
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
+    from skope_ope.selection._policy_comparison import PolicyComparison
 
 
 class Report:
@@ -76,19 +90,19 @@ class Report:
 
     def __init__(
         self,
-        values,
-        comparison,
-        audit,
-        audits,
+        values: ValueTable,
+        comparison: PolicyComparison,
+        audit: Audit,
+        audits: Mapping[Any, Audit],
         *,
-        logs,
-        evaluator,
-        title,
-        command,
-        provenance,
-        thresholds=None,
-        path=None,
-    ):
+        logs: BanditLogs | SlateLogs,
+        evaluator: str,
+        title: str,
+        command: str,
+        provenance: tuple[dict[str, Any], ...],
+        thresholds: VerdictThresholds | None = None,
+        path: pathlib.Path | None = None,
+    ) -> None:
         self.values, self.comparison = values, comparison
         self.audit, self.audits = audit, dict(audits)
         self.evaluator, self.title, self.command = evaluator, title, command
@@ -98,7 +112,7 @@ class Report:
         self._fingerprint, self._versions = provenance
 
     @property
-    def policies(self):
+    def policies(self) -> tuple[str, ...]:
         """Names of the policies."""
         return list(dict.fromkeys(name for name, _ in self.values))
 
@@ -119,7 +133,7 @@ class Report:
         )
 
     @cached_property
-    def verdicts(self):
+    def verdicts(self) -> dict[str, Any]:
         """What speaks against acting on the gains, by policy."""
         return {
             name: verdict(
@@ -129,32 +143,32 @@ class Report:
         }
 
     @property
-    def decision(self):
+    def decision(self) -> Literal["deploy", "keep", "undecided"]:
         """What the page recommends."""
         return self._recommendation.decision
 
     @property
-    def choice(self):
+    def choice(self) -> str | None:
         """The policy to deploy."""
         return self._recommendation.choice
 
     @property
-    def headline(self):
+    def headline(self) -> str:
         """The recommendation in a few words."""
         return self._recommendation.headline
 
     @property
-    def alarms(self):
+    def alarms(self) -> tuple[Any, ...]:
         """What to look at before anybody acts."""
         return self._recommendation.alarms
 
     @property
-    def sentence(self):
+    def sentence(self) -> str:
         """The recommendation with its reasons."""
         told = self._recommendation
         return " ".join([f"{told.headline}.", *told.sentences])
 
-    def to_html(self):
+    def to_html(self) -> str:
         """Return the page.
 
         Returns

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Expected reward of every action, from one scikit-learn model or one per action."""
 
+from __future__ import annotations
+
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -37,6 +40,11 @@ from skope_ope.propensities._weighted_fit import (
     weight_parameter,
 )
 from skope_ope.reward_models._design import design, designs
+
+if TYPE_CHECKING:
+    from typing import Any, Literal, Self
+
+    from skope_ope._types import Array, ArrayLike, Contexts
 
 
 def _learns_in_parts(self):
@@ -99,7 +107,14 @@ class ActionRewardModel(TellsOfFit, Estimator):
     __metadata_request__partial_fit = {"logs": UNUSED}
     _has_steps = True
 
-    def __init__(self, model, encoding="per_action", memory=None):
+    def __init__(
+        self,
+        model: Any,
+        encoding: Literal[
+            "per_action", "one_hot", "action_context", "column"
+        ] = "per_action",
+        memory: Any = None,
+    ) -> None:
         self.model = model
         self.encoding = encoding
         self.memory = memory
@@ -192,7 +207,12 @@ class ActionRewardModel(TellsOfFit, Estimator):
         self.action_context_ = logs.action_context
 
     @available_if(_learns_in_parts)
-    def partial_fit(self, logs, y=None, sample_weight=None):
+    def partial_fit(
+        self,
+        logs: BanditLogs,
+        y: ArrayLike | None = None,
+        sample_weight: Array | None = None,
+    ) -> Self:
         """Learn from more rounds, where the model has `partial_fit`.
 
         Calls one after the other, with parts of a log, teach the model the whole of it
@@ -326,7 +346,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
             function
         )
 
-    def predict(self, X):
+    def predict(self, X: Contexts) -> Array:
         """Predict the reward of every action.
 
         Parameters
@@ -356,7 +376,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         )
         return self.predict_logs(rows)
 
-    def predict_logs(self, logs):
+    def predict_logs(self, logs: BanditLogs) -> Array:
         """Predict the reward of every action of the logs in every round.
 
         Parameters

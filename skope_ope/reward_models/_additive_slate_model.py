@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rewards of slates as sums over their slots."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -22,6 +25,11 @@ from skope_ope.reward_models._slate_design import (
     rows_at_once,
     slot_design,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array
 
 
 @renamed_parameters(regressor="model", regressor_="model_")
@@ -78,7 +86,9 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
     __metadata_request__predict = {"logs": UNUSED, "slates": UNUSED}
     _has_steps = True
 
-    def __init__(self, model=None, *, max_iter=20, tol=1e-3):
+    def __init__(
+        self, model: Any = None, *, max_iter: int = 20, tol: float = 1e-3
+    ) -> None:
         self.model = model
         self.max_iter = max_iter
         self.tol = tol
@@ -129,7 +139,7 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
             self.n_iter_ += 1
         return self
 
-    def predict(self, logs, slates):
+    def predict(self, logs: SlateLogs, slates: Array) -> Array:
         """Predict the reward of slates.
 
         Parameters
@@ -148,7 +158,7 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
         rounds, slots = np.nonzero(slates != EMPTY)
         return self._sum(logs, rounds, slots, slates[rounds, slots], 1.0)
 
-    def expect(self, logs, marginals):
+    def expect(self, logs: SlateLogs, marginals: Array) -> Array:
         """Predict the mean reward of a policy from its slot marginals.
 
         Parameters

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which of a few policies to deploy, if any."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from sklearn.base import clone
 
@@ -34,6 +37,13 @@ from skope_ope.selection._policy_comparison import (
 )
 from skope_ope.selection._policy_scorer import check_search_evaluator
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import AnyEvaluator, PolicyLike
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
+
 FEW_ROUNDS = 200_000  # of lazy logs, which are read
 
 
@@ -45,8 +55,14 @@ FEW_ROUNDS = 200_000  # of lazy logs, which are read
 )
 @dropped_keyword("correction", NO_CORRECTION)
 def compare_policies(
-    policies, logs, *, evaluator=None, baseline=LOGGER, level=0.95, n_jobs=None
-):
+    policies: Mapping[Any, PolicyLike],
+    logs: BanditLogs | SlateLogs | LazyLogs,
+    *,
+    evaluator: AnyEvaluator = None,
+    baseline: str = LOGGER,
+    level: float = 0.95,
+    n_jobs: int | None = None,
+) -> PolicyComparison:
     """Decide whether one of a few policies should replace a baseline.
 
     Each policy is compared with the baseline in pairs, round by round: its gain. The

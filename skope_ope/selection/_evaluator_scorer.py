@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The error of an evaluator, estimated on rounds that it has not seen."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +31,14 @@ from skope_ope.selection._validators import (
     common_horizon,
     validator_for,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope._types import AnyEvaluator, PolicyLike
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class EvaluatorScorer:
@@ -95,7 +107,7 @@ class EvaluatorScorer:
     True
     """
 
-    def __init__(self, policy, validator=None):
+    def __init__(self, policy: PolicyLike, validator: AnyEvaluator = None) -> None:
         check_policy_of_search(policy, type(self).__name__)
         check_validator(validator, is_adaptive(policy))
         self.policy = policy
@@ -130,7 +142,11 @@ class EvaluatorScorer:
         check_is_fitted(candidate)
         return self.on(with_propensities(X, pipeline))(estimator)
 
-    def on(self, logs, learned=None):
+    def on(
+        self,
+        logs: BanditLogs | SlateLogs,
+        learned: BanditLogs | SlateLogs | None = None,
+    ) -> Callable[..., Any]:
         """Return the scorer of evaluators on one held-out part.
 
         Parameters

@@ -2,12 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Splits whose rows come in the order of the logs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from skope_ope._types import Splitter, SplitterLike
 
-def in_order(splitter):
+
+def in_order(splitter: SplitterLike) -> Splitter:
     """Sort the rows of every split, as evaluators that walk through logs need them.
 
     `ShuffleSplit` and others give the rows of a part in any order. A history must be

@@ -2,10 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The choice of a candidate by its score less one standard error."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
-def one_standard_error(cv_results, metric=None):
+
+def one_standard_error(cv_results: Mapping[Any, Any], metric: str | None = None) -> int:
     r"""Choose by the mean score less one standard error, for `refit=`.
 
     Over the scores :math:`s_k` of the K splits of a search the choice maximises

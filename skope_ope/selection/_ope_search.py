@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A search on logs in which every distinct model is fitted once a split."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -29,6 +32,14 @@ from skope_ope.selection._train_shares import (
     own_shares,
     shares_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Literal, Self
+
+    from skope_ope._types import ArrayLike, RandomSeed, SplitterLike
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class OPESearchCV(BaseSearch):
@@ -143,18 +154,18 @@ class OPESearchCV(BaseSearch):
 
     def __init__(
         self,
-        estimator,
-        param_grid,
+        estimator: Any,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
-        scoring=None,
-        cv=None,
-        n_splits=10,
-        refit=one_standard_error,
-        n_jobs=None,
-        error_score=np.nan,
-        verbose=0,
-        random_state=None,
-    ):
+        scoring: Callable[..., Any] | None = None,
+        cv: SplitterLike | None = None,
+        n_splits: int = 10,
+        refit: bool | Callable[..., Any] = one_standard_error,
+        n_jobs: int | None = None,
+        error_score: Literal["raise"] | float = np.nan,
+        verbose: int = 0,
+        random_state: RandomSeed = None,
+    ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
         self.scoring = scoring
@@ -167,7 +178,7 @@ class OPESearchCV(BaseSearch):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, logs, y=None):
+    def fit(self, logs: BanditLogs | SlateLogs, y: ArrayLike | None = None) -> Self:
         """Score every candidate on its splits, choose, and fit on all rounds.
 
         Parameters

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policies against a baseline: gains, a decision, and the table that shows them."""
 
+from __future__ import annotations
+
 from functools import cached_property
 from math import nan
+from typing import TYPE_CHECKING
 
 from skope_ope._renamed import dropped_keyword
 from skope_ope.evaluators._value_table import ValueTable
@@ -20,6 +23,15 @@ from skope_ope.selection._doubts import evaluator_of
 from skope_ope.selection._gain_answers import Comparison, decide
 from skope_ope.selection._p_value import p_value
 from skope_ope.selection._sentence import sentence_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any, Literal
+
+    import pandas
+
+    from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay
+    from skope_ope.evaluators.core._policy_value import PolicyValue
 
 LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 NO_CORRECTION = (
@@ -94,8 +106,15 @@ class PolicyComparison(ValueTable):
     _index = ("policy",)
 
     def __init__(
-        self, values, reference, baseline, *, level=0.95, reward_range=None, alike=()
-    ):
+        self,
+        values: Mapping[Any, Any],
+        reference: PolicyValue,
+        baseline: str,
+        *,
+        level: float = 0.95,
+        reward_range: tuple[float, float] | None = None,
+        alike: Collection[str] = (),
+    ) -> None:
         super().__init__(values)
         self.baseline, self.level, self.reference = baseline, level, reference
         self.differences = {
@@ -116,22 +135,22 @@ class PolicyComparison(ValueTable):
         }
 
     @property
-    def level_of_each(self):
+    def level_of_each(self) -> float:
         """Coverage of the interval of one gain."""
         return self._level_of(self.level, len(self.differences))
 
     @property
-    def decision(self):
+    def decision(self) -> Literal["deploy", "keep", "undecided"]:
         """What to do."""
         return self._answer[0]
 
     @property
-    def choice(self):
+    def choice(self) -> str | None:
         """The policy to deploy."""
         return self._answer[1]
 
     @cached_property
-    def sentence(self):
+    def sentence(self) -> str:
         """What to do and why, in words."""
         gains = list(self.differences.values())
         return sentence_of(
@@ -144,13 +163,13 @@ class PolicyComparison(ValueTable):
         )
 
     @property
-    def n_rounds(self):
+    def n_rounds(self) -> int:
         """The rounds that the gains are about: those that all values know."""
         gain = next(iter(self.differences.values()))
         return int(gain.diagnostics.get("n_common_rounds", gain.n_rounds))
 
     @cached_property
-    def lifts(self):
+    def lifts(self) -> dict[str, Lift]:
         """Relative gains by name."""
         return {
             name: Lift(*(gain._operands or (self[name], self.reference)), gain)
@@ -158,14 +177,14 @@ class PolicyComparison(ValueTable):
         }
 
     @cached_property
-    def p_values(self):
+    def p_values(self) -> dict[str, float]:
         """Corrected p-values by name."""
         return {
             name: p_value(gain, len(self.differences), self.level)
             for name, gain in self.differences.items()
         }
 
-    def to_records(self, level=None):
+    def to_records(self, level: float | None = None) -> list[dict[str, Any]]:
         """Rows of the table as a list of dicts.
 
         Parameters
@@ -225,7 +244,7 @@ class PolicyComparison(ValueTable):
         lift = self.lifts[name]
         return lift.value, lift._interval(self._level_of(level, len(self.lifts)))
 
-    def to_frame(self, level=None):
+    def to_frame(self, level: float | None = None) -> pandas.DataFrame:
         """Return the table as a pandas frame, indexed by policy.
 
         Parameters
@@ -239,7 +258,13 @@ class PolicyComparison(ValueTable):
         """
         return super().to_frame(level)
 
-    def plot(self, ax=None, *, level=None, truth=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        level: float | None = None,
+        truth: Mapping[Any, float] | None = None,
+    ) -> PolicyComparisonDisplay:
         """Draw gains and values with their intervals; needs matplotlib.
 
         Parameters

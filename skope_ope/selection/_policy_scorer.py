@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The off-policy value of a policy on rounds that it has not learned from."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -23,6 +27,14 @@ from skope_ope.selection._candidates import (
 )
 from skope_ope.selection._judged import judged
 from skope_ope.selection._shared_fits import shared_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope._types import AnyEvaluator
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class PolicyScorer:
@@ -76,7 +88,7 @@ class PolicyScorer:
     {'epsilon': 0.0}
     """
 
-    def __init__(self, evaluator):
+    def __init__(self, evaluator: AnyEvaluator) -> None:
         check_search_evaluator(evaluator, type(self).__name__)
         self.evaluator = evaluator
         self.__name__ = "policy_value"  # the displays of curves ask for it
@@ -109,7 +121,11 @@ class PolicyScorer:
         check_policy(estimator, last)
         return self.on(with_propensities(X, pipeline))(estimator)
 
-    def on(self, logs, learned=None):
+    def on(
+        self,
+        logs: BanditLogs | SlateLogs,
+        learned: BanditLogs | SlateLogs | None = None,
+    ) -> Callable[..., Any]:
         """Return the scorer of policies on one held-out part.
 
         Parameters

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many rounds a decision takes."""
 
+from __future__ import annotations
+
 from math import ceil, inf, isfinite, nan, sqrt
 from numbers import Integral, Real
 
@@ -11,8 +13,13 @@ from skope_ope.evaluators.core._policy_value import PolicyValue
 
 
 def rounds_needed(
-    gain, standard_deviation=None, *, level=0.95, n_comparisons=1, power=0.8
-):
+    gain: float | PolicyValue,
+    standard_deviation: float | None = None,
+    *,
+    level: float = 0.95,
+    n_comparisons: int = 1,
+    power: float = 0.8,
+) -> float:
     r"""Return how many rounds tell a gain from zero.
 
     So many rounds that the interval of the gain lies on one side of zero with

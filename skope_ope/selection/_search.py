@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What searches of our own share with GridSearchCV."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from copy import deepcopy
+from typing import TYPE_CHECKING
 
 from sklearn.base import MetaEstimatorMixin
 from sklearn.utils import get_tags
@@ -15,6 +18,10 @@ from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._shared_fits import candidates_of
+
+if TYPE_CHECKING:
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class BaseSearch(CallbackSupport, MetaEstimatorMixin, Estimator):
@@ -38,7 +45,7 @@ class BaseSearch(CallbackSupport, MetaEstimatorMixin, Estimator):
             )
         check_y(y, len(logs), type(self).__name__)
 
-    def score(self, logs):
+    def score(self, logs: BanditLogs | SlateLogs) -> float:
         """Score of the chosen candidate on other logs.
 
         Parameters

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The least wide of the estimates that agree, along a path of growing bias."""
 
+from __future__ import annotations
+
 import time
 import warnings
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import stdtrit
@@ -30,6 +33,14 @@ from skope_ope.selection._slope import (
     slope_plus_plus_index,
 )
 from skope_ope.selection._validators import common_horizon
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal, Self
+
+    from skope_ope._types import AnyEvaluator, ArrayLike
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
 
 DELTA = 0.1  # one-sided, of the widths of SLOPE++
 CHOICE = {"slope": slope_index, "slope++": slope_plus_plus_index}
@@ -126,14 +137,14 @@ class SlopeSearch(BaseSearch):
 
     def __init__(
         self,
-        estimator,
-        param_grid,
+        estimator: AnyEvaluator,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
-        scoring=None,
-        method="slope",
-        width=None,
-        refit=True,
-    ):
+        scoring: EvaluatorScorer | None = None,
+        method: Literal["slope", "slope++"] = "slope",
+        width: float | None = None,
+        refit: bool = True,
+    ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
         self.scoring = scoring
@@ -142,7 +153,7 @@ class SlopeSearch(BaseSearch):
         self.refit = refit
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, logs, y=None):
+    def fit(self, logs: BanditLogs | SlateLogs, y: ArrayLike | None = None) -> Self:
         """Evaluate the path and choose.
 
         Parameters

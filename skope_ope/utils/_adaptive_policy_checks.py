@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The contract of policies that learn, as a check that every one of them passes."""
 
+from __future__ import annotations
+
 import re
 from inspect import signature
 from numbers import Integral
@@ -26,7 +28,9 @@ BLOCK = 32
 N_PROBES = 16
 
 
-def check_adaptive_policy(policy, logs=None):
+def check_adaptive_policy(
+    policy: AdaptivePolicy, logs: BanditLogs | None = None
+) -> None:
     """Check that a policy that learns keeps the contract of evaluators.
 
     The policy goes through the logs several times: row by row, seeing accepted rounds

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a report of a bug should say about the installation."""
 
+from __future__ import annotations
+
 import os
 import platform
 import sys
@@ -26,7 +28,7 @@ PACKAGES = (
 )
 
 
-def show_versions():
+def show_versions() -> None:
     """Write versions of Python, the system and the packages to standard output.
 
     Examples

@@ -2,19 +2,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """All public evaluators and policies, for tests and tables over every one of them."""
 
+from __future__ import annotations
+
 import inspect
 import pkgutil
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.policies import BasePolicy, BaseSlatePolicy
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["all_evaluators", "all_policies", "all_slate_policies"]
 
 PACKAGE = "skope_ope"
 
 
-def all_evaluators():
+def all_evaluators() -> list[tuple[str, type[Any]]]:
     """List the public evaluators.
 
     Returns
@@ -31,7 +37,7 @@ def all_evaluators():
     return _public_subclasses(BaseEvaluator)
 
 
-def all_policies():
+def all_policies() -> list[tuple[str, type[Any]]]:
     """List the public policies, learned ones included.
 
     Returns
@@ -48,7 +54,7 @@ def all_policies():
     return _public_subclasses(BasePolicy)
 
 
-def all_slate_policies():
+def all_slate_policies() -> list[tuple[str, type[Any]]]:
     """List the public slate policies.
 
     Returns

@@ -7,6 +7,9 @@ to the laws that its tags promise. Each check is a function `check_*(evaluator)`
 raises where the evaluator fails.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 from unittest import SkipTest
 
 from sklearn import config_context
@@ -22,6 +25,12 @@ from skope_ope.utils import _limit_checks as limit
 from skope_ope.utils import _model_checks as model
 from skope_ope.utils import _slate_checks as slate
 from skope_ope.utils._adaptive_policy_checks import check_adaptive_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import AnyEvaluator
 
 __all__ = [
     "check_adaptive_policy",
@@ -121,7 +130,12 @@ def _expected_failures(table):
     return table
 
 
-def check_evaluator(evaluator, *, expected_failed_checks=None, on_fail="raise"):
+def check_evaluator(
+    evaluator: AnyEvaluator,
+    *,
+    expected_failed_checks: Mapping[Any, Any] | None = None,
+    on_fail: Literal["raise"] | None = "raise",
+) -> list[dict[str, Any]]:
     """Run all checks that apply to an evaluator.
 
     Parameters
@@ -190,7 +204,11 @@ def _outcome(check, evaluator, reason):
     )
 
 
-def parametrize_with_evaluator_checks(evaluators, *, expected_failed_checks=None):
+def parametrize_with_evaluator_checks(
+    evaluators: Sequence[AnyEvaluator],
+    *,
+    expected_failed_checks: Callable[..., Any] | None = None,
+) -> Any:
     """Decorate a test of pytest to run once per evaluator and check.
 
     Parameters

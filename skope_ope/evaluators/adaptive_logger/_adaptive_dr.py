@@ -2,13 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The doubly robust estimator on the log of an algorithm that learned."""
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 from skope_ope._progress import untold
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.adaptive_logger._earlier_models import earlier_source
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope._types import RewardModelLike
 
 
 class AdaptiveDR(AdaptiveLoggerEvaluator):
@@ -117,12 +126,12 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
     def __init__(
         self,
         *,
-        weighting="uniform",
-        logger=None,
-        floor_decay=None,
-        reward_model=None,
-        n_refits=10,
-    ):
+        weighting: str = "uniform",
+        logger: Callable[..., Any] | None = None,
+        floor_decay: float | None = None,
+        reward_model: RewardModelLike = None,
+        n_refits: int = 10,
+    ) -> None:
         self.weighting = weighting
         self.logger = logger
         self.floor_decay = floor_decay

@@ -2,7 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring on the log of an algorithm that learned."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class AdaptiveIPS(AdaptiveLoggerEvaluator):
@@ -49,7 +57,13 @@ class AdaptiveIPS(AdaptiveLoggerEvaluator):
     True
     """
 
-    def __init__(self, *, weighting="uniform", logger=None, floor_decay=None):
+    def __init__(
+        self,
+        *,
+        weighting: str = "uniform",
+        logger: Callable[..., Any] | None = None,
+        floor_decay: float | None = None,
+    ) -> None:
         self.weighting = weighting
         self.logger = logger
         self.floor_decay = floor_decay

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Confidence sequences of a policy's value, while logs arrive."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 from sklearn.exceptions import NotFittedError
 
@@ -16,6 +19,16 @@ from skope_ope.evaluators.adaptive_logger._stream_state import (
 )
 from skope_ope.evaluators.adaptive_logger._stream_terms import check_stream_logs
 from skope_ope.intervals._asymptotic_sequence import START
+
+if TYPE_CHECKING:
+    from typing import Any, Literal, Self
+
+    from skope_ope._types import PolicyLike
+    from skope_ope.exceptions import OPEWarning
+    from skope_ope.intervals._confidence_interval import ConfidenceInterval
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs.lazy._lazy_logs import LazyLogs
+    from skope_ope.logs.lazy._partitions import Partition
 
 
 class ConfidenceSequence(Estimator):
@@ -121,16 +134,16 @@ class ConfidenceSequence(Estimator):
 
     def __init__(
         self,
-        method="betting",
+        method: Literal["betting", "empirical_bernstein", "asymptotic"] = "betting",
         *,
-        level=0.95,
-        baseline=None,
-        max_weight=None,
-        reward_model=None,
-        start=START,
-        every=None,
-        intersect=False,
-    ):
+        level: float = 0.95,
+        baseline: PolicyLike | None = None,
+        max_weight: float | None = None,
+        reward_model: Any = None,
+        start: int = START,
+        every: int | None = None,
+        intersect: bool = False,
+    ) -> None:
         self.method = method
         self.level = level
         self.baseline = baseline
@@ -140,7 +153,9 @@ class ConfidenceSequence(Estimator):
         self.every = every
         self.intersect = intersect
 
-    def update(self, logs, policy):
+    def update(
+        self, logs: BanditLogs | LazyLogs | Partition, policy: PolicyLike
+    ) -> Self:
         """Take the next part of the log.
 
         What raises an error changes nothing.
@@ -188,27 +203,27 @@ class ConfidenceSequence(Estimator):
         return self
 
     @property
-    def intervals_(self):
+    def intervals_(self) -> Any:
         """The intervals that were kept."""
         return self._known("intervals").copy()
 
     @property
-    def interval_(self):
+    def interval_(self) -> ConfidenceInterval:
         """The interval after all rounds so far."""
         return self._known("interval")
 
     @property
-    def estimate_(self):
+    def estimate_(self) -> float:
         """The estimate after all rounds so far."""
         return self._known("estimate")
 
     @property
-    def n_rounds_(self):
+    def n_rounds_(self) -> int:
         """The number of rounds so far."""
         return self._known("order").n
 
     @property
-    def warnings_(self):
+    def warnings_(self) -> tuple[OPEWarning, ...]:
         """What was found so far."""
         return tuple(self._known("warnings"))
 

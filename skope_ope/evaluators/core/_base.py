@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every evaluator shares: fit, evaluate, score."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from sklearn import get_config
 from sklearn.utils import Tags
@@ -36,6 +39,12 @@ from skope_ope.reward_models._sources import (
     is_source,
     reward_source,
 )
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from skope_ope._types import ArrayLike, PolicyLike, RewardModelLike
+    from skope_ope.evaluators.core._policy_value import PolicyValue
 
 
 @dataclass(slots=True)
@@ -113,7 +122,9 @@ class BaseEvaluator(CallbackSupport, Estimator):
     _log_kinds = (BanditLogs,)
     _model_of_fit = None
 
-    def fit(self, logs, reward_model=None):
+    def fit(
+        self, logs: BanditLogs | SlateLogs, reward_model: RewardModelLike = None
+    ) -> Self:
         """Keep the logs and fit the reward model, if there is one.
 
         Parameters
@@ -262,7 +273,12 @@ class BaseEvaluator(CallbackSupport, Estimator):
                 "ExplorationScavenging where the logger ignored the context."
             )
 
-    def evaluate(self, policy, logs=None, sample_weight=None):
+    def evaluate(
+        self,
+        policy: PolicyLike,
+        logs: BanditLogs | LazyLogs | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> PolicyValue:
         """Estimate the value of a policy.
 
         Parameters
@@ -293,7 +309,12 @@ class BaseEvaluator(CallbackSupport, Estimator):
         warn_user(result.warnings)
         return result
 
-    def score(self, policy, logs=None, sample_weight=None):
+    def score(
+        self,
+        policy: PolicyLike,
+        logs: BanditLogs | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Estimated value of a policy, `evaluate(...).value`.
 
         Parameters

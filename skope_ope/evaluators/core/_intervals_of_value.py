@@ -2,9 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How sure a value is: intervals, one-sided bounds, bounds of theorems."""
 
+from __future__ import annotations
+
 import warnings as python_warnings
+from typing import TYPE_CHECKING
 
 from skope_ope.evaluators.core._intervals import interval_of, one_sided
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import IntervalMethod
+    from skope_ope.intervals._confidence_interval import ConfidenceInterval
 
 
 class IntervalsOfValue:
@@ -12,15 +21,15 @@ class IntervalsOfValue:
 
     def confidence_interval(
         self,
-        level=0.95,
-        method="auto",
+        level: float = 0.95,
+        method: IntervalMethod = "auto",
         *,
-        max_weight=None,
-        n_resamples=None,
-        block_length=None,
-        random_state=0,
-        n_jobs=None,
-    ):
+        max_weight: float | None = None,
+        n_resamples: int | None = None,
+        block_length: int | None = None,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> ConfidenceInterval:
         """Two-sided interval for the value.
 
         Read more in the :ref:`User Guide <intervals>`.
@@ -109,7 +118,9 @@ class IntervalsOfValue:
         """Return the interval without a word; its warnings are in it."""
         return interval_of(self, level, method, **options)
 
-    def lower_bound(self, level=0.95, method="auto", **options):
+    def lower_bound(
+        self, level: float = 0.95, method: IntervalMethod = "auto", **options: Any
+    ) -> float:
         """Lower confidence bound: the value is above it with probability `level`.
 
         It is the lower end of the two-sided interval at 2 level - 1, whose tails have
@@ -141,7 +152,9 @@ class IntervalsOfValue:
         """
         return self._one_sided(0, level, method, options)
 
-    def upper_bound(self, level=0.95, method="auto", **options):
+    def upper_bound(
+        self, level: float = 0.95, method: IntervalMethod = "auto", **options: Any
+    ) -> float:
         """Upper confidence bound: the value is below it with probability `level`.
 
         It is the upper end of the two-sided interval at 2 level - 1. Read more in the
@@ -169,7 +182,7 @@ class IntervalsOfValue:
             python_warnings.warn(warning, stacklevel=3)
         return found[side]
 
-    def deviation_bound(self, delta=0.05, **assumptions):
+    def deviation_bound(self, delta: float = 0.05, **assumptions: Any) -> float:
         """Bound ``|value - truth|`` with probability 1 - delta.
 
         Parameters

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Relative gains: a paired difference over the size of the baseline."""
 
+from __future__ import annotations
+
 import warnings as python_warnings
 from math import copysign, isfinite, isnan, nan
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from skope_ope._meant import meant
 from skope_ope.exceptions import ZeroBaselineWarning
@@ -24,6 +27,12 @@ from skope_ope.logs._shown_numbers import (
     places_of_interval,
     span,
 )
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope.evaluators.core._policy_value import PolicyValue
+    from skope_ope.exceptions import OPEWarning
 
 METHODS = ("auto", "fieller", "delta")
 LEVEL = 0.95  # at which the baseline must be told from zero
@@ -82,7 +91,13 @@ class Lift:
     '+45.0%, +22.2% to +70.0%'
     """
 
-    def __init__(self, value, baseline, difference=None, warnings=()):
+    def __init__(
+        self,
+        value: PolicyValue,
+        baseline: PolicyValue | float,
+        difference: PolicyValue | None = None,
+        warnings: tuple[OPEWarning, ...] = (),
+    ) -> None:
         # without a difference the baseline is a number
         self._value, self._baseline, self._difference = value, baseline, difference
         self.baseline = float(baseline)
@@ -99,7 +114,9 @@ class Lift:
         self.value = nan if found else self.gain / abs(self.baseline)
         self.standard_error = nan if found else ratio_error(*numbers)
 
-    def confidence_interval(self, level=LEVEL, method="auto"):
+    def confidence_interval(
+        self, level: float = LEVEL, method: Literal["auto", "fieller", "delta"] = "auto"
+    ) -> ConfidenceInterval:
         """Two-sided interval for the relative gain.
 
         Parameters
@@ -255,7 +272,7 @@ class Lift:
 class RelativeGains:
     """How one `PolicyValue` is compared with another by their ratio."""
 
-    def lift(self, baseline):
+    def lift(self, baseline: PolicyValue | float) -> Lift:
         r"""Relative gain over a baseline, :math:`(\hat V - \hat V_0) / |\hat V_0|`.
 
         Both are estimated from the same rounds, so that their errors depend on each

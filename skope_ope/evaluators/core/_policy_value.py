@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The value of a policy, how sure it is, and what it rests on."""
 
+from __future__ import annotations
+
 from copy import copy
 from functools import cached_property, reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +34,13 @@ from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
 from skope_ope.logs._html import card, doubts, headline, interval_picture
 from skope_ope.logs._markup import pairs
 from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import Array
+    from skope_ope.audit._verdict import Verdict
+    from skope_ope.exceptions import OPEWarning
 
 
 class PolicyValue(
@@ -102,19 +112,19 @@ class PolicyValue(
 
     def __init__(
         self,
-        estimate,
-        rows,
+        estimate: Any,
+        rows: Any,
         *,
-        estimator,
-        effective_sample_size=float("nan"),
-        diagnostics=(),
-        warnings=(),
-        bound=None,
-        successes=None,
-        reach=None,
-        plain_weights=None,
-        leaves_bias_out=False,
-    ):
+        estimator: str,
+        effective_sample_size: float = float("nan"),
+        diagnostics: Diagnostics = (),
+        warnings: tuple[OPEWarning, ...] = (),
+        bound: Any = None,
+        successes: tuple[int, int] | None = None,
+        reach: Any = None,
+        plain_weights: Any = None,
+        leaves_bias_out: str | Literal[False] = False,
+    ) -> None:
         self._estimate, self._rows, self._bound = estimate, rows, bound
         self._find_reach, self._plain_weights = reach, plain_weights
         self.estimator, self.successes = estimator, successes
@@ -131,32 +141,32 @@ class PolicyValue(
         self._propensities = propensities_of(rows.logs)
 
     @property
-    def value(self):
+    def value(self) -> float:
         """The estimate."""
         return self._estimate.value
 
     @property
-    def standard_error(self):
+    def standard_error(self) -> float:
         """Its standard error."""
         return self._estimate.standard_error
 
     @property
-    def degrees_of_freedom(self):
+    def degrees_of_freedom(self) -> float:
         """Degrees of freedom of the standard error."""
         return self._estimate.degrees_of_freedom
 
     @property
-    def n_rounds(self):
+    def n_rounds(self) -> int:
         """Number of rounds."""
         return self._rows.n_rounds
 
     @property
-    def row_id(self):
+    def row_id(self) -> Any:
         """The rounds that were evaluated."""
         return self._rows.row_id
 
     @cached_property
-    def round_values(self):
+    def round_values(self) -> Array:
         """Terms whose mean is the value, ndarray of shape (n_rounds,)."""
         rows = self._rows
         terms = rows.terms if self._estimate.needs_terms else None
@@ -197,7 +207,7 @@ class PolicyValue(
         return None if self._find_reach is None else self._find_reach.limits
 
     @property
-    def verdict(self):
+    def verdict(self) -> Verdict:
         """Whether the value can be acted on: a `Verdict`.
 
         "trustworthy", "caution" or "not supported", from what the value itself knows,

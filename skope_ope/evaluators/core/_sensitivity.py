@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a value would be if something hidden had moved the logged actions."""
 
+from __future__ import annotations
+
 from functools import partial
 from math import isfinite, isinf, isnan
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +26,13 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html, with_bars
 from skope_ope.logs._shown_numbers import WORTH, decimals, figure, fixed, level_text
 from skope_ope.logs._text_table import text_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from skope_ope._types import Array, ArrayLike
+    from skope_ope.evaluators.core._policy_value import PolicyValue
 
 MOST = 1e9  # odds ratio beyond which an interval is not searched for a baseline
 
@@ -67,14 +77,20 @@ class Sensitivity:
     ([0.682, 0.495], [0.682, 0.825])
     """
 
-    def __init__(self, value, gamma, bounds, level):
+    def __init__(
+        self,
+        value: float,
+        gamma: Array,
+        bounds: Sequence[tuple[PolicyValue, PolicyValue]],
+        level: float,
+    ) -> None:
         self.value, self.gamma, self.level = value, gamma, level
         self.low, self.high = np.array([[v.value for v in pair] for pair in bounds]).T
         limits = [[v._interval(level) for v in pair] for pair in bounds]
         self.interval_low = np.array([low[0] for low, _ in limits])
         self.interval_high = np.array([high[1] for _, high in limits])
 
-    def to_records(self):
+    def to_records(self) -> list[dict[str, Any]]:
         """Rows of the table as a list of dicts.
 
         Returns
@@ -130,7 +146,9 @@ _COLUMNS = ("gamma", "low", "high", "interval_low", "interval_high")
 class HiddenConfounding:
     """How far something hidden may move a `PolicyValue` of SNIPS."""
 
-    def sensitivity(self, gamma=(1, 1.5, 2), *, level=0.95):
+    def sensitivity(
+        self, gamma: float | ArrayLike = (1, 1.5, 2), *, level: float = 0.95
+    ) -> Sensitivity:
         r"""Bounds of the value if something hidden moved the logged actions.
 
         The logger may have known more than the logs hold. The true odds of a logged
@@ -172,7 +190,9 @@ class HiddenConfounding:
         ]
         return Sensitivity(self.value, gamma, pairs, level)
 
-    def breakdown_gamma(self, baseline, *, level=None):
+    def breakdown_gamma(
+        self, baseline: float | PolicyValue, *, level: float | None = None
+    ) -> float:
         r"""Least Gamma at which hidden confounding could explain the gain.
 
         At that :math:`\Gamma` the bounds of `sensitivity` reach the baseline, from

@@ -2,13 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of groups of rounds: by action, by day, by any row labels."""
 
+from __future__ import annotations
+
 import warnings as python_warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.logs._coded_labels import coded_labels
 from skope_ope.logs._factorise import factorise, rows_of_codes
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import ArrayLike
 
 _CODED = {  # fields of logs with the names of their labels and codes
     "action": ("actions", "action_index"),
@@ -27,7 +35,7 @@ NO_GROUP_VALUE = (
 class ValuesOfGroups:
     """What a `PolicyValue` says of groups of its rounds."""
 
-    def by(self, key):
+    def by(self, key: str | ArrayLike) -> dict[Any, Any]:
         """Values of groups of rounds: by action, by day, by any row labels.
 
         Parameters

@@ -2,12 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Divergences of loggers from a policy, and the weights that follow from them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skope_ope._sklearn import validate_params
 from skope_ope.evaluators.core._stratum_sums import indicators
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import ArrayLike
 
 FLOOR = 1e-12  # of the largest divergence
 
@@ -53,7 +61,9 @@ def optimal_weights(divergences, sizes):
     {"divergences": ["array-like", Mapping], "sizes": ["array-like", Mapping]},
     prefer_skip_nested_validation=True,
 )
-def pooling_variance_ratio(divergences, sizes):
+def pooling_variance_ratio(
+    divergences: ArrayLike | Mapping[Any, Any], sizes: ArrayLike | Mapping[Any, Any]
+) -> float:
     r"""Predict what weighting the loggers gains, before their rewards are used.
 
     .. math:: \gamma = \frac{Var(\text{weighted})}{Var(\text{naive})}

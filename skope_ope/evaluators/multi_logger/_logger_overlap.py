@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How well the rounds of each logger serve each policy."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._renamed import reordered
@@ -17,6 +21,13 @@ from skope_ope.logs._html import table_html
 from skope_ope.logs._shown_numbers import column, share
 from skope_ope.logs._text_table import text_table
 from skope_ope.logs.lazy._kind_of import kind_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import pandas
+
+    from skope_ope._types import Array, PolicyLike
 
 NAMES = ("n_rounds", "share", "mean_reward", "min_propensity")
 TARGET_NAMES = ("policy_effective_share", "policy_max_weight", "policy_unsupported")
@@ -59,13 +70,19 @@ class LoggerOverlap:
          B       2    50%          0.5    0.2    100%    1.0         0.0%   74%  100%
     """
 
-    def __init__(self, loggers, records, effective_share, unsupported_by_all=None):
+    def __init__(
+        self,
+        loggers: list[Any],
+        records: Any,
+        effective_share: Array | None,
+        unsupported_by_all: float | None = None,
+    ) -> None:
         self.loggers = loggers
         self._records = records
         self.effective_share = effective_share
         self.unsupported_by_all = unsupported_by_all
 
-    def to_records(self):
+    def to_records(self) -> list[dict[str, Any]]:
         """Return a dict per logger.
 
         Returns
@@ -85,7 +102,7 @@ class LoggerOverlap:
             records.append(record)
         return records
 
-    def to_frame(self):
+    def to_frame(self) -> pandas.DataFrame:
         """Return the table as a pandas frame.
 
         Returns
@@ -149,7 +166,9 @@ def _had_logs_first(first, *others, **named):
 
 
 @reordered("logs", "policy", told_by=_had_logs_first)
-def logger_overlap(policy=None, logs=None):
+def logger_overlap(
+    policy: PolicyLike = None, logs: BanditLogs | None = None
+) -> LoggerOverlap:
     """Compare the loggers with each other and with a policy.
 
     Both ``logger_overlap(logs)`` and ``logger_overlap(policy, logs)`` will do. Read

@@ -2,10 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Doubly robust estimates from logs that several loggers made."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 from skope_ope.evaluators.static._base import WEIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Literal
+
+    from skope_ope._types import ArrayLike, RewardModelLike, SplitterLike
 
 
 class MultiLoggerDR(MultiLoggerEvaluator):
@@ -83,13 +93,15 @@ class MultiLoggerDR(MultiLoggerEvaluator):
     def __init__(
         self,
         *,
-        pooling="naive",
-        reward_model=None,
-        cv=5,
-        self_normalized=False,
-        divergences="pooled",
-        cross_fit=None,
-    ):
+        pooling: Literal["naive", "balanced", "weighted"] = "naive",
+        reward_model: RewardModelLike = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+        self_normalized: bool = False,
+        divergences: Literal["pooled", "per_logger"]
+        | Mapping[Any, Any]
+        | ArrayLike = "pooled",
+        cross_fit: int | None = None,
+    ) -> None:
         self.pooling = pooling
         self.reward_model = reward_model
         self.cv = cv

@@ -2,8 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring of logs that several loggers made."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Literal
+
+    from skope_ope._types import ArrayLike
 
 
 class MultiLoggerIPS(MultiLoggerEvaluator):
@@ -92,11 +102,13 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
     def __init__(
         self,
         *,
-        pooling="naive",
-        self_normalized=False,
-        divergences="pooled",
-        cross_fit=None,
-    ):
+        pooling: Literal["naive", "balanced", "weighted"] = "naive",
+        self_normalized: bool = False,
+        divergences: Literal["pooled", "per_logger"]
+        | Mapping[Any, Any]
+        | ArrayLike = "pooled",
+        cross_fit: int | None = None,
+    ) -> None:
         self.pooling = pooling
         self.self_normalized = self_normalized
         self.divergences = divergences

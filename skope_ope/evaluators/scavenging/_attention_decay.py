@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How attention decays with the position on a page."""
 
+from __future__ import annotations
+
 import warnings
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -30,6 +33,9 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 
+if TYPE_CHECKING:
+    from skope_ope._types import Array, RandomSeed
+
 
 @validate_params(
     {
@@ -38,7 +44,7 @@ from skope_ope.logs.lazy._kind_of import kind_of
     },
     prefer_skip_nested_validation=True,
 )
-def dcg_attention(n_slots, base=2):
+def dcg_attention(n_slots: int, base: float = 2) -> Array:
     r"""Attention of discounted cumulative gain, :math:`1 / \log_b(b + i - 1)`.
 
     Parameters
@@ -207,7 +213,13 @@ class AttentionDecay(TellsOfFit, Estimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, *, method="equal_variance", n_bootstrap=None, random_state=None):
+    def __init__(
+        self,
+        *,
+        method: str = "equal_variance",
+        n_bootstrap: int | None = None,
+        random_state: RandomSeed = None,
+    ) -> None:
         self.method = method
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state

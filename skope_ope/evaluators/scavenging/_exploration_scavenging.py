@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluation without propensities, where the logger ignored the context."""
 
+from __future__ import annotations
+
 from functools import partial
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -51,6 +54,9 @@ from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
+
+if TYPE_CHECKING:
+    from typing import Any, Literal, Self
 
 UNTESTED = OPEWarning(
     "merged sums do not tell whether the logged arms can be predicted from the "
@@ -154,14 +160,19 @@ class ExplorationScavenging(BaseEvaluator):
     }
 
     def __init__(
-        self, *, self_normalized=False, match="action", strata=None, on_missing="warn"
-    ):
+        self,
+        *,
+        self_normalized: bool = False,
+        match: Literal["action", "logger"] = "action",
+        strata: str | None = None,
+        on_missing: Literal["warn", "nan"] = "warn",
+    ) -> None:
         self.self_normalized = self_normalized
         self.match = match
         self.strata = strata
         self.on_missing = on_missing
 
-    def fit(self, logs, reward_model=None):
+    def fit(self, logs: BanditLogs | SlateLogs, reward_model: Any = None) -> Self:
         """Keep the logs, and ask whether the context predicts the logged actions.
 
         Parameters

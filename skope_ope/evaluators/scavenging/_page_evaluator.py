@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of evaluators that use the positions on a page."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -28,6 +31,9 @@ from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_rows import rows_among
 from skope_ope.logs._validation import as_numbers
+
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 N_BOOTSTRAP = 200  # where the attention is estimated
 
@@ -114,7 +120,7 @@ class PageEvaluator(BaseEvaluator):
         "random_state": ["random_state"],
     }
 
-    def fit(self, logs, reward_model=None):
+    def fit(self, logs: SlateLogs, reward_model: Any = None) -> Self:
         """Keep the logs, and estimate the attention where it is to be estimated.
 
         Parameters

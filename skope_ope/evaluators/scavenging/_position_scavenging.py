@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clicks of other slates, by items and positions."""
 
+from __future__ import annotations
+
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +18,10 @@ from skope_ope.evaluators.scavenging._page_evaluator import (
 )
 from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import SupportWarning
+
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike, RandomSeed
+    from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 
 
 @keyword_only("attention")
@@ -85,7 +92,14 @@ class PositionScavenging(PageEvaluator):
         "pooled": ["boolean"],
     }
 
-    def __init__(self, *, attention, pooled=False, n_bootstrap=None, random_state=None):
+    def __init__(
+        self,
+        *,
+        attention: AttentionDecay | ArrayLike,
+        pooled: bool = False,
+        n_bootstrap: int | None = None,
+        random_state: RandomSeed = None,
+    ) -> None:
         self.attention = attention
         self.pooled = pooled
         self.n_bootstrap = n_bootstrap

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policies that reorder what was shown."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +22,11 @@ from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y, label_codes
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._learned_rounds import remember_rows
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import Array
 
 
 class ReorderingPolicy(TellsOfFit, Estimator):
@@ -62,7 +70,9 @@ class ReorderingPolicy(TellsOfFit, Estimator):
         "order": [StrOptions({"click_rate", "random"}), Mapping],
     }
 
-    def __init__(self, order="click_rate"):
+    def __init__(
+        self, order: Literal["click_rate", "random"] | Mapping[Any, Any] = "click_rate"
+    ) -> None:
         self.order = order
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -125,7 +135,7 @@ class ReorderingPolicy(TellsOfFit, Estimator):
         np.put_along_axis(out, places, order, axis=1)
         return out
 
-    def reorder(self, logs):
+    def reorder(self, logs: SlateLogs) -> Array:
         """Return the slates in their new order.
 
         Parameters
@@ -145,7 +155,7 @@ class ReorderingPolicy(TellsOfFit, Estimator):
             )
         return np.take_along_axis(logs.slate, self._order(logs), axis=1)
 
-    def shown_marginals(self, logs):
+    def shown_marginals(self, logs: SlateLogs) -> Array:
         """Return where the shown items go.
 
         Parameters
@@ -168,7 +178,7 @@ class ReorderingPolicy(TellsOfFit, Estimator):
         proba = (to[:, :, None] == np.arange(n_slots)).astype(float)
         return proba * filled[:, :, None]
 
-    def slot_marginals(self, logs):
+    def slot_marginals(self, logs: SlateLogs) -> Array:
         """Return the probability of every candidate in every slot.
 
         Parameters

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What another order of the shown items would have brought."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope._renamed import keyword_only
@@ -12,6 +16,10 @@ from skope_ope.evaluators.scavenging._page_evaluator import (
 )
 from skope_ope.evaluators.scavenging._pages import item_labels, slate_items
 from skope_ope.exceptions import SupportWarning
+
+if TYPE_CHECKING:
+    from skope_ope._types import ArrayLike, RandomSeed
+    from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 
 
 @keyword_only("attention")
@@ -79,7 +87,13 @@ class ReorderingScavenging(PageEvaluator):
 
     _paired = True  # of two impressions of an item, each moves to a slot of its own
 
-    def __init__(self, *, attention, n_bootstrap=None, random_state=None):
+    def __init__(
+        self,
+        *,
+        attention: AttentionDecay | ArrayLike,
+        n_bootstrap: int | None = None,
+        random_state: RandomSeed = None,
+    ) -> None:
         self.attention = attention
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of evaluators that walk through the logs in order."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -53,6 +55,13 @@ from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._own_draws import repeated_draws_warnings
 
+if TYPE_CHECKING:
+    from typing import Self
+
+    from skope_ope._types import RewardModelLike
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs.lazy._lazy_logs import LazyLogs
+
 JUST_PI = Extract(lambda rounds: (rounds.pi,))
 _PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 
@@ -71,7 +80,9 @@ class SequentialEvaluator(BaseEvaluator):
     _counts_blocks = False  # whether rounds after the last accepted one do not count
     _deviation_bound = None
 
-    def fit(self, logs, reward_model=None):
+    def fit(
+        self, logs: BanditLogs | LazyLogs, reward_model: RewardModelLike = None
+    ) -> Self:
         """Keep the logs, draw one uniform number per row, fit the reward model.
 
         Parameters

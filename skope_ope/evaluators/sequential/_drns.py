@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The doubly robust evaluator of nonstationary policies."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +33,11 @@ from skope_ope.evaluators.sequential._warnings import (
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.reward_models._cross_fit import MeanReward
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 
 
 class DRns(SequentialEvaluator):
@@ -171,18 +179,18 @@ class DRns(SequentialEvaluator):
     def __init__(
         self,
         *,
-        q=0.05,
-        cmax=1.0,
-        reward_model=None,
-        acceptance="quantile",
-        normalize="pooled",
-        horizon=None,
-        n_splits=1,
-        cv=5,
-        c_init=None,
-        excess="accept",
-        random_state=None,
-    ):
+        q: float = 0.05,
+        cmax: float = 1.0,
+        reward_model: RewardModelLike = None,
+        acceptance: Literal["quantile", "worst_case"] = "quantile",
+        normalize: Literal["pooled", True, False] = "pooled",
+        horizon: int | None = None,
+        n_splits: int = 1,
+        cv: SplitterLike | Literal["prefit"] = 5,
+        c_init: float | None = None,
+        excess: Literal["accept", "weight"] = "accept",
+        random_state: RandomSeed = None,
+    ) -> None:
         self.q = q
         self.cmax = cmax
         self.reward_model = reward_model

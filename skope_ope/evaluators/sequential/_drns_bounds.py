@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The theorems about DR-ns as numbers."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 
 import numpy as np
@@ -62,7 +64,9 @@ def drns_bound(result, delta, *, max_weight=None, form="sharp"):
     },
     prefer_skip_nested_validation=True,
 )
-def drns_sum_bias_bound(bias_mass, horizon, *, reward_range=(0.0, 1.0)):
+def drns_sum_bias_bound(
+    bias_mass: float, horizon: int, *, reward_range: tuple[float, float] = (0.0, 1.0)
+) -> float:
     r"""Return how far the unnormalised *sum* of DR-ns may be off, in expectation.
 
     With :math:`R_B(t)` the sum of the doubly robust terms of the block that ends with

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long a log must be for a history of a wanted length."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,7 +20,9 @@ from skope_ope._sklearn import Interval, validate_params
     },
     prefer_skip_nested_validation=True,
 )
-def replay_log_length(n_accepted, n_actions, *, delta=None, exact=True):
+def replay_log_length(
+    n_accepted: int, n_actions: int, *, delta: float | None = None, exact: bool = True
+) -> float:
     r"""Return how many uniformly logged rounds a replayed history of length T takes.
 
     A round is accepted with probability 1 / K whatever the policy does, so that the

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Replay by rejection sampling, for any logger with known propensities."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._mean_weight_findings import mean_weight_findings
@@ -15,6 +18,11 @@ from skope_ope.evaluators.core._warnings import (
 from skope_ope.evaluators.sequential._replay import AcceptedMean
 from skope_ope.evaluators.sequential._rules import ConstantRule
 from skope_ope.evaluators.sequential._warnings import NEGLIGIBLE, bias_mass_warnings
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RandomSeed
 
 
 class RejectionSampling(AcceptedMean):
@@ -78,7 +86,13 @@ class RejectionSampling(AcceptedMean):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, *, cmax=None, horizon=None, random_state=None):
+    def __init__(
+        self,
+        *,
+        cmax: float | Literal["target"] | None = None,
+        horizon: int | None = None,
+        random_state: RandomSeed = None,
+    ) -> None:
         self.cmax = cmax
         self.horizon = horizon
         self.random_state = random_state

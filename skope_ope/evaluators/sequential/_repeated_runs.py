@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One evaluation many times: on segments, or on subsamples, of the same log."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -32,6 +35,11 @@ from skope_ope.logs.lazy._lazy_rows import kept_sizes
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh, seeds_of
 from skope_ope.policies._own_draws import repeated_draws_warnings
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import AnyEvaluator, PolicyLike, RandomSeed
 
 
 class RepeatedRuns:
@@ -133,16 +141,16 @@ class RepeatedRuns:
     prefer_skip_nested_validation=True,
 )
 def repeated_runs(
-    evaluator,
-    policy,
-    logs,
+    evaluator: AnyEvaluator,
+    policy: PolicyLike,
+    logs: BanditLogs | LazyLogs,
     *,
-    n_runs=10,
-    how="segments",
-    share=0.5,
-    random_state=None,
-    n_jobs=None,
-):
+    n_runs: int = 10,
+    how: Literal["segments", "subsamples"] = "segments",
+    share: float = 0.5,
+    random_state: RandomSeed = None,
+    n_jobs: int | None = None,
+) -> RepeatedRuns:
     r"""Evaluate a policy many times, each time on another part of the logs.
 
     What a policy learns in one run is one sample: a single run has no standard error.

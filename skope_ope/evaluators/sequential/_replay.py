@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Unbiased replay on logs of a uniform logger."""
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +14,9 @@ from skope_ope.evaluators.core._warnings import uneven_action_warnings
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._result import check_unit_interval
 from skope_ope.evaluators.sequential._rules import UniformRule, n_offered
+
+if TYPE_CHECKING:
+    from skope_ope._types import RandomSeed
 
 UNIFORM_TOLERANCE = 1e-6
 
@@ -108,7 +114,9 @@ class Replay(AcceptedMean):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, *, horizon=None, random_state=None):
+    def __init__(
+        self, *, horizon: int | None = None, random_state: RandomSeed = None
+    ) -> None:
         self.horizon = horizon
         self.random_state = random_state
 

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Doubly robust slot by slot, for readers who go from the first slot to the last."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -16,6 +19,11 @@ from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
 from skope_ope.evaluators.slate._slot_rewards import prefix_weights
 from skope_ope.evaluators.slate._support import never_shown
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import SplitterLike
 
 
 class CascadeDR(SlateEvaluator):
@@ -78,7 +86,7 @@ class CascadeDR(SlateEvaluator):
     _needs = ("logger", "slot_reward")
     _uses_model = True
 
-    def __init__(self, *, reward_model=None, cv=5):
+    def __init__(self, *, reward_model: Any = None, cv: SplitterLike = 5) -> None:
         self.reward_model = reward_model
         self.cv = cv
 

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The pseudoinverse estimator."""
 
+from __future__ import annotations
+
 from functools import cached_property, partial
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +24,9 @@ from skope_ope.evaluators.slate._pseudo_inverse_weights import (
 )
 from skope_ope.evaluators.slate._support import form_of, knows_all
 from skope_ope.exceptions import PropensityWarning, SupportWarning
+
+if TYPE_CHECKING:
+    from typing import Literal
 
 OUTSIDE = 1e-6  # residual of a target outside of the range
 
@@ -129,11 +135,11 @@ class PseudoInverse(SlateEvaluator):
     def __init__(
         self,
         *,
-        self_normalized=False,
-        cmax=None,
-        control_variates=None,
-        outside_range="exclude",
-    ):
+        self_normalized: bool = False,
+        cmax: float | None = None,
+        control_variates: Literal["single", "multiple"] | None = None,
+        outside_range: Literal["exclude", "raise"] = "exclude",
+    ) -> None:
         self.self_normalized = self_normalized
         self.cmax = cmax
         self.control_variates = control_variates

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The direct method for slates: trust the reward model."""
 
+from __future__ import annotations
+
 from itertools import product
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -22,6 +25,11 @@ from skope_ope.reward_models._slate_reward_models import (
     given_slate_source,
     slate_reward_source,
 )
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import RandomSeed, SplitterLike
 
 MAX_SLATES = 20_000  # over which a policy's value is summed
 
@@ -94,7 +102,14 @@ class SlateDirectMethod(SlateEvaluator):
     _leaves_bias_out = "the error of the reward model"
     _uses_model = True
 
-    def __init__(self, *, reward_model=None, cv=5, n_samples=20, random_state=None):
+    def __init__(
+        self,
+        *,
+        reward_model: Any = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+        n_samples: int = 20,
+        random_state: RandomSeed = None,
+    ) -> None:
         self.reward_model = reward_model
         self.cv = cv
         self.n_samples = n_samples

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The pseudoinverse estimator around an additive reward model."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +31,11 @@ from skope_ope.reward_models._slate_reward_models import (
     given_slate_source,
     slate_reward_source,
 )
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope._types import SplitterLike
 
 
 class SlateDoublyRobust(SlateEvaluator):
@@ -92,7 +100,14 @@ class SlateDoublyRobust(SlateEvaluator):
     _needs = ("logger",)
     _uses_model = True
 
-    def __init__(self, *, reward_model=None, cmax=None, cv=5, outside_range="exclude"):
+    def __init__(
+        self,
+        *,
+        reward_model: Any = None,
+        cmax: float | None = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+        outside_range: Literal["exclude", "raise"] = "exclude",
+    ) -> None:
         self.reward_model = reward_model
         self.cmax = cmax
         self.cv = cv

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring of whole slates."""
 
+from __future__ import annotations
+
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
@@ -54,7 +56,7 @@ class SlateIPS(SlateEvaluator):
     _parameter_constraints: dict = {"self_normalized": ["boolean"]}
     _needs = ("propensity",)
 
-    def __init__(self, *, self_normalized=False):
+    def __init__(self, *, self_normalized: bool = False) -> None:
         self.self_normalized = self_normalized
 
     def _terms(self, target, logs):

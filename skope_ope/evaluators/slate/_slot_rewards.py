@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring of slots whose rewards were logged one by one."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from skope_ope.evaluators.core._slate_target import method
@@ -51,7 +53,7 @@ class IndependentSlotIPS(SlateEvaluator):
 
     _needs = ("logger", "slot_reward")
 
-    def __init__(self):
+    def __init__(self) -> None:
         pass
 
     _shows = "slots"
@@ -116,7 +118,7 @@ class CascadeIPS(SlateEvaluator):
 
     _needs = ("logger", "slot_reward")
 
-    def __init__(self):
+    def __init__(self) -> None:
         pass
 
     def _terms(self, target, logs):

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The direct method: trust the reward model."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.evaluators.core._design import design_of
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
@@ -13,6 +17,11 @@ from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator
 from skope_ope.evaluators.static._direct_simulation import simulate
 from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
 from skope_ope.policies._adaptive import AdaptivePolicy
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class DirectMethod(StaticEvaluator):
@@ -77,7 +86,12 @@ class DirectMethod(StaticEvaluator):
     _moves = WEIGHT
     _no_scores = None
 
-    def __init__(self, *, reward_model=None, cv=5):
+    def __init__(
+        self,
+        *,
+        reward_model: RewardModelLike = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+    ) -> None:
         self.reward_model = reward_model
         self.cv = cv
 

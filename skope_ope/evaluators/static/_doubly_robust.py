@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The doubly robust estimator and its template."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._estimate import Estimate
@@ -14,6 +17,11 @@ from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator
 from skope_ope.exceptions import ModelErrorWarning
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RewardModelLike, SplitterLike
 
 REMOVED_Z = 4  # what was taken from the correction, in standard errors
 
@@ -145,7 +153,13 @@ class DoublyRobust(DoublyRobustBase):
     _auto = AutoParameter("cmax", None, clip_grid)
     _no_scores = None
 
-    def __init__(self, *, reward_model=None, cmax=None, cv=5):
+    def __init__(
+        self,
+        *,
+        reward_model: RewardModelLike = None,
+        cmax: float | Literal["auto"] | None = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+    ) -> None:
         self.reward_model = reward_model
         self.cmax = cmax
         self.cv = cv

@@ -2,12 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Doubly robust with optimistic shrinkage."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._weights import shrink
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, shrink_grid
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class DRos(DoublyRobustBase):
@@ -56,7 +64,13 @@ class DRos(DoublyRobustBase):
     }
     _auto = AutoParameter("lam", float("inf"), shrink_grid)
 
-    def __init__(self, *, reward_model=None, lam=10.0, cv=5):
+    def __init__(
+        self,
+        *,
+        reward_model: RewardModelLike = None,
+        lam: float | Literal["auto"] = 10.0,
+        cv: SplitterLike | Literal["prefit"] = 5,
+    ) -> None:
         self.reward_model = reward_model
         self.lam = lam
         self.cv = cv

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring, plain and clipped."""
 
+from __future__ import annotations
+
 from functools import partial
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +21,9 @@ from skope_ope.evaluators.core._weight_bound import stated_weight
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
+
+if TYPE_CHECKING:
+    from typing import Literal
 
 
 class IPS(StaticEvaluator):
@@ -75,7 +81,7 @@ class IPS(StaticEvaluator):
     _auto = AutoParameter("cmax", None, clip_grid)
     _no_scores = None
 
-    def __init__(self, *, cmax=None):
+    def __init__(self, *, cmax: float | Literal["auto"] | None = None) -> None:
         self.cmax = cmax
 
     @property

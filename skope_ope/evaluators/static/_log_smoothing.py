@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logarithmic smoothing of weighted rewards."""
 
+from __future__ import annotations
+
 from numbers import Real
 
 import numpy as np
@@ -54,7 +56,7 @@ class LogSmoothing(StaticEvaluator):
 
     _uses_range = True  # its lower bound, where it is negative
 
-    def __init__(self, *, lam=None):
+    def __init__(self, *, lam: float | None = None) -> None:
         self.lam = lam
 
     @property

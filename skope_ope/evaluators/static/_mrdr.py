@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The more robust doubly robust estimator."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope.evaluators.core._drowned import is_huge
@@ -9,6 +13,9 @@ from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 from skope_ope.reward_models._sources import reward_source
+
+if TYPE_CHECKING:
+    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class MRDR(DoublyRobustBase):
@@ -60,7 +67,9 @@ class MRDR(DoublyRobustBase):
 
     _no_scores = "its reward model is fitted anew for every policy"
 
-    def __init__(self, *, reward_model=None, cv=5):
+    def __init__(
+        self, *, reward_model: RewardModelLike = None, cv: SplitterLike = 5
+    ) -> None:
         self.reward_model = reward_model
         self.cv = cv
 

@@ -2,8 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The self-normalised doubly robust estimator."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class SNDR(DoublyRobustBase):
@@ -43,7 +52,12 @@ class SNDR(DoublyRobustBase):
     _no_scores = "it divides by the sum of the weights of the policy"
     _summed = None
 
-    def __init__(self, *, reward_model=None, cv=5):
+    def __init__(
+        self,
+        *,
+        reward_model: RewardModelLike = None,
+        cv: SplitterLike | Literal["prefit"] = 5,
+    ) -> None:
         self.reward_model = reward_model
         self.cv = cv
 

@@ -2,13 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Harmonically corrected weights with subgaussian deviations."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._weights import harmonic
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, harmonic_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RewardModelLike, SplitterLike
 
 LAM_CONSTRAINT = {"lam": [Interval(Real, 0, 1, closed="both"), StrOptions({AUTO})]}
 
@@ -56,7 +64,7 @@ class SubGaussianIPS(StaticEvaluator):
     _parameter_constraints: dict = {**LAM_CONSTRAINT}
     _auto = AutoParameter("lam", 0.0, harmonic_grid)
 
-    def __init__(self, *, lam=0.1):
+    def __init__(self, *, lam: float | Literal["auto"] = 0.1) -> None:
         self.lam = lam
 
     @property
@@ -122,7 +130,13 @@ class SubGaussianDR(DoublyRobustBase):
     }
     _auto = AutoParameter("lam", 0.0, harmonic_grid)
 
-    def __init__(self, *, reward_model=None, lam=0.1, cv=5):
+    def __init__(
+        self,
+        *,
+        reward_model: RewardModelLike = None,
+        lam: float | Literal["auto"] = 0.1,
+        cv: SplitterLike | Literal["prefit"] = 5,
+    ) -> None:
         self.reward_model = reward_model
         self.lam = lam
         self.cv = cv

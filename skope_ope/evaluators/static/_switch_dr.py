@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Switch from the doubly robust estimator to the direct method by weight."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._weights import switch
@@ -13,6 +16,11 @@ from skope_ope.evaluators.static._auto import (
     threshold_grid,
 )
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import RewardModelLike, SplitterLike
 
 
 class SwitchDR(DoublyRobustBase):
@@ -62,7 +70,13 @@ class SwitchDR(DoublyRobustBase):
     }
     _auto = AutoParameter("tau", float("inf"), threshold_grid, switched_mass)
 
-    def __init__(self, *, reward_model=None, tau=10.0, cv=5):
+    def __init__(
+        self,
+        *,
+        reward_model: RewardModelLike = None,
+        tau: float | Literal["auto"] = 10.0,
+        cv: SplitterLike | Literal["prefit"] = 5,
+    ) -> None:
         self.reward_model = reward_model
         self.tau = tau
         self.cv = cv

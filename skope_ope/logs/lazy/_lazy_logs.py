@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs that stay where they are: files that are read part by part, or lazy frames."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +19,19 @@ from skope_ope.logs.lazy._lazy_labels import labelled
 from skope_ope.logs.lazy._lazy_rows import check_size, first_rows, some_rows
 from skope_ope.logs.lazy._log_description import describe
 from skope_ope.logs.lazy._partitions import SMALL, Partition, read_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import PolicyLike, RandomSeed
+    from skope_ope.audit._result import Audit
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
+    from skope_ope.logs.lazy._lazy_frames import ScannedFrame
+    from skope_ope.logs.lazy._log_description import LogDescription
+    from skope_ope.logs.lazy._parquet_parts import Scanned
+    from skope_ope.logs.lazy._part_columns import Reading
 
 FEW_TASKS = 32  # of any size
 
@@ -60,56 +76,58 @@ class LazyLogs:
     >>> folder.cleanup()
     """
 
-    def __init__(self, reading, scanned, source=""):
+    def __init__(
+        self, reading: Reading, scanned: Scanned | ScannedFrame, source: str = ""
+    ) -> None:
         self._reading, self._scanned, self.source = reading, scanned, source
 
     @property
-    def frame(self):
+    def frame(self) -> Any:
         """The narwhals LazyFrame; None for files."""
         return self._scanned.frame
 
     @property
-    def log_type(self):
+    def log_type(self) -> type[Any]:
         """`BanditLogs` or `SlateLogs`, what the partitions are read as."""
         return self._reading.log_type
 
     @property
-    def roles(self):
+    def roles(self) -> Mapping[str, Any]:
         """Names of the columns of every field, a tuple each."""
         return dict(self._reading.roles)
 
     @property
-    def columns(self):
+    def columns(self) -> Mapping[str, Any]:
         """The column, or the tuple of columns, of every named row field."""
         return dict(self._reading.columns)
 
     @property
-    def stated(self):
+    def stated(self) -> Mapping[str, Any]:
         """What was stated of all rounds: `actions`, `reward_range` and others."""
         return dict(self._reading.stated)
 
     @property
-    def origin(self):
+    def origin(self) -> Any:
         """Token of the source, the same in all processes."""
         return self._reading.origin
 
     @property
-    def actions(self):
+    def actions(self) -> Any:
         """Ordered labels of the actions; None where they are not known yet."""
         return self._reading.stated.get("actions")
 
     @property
-    def loggers(self):
+    def loggers(self) -> Any:
         """Ordered labels of the loggers; None where they are not known yet."""
         return self._reading.loggers
 
     @property
-    def reward_range(self):
+    def reward_range(self) -> tuple[float, float] | None:
         """Known bounds of the reward, or None."""
         return self._reading.stated.get("reward_range")
 
     @cached_property
-    def partitions(self):
+    def partitions(self) -> tuple[Partition, ...]:
         """Parts that are read one by one, a tuple of `Partition`; None for a frame."""
         if self._scanned.parts is None:
             return None
@@ -119,7 +137,7 @@ class LazyLogs:
         )
 
     @property
-    def n_rounds(self):
+    def n_rounds(self) -> int | None:
         """Number of rounds; None where only a pass over them tells."""
         if self.partitions is None:
             return None
@@ -158,7 +176,7 @@ class LazyLogs:
             "lazy.sample(100_000, random_state=0)."
         )
 
-    def label_kind(self, field):
+    def label_kind(self, field: Literal["group", "logger"]) -> str:
         """Return the kind of the labels of a field; of several columns, one for each.
 
         Parameters
@@ -182,7 +200,9 @@ class LazyLogs:
         reading = self._reading if reading is None else reading
         return type(self)(reading, scanned, self.source)
 
-    def needing(self, context=True, columns=None):
+    def needing(
+        self, context: bool = True, columns: Sequence[str] | None = None
+    ) -> LazyLogs:
         """Return the same logs, of which less is read.
 
         Parameters
@@ -210,7 +230,7 @@ class LazyLogs:
             named = {name: named[name] for name in columns}
         return self._with(roles=roles, columns=named)
 
-    def tasks(self, n_tasks):
+    def tasks(self, n_tasks: int) -> list[tuple[Partition, ...]]:
         """Return the partitions in contiguous tuples of about equally many rounds.
 
         Parameters
@@ -244,7 +264,7 @@ class LazyLogs:
             )
         return self.partitions
 
-    def labelled(self, n_jobs=None):
+    def labelled(self, n_jobs: int | None = None) -> LazyLogs:
         """Return the same logs, of which the labels of actions and loggers are known.
 
         What is stated is taken; otherwise one pass is made over these columns alone.
@@ -262,7 +282,7 @@ class LazyLogs:
         """
         return labelled(self, n_jobs)
 
-    def read(self):
+    def read(self) -> tuple[Partition, BanditLogs | SlateLogs | None]:
         """Read the partitions in turn, each as ordinary logs.
 
         Yields
@@ -274,7 +294,7 @@ class LazyLogs:
         """
         yield from read_partitions(self._in_files())
 
-    def head(self, n=5):
+    def head(self, n: int = 5) -> BanditLogs | SlateLogs:
         """Return the first rounds as ordinary logs.
 
         Parameters
@@ -288,7 +308,9 @@ class LazyLogs:
         """
         return first_rows(self, check_size("head", n))
 
-    def sample(self, n, random_state=None, n_jobs=None):
+    def sample(
+        self, n: int, random_state: RandomSeed = None, n_jobs: int | None = None
+    ) -> BanditLogs | SlateLogs:
         """Return rounds drawn at random as ordinary logs, in the order of the source.
 
         Every round is as likely as any other, and none is drawn twice. All partitions
@@ -309,7 +331,7 @@ class LazyLogs:
         """
         return some_rows(self, check_size("sample", n), random_state, n_jobs)
 
-    def filter(self, condition):
+    def filter(self, condition: Any) -> LazyLogs:
         """Return the logs of the rounds that fulfil a condition.
 
         Their positions stay those in the source. Rounds for which the answer is
@@ -328,7 +350,7 @@ class LazyLogs:
         """
         return filtered(self, condition)
 
-    def describe(self, n_jobs=None):
+    def describe(self, n_jobs: int | None = None) -> LogDescription:
         """Tell what the logs hold, in one pass over the fields.
 
         Parameters
@@ -343,7 +365,13 @@ class LazyLogs:
         """
         return describe(self, n_jobs)
 
-    def audit(self, policy=None, *, random_state=0, n_jobs=None):
+    def audit(
+        self,
+        policy: PolicyLike = None,
+        *,
+        random_state: RandomSeed = 0,
+        n_jobs: int | None = None,
+    ) -> Audit:
         """Check whether the logs can answer, see :func:`~skope_ope.audit`.
 
         Parameters
@@ -372,7 +400,7 @@ class LazyLogs:
         kind = self.log_type.__name__
         return f"LazyLogs({self.source!r}, {kind}{known}{where})"
 
-    def summary(self):
+    def summary(self) -> dict[Any, Any]:
         """Return what is known without reading as a dict of short texts.
 
         Returns

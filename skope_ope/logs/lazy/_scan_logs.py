@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lazy logs from files and lazy frames: what is named is checked, nothing is read."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,30 +27,36 @@ from skope_ope.logs.lazy._log_files import find_files
 from skope_ope.logs.lazy._parquet_parts import scan_parquet
 from skope_ope.logs.lazy._part_columns import Reading, as_tuple
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal
+
+    from skope_ope._types import ArrayLike, SlatePolicyLike
+
 
 def scan_logs(
-    source,
+    source: Any,
     *,
-    action=None,
-    reward=None,
-    propensity=None,
-    context=None,
-    exclude=None,
-    actions=None,
-    logging_proba=None,
-    logger=None,
-    logger_proba=None,
-    timestamp=None,
-    group=None,
-    sample_weight=None,
-    columns=None,
-    reward_range=None,
-    slate=None,
-    slot_reward=None,
-    n_candidates=None,
-    logging_policy=None,
-    format=None,
-):
+    action: str | None = None,
+    reward: str | None = None,
+    propensity: str | float | None = None,
+    context: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    actions: ArrayLike | None = None,
+    logging_proba: Sequence[str] | Mapping[str, str] | None = None,
+    logger: str | None = None,
+    logger_proba: Sequence[str] | None = None,
+    timestamp: str | None = None,
+    group: str | Sequence[str] | None = None,
+    sample_weight: str | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    reward_range: tuple[float, float] | None = None,
+    slate: str | Sequence[str] | None = None,
+    slot_reward: str | Sequence[str] | None = None,
+    n_candidates: int | None = None,
+    logging_policy: SlatePolicyLike = None,
+    format: Literal["parquet", "csv"] | None = None,
+) -> LazyLogs:
     """Scan logs that may be larger than memory.
 
     Footers of files are read, and nothing else; the rows of csv files are counted. Read

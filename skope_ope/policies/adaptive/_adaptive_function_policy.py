@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A function of the contexts and of the history as a policy."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +12,13 @@ from skope_ope.logs._validation import check_distributions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import n_rows, restrict
 from skope_ope.policies._rows import stack_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope._types import Contexts
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class History(NamedTuple):
@@ -67,10 +76,10 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
 
     _parameter_constraints: dict = {"func": [callable]}
 
-    def __init__(self, func):
+    def __init__(self, func: Callable[..., Any]) -> None:
         self.func = func
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything; learn the actions from empty logs.
 
         Parameters
@@ -83,7 +92,7 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
         self._rounds = np.empty((3, 16))
         self._n_rounds = 0
 
-    def update(self, X, action, reward, proba):
+    def update(self, X: Contexts, action: int, reward: float, proba: float) -> bool:
         """Append one round to the history.
 
         Parameters
@@ -110,7 +119,7 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
         return True
 
     @property
-    def history_(self):
+    def history_(self) -> Any:
         """The history so far."""
         if len(self._contexts) > 1:
             self._contexts = [stack_rows(self._contexts)]

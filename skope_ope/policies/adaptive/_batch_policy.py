@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A policy that learns from an exploration log, in batches of time."""
 
+from __future__ import annotations
+
 from datetime import timedelta
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
@@ -16,6 +19,9 @@ from skope_ope.logs._validation import label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh
 from skope_ope.policies._base import FitFreePolicy
 from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
+
+if TYPE_CHECKING:
+    from skope_ope._types import Array
 
 
 class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
@@ -106,13 +112,20 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
         "min_trials": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def __init__(self, policy, exploration_logs, every, *, min_trials=0):
+    def __init__(
+        self,
+        policy: AdaptivePolicy,
+        exploration_logs: BanditLogs,
+        every: float | timedelta,
+        *,
+        min_trials: int = 0,
+    ) -> None:
         self.policy = policy
         self.exploration_logs = exploration_logs
         self.every = every
         self.min_trials = min_trials
 
-    def logs_proba(self, logs):
+    def logs_proba(self, logs: BanditLogs) -> Array:
         """Probabilities over the actions of the logs.
 
         Parameters

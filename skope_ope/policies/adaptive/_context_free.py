@@ -2,12 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What policies share that learn one mean reward per action and ignore the context."""
 
+from __future__ import annotations
+
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import first_best_of_list, greedy, n_rows
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array, Contexts
 
 
 class ContextFreePolicy(AdaptivePolicy):
@@ -63,16 +71,16 @@ class ContextFreePolicy(AdaptivePolicy):
         return True
 
     @property
-    def counts_(self):
+    def counts_(self) -> Array:
         """How often each action was taken."""
         return np.array(self._counts)
 
     @property
-    def means_(self):
+    def means_(self) -> Array:
         """Mean reward of every action, NaN where it was never taken."""
         return np.where(self.counts_ > 0, self._means, np.nan)
 
-    def action_row(self):
+    def action_row(self) -> list[float]:
         """Probability of every action, for all contexts.
 
         Returns
@@ -85,7 +93,7 @@ class ContextFreePolicy(AdaptivePolicy):
         proba[first_best_of_list(self._scores())] += 1 - epsilon
         return proba
 
-    def look_ahead(self, X, available=None):
+    def look_ahead(self, X: Contexts, available: Array | None = None) -> Any:
         """Probabilities of a block of coming rounds; see `AdaptivePolicy`.
 
         Parameters

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Explore one round, exploit what was explored for a while, and so on."""
 
+from __future__ import annotations
+
 from math import sqrt
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
@@ -13,6 +16,13 @@ from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows
 from skope_ope.policies.adaptive._arm_models import ArmModels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope._types import Contexts
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 @renamed_parameters(model="reward_model")
@@ -91,12 +101,18 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def __init__(self, reward_model=None, *, exploit=1.0, random_state=0):
+    def __init__(
+        self,
+        reward_model: Any = None,
+        *,
+        exploit: float | Callable[..., Any] = 1.0,
+        random_state: int = 0,
+    ) -> None:
         self.reward_model = reward_model
         self.exploit = exploit
         self.random_state = random_state
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything; learn the actions from empty logs.
 
         Parameters
@@ -115,7 +131,7 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
         self.n_epochs_ = 0
         self._left = 0  # rounds of exploitation left in this epoch
 
-    def update(self, X, action, reward, proba):
+    def update(self, X: Contexts, action: int, reward: float, proba: float) -> bool:
         """Learn from one round of the policy's own history, if it explored.
 
         Parameters

@@ -2,10 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Mostly the best action so far, sometimes any."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval
 from skope_ope.policies.adaptive._context_free import ContextFreePolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class EpsilonGreedy(ContextFreePolicy):
@@ -64,10 +73,10 @@ class EpsilonGreedy(ContextFreePolicy):
         "epsilon": [Interval(Real, 0, 1, closed="both"), callable],
     }
 
-    def __init__(self, epsilon=0.1):
+    def __init__(self, epsilon: float | Callable[..., Any] = 0.1) -> None:
         self.epsilon = epsilon
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything; learn the actions from empty logs.
 
         Parameters
@@ -78,7 +87,9 @@ class EpsilonGreedy(ContextFreePolicy):
         super().reset(logs)
         self._set_epsilon()
 
-    def update(self, X, action, reward, proba, weight=1):
+    def update(
+        self, X: Any, action: int, reward: float, proba: float, weight: float = 1
+    ) -> bool:
         """Learn from one round of the policy's own history.
 
         Parameters

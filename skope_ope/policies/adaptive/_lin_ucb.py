@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The action whose linear estimate could be the best."""
 
+from __future__ import annotations
+
 from math import sqrt
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -14,6 +17,12 @@ from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import greedy
 from skope_ope.policies._rows import dense_rows
 from skope_ope.policies.adaptive._lin_ucb_blocks import AllBounds, BoundsOfGiven
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array, Contexts
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 # Updates of an action between two inversions from scratch, which shed the rounding
 # errors of the rank-one updates.
@@ -100,12 +109,14 @@ class LinUCB(AdaptivePolicy):
 
     takes_weight = True
 
-    def __init__(self, alpha=1.0, *, regularization=1.0, features=None):
+    def __init__(
+        self, alpha: float = 1.0, *, regularization: float = 1.0, features: Any = None
+    ) -> None:
         self.alpha = alpha
         self.regularization = regularization
         self.features = features
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything; learn actions and features from empty logs.
 
         Parameters
@@ -129,11 +140,13 @@ class LinUCB(AdaptivePolicy):
         self._rows_to_add = [[] for _ in range(n_actions)]
 
     @property
-    def counts_(self):
+    def counts_(self) -> Array:
         """How often each action was taken."""
         return np.array(self._counts)
 
-    def update(self, X, action, reward, proba, weight=1.0):
+    def update(
+        self, X: Contexts, action: int, reward: float, proba: float, weight: float = 1.0
+    ) -> bool:
         """Learn from one round of the policy's own history.
 
         Parameters
@@ -183,7 +196,7 @@ class LinUCB(AdaptivePolicy):
         if invert or not self._counts[action] % UPDATES_PER_INVERSION:
             self._inverse[action] = np.linalg.inv(self._gram[action])
 
-    def look_ahead(self, X, available=None):
+    def look_ahead(self, X: Contexts, available: Array | None = None) -> Any:
         """Probabilities of a block of coming rounds; see `AdaptivePolicy`.
 
         Parameters
@@ -200,7 +213,9 @@ class LinUCB(AdaptivePolicy):
         """
         return AllBounds(self, self._rows(X), available)
 
-    def look_ahead_at(self, X, action, available=None):
+    def look_ahead_at(
+        self, X: Contexts, action: Array, available: Array | None = None
+    ) -> Any:
         """Probabilities of given actions in a block of rounds; see `AdaptivePolicy`.
 
         Parameters

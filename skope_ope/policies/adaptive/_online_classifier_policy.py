@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Epsilon-greedy on classifiers that are trained while the policy acts."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
@@ -15,6 +18,12 @@ from skope_ope.logs._validation import is_frame, label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import greedy
 from skope_ope.policies.adaptive._arm_models import ArmModels
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array, Contexts
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
@@ -106,20 +115,20 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
 
     def __init__(
         self,
-        classifier=None,
+        classifier: Any = None,
         *,
-        epsilon=0.1,
-        update_every=15,
-        initial=None,
-        random_state=0,
-    ):
+        epsilon: float = 0.1,
+        update_every: int = 15,
+        initial: tuple[Any, Any] | None = None,
+        random_state: int = 0,
+    ) -> None:
         self.classifier = classifier
         self.epsilon = epsilon
         self.update_every = update_every
         self.initial = initial
         self.random_state = random_state
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything but `initial`; learn the actions from empty logs.
 
         Parameters
@@ -183,7 +192,7 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
             )
         return X, (codes[:, None] == np.arange(len(self.classes_))).astype(float)
 
-    def update(self, X, action, reward, proba):
+    def update(self, X: Contexts, action: int, reward: float, proba: float) -> bool:
         """Learn from one round of the policy's own history.
 
         Parameters
@@ -209,7 +218,9 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
         self._train()
         return True
 
-    def update_many(self, X, action, reward, proba):
+    def update_many(
+        self, X: Contexts, action: Array, reward: Array, proba: Array
+    ) -> bool:
         """Learn from several rounds at once and train once at the end.
 
         Parameters
@@ -240,7 +251,7 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
         self.n_trainings_ += 1
 
     @property
-    def classifiers_(self):
+    def classifiers_(self) -> Any:
         """Trained classifier of every action, or None."""
         pairs = zip(self._models.models, self._models.trained, strict=True)
         return [model if trained else None for model, trained in pairs]

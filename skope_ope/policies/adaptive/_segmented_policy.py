@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A separate policy for every segment."""
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +17,13 @@ from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_labels, is_frame
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh, learn
 from skope_ope.policies._base import n_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope._types import Array, Contexts
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
@@ -70,11 +80,13 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         "segment": [callable, Interval(Integral, 0, None, closed="left"), str],
     }
 
-    def __init__(self, policy, segment):
+    def __init__(
+        self, policy: AdaptivePolicy, segment: Callable[..., Any] | int | str
+    ) -> None:
         self.policy = policy
         self.segment = segment
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything; learn the actions from empty logs.
 
         Parameters
@@ -88,7 +100,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         self.policies_ = {}
         self._last = None
 
-    def context_of(self, logs):
+    def context_of(self, logs: BanditLogs) -> Any:
         """Return the contexts, beside the segments if the logs hold them.
 
         Parameters
@@ -160,11 +172,13 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         return (column.toarray() if sparse.issparse(X) else column)[:, 0]
 
     @property
-    def takes_weight(self):
+    def takes_weight(self) -> bool:
         """Whether the policy of a segment takes weights."""
         return self.policy.takes_weight
 
-    def update(self, X, action, reward, proba, weight=1.0):
+    def update(
+        self, X: Contexts, action: int, reward: float, proba: float, weight: float = 1.0
+    ) -> bool:
         """Let the policy of the round's segment learn from it.
 
         Parameters
@@ -190,7 +204,9 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         own = self._own(self._last)
         return learn(own, context, action, reward, proba, weight)
 
-    def update_many(self, X, action, reward, proba):
+    def update_many(
+        self, X: Contexts, action: Array, reward: Array, proba: Array
+    ) -> bool:
         """Learn from several rounds at once, segment by segment.
 
         Parameters
@@ -222,7 +238,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
             self.policies_[label] = fresh(self.policy, self._empty_logs)
         return self.policies_[label]
 
-    def look_ahead(self, X, available=None):
+    def look_ahead(self, X: Contexts, available: Array | None = None) -> Any:
         """Probabilities of a block of coming rounds; see `AdaptivePolicy`.
 
         Parameters

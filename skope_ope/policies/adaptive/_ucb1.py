@@ -2,11 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The action whose mean reward could be the best."""
 
+from __future__ import annotations
+
 from math import inf, log, sqrt
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.policies.adaptive._context_free import ContextFreePolicy
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class UCB1(ContextFreePolicy):
@@ -71,11 +79,13 @@ class UCB1(ContextFreePolicy):
         "width": [StrOptions({"log", "constant"})],
     }
 
-    def __init__(self, alpha=2**0.5, *, width="log"):
+    def __init__(
+        self, alpha: float = 2**0.5, *, width: Literal["log", "constant"] = "log"
+    ) -> None:
         self.alpha = alpha
         self.width = width
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything; learn the actions from empty logs.
 
         Parameters
@@ -88,7 +98,9 @@ class UCB1(ContextFreePolicy):
         # mean and 1 / sqrt(n_a), in pairs, which are read faster than two lists
         self._terms = [(inf, 0.0)] * logs.n_actions
 
-    def update(self, X, action, reward, proba, weight=1):
+    def update(
+        self, X: Any, action: int, reward: float, proba: float, weight: float = 1
+    ) -> bool:
         """Learn from one round of the policy's own history.
 
         Parameters

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The slate policy that draws from given slates."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +25,12 @@ from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import slates_with_proba
 from skope_ope.policies.slate._slate_moments import TypeMoments, add_moments
 from skope_ope.policies.slate._slate_tables import offered_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from skope_ope._types import ArrayLike
 
 ALL = object()  # the only label, where all rounds have the same slates
 NOT_GIVEN = object()  # by=None means that all rounds are alike
@@ -72,13 +81,25 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     # another list of slates
     _sorted = False
 
-    def __init__(self, slates, proba=None, *, by=None):
+    def __init__(
+        self,
+        slates: ArrayLike | Mapping[Any, Any],
+        proba: ArrayLike | Mapping[Any, Any] | None = None,
+        *,
+        by: str | Callable[..., Any] | None = None,
+    ) -> None:
         self.slates = slates
         self.proba = proba
         self.by = by
 
     @classmethod
-    def seen_in(cls, logs, frequencies=True, *, by=NOT_GIVEN):
+    def seen_in(
+        cls,
+        logs: SlateLogs,
+        frequencies: bool = True,
+        *,
+        by: str | Callable[..., Any] | ArrayLike = NOT_GIVEN,
+    ) -> EmpiricalSlatePolicy:
         """Policy over the slates that logs show, in all rounds or by label.
 
         Slates are drawn as often as they were seen. Where these are the rounds that

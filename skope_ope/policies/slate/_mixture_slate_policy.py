@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several slate policies, one of which is drawn in every round."""
 
+from __future__ import annotations
+
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -11,6 +14,11 @@ from skope_ope._progress import step
 from skope_ope.policies._base import mixture_weights
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_moments import TypeMoments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skope_ope._types import ArrayLike, SlatePolicyLike
 
 
 class MixtureSlatePolicy(BaseSlatePolicy):
@@ -52,7 +60,7 @@ class MixtureSlatePolicy(BaseSlatePolicy):
 
     _has_steps = True
 
-    def __init__(self, policies, weights):
+    def __init__(self, policies: Sequence[SlatePolicyLike], weights: ArrayLike) -> None:
         self.policies = policies
         self.weights = weights
 
@@ -82,7 +90,7 @@ class MixtureSlatePolicy(BaseSlatePolicy):
         return getattr(self, "policies_", self.policies)
 
     @property
-    def exact(self):
+    def exact(self) -> bool:
         """Whether moments and probabilities are exact, not means over draws."""
         return all(policy.exact for policy in self._members)
 

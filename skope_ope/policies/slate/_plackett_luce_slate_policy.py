@@ -2,12 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rankings drawn slot by slot by the weights of the candidates."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope.logs._validation import as_numbers
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_checks import row_values
 from skope_ope.policies.slate._slate_tables import offered_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from skope_ope._types import Array, ArrayLike
 
 
 class PlackettLuceSlatePolicy(RankingDistribution):
@@ -52,7 +62,9 @@ class PlackettLuceSlatePolicy(RankingDistribution):
             [0.333, 0.333, 0.333]]])
     """
 
-    def __init__(self, weights, n_slots):
+    def __init__(
+        self, weights: ArrayLike | Callable[..., Any] | str, n_slots: int
+    ) -> None:
         self.weights = weights
         self.n_slots = n_slots
 
@@ -89,7 +101,7 @@ def check_weights(weights, logs):
     return weights
 
 
-def rank_weights(rank, alpha):
+def rank_weights(rank: ArrayLike, alpha: float) -> Array:
     r"""Weights of the multinomial distribution of the pseudoinverse paper.
 
     .. math:: w = 2^{-\alpha \lfloor \log_2 rank \rfloor}

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Slates whose slots are filled independently of each other."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
@@ -10,6 +14,13 @@ from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import row_values
 from skope_ope.policies.slate._slate_moments import independent_moments
 from skope_ope.policies.slate._slate_tables import entries, offered_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Literal
+
+    from skope_ope._types import ArrayLike
+    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class ProductSlatePolicy(BaseSlatePolicy):
@@ -38,7 +49,7 @@ class ProductSlatePolicy(BaseSlatePolicy):
     array([0.4])
     """
 
-    def __init__(self, slot_proba):
+    def __init__(self, slot_proba: ArrayLike | Callable[..., Any] | str) -> None:
         self.slot_proba = slot_proba
 
     def _slots_of(self, logs):
@@ -105,7 +116,7 @@ class ProductSlatePolicy(BaseSlatePolicy):
         table = self._table(logs)
         return np.array(np.broadcast_to(table, (len(logs), *table.shape[1:])))
 
-    def closed_form(self, logs):
+    def closed_form(self, logs: SlateLogs) -> Literal["product"]:
         """Name the form of the distribution for which the pseudoinverse is known.
 
         Parameters

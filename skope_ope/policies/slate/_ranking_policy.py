@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Slates from the scores of a regressor."""
 
+from __future__ import annotations
+
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -25,6 +28,11 @@ from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_n_slots, check_slate_logs
 from skope_ope.policies.slate._slate_tables import offered_slots
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import Array
 
 LOW_WEIGHT = 1e-290  # of a softmax, relative to the best: what is below comes last
 LEAST_WEIGHT = 1e-307  # what it weighs: what is offered can be shown
@@ -88,7 +96,14 @@ class RankingPolicy(BaseSlatePolicy):
         "alpha": [Interval(Real, 0, None, closed="left"), None],
     }
 
-    def __init__(self, regressor, n_slots, *, temperature=None, alpha=None):
+    def __init__(
+        self,
+        regressor: Any,
+        n_slots: int,
+        *,
+        temperature: float | None = None,
+        alpha: float | None = None,
+    ) -> None:
         self.regressor = regressor
         self.n_slots = n_slots
         self.temperature = temperature
@@ -135,7 +150,7 @@ class RankingPolicy(BaseSlatePolicy):
                 f"them, got {self.temperature} and {self.alpha}."
             )
 
-    def scores(self, logs):
+    def scores(self, logs: SlateLogs) -> Array:
         """Predict how good the candidates are.
 
         Parameters
@@ -169,7 +184,7 @@ class RankingPolicy(BaseSlatePolicy):
             )
         return logs.per_candidate(scores)
 
-    def deterministic_slates(self, logs):
+    def deterministic_slates(self, logs: SlateLogs) -> Array | None:
         """Slates with the best candidates in order.
 
         Parameters

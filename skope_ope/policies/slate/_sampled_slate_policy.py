@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Slate policies whose moments are means over draws."""
 
+from __future__ import annotations
+
 import zlib
 from copy import copy, deepcopy
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,6 +16,11 @@ from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_slates
 from skope_ope.policies.slate._slate_moments import TypeMoments, add_moments, couples
 from skope_ope.policies.slate._slate_tables import entries
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from skope_ope._types import RandomSeed
 
 
 class SampledSlatePolicy(BaseSlatePolicy):
@@ -57,7 +65,9 @@ class SampledSlatePolicy(BaseSlatePolicy):
     exact = False
     _draws_again = ()  # what tells other draws from the first ones
 
-    def __init__(self, policy, *, n_samples=1000, random_state=0):
+    def __init__(
+        self, policy: Any, *, n_samples: int = 1000, random_state: RandomSeed = 0
+    ) -> None:
         self.policy = policy
         self.n_samples = n_samples
         self.random_state = random_state

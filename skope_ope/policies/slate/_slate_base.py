@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every slate policy shares."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -14,6 +17,11 @@ from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
 from skope_ope.policies.slate._slate_checks import check_slate_logs, check_slates
 from skope_ope.policies.slate._slate_distributions import SlateDistributions
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope._types import Array, ArrayLike, RandomSeed
 
 CHUNK_BYTES = 2**26  # of row-wise temporaries
 
@@ -75,7 +83,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
             check_y(y, len(X), type(self).__name__)
         return self
 
-    def distributions(self, logs):
+    def distributions(self, logs: SlateLogs) -> SlateDistributions:
         """Return the distinct distributions by which the slates of the logs are drawn.
 
         Parameters
@@ -93,7 +101,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         items = policy._items(logs)
         return SlateDistributions(policy, items, len(logs), self._slots_of(logs))
 
-    def laws(self, logs):
+    def laws(self, logs: SlateLogs) -> SlateDistributions:
         """Former name of `distributions`.
 
         .. deprecated:: 0.1
@@ -116,7 +124,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         )
         return self.distributions(logs)
 
-    def slot_marginals(self, logs):
+    def slot_marginals(self, logs: SlateLogs) -> Array:
         """Probability of every candidate in every slot.
 
         Parameters
@@ -149,7 +157,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
             )
         return marginals
 
-    def slate_proba(self, logs, slates=None):
+    def slate_proba(self, logs: SlateLogs, slates: ArrayLike | None = None) -> Array:
         """Probability of a slate in every round.
 
         Parameters
@@ -165,7 +173,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         """
         return self.prefix_proba(logs, slates)[:, -1]
 
-    def prefix_proba(self, logs, slates=None):
+    def prefix_proba(self, logs: SlateLogs, slates: ArrayLike | None = None) -> Array:
         """Probability that the first slots are filled as in a slate.
 
         Parameters
@@ -191,7 +199,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
             proba[part] = policy._prefix_proba(items, slates[part])
         return proba
 
-    def marginal_proba(self, logs, slates=None):
+    def marginal_proba(self, logs: SlateLogs, slates: ArrayLike | None = None) -> Array:
         """Probability that each slot, taken alone, is filled as in a slate.
 
         Parameters
@@ -231,7 +239,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
             )
         return slates
 
-    def sample(self, logs, random_state=None):
+    def sample(self, logs: SlateLogs, random_state: RandomSeed = None) -> Array:
         """Draw a slate for every round.
 
         Parameters
@@ -257,7 +265,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
             slates[part] = policy._sample(items, len(slates[part]), rng)
         return slates
 
-    def deterministic_slates(self, logs):
+    def deterministic_slates(self, logs: SlateLogs) -> Array | None:
         """Slates of a deterministic policy.
 
         Parameters
@@ -272,7 +280,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         """
         return None
 
-    def closed_form(self, logs):
+    def closed_form(self, logs: SlateLogs) -> Literal["uniform", "product"] | None:
         """Name the form of the distribution for which the pseudoinverse is known.
 
         Parameters

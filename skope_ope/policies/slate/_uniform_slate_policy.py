@@ -2,8 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The slate policy to which all rankings are alike."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_tables import offered_slots
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from skope_ope.logs._slate_logs import SlateLogs
 
 
 class UniformSlatePolicy(RankingDistribution):
@@ -27,13 +36,13 @@ class UniformSlatePolicy(RankingDistribution):
     array([0.1667, 0.1667])
     """
 
-    def __init__(self, n_slots):
+    def __init__(self, n_slots: int) -> None:
         self.n_slots = n_slots
 
     def _items(self, logs):
         return offered_slots(logs, self.n_slots).transpose(0, 2, 1).astype(float)
 
-    def closed_form(self, logs):
+    def closed_form(self, logs: SlateLogs) -> Literal["uniform", "product"] | None:
         """Name the form of the distribution for which the pseudoinverse is known.
 
         Parameters

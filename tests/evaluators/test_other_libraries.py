@@ -1,0 +1,274 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numbers that the tests of other libraries state, beside ours.
+
+Inputs and numbers are theirs; no code is. `CASES` is the only list: the page
+docs/same_numbers.rst is read and compared with it. Where a case has `ours`, our number
+differs, and the page says why.
+"""
+
+import re
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    ProductSlatePolicy,
+    PseudoInverse,
+    SlateIPS,
+    SlateLogs,
+    SwitchDR,
+)
+from tests.packaging._tree import ROOT
+
+VW, REAGENT = "VW estimators", "ReAgent"
+COBA, RIPS = "coba", "RIPS"
+
+
+def two_actions(propensity, reward, probability):
+    """Logs of action 0 of two, and a policy that takes it with `probability`."""
+    p, r, q = np.broadcast_arrays(*np.atleast_1d(propensity, reward, probability))
+    logs = BanditLogs(
+        np.zeros((len(p), 1)), np.zeros(len(p), int), r, p * 1.0, actions=[0, 1]
+    )
+    return logs, np.column_stack([q, 1 - q])
+
+
+def score(evaluator, log, sample_weight=None):
+    logs, policy = log
+    return evaluator.fit(logs).evaluate(policy, sample_weight=sample_weight).value
+
+
+# VowpalWabbit/estimators, tests/test_bandits_ips.py, test_bandits_snips.py,
+# test_bandits.py, commit 2b8bc182c77cbfe9011aaabf88fcda905eb74c8c.
+ONE = two_actions(0.3, 1.0, 0.6)
+TENS = two_actions(np.ones(10), 10.0, 1.0)
+NEGATIVE = two_actions(np.ones(10), -1.0, 1.0)
+# The same repository, estimators/test/test_bandits.py (test_convergence_with_count),
+# commit 02d6acc659f5293e0354d104e7043d6dd1a1c5a6.
+COUNTED = two_actions(np.ones(1500), np.repeat([1.0, 0.0], [1000, 500]), 1.0)
+COUNTS = np.repeat([1.0, 2.0], [1000, 500])
+
+
+def alternating():
+    """Two actions in turn, p .5; the first has reward 1 and probability .8."""
+    action = np.arange(10_000) % 2
+    logs = BanditLogs(
+        np.zeros((10_000, 1)), action, action == 0.0, np.full(10_000, 0.5)
+    )
+    return IPS().fit(logs).evaluate(np.tile([0.8, 0.2], (10_000, 1)))
+
+
+# The same repository, tests/test_slates_pseudo_inverse.py, commit
+# 1807d2ee958df6739070e56521233ca5e2e466be. Its test asks that the pseudoinverse of one
+# slot be the IPS of its inputs; that is the number.
+def one_slot():
+    p, q = np.array([0.8, 0.25, 0.5, 0.2]), np.array([0.6, 0.4, 0.3, 0.9])
+
+    def two(first):
+        return ProductSlatePolicy(np.column_stack([first, 1 - first])[:, None])
+
+    logs = SlateLogs(
+        np.zeros((4, 1)),
+        np.zeros((4, 1), int),
+        [0.1, 0.2, 0.0, 1.0],
+        n_candidates=2,
+        logging_policy=two(p),
+    )
+    return logs, two(q)
+
+
+# The same repository, tests/test_slates.py, commit
+# 8ce387134195a5b2381708bc420d0fb11b2c0e1a (test_estimate_1_from_1s and
+# test_convergence_simple).
+def sure_slots():
+    sure = ProductSlatePolicy(np.ones((4, 1)))
+    logs = SlateLogs(
+        np.zeros((10, 1)), np.zeros((10, 4), int), np.ones(10), logging_policy=sure
+    )
+    return logs, sure
+
+
+def two_slots():
+    slate = np.column_stack([np.arange(1000) % 2, np.arange(1000) % 4 // 2])
+    logs = SlateLogs(
+        np.zeros((1000, 1)),
+        slate,
+        slate.prod(axis=1),
+        logging_policy=ProductSlatePolicy(np.full((2, 2), 0.5)),
+    )
+    return logs, ProductSlatePolicy([[0.8, 0.2], [0.8, 0.2]])
+
+
+# facebookresearch/ReAgent, reagent/test/evaluation/test_evaluation_data_page.py, commit
+# 11b05c4c112831d91029521228d3d98b441d03ee. A ranking of two items is an action here.
+RANKINGS = BanditLogs(
+    np.eye(3),
+    ["3, 2", "3, 2", "3, 2"],
+    [4.0, 5.0, 7.0],
+    [0.2, 0.5, 0.4],
+    actions=["2, 3", "3, 2"],
+)
+PREDICTED = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+GREEDY = RANKINGS, np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+SAMPLED = RANKINGS, np.array([[0.6, 0.4], [0.7, 0.3], [0.3, 0.7]])
+
+# VowpalWabbit/coba, coba/tests/test_environments_filters.py, OpeRewards_Tests.test_IPS.
+# coba 8.1.0 computes these numbers.
+SCORED = BanditLogs(np.zeros((2, 1)), [1, 2], [1.0, 0.25], [0.5, 0.25], actions=[1, 2])
+
+# spotify-research/RIPS_KDD2020, rips/eval/offpolicy/ips_test.py, commit
+# 84f9cde9528a176b36cad2417f363a7890e92486. All propensities are 1.
+PAGE = SlateLogs(
+    np.zeros((1, 1)),
+    [[0, 1, 2, 3, 4]],
+    None,
+    slot_reward=[[0, 1, 1, 0, 1]],
+    propensity=[1.0],
+)
+
+
+@dataclass
+class Case:
+    library: str
+    evaluator: str
+    theirs: float
+    compute: object
+    ours: float = None  # where it is not theirs
+
+
+def coba_score(row, column):
+    return lambda: IPS().fit(SCORED).action_scores()[row, column]
+
+
+CASES = {
+    "one round, p .3": Case(VW, "IPS", 2, lambda: score(IPS(), ONE)),
+    "one round, p .3, normalised": Case(VW, "SNIPS", 1, lambda: score(SNIPS(), ONE)),
+    "ten rewards of 10": Case(VW, "IPS", 10, lambda: score(IPS(), TENS)),
+    "ten rewards of -1": Case(VW, "SNIPS", -1, lambda: score(SNIPS(), NEGATIVE)),
+    "rounds that count twice": Case(
+        VW, "IPS", 0.5, lambda: score(IPS(), COUNTED, COUNTS)
+    ),
+    "rounds that count twice, normalised": Case(
+        VW, "SNIPS", 0.5, lambda: score(SNIPS(), COUNTED, COUNTS)
+    ),
+    "slates of one slot": Case(
+        VW, "PseudoInverse", 1.22375, lambda: score(PseudoInverse(), one_slot())
+    ),
+    "slates that are certain": Case(
+        VW, "PseudoInverse", 1, lambda: score(PseudoInverse(), sure_slots())
+    ),
+    "slates of two slots": Case(
+        VW,
+        "PseudoInverse",
+        0.2,
+        lambda: score(PseudoInverse(), two_slots()),
+        ours=-0.05,
+    ),
+    "model, greedy ranking": Case(
+        REAGENT,
+        "DirectMethod",
+        (1 + 4 + 5) / 3,
+        lambda: score(DirectMethod(reward_model=PREDICTED), GREEDY),
+    ),
+    "weights, greedy ranking": Case(
+        REAGENT, "IPS", 5 / 0.5 / 3, lambda: score(IPS(), GREEDY)
+    ),
+    "both, greedy ranking": Case(
+        REAGENT,
+        "DoublyRobust",
+        (1 + 4 + 5) / 3 + 1 / 0.5 * (5 - 4) / 3,
+        lambda: score(DoublyRobust(reward_model=PREDICTED), GREEDY),
+    ),
+    "switch, no weight is too large": Case(
+        REAGENT,
+        "SwitchDR",
+        4,
+        lambda: score(SwitchDR(reward_model=PREDICTED, tau=np.inf), GREEDY),
+    ),
+    "switch, every weight is too large": Case(
+        REAGENT,
+        "SwitchDR",
+        10 / 3,
+        lambda: score(SwitchDR(reward_model=PREDICTED, tau=0.0), GREEDY),
+    ),
+    "weights, sampled ranking": Case(
+        REAGENT,
+        "IPS",
+        (0.4 / 0.2 * 4 + 0.3 / 0.5 * 5 + 0.7 / 0.4 * 7) / 3,
+        lambda: score(IPS(), SAMPLED),
+    ),
+    "score of round 1, logged action": Case(COBA, "IPS", 2, coba_score(0, 0)),
+    "score of round 1, other action": Case(COBA, "IPS", 0, coba_score(0, 1)),
+    "score of round 2, other action": Case(COBA, "IPS", 0, coba_score(1, 0)),
+    "score of round 2, logged action": Case(COBA, "IPS", 1, coba_score(1, 1)),
+    "page that is shown again": Case(
+        RIPS, "SlateIPS", 3, lambda: score(SlateIPS(), (PAGE, [[0, 1, 2, 3, 4]]))
+    ),
+    "page in another order": Case(
+        RIPS,
+        "SlateIPS",
+        3,
+        lambda: score(SlateIPS(self_normalized=True), (PAGE, [[0, 1, 2, 4, 3]])),
+        ours=np.nan,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_number(name):
+    case = CASES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such small logs ring every alarm
+        found = case.compute()
+    expected = case.theirs if case.ours is None else case.ours
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_interval_lies_within_their_bounds():
+    """VW estimators, tests/test_bandits.py (test_simple_convergence): .75 to .85."""
+    value = alternating()
+    low, high = value.confidence_interval(method="normal")
+    assert 0.75 <= low < 0.8 < high <= 0.85
+    # vw-estimators 0.2.2 computes this interval.
+    np.testing.assert_allclose([low, high], [0.7843195, 0.8156805], atol=1e-7)
+
+
+def page_rows():
+    """Return library, case, evaluator, their number, ours and why of every row."""
+    text = (ROOT / "docs" / "same_numbers.rst").read_text()
+    for line in re.split(r"\n=+  [= ]+\n", text)[2].splitlines():
+        cells = re.split(r" {2,}", line)
+        yield cells if len(cells) == 6 else [*cells, ""]
+
+
+def as_shown(number):
+    return "none" if np.isnan(number) else f"{number:.6g}"
+
+
+def test_page_shows_these_numbers():
+    shown = {
+        name: (library, evaluator, theirs, ours)
+        for library, name, evaluator, theirs, ours, _ in page_rows()
+    }
+    assert shown == {
+        name: (
+            case.library,
+            f":class:`{case.evaluator}`",
+            as_shown(case.theirs),
+            as_shown(case.theirs if case.ours is None else case.ours),
+        )
+        for name, case in CASES.items()
+    }
+
+
+def test_page_says_why_where_numbers_differ():
+    for _, name, _, theirs, ours, why in page_rows():
+        assert bool(why) == (theirs != ours), name
