@@ -39,17 +39,25 @@ def drawing(display, ax=None, *, size=SIZE, grid="y", **subplots):
             "'skope-ope[plot]'. What it draws are attributes of the display and need "
             "no matplotlib."
         ) from error
-    with plt.style.context(["default", STYLE]):
-        # names of evaluators and policies are long: the layout leaves space for them
-        figure, axes = plt.subplots(figsize=size, layout="constrained", **subplots)
-        for one in figure.axes:
-            one.grid(axis=grid)
-            one.tick_params(**TICKS)
-        try:
-            yield axes
-        except BaseException:
-            plt.close(figure)  # nobody has seen it
-            raise
+    interactive = plt.isinteractive()
+    try:
+        with plt.style.context(["default", STYLE]):
+            # Names of evaluators and policies are long: the layout leaves them space.
+            figure, axes = plt.subplots(figsize=size, layout="constrained", **subplots)
+            # The first figure starts the backend. That of a notebook then switches
+            # interactive mode on, and the end of the style would switch it off again:
+            # later figures would not be shown.
+            interactive = plt.isinteractive()
+            for one in figure.axes:
+                one.grid(axis=grid)
+                one.tick_params(**TICKS)
+            try:
+                yield axes
+            except BaseException:
+                plt.close(figure)  # nobody has seen it
+                raise
+    finally:
+        (plt.ion if interactive else plt.ioff)()
 
 
 def checked_panels(panels, known):

@@ -326,6 +326,16 @@ class RowContainer:
             "not in front of them."
         )
 
+    def __array_namespace__(self, api_version=None):
+        # scikit-learn asks for it before it selects rows, where the user has switched
+        # its dispatch on; without an answer it says "not a supported array type".
+        raise TypeError(
+            f"{type(self).__name__} are no array, and array_api_dispatch is switched "
+            "on in scikit-learn. Switch it off around this call: with "
+            "sklearn.config_context(array_api_dispatch=False). evaluate, "
+            "compare_policies and OPESearchCV work with it, and so do models inside."
+        )
+
 
 def in_stored_order(logs):
     """Return rows in the order of the logs that they were taken from."""

@@ -201,3 +201,26 @@ def test_names_are_drawn_letter_by_letter():
         texts = [*axes.get_yticklabels(), *(legend.get_texts() if legend else [])]
         drawn = [text.get_text() for text in texts]
         assert any(text.startswith(r"\$5 \frac\$ \x1b[31m") for text in drawn)
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_the_first_figure_leaves_interactive_mode_as_the_backend_sets_it(
+    pyplot, monkeypatch, starts
+):
+    """The backend of a notebook switches it on when the first figure starts it."""
+    subplots = pyplot.subplots
+
+    def first(*args, **kwargs):
+        (pyplot.ion if starts else pyplot.ioff)()
+        return subplots(*args, **kwargs)
+
+    display = MAKERS[PolicyValueDisplay](PolicyValueDisplay)(logs_of_two_actions())
+    was = pyplot.isinteractive()
+    monkeypatch.setattr(pyplot, "subplots", first)
+    (pyplot.ioff if starts else pyplot.ion)()
+    try:
+        for _ in range(2):
+            display.plot()
+            assert pyplot.isinteractive() == starts
+    finally:
+        (pyplot.ion if was else pyplot.ioff)()

@@ -80,7 +80,8 @@ def test_ticks_are_written_in_full(pyplot, ticks, options, texts):
 
 def test_ticks_of_logarithmic_axes(pyplot):
     _, ax = pyplot.subplots()
-    ax.set(xscale="log", yscale="log", xlim=(0.5, 30), ylim=(1e-4, 1))
+    # The limits lie beyond the ticks, which older matplotlib rounds down.
+    ax.set(xscale="log", yscale="log", xlim=(0.4, 30), ylim=(9e-5, 1.1))
     log_numbers_on(ax.xaxis)
     log_numbers_on(ax.yaxis, share=True)
     assert tick_texts(ax.xaxis) == ["0.5", "1", "2", "5", "10", "20"]

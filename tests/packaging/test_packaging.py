@@ -116,13 +116,36 @@ def test_every_public_concept_has_a_test_file_of_the_same_stem():
         assert (ROOT / "tests" / test_file).exists()
 
 
+def lower_bounds(requirements):
+    return {requirement.replace(">=", "==") for requirement in requirements}
+
+
+def pins_of(name):
+    """Return the exact versions that a file of requirements names."""
+    return {line for line in text_of(f".ci/{name}").splitlines() if "==" in line}
+
+
 def test_oldest_versions_are_the_lower_bounds():
-    bounds = {
-        requirement.replace(">=", "==")
-        for requirement in pyproject()["project"]["dependencies"]
-    }
-    lines = (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
-    assert {line for line in lines if line and not line.startswith("#")} == bounds
+    core = pyproject()["project"]["dependencies"]
+    assert pins_of("oldest.txt") == lower_bounds(core)
+
+
+def test_oldest_frames_and_figures_are_the_lower_bounds():
+    extras = pyproject()["project"]["optional-dependencies"]
+    named = {one for extra in ("frames", "lazy", "plot") for one in extras[extra]}
+    assert pins_of("oldest-frames.txt") == lower_bounds(named)
+    lines = text_of(".ci/oldest-frames.txt").splitlines()
+    assert "-r oldest.txt" in lines
+    assert "-r .ci/oldest-frames.txt" in text_of(".ci/run")
+
+
+def test_an_optional_package_has_one_lower_bound():
+    extras = pyproject()["project"]["optional-dependencies"]
+    bounds = {}
+    for requirement in {one for extra in extras.values() for one in extra}:
+        name, bound = re.fullmatch(r"([\w-]+)(?:\[.*\])?>=(.+)", requirement).groups()
+        bounds.setdefault(name, set()).add(bound)
+    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
 
 
 def test_core_dependencies_are_the_four():
