@@ -81,6 +81,7 @@ print(f"300 lives: {truth:.3f}")
 # still moves at the end, would ask for a longer log.
 
 display = HistoryDisplay.from_values(value).plot()
+display.figure_.set_layout_engine("constrained")
 display.axes_[-1].axhline(truth, color="#009E73", linestyle="--", label="truth")
 _ = display.axes_[-1].legend(loc="upper left", bbox_to_anchor=(1.01, 1))
 plt.show()

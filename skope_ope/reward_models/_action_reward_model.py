@@ -62,11 +62,12 @@ class ActionRewardModel(TellsOfFit, Estimator):
         Any regressor that follows scikit-learn, of whatever package; a classifier
         only where rewards are 0/1, then its probability of 1 is the prediction.
     encoding : {"per_action", "one_hot", "action_context", "column"}
-        "per_action", the default, fits one clone of the model per action. The others fit one model
-        for all, which sees the context and, beside it: an indicator column per action
-        ("one_hot"; in frames they are called `action = <label>`); the features in
-        `logs.action_context` ("action_context"); or the labels as the column `action`
-        of a frame ("column"), which a ColumnTransformer of your own encodes.
+        "per_action", the default, fits one clone of the model per action. The others
+        fit one model for all, which sees the context and, beside it: an indicator
+        column per action ("one_hot"; in frames they are called `action = <label>`); the
+        features in `logs.action_context` ("action_context"); or the labels as the
+        column `action` of a frame ("column"), which a ColumnTransformer of your own
+        encodes.
     memory : str, path or joblib.Memory, default=None
         Folder in which fitted models are kept, as in scikit-learn's Pipeline: equal
         models are fitted to equal rounds once, in whatever search or process. Classes
