@@ -44,6 +44,7 @@ html_title = f"skope_ope {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_sidebars = {"which_evaluator": []}  # it has no pages below it
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
