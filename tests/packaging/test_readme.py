@@ -35,6 +35,25 @@ def test_ci_runs_exactly_the_test_command_of_the_readme():
     assert 'bash -euo pipefail -c "$test_command"' in script
 
 
+def test_it_opens_as_the_landing_page_does():
+    """The same claim on both, and how long each of the two commands takes."""
+    claim = "You logged what your system decided and what came of it."
+    landing = (ROOT / "docs" / "index.rst").read_text()
+    paragraph = " ".join(landing[landing.index(claim) :].split("\n\n")[0].split())
+    opening, commands = README.split("## Two commands")
+    assert " ".join(opening.split()).endswith(paragraph)
+    commands = commands.split("\n## ")[0]
+    first, second = commands.split(TEST_COMMAND)
+    assert "takes about three seconds" in first and "<!-- demo -->" in first
+    assert re.search(r"takes about \w+ minutes on two cores", second)
+
+
+def test_its_links_lead_to_files():
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert {"docs/start/", "docs/which_evaluator.rst", "docs/glossary.rst"} < set(links)
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
 @pytest.mark.frames
 def test_python_start_runs(capsys, monkeypatch, tmp_path):
     """The block under "From Python", on a made frame with its column names."""
@@ -66,7 +85,7 @@ def test_python_start_runs(capsys, monkeypatch, tmp_path):
     table = names["table"]
     assert list(table) == ["IPS", "SNIPS", "DoublyRobust", "SNDR"]
     for name in table:  # as the comment beside the call says
-        assert re.search(rf"# the one-call start: .*{name}", README)
+        assert re.search(rf"# the first table: .*{name}", README)
     assert table.recommended == "DoublyRobust"
     assert names["value"] is table["DoublyRobust"]
     score = float(printed.splitlines()[-1])  # the evaluator by itself says the same
