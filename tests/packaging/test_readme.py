@@ -3,6 +3,7 @@
 
 import json
 import re
+import textwrap
 import warnings
 from functools import partial
 
@@ -96,16 +97,28 @@ def test_python_start_runs(capsys, monkeypatch, tmp_path):
         exec(compile(search, "README.md", "exec"), names)
 
 
-def test_the_table_of_the_demo_is_what_it_prints(capsys):
+def shown_tables():
+    """Return the lines of the demo as the README and the shell page show them."""
+    fence = README.split("<!-- demo -->")[1].split("```")[1].removeprefix("text")
+    page = (ROOT / "docs" / "guide" / "shell.rst").read_text()
+    block = page.split("   $ skope-ope demo\n")[1].split("\n\n")[0]
+    return {"readme": fence.strip("\n"), "shell": textwrap.dedent(block)}
+
+
+@pytest.mark.parametrize("place", ["readme", "shell"])
+def test_the_table_of_the_demo_is_what_it_prints(place, capsys):
     """Names and marks to the letter, numbers up to other versions of scikit-learn."""
-    block = README.split("<!-- demo -->")[1].split("```")[1]
-    header, *shown = block.removeprefix("text").strip("\n").splitlines()
+    header, *shown = shown_tables()[place].splitlines()
+    shown = [row for row in shown if row != "..."]
     assert main(["demo"]) == 0
     out = capsys.readouterr().out.splitlines()
     titles = header.split()
     assert any(row.split()[: len(titles)] == titles for row in out)
     rows = {row.split("  ")[0]: row for row in out}
-    assert [row.split()[0] for row in shown[:4]] == list(DEFAULTS)  # the first table
+    names = [row.split("  ")[0] for row in shown]
+    assert "DoublyRobust" in names and names[-1] == "true value"
+    if place == "readme":
+        assert names[:4] == list(DEFAULTS)  # the first table
     for row in shown:
         cells = re.split(r"  +", row)
         printed = re.split(r"  +", rows[cells[0]])
