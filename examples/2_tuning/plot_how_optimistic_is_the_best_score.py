@@ -5,10 +5,10 @@
 How optimistic is the best score of a search over policies?
 ===========================================================
 
-``best_score_`` is the greatest of many noisy numbers. With more candidates it is more
-optimistic, because the winner often has the largest error. Nested cross-validation
-measures *the whole procedure*: learning, searching and choosing. It does so on folds
-that the search does not see.
+``best_score_`` is the greatest of many noisy numbers. The more candidates, the more it
+flatters, and the winner is the one that luck has helped most. The value of *the whole
+procedure*, learning, searching and choosing, is measured around it, on folds that the
+search does not see: nested cross-validation.
 
 The proof is a world in which no action has any effect. There every policy is worth as
 much as the logger, and the gain of any choice is zero. ``--full`` draws 200 worlds,
@@ -95,7 +95,7 @@ for world in range(n_worlds):
         # The scores rest on few rounds, as they say: that is the subject.
         warnings.simplefilter("ignore", OPEWarning)
         nested = cross_validate(search, logs, cv=KFold(3), return_estimator=True)
-    # gain over the logger on the same rounds, which removes the noise they share
+    # gain over the logger on the same rounds, which removes the luck of the world
     outer[world] = nested["test_score"].mean() - logs.reward.mean()
     best = [one.best_score_ for one in nested["estimator"]]
     inner[world] = np.mean(best) - logs.reward.mean()

@@ -72,8 +72,8 @@ def draw(seed):
 # -------------------------
 #
 # The policy is the last step of a Pipeline, so that its class is a parameter, too.
-# Parameters that all classes have are named beside it, such as ``epsilon``, the share
-# of uniform exploration. Parameters of one class need a separate grid.
+# Parameters that all of them have, such as ``epsilon``, the share of uniform
+# exploration, are named beside it; those of one class need a grid of their own.
 
 classifier = LogisticRegression(C=0.1, max_iter=300)
 EPSILON = [0.0, 0.1, 0.3]
@@ -194,10 +194,10 @@ error = np.mean([row["outer"] - row["truth"] for row in rows])
 print(f"mean of inner - truth {optimism:+.3f}, of outer - truth {error:+.3f}")
 
 # %%
-# The inner score has two errors. It is too high, because it is the best of many. It is
-# too low, because its policies learn from two thirds of the rounds, and the deployed
-# one from all. Which error is larger differs from log to log. The outer value has
-# sampling error only, which its interval covers.
+# The inner score has two errors. Luck raises it, for it is the best of many. And it is
+# about policies that learn from two thirds of the rounds and are worse than the one
+# that is deployed. Which of the two is larger differs from log to log. The outer value
+# is off by its noise only, which its interval tells.
 
 truth = np.array([row["truth"] for row in rows])
 standard_error = np.linalg.norm([row["error"] for row in rows]) / repetitions

@@ -5,10 +5,10 @@
 Can the log of a bandit be used?
 ================================
 
-A bandit algorithm learns while it acts. After low rewards by chance it tries an action
-less often. The mean reward of that action in the log is then too low. Recorded
-propensities correct the value, but not the interval. The few later rounds of such an
-action have weights that depend on its first rewards.
+A bandit algorithm learns while it acts: an action that was unlucky is tried less. The
+mean reward of an action in its log is then too low. Recorded propensities repair the
+value, but not the interval: the few rounds of an action that was given up have weights
+that follow the luck of the first ones.
 
 Here Thompson sampling chooses between two actions, of which one loses, and a second
 time in two groups of users. :class:`~skope_ope.AdaptiveDR` values both actions, and a
