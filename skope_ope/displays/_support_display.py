@@ -48,7 +48,7 @@ class SupportDisplay(Shown, Undrawn):
     only draws. What the policy wants and the logger never does is not in the log: an
     estimate leaves it out or extrapolates a reward model. Where both act, the effective
     rounds of an action, :math:`(\sum w)^2 / \sum w^2` over its rounds, tell how much of
-    the log informs about it. Read more in the :ref:`User Guide <displays>`.
+    the log bears on it. Read more in the :ref:`User Guide <displays>`.
 
     Parameters
     ----------
