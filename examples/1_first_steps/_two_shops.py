@@ -1,8 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Two logs of shops as csv files: real ones if they are at hand, else drawn alike
-===============================================================================
+Two logs of shops as csv files: real ones if you have them, else similar ones are drawn
+=======================================================================================
 """
 
 import os

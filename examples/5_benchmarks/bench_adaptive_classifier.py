@@ -1,8 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 """
-How fast is a scikit-learn classifier that learns on the way?
-=============================================================
+How fast is a scikit-learn classifier that learns while it acts?
+================================================================
 
 OnlineClassifierPolicy with an SGDClassifier per action, trained again after every 15
 accepted rounds (K = 10 actions, d = 20 features), replayed

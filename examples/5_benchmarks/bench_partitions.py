@@ -15,7 +15,7 @@ hand does. Run it as ::
 
 The default is 24 files of 1e6 rounds; ``--full`` builds 1e8 rounds in 100 files, about
 2.6 GB in a temporary folder (``--folder`` says where). Ratios are of wall clocks that
-take turns; the file cache is warm. Peaks are those of processes of their own. What is
+take turns; the file cache is warm. Each peak is measured in a separate process. What is
 asserted leaves a quarter for other machines.
 
 - **columns**: IPS and SNIPS beside the sum of what pyarrow needs to read the same

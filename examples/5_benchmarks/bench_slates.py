@@ -113,7 +113,7 @@ def main(n_rounds):
     ours = seconds(value_and_interval(long_logs, longer)) / (4 * n_rounds)
     report("... of four times as many rounds / pinv", ours, pinv, 1000)
 
-    # weights of their own in every round: dynamic programming against enumeration
+    # other weights in every round: dynamic programming against enumeration
     n_own = max(n_rounds // 50, 200)
     weights = rng.random((n_own, M)) + 0.2
     own = logs_of(rankings(n_own, rng), None, rng).with_columns(w=weights)

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where displays draw: into axes of the user, or a figure of their own."""
+"""Where displays draw: into axes of the user, or a new figure."""
 
 from contextlib import contextmanager
 

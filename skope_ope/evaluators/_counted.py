@@ -62,7 +62,7 @@ class Counted:
     def of_frame(cls):
         """Return what stands for the rounds of a lazy frame, which have no places.
 
-        Every query stands for itself: nothing tells whether two saw the same rows.
+        Two queries are never taken to share rows, because nothing shows that they do.
         """
         return cls({f"{FRAME}{uuid4().hex}": {()}})
 

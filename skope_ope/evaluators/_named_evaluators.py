@@ -22,7 +22,7 @@ def named_evaluators(texts, cv=5):
         Names, upper or lower case, with parameters after colons; or just "all", which
         are those that do not depend on the order of the rounds.
     cv : int, default=5
-        Number of folds of those that hold rounds out of their own fits.
+        Number of folds of evaluators that hold rounds out of their fits.
 
     Returns
     -------

@@ -26,7 +26,7 @@ def values_of(
     policies, evaluators : dict
         By name.
     shared : SharedModel
-        The logs, and the reward model of evaluators without one of their own.
+        The logs, and the reward model of evaluators that have none.
     sample_weight : array-like of shape (n_rounds,), default=None
         Weights of the rounds, multiplied with those of the logs.
     n_jobs : int, default=None
@@ -96,7 +96,7 @@ def _in_one_pass(together, policies, shared, positive, n_jobs, keep):
 def _by_themselves(
     pairs, policies, evaluators, shared, sample_weight, n_jobs, processes
 ):
-    """Return the values of those that make a pass of their own.
+    """Return the values of evaluators that make a separate pass.
 
     Walks through a log are loops of the interpreter: they need processes.
     """

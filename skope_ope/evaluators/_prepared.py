@@ -51,7 +51,7 @@ class Prepared:
     evaluators, left_out : dict
         Evaluators by name, and what those need that are left out.
     reward_model, cv : object
-        What evaluators without a model of their own share.
+        What evaluators that have no model share.
     by : tuple of str
         Columns by whose values sums are wanted, too.
     seed : int

@@ -52,7 +52,7 @@ def facts(policies, evaluators, logs, reward_model=None):
     logs : BanditLogs, SlateLogs or LazyLogs
         The rounds.
     reward_model : model, number or str, default=None
-        What evaluators share that have no model of their own.
+        What evaluators that have no model share.
     """
     roles = getattr(logs, "roles", {})
     found = {"kind of logs": getattr(logs, "log_type", type(logs)).__name__}

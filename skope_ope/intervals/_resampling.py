@@ -107,7 +107,7 @@ class Draws:
 def _poisson_counts(source, out):
     """Look counts up by random numbers of 16 bits, four from each of 64.
 
-    They are put where memory is at hand: fresh pages cost more.
+    They are put into memory that exists: fresh pages take longer.
     """
     n_resamples, n = out.shape
     fours = -(-n // 4)

@@ -102,7 +102,7 @@ class DRPolicy(CostSensitivePolicy):
     --------
     IPSPolicy : The first classifier alone.
     SoftmaxPolicy : Maximises the estimated value itself.
-    RewardModelPolicy : Takes the action that a model holds for the best.
+    RewardModelPolicy : Takes the action that a model predicts to be best.
 
     Notes
     -----
@@ -234,7 +234,7 @@ class DRPolicy(CostSensitivePolicy):
             ) from error
 
     def _chances(self, X):
-        """Probabilities of the actions by the classifier at hand, none of them 0."""
+        """Probabilities of the actions by the present classifier, none of them 0."""
         classifier, few = self.classifier_, 1e-6
         if hasattr(classifier, "predict_proba"):
             chance = self._to_classes(class_probabilities(classifier, X), 0.0)

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The action that a model of the rewards holds for the best."""
+"""The action that a model of the rewards predicts to be best."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class ColumnCodes:
     codes : ndarray of int of shape (n_rounds,)
         Position of every row's label.
     values : ndarray of shape (n_rounds,), default=None
-        The labels of the rows, where they are at hand.
+        The labels of the rows, where they are known.
     listed : bool, default=False
         Whether `labels` are all labels there are, in their order.
     """

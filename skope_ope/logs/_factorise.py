@@ -67,7 +67,7 @@ def among(labels, codes, counts):
     labels : ndarray of shape (n_labels,)
         All labels.
     codes : ndarray of int of shape (n_rounds,)
-        Codes of the rows at hand.
+        Codes of these rows.
     counts : ndarray of shape (n_labels,)
         How many of these have each label.
     """

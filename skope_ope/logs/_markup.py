@@ -22,7 +22,7 @@ def element(name, /, *content, **attributes):
         Its tag.
     *content : Markup or object
         What it holds. Everything but `Markup` is shown as text, with hidden characters
-        as escapes: labels cannot bring markup of their own.
+        as escapes: labels cannot add markup.
     **attributes : object
         Its attributes; ``class_`` is ``class``, and ``stroke_width`` is
         ``stroke-width``. None: it has none of that name.

@@ -55,11 +55,11 @@ def report(
 ) -> Report:
     """Write one page from the question to a recommendation.
 
-    The page says in words what to do and how large the gain is, then shows gains with
-    intervals, values by all evaluators, how many rounds bear on each policy, what the
-    audit has found, what was assumed and how to repeat it. Alarms of the audit stand
-    beside the recommendation; where one is an error, the page recommends nothing but
-    to mend it. Read more in the :ref:`User Guide <reports>`.
+    The page says what to do and how large the gain is. Below stand gains with
+    intervals, values by all evaluators, and how many effective rounds each policy has.
+    Then come the findings of the audit, the assumptions, and how to repeat the page.
+    Alarms of the audit stand beside the recommendation. If one is an error, the page
+    recommends only to correct it. Read more in the :ref:`User Guide <reports>`.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ def _numbers(value, low, high, units):
 
 
 def overlap(found):
-    """Return how many rounds bear on each policy, from one value of each."""
+    """Return how many effective rounds each policy has, from one value of each."""
     header = ["policy", "effective rounds", "of all", "share", "largest weight"]
     header += ["of all weights", "never logged"]
     rows = []

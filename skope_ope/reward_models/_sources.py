@@ -4,7 +4,7 @@
 
 `source.bind(logs)` returns `predict(rounds, start)`, which gives the model values of
 `rounds = logs[start : start + len(rounds)]` for all actions: evaluators ask for a
-chunk of rows at a time and never hold an (n_rounds, n_actions) array of their own.
+chunk of rows at a time and never hold an (n_rounds, n_actions) array.
 """
 
 from numbers import Real
@@ -162,7 +162,7 @@ def model_and_folds(evaluator, reward_model=None, cv=None):
     evaluator : evaluator
         Its own model and folds come first.
     reward_model : object, default=None
-        What evaluators without a model of their own share.
+        What evaluators that have no model share.
     cv : int, splitter, iterable, "prefit" or None, default=None
         The folds that come with it; `None`: those of the evaluator.
     """

@@ -3,6 +3,7 @@
 
 import json
 import re
+import textwrap
 import warnings
 from functools import partial
 
@@ -33,6 +34,25 @@ def test_ci_runs_exactly_the_test_command_of_the_readme():
     script = (ROOT / ".ci" / "run").read_text()
     assert "/<!-- test command -->/,/^```$/p' README.md | grep 'pytest')" in script
     assert 'bash -euo pipefail -c "$test_command"' in script
+
+
+def test_it_opens_as_the_landing_page_does():
+    """The same claim on both, and how long each of the two commands takes."""
+    claim = "You logged what your system decided and what came of it."
+    landing = (ROOT / "docs" / "index.rst").read_text()
+    paragraph = " ".join(landing[landing.index(claim) :].split("\n\n")[0].split())
+    opening, commands = README.split("## Two commands")
+    assert " ".join(opening.split()).endswith(paragraph)
+    commands = commands.split("\n## ")[0]
+    first, second = commands.split(TEST_COMMAND)
+    assert "takes about three seconds" in first and "<!-- demo -->" in first
+    assert re.search(r"takes about \w+ minutes on two cores", second)
+
+
+def test_its_links_lead_to_files():
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert {"docs/start/", "docs/which_evaluator.rst", "docs/glossary.rst"} < set(links)
+    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 @pytest.mark.frames
@@ -66,7 +86,7 @@ def test_python_start_runs(capsys, monkeypatch, tmp_path):
     table = names["table"]
     assert list(table) == ["IPS", "SNIPS", "DoublyRobust", "SNDR"]
     for name in table:  # as the comment beside the call says
-        assert re.search(rf"# the one-call start: .*{name}", README)
+        assert re.search(rf"# the first table: .*{name}", README)
     assert table.recommended == "DoublyRobust"
     assert names["value"] is table["DoublyRobust"]
     score = float(printed.splitlines()[-1])  # the evaluator by itself says the same
@@ -77,16 +97,28 @@ def test_python_start_runs(capsys, monkeypatch, tmp_path):
         exec(compile(search, "README.md", "exec"), names)
 
 
-def test_the_table_of_the_demo_is_what_it_prints(capsys):
+def shown_tables():
+    """Return the lines of the demo as the README and the shell page show them."""
+    fence = README.split("<!-- demo -->")[1].split("```")[1].removeprefix("text")
+    page = (ROOT / "docs" / "guide" / "shell.rst").read_text()
+    block = page.split("   $ skope-ope demo\n")[1].split("\n\n")[0]
+    return {"readme": fence.strip("\n"), "shell": textwrap.dedent(block)}
+
+
+@pytest.mark.parametrize("place", ["readme", "shell"])
+def test_the_table_of_the_demo_is_what_it_prints(place, capsys):
     """Names and marks to the letter, numbers up to other versions of scikit-learn."""
-    block = README.split("<!-- demo -->")[1].split("```")[1]
-    header, *shown = block.removeprefix("text").strip("\n").splitlines()
+    header, *shown = shown_tables()[place].splitlines()
+    shown = [row for row in shown if row != "..."]
     assert main(["demo"]) == 0
     out = capsys.readouterr().out.splitlines()
     titles = header.split()
     assert any(row.split()[: len(titles)] == titles for row in out)
     rows = {row.split("  ")[0]: row for row in out}
-    assert [row.split()[0] for row in shown[:4]] == list(DEFAULTS)  # the first table
+    names = [row.split("  ")[0] for row in shown]
+    assert "DoublyRobust" in names and names[-1] == "true value"
+    if place == "readme":
+        assert names[:4] == list(DEFAULTS)  # the first table
     for row in shown:
         cells = re.split(r"  +", row)
         printed = re.split(r"  +", rows[cells[0]])

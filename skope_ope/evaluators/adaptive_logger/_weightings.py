@@ -4,7 +4,7 @@ r"""What every round counts: weights that follow from earlier rounds alone.
 
 Given the past, the scores :math:`G_t` of all rounds have the policy's value as their
 mean, but the variance of each is about :math:`\sum_a \pi(a|x)^2 / e_t(a|x)`, which
-follows the luck of the logger. Weights that level it out make the standardised
+depends on the logger's first rewards. Weights that level it out make the standardised
 estimate normal again. No weight may look at the action of its own round.
 """
 

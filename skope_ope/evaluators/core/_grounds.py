@@ -78,7 +78,7 @@ def propensities_of(logs):
     Returns
     -------
     propensities : {"recorded", "estimated", "unknown"} or None
-        None: there are no logs at hand.
+        None: no logs are available.
     """
     if logs is None:
         return None

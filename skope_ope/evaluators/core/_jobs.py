@@ -70,7 +70,7 @@ class JobTerms:
         return self.job.kept.terms(self.job, self.offset)
 
     def logged_proba(self, rows):
-        """Return what the policy was seen to do, None where that is not at hand."""
+        """Return what the policy was seen to do, None where that is not known."""
         return self.job.kept.logged_proba(self.job, rows)
 
     def of(self, rows, offset=None):

@@ -88,7 +88,7 @@ class KeptRounds:
         return found
 
     def holds(self, job):
-        """Whether the numbers of a job are at hand, without one more pass."""
+        """Whether the numbers of a job are known without one more pass."""
         return self._found(job).sums.terms is not None
 
     def parts(self, job):

@@ -49,8 +49,8 @@ class Predictors:
     """The policies and models of some jobs, and how many rounds they are asked about.
 
     Policies are asked about a bounded number of entries at once. So are models that
-    read a table; those that ask a scikit-learn model for every action have a bound of
-    their own, for every call of it takes its time.
+    read a table; those that ask a scikit-learn model for every action have another
+    bound, because every call takes time.
 
     Parameters
     ----------

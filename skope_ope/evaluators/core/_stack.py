@@ -3,7 +3,7 @@
 """Terms of many policies and evaluators over the same rounds, summed as one.
 
 Products of the terms of any two are kept, so that a difference of two values is as
-exact as if the rounds were at hand.
+exact as if the rounds were there.
 """
 
 from dataclasses import dataclass

@@ -135,7 +135,7 @@ class FrameQuery:
         """Return a column that is null in every row that a check refuses.
 
         So one count tells whether there are any, and nothing is computed of what is out
-        of its limits, which some libraries answer by an error of their own. No check
+        of its limits, which some libraries answer by another error. No check
         may depend on it.
         """
         self._guarded = found

@@ -50,7 +50,7 @@ def frame_sums(
         Numbers and names of columns (one per action) that stand for reward models, or
         their sources, by the name of the evaluator; otherwise the evaluators' own.
     reward_model : float or str, default=None
-        The model of evaluators that have none of their own.
+        The model of evaluators that have none.
     shares : dict, default=None
         Share of every logger in the rounds, by label, where their mixture enters.
         `None`: those of the rounds.

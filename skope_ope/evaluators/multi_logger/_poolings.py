@@ -244,8 +244,8 @@ def _weighing(
         LoggerWarning(
             f"{why.format(job.loggers.labels[i])} is 0 and was raised to "
             f"{divergences[i]:.3g}, 1e-12 times the largest, so that it carries nearly "
-            "all weight. Too few of its rounds may bear on the policy; compare with "
-            "pooling='balanced'.",
+            "all weight. The policy may take too few of its logged actions. Compare "
+            "with pooling='balanced'.",
             0.0,
         )
         for i in np.flatnonzero(low)

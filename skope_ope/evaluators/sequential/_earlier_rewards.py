@@ -46,7 +46,7 @@ class MadeInWalk:
         """Raise: rounds in memory are not among those of the fit."""
         raise ValueError(
             "this evaluator was fitted on lazy logs, and its reward_model=None is the "
-            "mean reward of the rounds before, which are not at hand. Evaluate on lazy "
+            "mean reward of the rounds before, which were not kept. Evaluate on lazy "
             "logs, or fit it on rounds in memory."
         )
 

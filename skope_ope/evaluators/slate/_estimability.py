@@ -26,7 +26,7 @@ class Estimable:
         The function, see `_functions`.
     weighed : bool
         Whether one more mean follows, that of the absolute weights. Where it is zero,
-        no logged round bears on the policy.
+        the policy shows none of the logged slates.
     """
 
     def __init__(self, combine, weighed):

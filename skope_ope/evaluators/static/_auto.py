@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Parameters that trade bias for variance, chosen for the policy at hand.
+r"""Parameters that trade bias for variance, chosen for each policy.
 
 With :math:`\hat V_\theta` the estimate at a parameter :math:`\theta`,
 :math:`\hat V_0` that with unmodified weights, and :math:`s_\theta` a standard error,

@@ -167,8 +167,8 @@ class StaticEvaluator(BaseEvaluator):
         positive : PositiveRounds
             The rounds.
         shared : SharedModel, default=None
-            The reward model that several evaluators share, for those without one of
-            their own; `None`: the evaluator is fitted.
+            The reward model that several evaluators share, for those that
+            have none; `None`: the evaluator is fitted.
         """
         self._check_target(target)
         source = self._source_for(target, positive, shared)

@@ -73,11 +73,11 @@ class DoublyRobustBase(StaticEvaluator):
             return []
         return [
             ModelErrorWarning(
-                f"the weights that {type(self).__name__} takes away would have moved "
-                f"the value by {removed:+.4g}, {abs(removed) / error:.1f} of its "
-                f"standard errors ({removed / spread:+.1f} of their own): the model is "
-                "biased where they are, and the interval leaves that bias out. Compare "
-                "with DoublyRobust, or improve the model.",
+                f"reducing weights changed the value of {type(self).__name__} by "
+                f"{-removed:+.4g}, {abs(removed) / error:.1f} of its standard errors "
+                f"(z = {-removed / spread:+.1f}). The model is biased for these "
+                "rounds, and the interval leaves that bias out. Compare with "
+                "DoublyRobust, or improve the model.",
                 removed / spread,
             )
         ]

@@ -191,8 +191,8 @@ def binned(column, n_bins=16):
     """Return codes from 0 on of the values of a column: bins, or the values.
 
     Categories and few distinct numbers stay what they are (at most `MOST_CATEGORIES`
-    of them); other numbers fall into bins of equal counts. Missing values are a bin of
-    their own, and values that make more than a bin's share are, too.
+    of them); other numbers fall into bins of equal counts. Missing values are a
+    separate bin, and so are values that make more than a bin's share.
 
     Parameters
     ----------

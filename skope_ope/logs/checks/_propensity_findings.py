@@ -50,7 +50,7 @@ def quick_propensity_findings(logs, held=None):
         The rounds.
     held : BanditLogs, default=None
         Those of them that are looked at one by one, drawn by lot; `None`: the logs are
-        at hand and 20,000 rounds are drawn.
+        in memory and 20,000 rounds are drawn.
 
     Returns
     -------
@@ -238,7 +238,7 @@ def _miscounted(logs, inverse):
     if chance[worst] >= SURPRISE:
         return None
     often = excess[worst] > 0
-    dropped = () if often else ("Rounds of this action were dropped on the way here.",)
+    dropped = () if often else ("Rounds of this action were dropped.",)
     z = excess[worst] / np.sqrt(max(variance[worst] * group_sizes(sizes)[0], 1e-12))
     return _alarm(
         "action_too_frequent" if often else "action_too_rare",
@@ -361,8 +361,8 @@ def _small_advice(logs):
     return (
         "The propensities belong to other rounds, another action or another version of "
         "the logger: check the join and the order of the rows.",
-        "Rounds of some actions were dropped on the way into the log: the others then "
-        "look too frequent. Log all rounds, or renormalise the propensities over what "
+        "Rounds of some actions were dropped from the log: the others then look too "
+        "frequent. Log all rounds, or renormalise the propensities over what "
         "was kept.",
         "They are parts of the probability: multiplied by the share of a filter, a "
         "position or an experiment.",

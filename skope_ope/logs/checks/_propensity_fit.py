@@ -151,7 +151,7 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
             "They are no probabilities of the draw: scores, parts of probabilities, "
             "those of a model that does not know how the logger explores, or 1 / "
             "(number of actions) for a logger that is not uniform.",
-            "Rounds were dropped on the way into the log: those of some actions, or "
+            "Rounds were dropped from the log: those of some actions, or "
             "those without a reward.",
             "A column of the context tells the action that was taken: it was written "
             "after the decision. Leave it out.",

@@ -73,19 +73,19 @@ def shift_findings(logs, random_state=0):
 def _finding(side, gain, z, known, own_fits):
     what = "propensities" if known else "actions"
     found = (
-        f"The {what} follow from the context of the row {side}, not from that of their "
-        f"own row: it explains {gain:.1%} more of their variance ({z:.1f} standard "
-        "errors, on rounds that the model did not see)."
+        f"The {what} follow from the context of the row {side}, not of the same row. "
+        f"It explains {gain:.1%} more of their variance ({z:.1f} standard errors, on "
+        "rounds that the model did not see)."
     )
     advice = (
-        "The contexts have slid by a row against the rest of the log, in a join or by "
-        "a lag: join them by a key, not by their position.",
+        "The contexts are shifted by a row against the rest of the log, by a join or a "
+        "lag. Join them by a key, not by their position.",
     )
     severity = "error"
     if own_fits:
         advice = (
-            "The propensities have slid by a row: the actions do follow from the "
-            "contexts of their own rows.",
+            "The propensities are shifted by a row, because the actions follow from "
+            "the contexts of the same rows. Join the propensities by a key.",
         )
     elif not known:
         severity = "warning"

@@ -33,7 +33,7 @@ class ArmModels:
     n_actions : int
         Number of actions.
     random_state : int
-        Seeds nested models that have no seed of their own.
+        Seeds nested models without a seed.
     owner : str
         Name of the policy, for messages.
     """

@@ -212,7 +212,7 @@ def test_repeated_runs(how, logs, lazy):
 
 def test_repeated_runs_refuse(logs, lazy):
     model = DRns(reward_model=LinearRegression())
-    with pytest.raises(ValueError, match="fit no reward model of their own"):
+    with pytest.raises(ValueError, match="runs on lazy logs fit no reward model"):
         repeated_runs(model, "pi", lazy)
     for other in (IPS(), make_pipeline(PropensityEstimator(), RejectionSampling())):
         with pytest.raises(TypeError, match="pass Replay, RejectionSampling or DRns"):

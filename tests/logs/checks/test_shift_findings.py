@@ -37,7 +37,7 @@ def test_contexts_that_slid_are_found(temperature, step, side):
     (found,) = shift_findings(slid)[1]
     assert (found.name, found.severity) == ("shifted_context", "error")
     assert f"the row {side}" in found.found
-    assert "contexts have slid" in found.advice[0]
+    assert "contexts are shifted by a row" in found.advice[0]
     assert found.number > 6
     assert found.effect > 0.02
 
@@ -52,7 +52,7 @@ def test_propensities_that_slid_are_told_apart():
     logs = softmax_logs(logging_temperature=0.3)
     slid = np.roll(logs.logging_proba, 1, axis=0)[np.arange(len(logs)), logs.action]
     (found,) = shift_findings(rebuilt(logs, propensity=slid))[1]
-    assert "propensities have slid" in found.advice[0]
+    assert "propensities are shifted by a row" in found.advice[0]
 
 
 def test_shift_without_propensities():

@@ -1,0 +1,141 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pages, docstrings and messages use plain words.
+
+The phrases were all written once, and readers stumbled over them. A page of the guide
+opens with its question and soon shows an example.
+"""
+
+import ast
+import re
+
+import pytest
+
+from tests.packaging._tree import MODULES, ROOT
+
+GUIDE = sorted((ROOT / "docs" / "guide").glob("*.rst"))
+QUESTIONS = [path for path in GUIDE if path.stem != "index"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.rst"))]
+MADE = {"_build", "api", "auto_examples", "generated"}  # from docs/ and examples/
+PAGES = [page for page in PAGES if not MADE & set(page.relative_to(ROOT).parts)]
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+EXAMPLES += sorted((ROOT / "examples").rglob("*.rst"))
+# Each pattern with what to write in its place.
+PHRASES = {
+    r"decisions were logged by one policy": "you logged decisions",
+    r"one page per folder": "each page answers one question",
+    r"value of any number of policies": "fit once, evaluate many policies",
+    r"holds the T that was reached": "says how many rounds were accepted",
+    r"exactly the law that": "distributed as in",
+    r"what was learned on the way": "all stages of the policy",
+    r"what it said on the way": "the estimate after each round",
+    r"on the way\b(?! (?:to|from)\b)": "name the step, the round or the time",
+    r"(?<!the\s)less the logger": "gain over the logger",
+    r"bears? on\b": "say what the rounds do not hold",
+    r"luck(?:y|ily)?\b|unlucky": "chance, or random numbers",
+    r"in default of": "used if none is given",
+    r"would have moved the value by": "changed the value by",
+    r"are welcome": "may be used",
+    r"holds? for the best": "predicts to be best",
+    r"good bargain": "usually more accurate",
+    r"of their own\b": "separate, or name whose",
+    r"at hand\b": "these rows, or available",
+    r"stands? for itself": "is clear",
+    r"what of (?:it|them) holds": "what holds",
+}
+PATTERNS = {  # a line may end within a phrase
+    re.compile(rf"\b(?:{old})".replace(" ", r"\s+"), re.I): better
+    for old, better in PHRASES.items()
+}
+
+
+def strings(tree):
+    """Yield docstrings and messages of a module; the values in an f-string are "{}"."""
+    inside = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [
+                part.value if isinstance(part, ast.Constant) else "{}"
+                for part in node.values
+            ]
+            inside.update(map(id, node.values))
+            yield node.lineno, "".join(parts)
+        elif isinstance(node, ast.Constant) and id(node) not in inside:
+            yield node.lineno, str(node.value)
+
+
+def found(text):
+    """Yield phrases of a text with their place, whatever the breaks of its lines."""
+    for pattern, better in PATTERNS.items():
+        for match in pattern.finditer(text):
+            line = text[: match.start()].count("\n") + 1
+            yield line, f"{' '.join(match[0].split())!r}: {better}"
+
+
+def first_paragraph(text):
+    """Return the paragraph after a page's title."""
+    below = re.split(r"^={4,}$", text, maxsplit=1, flags=re.M)[1]
+    blocks = [one.strip() for one in re.split(r"\n\s*\n", below)]
+    return next(one for one in blocks if one and not one.startswith(".. "))
+
+
+def lines_to_an_example(text):
+    """Return how many lines below its title a page has code, or infinity."""
+    lines = re.split(r"^={4,}$", text, maxsplit=1, flags=re.M)[1].splitlines()
+    for count, line in enumerate(lines):
+        code = re.match(r">>> |\.\. (?:code-block|literalinclude|plot)::", line)
+        if code or (line.endswith("::") and not line.startswith("..")):
+            return count
+    return float("inf")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_pages_use_plain_words(path):
+    assert list(found(path.read_text())) == []
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_examples_use_plain_words(path):
+    text = re.sub(r"^ *# ?", "", path.read_text(), flags=re.M)
+    assert list(found(text)) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_docstrings_and_messages_use_plain_words(path):
+    wrong = [
+        (start + line - 1, what)
+        for start, text in strings(ast.parse(path.read_text()))
+        for line, what in found(text)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)
+def test_a_guide_page_begins_with_its_question(path):
+    assert "?" in first_paragraph(path.read_text())
+
+
+@pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)
+def test_a_guide_page_shows_an_example_soon(path):
+    assert lines_to_an_example(path.read_text()) <= 40
+
+
+def test_phrases_are_found_across_lines_and_in_messages():
+    text = "Nothing here.\nIt holds the T\n   that was reached; GOOD BARGAIN"
+    assert [line for line, _ in found(text)] == [2, 3]
+    source = (
+        'def f(x):\n    """Its luck."""\n    raise ValueError(f"{x} bears " "on y")\n'
+    )
+    messages = " ".join(text for _, text in strings(ast.parse(source)))
+    assert len(list(found(messages))) == 2
+    fine = (
+        "It is on the way to the truth; the other_hand, a plucked string, of its own."
+    )
+    assert list(found(fine)) == []
+
+
+def test_a_page_without_question_or_example_is_told():
+    page = ".. _a:\n\nA\n====\n\n.. currentmodule:: a\n\nWhy?\n\n" + "x\n\n" * 30
+    assert first_paragraph(page) == "Why?"
+    assert lines_to_an_example(page + ">>> 1\n") > 40
+    assert lines_to_an_example(page.replace("Why?", "Why?\n\n>>> 1")) < 10
