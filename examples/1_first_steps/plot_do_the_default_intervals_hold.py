@@ -37,9 +37,10 @@ args = parser.parse_known_args()[0]
 # One log
 # -------
 #
-# For each interval the script stores whether it is above or below the truth, its width,
-# and whether it has an alarm about the tail of the rewards. An interval of NaN counts
-# as a miss. A limit outside the range of the rewards ends the script.
+# For each interval the script stores its width, and whether it is above or below the
+# truth. It also stores whether there is an alarm about the tail of the rewards. An
+# interval of NaN counts as a miss. A limit outside the range of the rewards ends the
+# script.
 
 
 def judged(value, truth, reward_range, method):

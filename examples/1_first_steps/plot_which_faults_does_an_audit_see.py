@@ -142,8 +142,8 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 # What to take from it
 # --------------------
 #
-# - An audit takes one call. For 3,000 rounds it takes less than a second. `evaluate` runs
-#   the cheap checks only, so it finds fewer faults.
+# - An audit takes one call. For 3,000 rounds it takes less than a second. `evaluate`
+#   runs the cheap checks only, so it finds fewer faults.
 # - A log without alarms may still be wrong. Some faults do not show in the numbers.
 #   Examples are rewards of other rounds, and a cause of both action and reward outside
 #   the context. Rounds that were lost because of their reward do not show, either.

@@ -95,7 +95,7 @@ for world in range(n_worlds):
         # The scores rest on few rounds, as they say: that is the subject.
         warnings.simplefilter("ignore", OPEWarning)
         nested = cross_validate(search, logs, cv=KFold(3), return_estimator=True)
-    # gain over the logger on the same rounds, which removes the luck of the world
+    # gain over the logger on the same rounds, which removes the chance of the world
     outer[world] = nested["test_score"].mean() - logs.reward.mean()
     best = [one.best_score_ for one in nested["estimator"]]
     inner[world] = np.mean(best) - logs.reward.mean()

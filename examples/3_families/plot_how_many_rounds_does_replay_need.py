@@ -5,19 +5,20 @@
 How many rounds does replay need?
 =================================
 
-:class:`~skope_ope.Replay` lets a policy that learns live on a uniform log. A round is
-used if the policy takes the logged action, else it is skipped. How long must the log be
-for one life? And how long for an answer that is precise?
+:class:`~skope_ope.Replay` simulates a policy that learns on a uniform log. A round is
+used if the policy takes the logged action, otherwise it is skipped. How long must the
+log be for one trajectory? And how long for a precise answer?
 
-The world is simulated: the policy also lives in it directly, and that is the truth.
+The rewards are simulated. So the policy can also act on them directly, and that is the
+truth.
 """
 
 # %%
 # The world
 # ---------
 #
-# An epsilon-greedy policy lives for 50 rounds. Of K actions the first one earns a
-# reward with probability 0.6, the others with 0.3.
+# An epsilon-greedy policy acts for 50 rounds. Of K actions the first one is rewarded
+# with probability 0.6, the others with 0.3.
 
 import argparse
 import copy
@@ -64,12 +65,12 @@ def live(policy, n_actions, seed):
 
 
 # %%
-# One life
-# --------
+# One trajectory
+# --------------
 #
-# A round is used with probability 1/K, whatever the policy does. A life of T rounds
-# needs K T logged rounds on average. :func:`~skope_ope.replay_log_length` says how many
-# are enough in 95 of 100 logs.
+# A round is used with probability 1/K, for any policy. A trajectory of T rounds needs K
+# T logged rounds on average. :func:`~skope_ope.replay_log_length` gives the number that
+# is enough in 95 of 100 logs.
 
 print("actions  on average  in 95 of 100  share of logs that were long enough")
 shares = {}
@@ -90,8 +91,8 @@ for n_actions in (2, 5, 10):
 # A precise answer
 # ----------------
 #
-# A log of several lives gives their mean, and an interval from how much they differ.
-# The error falls with the square root of the number of lives.
+# A log with several trajectories gives their mean. The interval comes from their
+# differences. The error falls with the square root of their number.
 
 N_ACTIONS, LENGTHS = 5, (1000, 4000, 16_000)
 start = EpsilonGreedy(0.1).fit(draw(100, N_ACTIONS, 0))
@@ -134,9 +135,10 @@ ax.legend(handles.values(), handles, loc="upper left", bbox_to_anchor=(1, 1))
 # What to do
 # ----------
 #
-# Multiply: actions, times rounds of a life, times lives. Twenty lives are few for an
-# interval. If the log is too short for that, shorten the horizon, or take
-# :class:`~skope_ope.DRns`, which also learns from the rounds that it does not use.
+# Multiply the number of actions by the rounds of a trajectory and by the number of
+# trajectories. Twenty trajectories are few for an interval. If the log is too short for
+# that, shorten the horizon, or use :class:`~skope_ope.DRns`, which also uses the other
+# rounds.
 
 assert min(shares.values()) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / n_logs)
 assert abs(values[-1].mean() - truth) < 4 * (spread[-1] / np.sqrt(n_logs) + its_error)
