@@ -1,7 +1,7 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Two logs of shops as csv files: real ones if they are at hand, else drawn alike
+Two logs of shops as csv files: real ones if you have them, otherwise simulated
 ===============================================================================
 """
 

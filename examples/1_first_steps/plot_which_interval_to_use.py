@@ -329,7 +329,7 @@ for ax in axes.flat[len(names) :]:
     ax.set_axis_off()
 for ax in axes.flat[max(len(names) - columns, 0) : len(names)]:
     ax.tick_params(labelbottom=True)  # those with nothing below them
-figure.supxlabel("width, over the scatter of the estimates")
+figure.supxlabel("width, relative to the spread of the estimates")
 figure.supylabel(f"coverage, n = {SHOWN:,} (what is below {LEAST} stands at {LEAST})")
 figure.legend(marks.values(), marks, loc="outside right center", frameon=False)
 

@@ -154,11 +154,11 @@ choice = errors[np.arange(repetitions), chosen]
 default = CANDIDATES.index({"cmax": 1.0, "q": 0.05})
 counts = np.bincount(chosen, minlength=len(CANDIDATES))
 
-lives = n_histories.mean(axis=0)  # complete histories
-print(f"{'q':>5}{'cmax':>6}{'lives':>8}{'bias':>9}{'std':>8}{'rmse':>8}{'chosen':>8}")
+trajectories = n_histories.mean(axis=0)  # complete histories
+print("    q  cmax  trajectories     bias     std    rmse  chosen")
 for k, parameters in enumerate(CANDIDATES):
     print(
-        f"{parameters['q']:5}{parameters['cmax']:6}{lives[k]:8.1f}"
+        f"{parameters['q']:5}{parameters['cmax']:6}{trajectories[k]:14.1f}"
         f"{errors[:, k].mean():+9.4f}"
         f"{errors[:, k].std(ddof=1):8.4f}{rmse[k]:8.4f}{counts[k]:8}"
     )
@@ -167,7 +167,7 @@ report = {
     "best of the grid": rmse.min(),
     "worst of the grid": rmse.max(),
     "default (q=0.05, cmax=1)": rmse[default],
-    "any one, at random": np.sqrt((errors**2).mean()),
+    "a random candidate": np.sqrt((errors**2).mean()),
 }
 for name, error in report.items():
     print(f"{name:26} rmse {error:.4f}")
@@ -202,7 +202,7 @@ figure.legend(*handles, loc="outside lower center", ncols=4)
 # gains little.
 
 for cmax in GRID["cmax"]:
-    of_q = [lives[CANDIDATES.index({"cmax": cmax, "q": q})] for q in GRID["q"]]
+    of_q = [trajectories[CANDIDATES.index({"cmax": cmax, "q": q})] for q in GRID["q"]]
     assert (np.diff(of_q[:4]) > 0).all()  # from q = 0.2 on cmax decides
 assert report["worst of the grid"] < 0.15 * truth
 assert report["chosen by the search"] < 1.1 * report["worst of the grid"]

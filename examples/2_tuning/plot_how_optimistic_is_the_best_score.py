@@ -122,7 +122,7 @@ bins = np.linspace(-0.15, 0.15, 31)
 ax.hist(inner, bins=bins, alpha=0.6, label="best_score_ of the search")
 ax.hist(outer, bins=bins, alpha=0.6, label="outer folds")
 ax.axvline(0, color="black", ls=":", label="truth")
-ax.set(xlabel="gain on the logger", ylabel=f"worlds, of {n_worlds}")
+ax.set(xlabel="gain over the logger", ylabel=f"worlds, of {n_worlds}")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%

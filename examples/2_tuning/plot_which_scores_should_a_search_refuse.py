@@ -208,7 +208,7 @@ figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for rule, gains in mean.items():
     ax.plot(five, gains, "o-", label=rule)
 ax.axhline(0, color="black", ls=":", label="all")
-ax.set(xscale="log", xlabel="rounds", ylabel="regret, less that of refusing nothing")
+ax.set(xscale="log", xlabel="rounds", ylabel="regret, minus that of refusing nothing")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
@@ -221,7 +221,7 @@ pooled = {
     rule: np.concatenate([table[n, 5, rule, 0] for n in five]) for rule in RULES[1:]
 }
 apart = ratio(pooled["in range"] - pooled["quarter"])
-print(f"in range less quarter {apart:.1f} standard errors", end=", ")
-print(f"quarter less all {ratio(pooled['quarter']):.1f}")
+print(f"in range minus quarter {apart:.1f} standard errors", end=", ")
+print(f"quarter minus all {ratio(pooled['quarter']):.1f}")
 assert apart > 2
 assert ratio(pooled["quarter"]) < 2

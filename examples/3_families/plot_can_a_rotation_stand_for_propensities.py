@@ -70,7 +70,7 @@ follows = plays[np.arange(len(plays)), chosen]
 truth = float((follows == y_test).mean())
 for name, column in zip(names, plays.T, strict=True):
     print(f"{name:>10}: accuracy {(column == y_test).mean():.4f}")
-print(f"{'surest':>10}: accuracy {truth:.4f}, the truth to be found")
+print(f"{'surest':>10}: accuracy {truth:.4f}, the true value")
 
 # %%
 # One rotation
@@ -125,7 +125,7 @@ forgotten = BanditLogs(
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     wrong = ExplorationScavenging().fit(forgotten).evaluate(by_action)
-print(f"loggers forgotten: {wrong.value:.4f} ({wrong.standard_error:.4f})")
+print(f"without loggers: {wrong.value:.4f} ({wrong.standard_error:.4f})")
 for warning in caught:
     print(warning.message)
 assert any(issubclass(w.category, ExplorationWarning) for w in caught)

@@ -68,7 +68,7 @@ values = np.reshape(values, (len(SIZES), n_logs, len(LEARNERS)))
 mean = values.mean(axis=1)
 error = values.std(axis=1, ddof=1) / np.sqrt(n_logs)
 
-print(f"the logger earns {logger:.3f} a round, the best policy {best:.3f}")
+print(f"the logger earns {logger:.3f} per round, the best policy {best:.3f}")
 print(f"{'rounds':>8}" + "".join(f"{name:>20}" for name in LEARNERS))
 for n_rounds, m, e in zip(SIZES, mean, error, strict=True):
     cells = (f"{x:12.3f} ({y:.3f})" for x, y in zip(m, e, strict=True))

@@ -33,7 +33,7 @@ from skope_ope.exceptions import OPEWarning
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--n-logs", type=int, default=60, help="logs of each length")
 n_logs = parser.parse_known_args()[0].n_logs
-HORIZON, N_LIVES = 50, 400
+HORIZON, N_RUNS = 50, 400
 
 
 def draw(n_rounds, n_actions, seed):
@@ -51,8 +51,8 @@ def draw(n_rounds, n_actions, seed):
     )
 
 
-def live(policy, n_actions, seed):
-    """Return the mean reward of one life in the world itself."""
+def run(policy, n_actions, seed):
+    """Return the mean reward of one run on the true rewards."""
     rng, policy = np.random.RandomState(seed), copy.deepcopy(policy)
     x, total = np.ones((1, 1)), 0.0
     for _ in range(HORIZON):
@@ -80,7 +80,7 @@ for n_actions in (2, 5, 10):
     enough = []
     for seed in range(n_logs):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OPEWarning)  # one life, or none
+            warnings.simplefilter("ignore", OPEWarning)  # one trajectory, or none
             replay = Replay(horizon=HORIZON).fit(draw(length, n_actions, seed))
             value = replay.evaluate(EpsilonGreedy(0.1))
         enough.append(np.isfinite(value.value))
@@ -97,10 +97,10 @@ for n_actions in (2, 5, 10):
 N_ACTIONS, LENGTHS = 5, (1000, 4000, 16_000)
 start = EpsilonGreedy(0.1).fit(draw(100, N_ACTIONS, 0))
 start.reset(draw(100, N_ACTIONS, 0))
-lives = [live(start, N_ACTIONS, seed) for seed in range(N_LIVES)]
-truth, its_error = np.mean(lives), np.std(lives, ddof=1) / np.sqrt(N_LIVES)
+runs = [run(start, N_ACTIONS, seed) for seed in range(N_RUNS)]
+truth, its_error = np.mean(runs), np.std(runs, ddof=1) / np.sqrt(N_RUNS)
 print(
-    f"\nthe policy earns {truth:.3f} ({its_error:.3f}) a round in its first {HORIZON}"
+    f"\nthe policy earns {truth:.3f} ({its_error:.3f}) per round in its first {HORIZON}"
 )
 
 values, widths, covers = [], [], []
@@ -116,15 +116,15 @@ values, widths, covers = (
     np.reshape(found, (len(LENGTHS), n_logs)) for found in (values, widths, covers)
 )
 spread = values.std(axis=1, ddof=1)
-print("rounds    lives  standard deviation of the value  half interval  covers")
+print("rounds  trajectories  standard deviation  half interval  covers")
 for k, length in enumerate(LENGTHS):
-    n_lives = length // (N_ACTIONS * HORIZON)
-    print(f"{length:6}{n_lives:9}{spread[k]:34.4f}", end="")
+    n_trajectories = length // (N_ACTIONS * HORIZON)
+    print(f"{length:6}{n_trajectories:14}{spread[k]:20.4f}", end="")
     print(f"{widths[k].mean():15.4f}{covers[k].mean():8.0%}")
 
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 places = np.arange(len(LENGTHS)) + np.linspace(-0.3, 0.3, n_logs)[:, None]
-ax.plot(places, values.T, "o", ms=3, color="#0072B2", label="replayed, one dot a log")
+ax.plot(places, values.T, "o", ms=3, color="#0072B2", label="replayed, one dot per log")
 ax.axhline(truth, color="#009E73", label="true value")
 handles = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
 ax.set_xticks(range(len(LENGTHS)), [f"{length:,}" for length in LENGTHS])

@@ -62,7 +62,7 @@ cost = lost.mean(axis=1)
 # ----------------
 
 print(f"{n_logs} logs of {N_ROUNDS:,} rounds")
-print("exponent  lost a round  mean gain  rmse of the gain")
+print("exponent    loss/round  mean gain  rmse of the gain")
 for row in zip(EXPONENTS, cost, gains.mean(axis=1), rmse, strict=True):
     print("{:8g}{:14.4f}{:11.3f}{:18.4f}".format(*row))
 
@@ -70,7 +70,7 @@ figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 ax.plot(cost, rmse, "o-", color="#0072B2")
 for exponent, x, y in zip(EXPONENTS, cost, rmse, strict=True):
     ax.annotate(f"a = {exponent:g}", (x, y), (6, 6), textcoords="offset points")
-ax.set(xlabel="reward lost a round", ylabel="rmse of the estimated gain")
+ax.set(xlabel="loss of reward per round", ylabel="rmse of the estimated gain")
 ax.margins(0.15)
 
 # %%

@@ -177,6 +177,6 @@ fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for way, b, e in zip(ways, bias.T, error.T, strict=True):
     ax.errorbar(SHARES, b, 2 * e, marker="o", capsize=3, label=way)
 ax.axhline(0, color="black", lw=1)
-ax.set(xlabel="share of the rounds in which the clerk looked", ylabel="bias")
+ax.set(xlabel="share of the rounds in which the clerk acted", ylabel="bias")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()
