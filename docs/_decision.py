@@ -22,12 +22,12 @@ SITUATIONS = {
         "page": "guide/evaluators",
     },
     "one_logger_unknown": {
-        "log": "The same, but nobody wrote the probabilities down. The columns hold "
-        "all that the system looked at.",
+        "log": "The same, but nobody recorded the probabilities. The columns hold "
+        "all that the system used.",
         "evaluator": "make_pipeline(PropensityEstimator(), DoublyRobust())",
         "check": "make_pipeline(PropensityEstimator(), SNIPS())",
-        "doubt": "Hidden reasons; the interval takes estimated probabilities for exact "
-        "ones.",
+        "doubt": "Hidden reasons; the interval treats estimated probabilities as "
+        "exact.",
         "page": "guide/propensities",
     },
     "deterministic": {
@@ -44,7 +44,7 @@ SITUATIONS = {
         "or followed a plan.",
         "evaluator": "ExplorationScavenging()",
         "check": "make_pipeline(PropensityEstimator(), SNIPS())",
-        "doubt": "Did it look at the context after all? Trends between the turns.",
+        "doubt": "Did it use the context after all? Trends between the turns.",
         "page": "guide/scavenging",
     },
     "several_loggers": {
@@ -84,11 +84,11 @@ SITUATIONS = {
         "log": "Your policy learns while it acts, and the system drew evenly.",
         "evaluator": "Replay(horizon=T)",
         "check": "",
-        "doubt": "Few trajectories; one has no error.",
+        "doubt": "Few trajectories; with one, the error is unknown.",
         "page": "guide/evaluators",
     },
     "learner": {
-        "log": "Your policy learns while it acts, and the system drew in another way.",
+        "log": "Your policy learns while it acts, and the system drew unevenly.",
         "evaluator": "DRns(horizon=T)",
         "check": "",
         "doubt": "A ``bias_mass`` above 0.1 in the diagnostics. Try two or three "
@@ -99,7 +99,7 @@ SITUATIONS = {
         "log": "A list was shown together, and you have the policy that composed it.",
         "evaluator": "PseudoInverse(control_variates='multiple')",
         "check": "SlateIPS()",
-        "doubt": "Is the reward about a sum over the places? With clicks by place "
+        "doubt": "Is the reward roughly a sum over the places? With clicks by place, "
         "the check is IndependentSlotIPS().",
         "page": "guide/slates",
     },
@@ -111,11 +111,11 @@ SITUATIONS = {
         "page": "guide/slates",
     },
     "slot_clicks": {
-        "log": "Lists with clicks by place, without probabilities, composed without a "
-        "look at the context.",
+        "log": "Lists with clicks by place, without probabilities; the "
+        "logger ignored the context.",
         "evaluator": "PositionScavenging(attention=AttentionDecay())",
         "check": "",
-        "doubt": "How people look at a page.",
+        "doubt": "The assumption on how people look at a page.",
         "page": "guide/scavenging",
     },
     "slot_clicks_reordered": {
@@ -126,10 +126,11 @@ SITUATIONS = {
         "page": "guide/scavenging",
     },
     "slates_unknown": {
-        "log": "A list was shown together; neither probabilities nor clicks by place.",
+        "log": "A list was shown together, without probabilities and without clicks by "
+        "place.",
         "evaluator": STOP,
         "check": "",
-        "doubt": "Only a model is left, and no interval knows its error. Pass "
+        "doubt": "Only a model is left, and no interval contains its error. Pass "
         "``logging_policy``.",
         "page": "guide/slates",
     },
@@ -163,12 +164,12 @@ DOUBTS = {
         "log": "The policy is far from the system: few rounds carry most of the "
         "weight.",
         "do": "Ask for a policy nearer the system. Cut weights to compare, not to "
-        "decide: ``SwitchDR``, ``DRos`` and ``cmax`` leave a bias out.",
+        "decide: intervals of ``SwitchDR``, ``DRos`` and ``cmax`` ignore a bias.",
         "page": "guide/intervals",
     },
     "unsupported_mass": {
         "log": "The policy takes actions that were never logged.",
-        "do": "The interval leaves out what they bring. Collect such rounds.",
+        "do": "The interval ignores their rewards. Collect such rounds.",
         "page": "guide/evaluators",
     },
     "no_reward_range": {

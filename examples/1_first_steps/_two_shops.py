@@ -1,8 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Two logs of shops as csv files: real ones if you have them, else similar ones are drawn
-=======================================================================================
+=======
+Two logs of shops as csv files: real ones if you have them, otherwise simulated
+===============================================================================
 """
 
 import os

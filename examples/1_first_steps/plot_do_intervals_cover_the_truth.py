@@ -5,10 +5,9 @@
 Do the intervals cover the truth? Coverage by simulation
 ========================================================
 
-A 95% interval promises to cover the truth in 95 of 100 logs. The promise rests on the
-central limit theorem, so it is kept only where many rounds share the weight, and it
-says nothing about bias. This script draws logs from worlds with known values and
-counts.
+A 95% interval should cover the truth in 95 of 100 logs. It comes from the central limit
+theorem. So it covers only if many rounds share the weight, and it ignores bias. This
+script draws logs with known values and counts.
 
 ``--repetitions 2000`` gives the table of the guide's page on intervals.
 """
@@ -34,9 +33,10 @@ args = parser.parse_known_args()[0]
 # Two worlds
 # ----------
 #
-# Five features, three actions, rewards of 0 and 1. In the first world logger and policy
-# differ moderately, in the second the logger explores little where the policy goes. A
-# world is the same in all repetitions; contexts, actions and rewards are drawn anew.
+# Five features, three actions, rewards of 0 and 1. In the first world the logger and
+# the policy differ moderately. In the second the logger rarely takes the policy's
+# actions. A world is the same in all repetitions. Contexts, actions and rewards are
+# drawn anew.
 
 WORLDS = {
     "good overlap": {"logging_temperature": 1.0, "world_random_state": 0},
@@ -80,9 +80,10 @@ def repeat(world, policy, n_rounds, seed):
 # -------------
 #
 # How often does the interval cover the *true value* of the policy? And how often does
-# it cover the *mean of the evaluator itself* over all logs? Unbiased evaluators are
-# asked the same thing twice. For those that trade bias for variance the second says
-# whether the interval is right about the spread, the first what the bias costs.
+# it cover the *mean of the evaluator itself* over all logs? For unbiased evaluators
+# both questions are the same. Other evaluators trade bias for variance. For them the
+# second question shows whether the width is right, and the first shows the effect of
+# the bias.
 
 coverage = {}
 with Parallel(n_jobs=args.n_jobs) as parallel:
@@ -150,19 +151,19 @@ axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
 # What to take from it
 # --------------------
 #
-# - With a thousand rounds, a third of them effective, the intervals of the unbiased and
-#   the self-normalised evaluators keep their promise. With a hundred rounds they do not
-#   quite: rare large weights are missing from most logs, and with them the variance.
-#   Student's quantiles do not mend that.
-# - Poor overlap is that problem at any size. IPS misses far more often than one time in
-#   twenty; a `LowOverlapWarning` or `PropensityWarning` says more than the interval.
-# - SubGaussianIPS and LogSmoothing are biased towards 0: their intervals cover what
-#   they estimate, which is not the truth.
-# - The interval of the direct method leaves out the error of the model. DRos, SwitchDR
-#   and SubGaussianDR correct the model by *less* than the whole residual, so they keep
-#   a part of that error, and their intervals leave out that part.
+# - With a thousand rounds, a third of them effective, the intervals of unbiased and
+#   self-normalised evaluators cover as they should. With a hundred rounds they cover
+#   slightly less. Rare large weights are missing from most logs, so the variance is too
+#   small. Student's quantiles do not correct that.
+# - With poor overlap this happens at any size. IPS misses far more often than one time
+#   in twenty. A `LowOverlapWarning` or `PropensityWarning` says more than the interval.
+# - SubGaussianIPS and LogSmoothing are biased towards 0. Their intervals cover their
+#   own mean, which is not the truth.
+# - The interval of the direct method ignores the error of the model. DRos, SwitchDR and
+#   SubGaussianDR correct the model by *less* than the whole residual. So they keep a
+#   part of that error, and their intervals ignore it.
 #
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 low = 0.95 - 4 * error
 covers = coverage["good overlap", 1000]

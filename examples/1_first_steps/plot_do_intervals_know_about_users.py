@@ -5,11 +5,11 @@
 Do the intervals know about users? Coverage where rounds come in groups
 =======================================================================
 
-One user makes many rounds, and they resemble each other: who clicks much clicks much
-every time. Five thousand rounds of two hundred users say less than five thousand rounds
-of strangers, and an interval that takes them for strangers is too narrow. This script
-draws logs of users and counts how often 95% intervals cover the truth, with
-``group=user`` in the logs and without.
+One user makes many rounds, and they are alike: some users click often, others rarely.
+Five thousand rounds of two hundred users say less than five thousand rounds of
+different users. An interval that ignores this is too narrow. This script draws logs of
+users and counts how often 95% intervals cover the truth, with ``group=user`` in the
+logs and without.
 
 ``--repetitions 1000`` gives the table of the guide's page on intervals.
 """
@@ -41,9 +41,9 @@ args = parser.parse_known_args()[0]
 # Worlds of users
 # ---------------
 #
-# A user has a mean context, a liking of everything and a liking of each action. The
-# policies and the loggers look at the context of the round. Users are drawn anew in
-# every log: an interval is about the value for the population that they come from.
+# A user has a mean context, a general click rate and a preference for each action. The
+# policies and the loggers use the context of the round. Users are drawn anew in every
+# log, because an interval is about the value in the whole population.
 
 N_ACTIONS = 3
 BASE = np.array([0.3, 0.5, 0.7])  # mean rewards in the context 0
@@ -156,9 +156,10 @@ def repeat(name, seed):
 # With groups and without
 # -----------------------
 #
-# The value of a policy, and the paired difference of two policies. Beside each the mean
-# standard error, with groups, over the standard deviation of the estimates (s.e.): an
-# interval that is too wide covers, too, and this number would be above one.
+# The tables show the value of a policy, and the paired difference of two policies. The
+# column s.e. is the mean standard error, with groups, over the standard deviation of
+# the estimates. An interval that is too wide covers, too, but then this number is above
+# one.
 
 coverage, ratios = {}, []
 with Parallel(n_jobs=args.n_jobs) as parallel:
@@ -208,16 +209,16 @@ axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
 # What to take from it
 # --------------------
 #
-# - Say whose rounds they are: ``BanditLogs(..., group=user)``. The standard error then
-#   sums what a user's rounds say before it squares, and intervals keep their promise,
-#   for differences as well.
-# - Without groups the 95% interval of a value misses four to ten times as often as it
-#   promises, that of a difference two to six times; more rounds of the same users make
-#   that worse, not better.
-# - What counts is the effective number of users, not that of rounds. Below forty a
+# - Say which user made each round: ``BanditLogs(..., group=user)``. The standard error
+#   then sums the terms of a user before it squares them. Intervals then cover as they
+#   should, also for differences.
+# - Without groups the 95% interval of a value misses four to ten times too often. That
+#   of a difference misses two to six times too often. More rounds of the same users
+#   make that worse, not better.
+# - The effective number of users matters, not the number of rounds. Below forty, a
 #   warning says so.
 #
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 for grouped, strangers in coverage.values():
     assert (low <= grouped).all()

@@ -5,13 +5,12 @@
 Do the default intervals hold? Few events, heavy weights, unknown ranges
 ========================================================================
 
-Two clicks in a thousand rounds, an action that the logger took once, revenue with a
-heavy tail: Student's interval needs many rounds that matter alike, and there are few.
-:meth:`~skope_ope.PolicyValue.confidence_interval` therefore uses what is known besides:
-the range of the rewards and the largest weight. This script draws logs from worlds
-whose values are known exactly and counts how often the default 95% interval, and
-Student's, miss the truth: for the value of a policy, and for the paired difference of
-two policies.
+Some logs have two clicks in a thousand rounds, an action that the logger took once, or
+revenue with a heavy tail. Student's interval needs many rounds of similar weight, and
+there are few. So the default of :meth:`~skope_ope.PolicyValue.confidence_interval` also
+uses the range of the rewards and the largest weight. This script draws logs with
+exactly known values. It counts how often the default 95% interval, and Student's, miss
+the truth: for the value of a policy, and for the paired difference of two policies.
 
 ``--repetitions 500 --n-rounds 100 1000 10000`` gives the tables of the guide's page on
 intervals.
@@ -38,9 +37,10 @@ args = parser.parse_known_args()[0]
 # One log
 # -------
 #
-# What is kept of an interval: does it lie above the truth or below, how wide is it, and
-# does it carry an alarm on the tail of the rewards? An interval of NaN is no answer and
-# counts as a miss. A limit outside the range of the rewards ends the script.
+# For each interval the script stores its width, and whether it is above or below the
+# truth. It also stores whether there is an alarm about the tail of the rewards. An
+# interval of NaN counts as a miss. A limit outside the range of the rewards ends the
+# script.
 
 
 def judged(value, truth, reward_range, method):
@@ -76,8 +76,8 @@ def repeat(world, n_rounds, seed):
 # Counting
 # --------
 #
-# The width is compared with Student's, log by log, and the median shown. Student's has
-# the width 0 where no event was seen: the ratio is infinite there.
+# The width is divided by Student's, log by log, and the median shown. Without any
+# event, Student's interval has width 0, and the ratio is infinite.
 
 WORLDS = make_worlds()
 # How many logs of a size are drawn: half as many of 10,000 rounds, which take longest.
@@ -177,14 +177,14 @@ axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
 # What to take from it
 # --------------------
 #
-# - Say what range the rewards have: ``BanditLogs(..., reward_range=(0, 1))``. The
-#   default interval then holds with two clicks as with a thousand, and it stays in the
-#   range. Where nothing was seen it is wide, because nothing is known.
-# - Where events are many it is Student's, or little wider.
-# - Without a range no interval holds for heavy tails. A
+# - State the range of the rewards: ``BanditLogs(..., reward_range=(0, 1))``. The
+#   default interval then covers with two clicks as with a thousand, and stays in the
+#   range. Without any event it is wide, because the log contains little information.
+# - With many events it is Student's interval, or slightly wider.
+# - Without a range no interval covers for heavy tails. A
 #   :class:`~skope_ope.exceptions.TailWarning` says so in nearly all of the small logs.
 #
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 known = [name for name, world in WORLDS.items() if world.reward_range is not None]
 for (name, n_rounds, kind, evaluator), cell in found.items():

@@ -5,21 +5,21 @@
 How good would another policy have been? Ten lines
 ==================================================
 
-A system that decides writes a log: what it knew, what it did, with what probability,
-and what came of it. This script answers from such a log alone how good *another* policy
-would have been, and how sure that is.
+A system logs its decisions: what it knew, what it did, with what probability, and the
+result. How good would *another* policy have been? This script answers from the log
+alone, and says how certain the answer is.
 
-The log is of a kind whose true answer we know: handwritten digits, sorted into ten bins
-by an old reader that is often wrong. The log shows whether the bin it chose was right,
-and nothing about the other nine.
+We know the true answer here. An old reader sorts handwritten digits into ten bins, and
+is often wrong. The log shows whether the chosen bin was right, and nothing about the
+other nine.
 """
 
 # %%
 # A log
 # -----
 #
-# The old reader learned from 100 digits only, and tries a bin at random in a fifth of
-# the cases: without such exploration no log could say anything about another policy.
+# The old reader learned from 100 digits only, and tries a random bin in a fifth of the
+# cases. Without such exploration the log says nothing about other policies.
 # `make_logs_from_classification` lets it act on the other digits. Your own logs come
 # from a table: ``BanditLogs.from_frame(frame, action="bin", reward="right",
 # propensity="p", context=[...])``.
@@ -43,9 +43,9 @@ print(f"the old reader is right in {logs.reward.mean():.0%} of the cases")
 # Ten lines
 # ---------
 #
-# Half of the log teaches a new policy, the other half evaluates it: a policy is never
-# evaluated on the rounds it learned from. `evaluate` shows what four evaluators say,
-# all of them with their standard errors and intervals, and recommends one of them.
+# A new policy learns from half of the log, and we evaluate it on the other half. Never
+# evaluate a policy on the rounds that it learned from. `evaluate` shows four evaluators
+# with their standard errors and intervals, and recommends one of them.
 
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
@@ -63,19 +63,19 @@ print(table)
 # What it says
 # ------------
 #
-# **The row to read is the one marked "recommended"**: it was chosen by a written rule
-# that looks at what the log holds, here propensities, and never at the values. The
-# others stand beside it to show how much depends on the choice.
+# **Read the row marked "recommended".** A written rule chooses it. The rule uses what
+# the log contains, here propensities, and never the values. The other rows show how
+# much depends on the choice.
 #
-# IPS weighs every logged reward by how much likelier the new policy takes the logged
-# action than the old one did; SNIPS divides by the sum of these weights. The doubly
-# robust estimator lets a model predict the rewards, and adds the weighted rewards that
-# the model did not expect: it is right whatever the model, and surer where the model is
+# IPS weights every logged reward. The weight says how much likelier the new policy
+# takes the logged action than the old one. SNIPS divides by the sum of these weights.
+# The doubly robust estimator predicts the rewards by a model, and adds the weighted
+# errors of the predictions. It is right for any model, and more precise if the model is
 # good. SNDR is its self-normalised form.
 #
-# Others come when they are named. The direct method believes the model, and DRos, which
-# shrinks large weights, leans on it. Both are marked: their intervals are narrow and
-# leave out a bias that these evaluators have by design.
+# You can name others. The direct method uses the model alone, and DRos, which shrinks
+# large weights, uses it more. Both are marked: their intervals are narrow and ignore a
+# bias of these evaluators.
 
 names = ["IPS", "DoublyRobust", "DirectMethod", "DRos"]
 table = evaluate({"new": new, "old": old}, test, evaluators=names, reward_model=Ridge())
@@ -93,17 +93,17 @@ truth = {
 table.plot(truth=truth)
 
 # %%
-# The direct method is surest and furthest off: its model has seen few rewards of the
-# bins that only the new policy chooses. DRos leans towards the model and shares a part
-# of its error. Intervals that reach the truth cost width. (On the old policy, which
-# wrote the log, all weights are one and there is little to disagree about.)
+# The direct method has the narrowest interval and the largest error. Its model has seen
+# few rewards of the bins that only the new policy chooses. DRos has a part of this
+# error. Intervals that contain the truth are wider. (For the old policy, which made the
+# log, all weights are one, and the evaluators agree.)
 #
 # Is it better?
 # -------------
 #
-# Both values come from the same rounds, and errors that they share cancel in their
-# difference. Subtracting two values gives the paired difference with an interval of its
-# own, and a standard error smaller than that of values from two logs.
+# Both values come from the same rounds, so common errors cancel in their difference.
+# Subtracting two values gives the paired difference with its own interval. Its standard
+# error is smaller than that of values from two logs.
 
 new_value, old_value = table["new", "DoublyRobust"], table["old", "DoublyRobust"]
 gain = new_value - old_value
@@ -114,7 +114,7 @@ print(f"standard error {gain.standard_error:.4f}, of two logs {from_two_logs:.4f
 print(f"true gain {truth['new'] - truth['old']:.3f}")
 
 # %%
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 assert table.recommended == "DoublyRobust"
 assert all(table["new", name].leaves_bias_out for name in ("DirectMethod", "DRos"))

@@ -5,13 +5,12 @@
 From a csv to a decision: which teaser should the page show?
 ============================================================
 
-A news site shows one of three teasers at the top of its page. For four weeks it wrote
-down who came, what it showed, with what probability, and whether that was clicked.
-Would another rule get more clicks? This script goes the whole way from the file to the
-answer.
+A news site shows one of three teasers at the top of its page. For four weeks it
+recorded the visitors, the teasers, their probabilities and the clicks. Would another
+rule get more clicks? This script goes from the file to the answer.
 
-The log is drawn from click rates that we know (``_news_site.py`` beside this script),
-so that at the end the answer can be held against the truth.
+The log is simulated with known click rates (``_news_site.py``), so you can compare the
+answer with the truth.
 """
 
 import argparse
@@ -59,8 +58,8 @@ print(frame.head())
 # Say what the columns mean
 # -------------------------
 #
-# The context is what was known *before* the teaser was chosen, and nothing else. Visits
-# of one user resemble each other: ``group="user"`` lets every error count users.
+# The context contains what was known *before* the teaser was chosen, and nothing else.
+# Visits of one user are alike. With ``group="user"`` every error counts users.
 
 logs = BanditLogs.from_frame(
     frame,
@@ -82,7 +81,8 @@ report = audit(logs)
 print(report)
 
 # %%
-# No alarm. A fault is told: here the propensities have slipped by a row.
+# There is no alarm. Here is a log with a mistake: its propensities are shifted by a
+# row.
 
 slipped = audit(logs.replace(propensity=np.roll(logs.propensity, 1)))
 print(slipped.alarms[0])
@@ -91,10 +91,10 @@ print(slipped.alarms[0])
 # Learn other rules
 # -----------------
 #
-# A rule is never judged by visits it has learned from, nor by other visits of the same
-# users: half of the users teach, the other half judge. The device is a text, so it is
-# encoded in a Pipeline, as anywhere in scikit-learn; the hour, too, for its effect need
-# not be linear. One model serves three learners, and later as the model of clicks.
+# Never judge a rule by visits that it has learned from, nor by other visits of the same
+# users. So half of the users teach, the other half judge. The device is a text, so a
+# Pipeline encodes it. The hour is encoded, too, because its effect may not be linear.
+# One model serves three learners, and later as the model of clicks.
 
 split = GroupShuffleSplit(n_splits=1, test_size=0.5, random_state=0)
 train, test = (logs[rows] for rows in next(split.split(logs, groups=logs.group)))
@@ -120,7 +120,7 @@ print(table)
 # Is one of them better? After 100 visits
 # ---------------------------------------
 #
-# Policies and the site are compared visit by visit. First with a small part of the log.
+# This compares policies and the site visit by visit, first on a small part of the log.
 
 evaluator = DoublyRobust(reward_model=model)
 early = compare_policies(policies, test[:100], evaluator=evaluator)
@@ -128,11 +128,11 @@ print(early)
 
 # %%
 # *Undecided* is an answer: these visits cannot tell. Keep the site as it is and collect
-# more. How many? The sentence says it for the gain that was seen, which is uncertain
-# itself. Better say beforehand which gain would matter, here two clicks in a hundred
-# visits, and look again when so many are there (a rough number: 100 visits know little
-# about the spread). Who asks every day until the answer pleases is wrong more often
-# than the interval says.
+# more. How many? The sentence gives the number for the estimated gain, which is
+# uncertain. It is better to state beforehand which gain matters to you, here two clicks
+# in a hundred visits. Then look again after that many visits. The number is rough,
+# because 100 visits say little about the variance. If you look every day until the
+# answer pleases you, you are wrong more often than the interval says.
 
 gain = early.differences["doubly robust"]
 spread = gain.standard_error * gain.n_rounds**0.5
@@ -147,7 +147,7 @@ comparison = compare_policies(policies, test, evaluator=evaluator)
 print(comparison)
 
 # %%
-# The sentence is what one says in the meeting:
+# This sentence is for the meeting:
 
 print(comparison.sentence)
 
@@ -155,7 +155,7 @@ print(comparison.sentence)
 # The truth
 # ---------
 #
-# Your own log has none. Here every value is known.
+# Your own log does not contain the truth. Here every value is known.
 
 truth = {name: true_value(policy) for name, policy in policies.items()}
 today = true_value()
@@ -165,11 +165,11 @@ for name, value in truth.items():
 comparison.plot(truth={**truth, "logger": today})
 
 # %%
-# The chosen rule is better than the site, and by about as much as was said. Deploy it,
-# and keep some choices random (``epsilon=0.1``): the next log has to answer, too. The
-# three rules that have learned are about equally good.
+# The chosen rule is better than the site, and by about the estimated gain. Deploy it,
+# and keep some choices random (``epsilon=0.1``), because the next log must answer, too.
+# The three learned rules are about equally good.
 #
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 assert report.ok
 assert not slipped.ok

@@ -5,14 +5,14 @@
 From csv to a report: which e-mail, and which item?
 ===================================================
 
-Two shops have logs, and for each there are three rules to choose among. One call makes
-the page that goes to those who decide. The first log decides. The second cannot, and
-its page says how many more rounds would. A third page comes from a mistake, and says
-so in its head.
+Two shops have logs, and each compares three rules. One call makes the page for those
+who decide. The first log decides. The second cannot, and its page says how many more
+rounds would. A third page comes from a log with a mistake, and says so at its top.
 
-Where the environment variable ``SKOPE_OPE_DATA`` names a folder with the real files,
-these are an e-mail test of 48,000 customers (Hillstrom) and two buckets of the Open
-Bandit Dataset, of 10,000 items each. Without them similar logs are drawn.
+If the environment variable ``SKOPE_OPE_DATA`` names a folder with the real files, the
+script uses them. They are an e-mail test of 48,000 customers (Hillstrom) and two
+buckets of the Open Bandit Dataset, of 10,000 items each. Otherwise it simulates similar
+logs.
 """
 
 import tempfile
@@ -41,7 +41,7 @@ from skope_ope import (
 # Which e-mail?
 # -------------
 #
-# Every customer got one of three e-mails by lot. What counts is whether a customer
+# Every customer got one of three e-mails at random. The reward is 1 if a customer
 # visited the shop. The context is what was known before.
 
 with tempfile.TemporaryDirectory() as folder:
@@ -51,8 +51,8 @@ columns = {"action": "segment", "reward": "visit", "propensity": 1 / 3}
 logs = BanditLogs.from_frame(customers, context=known, **columns)
 
 # %%
-# One half of the customers teaches a rule, the other half judges. "None" is what would
-# be done without a campaign: the baseline.
+# One half of the customers teaches a rule, the other half judges. The baseline is
+# "None", without a campaign.
 
 encoder = make_column_transformer(
     (StandardScaler(), ["recency", "history", "mens", "womens", "newbie"]),
@@ -79,9 +79,9 @@ with tempfile.TemporaryDirectory() as folder:
 print(e_mails.sentence)
 
 # %%
-# That is what stands in the head of the page, above gains, values, overlap, audit,
-# assumptions, method and versions. The file needs no network: attach it to a message.
-# :meth:`Report.to_html` gives the same as a text.
+# The top of the page says this. Below are gains, values, overlap, audit, assumptions,
+# method and versions. The file needs no network: attach it to a message.
+# :meth:`Report.to_html` returns the same as a text.
 
 print(e_mails.values)
 
@@ -89,9 +89,9 @@ print(e_mails.values)
 # Which item?
 # -----------
 #
-# A fashion shop drew 10,000 items by lot, from 34. In another bucket a Thompson sampler
-# chose. Would the sampler's table, an item that was clicked often there, or a mixture
-# have had more clicks than lots?
+# A fashion shop drew 10,000 items at random, from 34. In another bucket a Thompson
+# sampler chose. Three rules are compared with random items: the sampler's table, an
+# item that was clicked often there, and a mixture.
 
 with tempfile.TemporaryDirectory() as folder:
     shown, sampled, table = map(pd.read_csv, item_files(folder))
@@ -117,15 +117,15 @@ print(fashion)
 print(f"the sampler's own bucket had {sampled['click'].mean():.2%} clicks")
 
 # %%
-# A log with few clicks cannot tell. The page says so, and what would: more rounds.
-# "Cannot tell" is no "no": keep what you have, and go on logging.
+# A log with few clicks cannot tell. The page says so, and how many more rounds would
+# tell. "Cannot tell" does not mean "no": keep what you have, and go on logging.
 
 # %%
 # A mistake
 # ---------
 #
 # Suppose that somebody leaves out the customers without an e-mail, and keeps the
-# propensity of one third. Every weight is then too large by half.
+# propensity of one third. Then every weight is 1.5 times too large.
 
 some = customers[customers["segment"] != "No E-Mail"]
 mistake = report(
@@ -145,7 +145,7 @@ e_mails.comparison.plot()
 plt.show()
 
 # %%
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 assert e_mails.decision == "deploy" and not e_mails.alarms
 assert e_mails.comparison.differences[e_mails.choice].value > 0.03

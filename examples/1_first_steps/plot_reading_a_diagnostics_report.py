@@ -5,20 +5,20 @@
 Can these logs answer the question? Reading a diagnostics report
 ================================================================
 
-An estimate can be wrong for reasons that its interval does not show. Every value
-carries `diagnostics`, and the worst of them come as warnings with the number that
-triggered them. This script evaluates one policy on five logs: a good one, two draws of
-a logger that explores too little, one whose propensities are wrong, and one that never
-tried some actions. The truth is known, so we see what each symptom costs.
+An estimate can be wrong for reasons that its interval does not show. Every value has
+`diagnostics`. The worst of them become warnings with a number. This script evaluates
+one policy on five logs: a good one, two draws of a logger that explores too little, one
+with wrong propensities, and one that never tried some actions. The truth is known, so
+you can see the effect of each problem.
 """
 
 # %%
 # Five logs
 # ---------
 #
-# Handwritten digits are sorted into ten bins; a log shows the reward of the bin that
-# was chosen. The policy in question learned from half of the digits, the loggers are
-# older readers that learned from a hundred or fewer.
+# Handwritten digits are sorted into ten bins. A log shows the reward of the chosen bin.
+# The policy learned from half of the digits. The loggers are older readers that learned
+# from a hundred or fewer.
 
 import warnings
 
@@ -59,7 +59,7 @@ def logs_of(logging, random_state):
 
 
 # %%
-# *Good*: an old reader's probabilities, and a bin at random in half of the cases.
+# *Good*: an old reader's probabilities, and a random bin in half of the cases.
 
 old = ClassifierPolicy(temperature=1.0).fit(X_train[:100], y_train[:100])
 softmax = old.predict_proba(X_test)
@@ -67,14 +67,15 @@ good = logs_of(0.5 * softmax + 0.5 / 10, 3)
 
 # %%
 # *Rare, drawn* and *rare, missed*: an older reader that tries a random bin once in
-# fifty cases. One day it tried a bin that our policy likes, another day it did not.
+# fifty cases. In one log it tried a bin that our policy prefers, in the other it did
+# not.
 
 older = ClassifierPolicy(epsilon=0.02).fit(X_train[:30], y_train[:30])
 drawn, missed = logs_of(older, 3), logs_of(older, 0)
 
 # %%
-# *Wrong p*: the good log, but the software wrote down the reader's probability and
-# forgot the exploration that came after it. A common mistake.
+# *Wrong p*: the good log, but the software recorded the reader's probability without
+# the exploration after it. This is a common mistake.
 
 rows = np.arange(len(good))
 wrong = good.replace(propensity=softmax[rows, good.action_index], logging_proba=None)
@@ -97,8 +98,8 @@ LOGS = {
 # The report
 # ----------
 #
-# One evaluation with a model and one without on every log. Diagnostics are computed
-# when they are read.
+# Each log gets one evaluation with a model and one without. Diagnostics are computed
+# when you read them.
 
 doubly_robust = DoublyRobust(reward_model=Ridge())
 dr = {name: doubly_robust.fit(logs).evaluate(policy) for name, logs in LOGS.items()}
@@ -132,7 +133,7 @@ for label, results in (("IPS", ips), ("DoublyRobust", dr)):
 print_row("truth", [f"{truth:.3f}"] * len(LOGS))
 
 # %%
-# What was warned of. `warning.value` is the number, for programs that decide by it.
+# These are the warnings. Programs can use the number `warning.value`.
 
 for name in LOGS:
     print(f"{name}: {'' if ips[name].warnings else 'no warning'}")
@@ -152,12 +153,12 @@ display = PolicyValueDisplay.from_values(
 display.plot(truth=truth)
 
 # %%
-# Where the weight lies
-# ---------------------
+# Which rounds have the weight
+# ----------------------------
 #
-# Bars are rounds, the line is the weight they carry. In the good log the line is high
-# where many rounds are; in *rare, drawn* three rounds of 899 stand alone on the right
-# and carry 69% of the weight. In *rare, missed* such rounds are simply not there.
+# Bars are shares of the rounds, the line is their share of the weight. In the good log
+# the line is high where many rounds are. In *rare, drawn* three of 899 rounds have 69%
+# of the weight, at the right end. In *rare, missed* there are no such rounds.
 
 figure, axes = plt.subplots(2, 3, figsize=(12, 7.5), layout="constrained")
 spread = {}
@@ -178,28 +179,28 @@ for name in ("good", "rare, drawn", "rare, missed"):
 # Symptom by symptom
 # ------------------
 #
-# **Effective sample size** falls from 332 to 6 in *rare, drawn*: below 30, or below 5%
-# of the rounds, a `LowOverlapWarning` says so. IPS says 2.1 where rewards are at most
-# 1, and its interval, 0.93 to 1, misses the truth; that of the doubly robust evaluator
-# is 0 to 1, which says nothing. What would change the answer? The clipping curve shows
-# that it hangs on a handful of rounds.
+# **Effective sample size** falls from 332 to 6 in *rare, drawn*. Below 30, or below 5%
+# of the rounds, a `LowOverlapWarning` says so. IPS gives 2.1, and rewards are at most
+# 1. Its interval, 0.93 to 1, misses the truth. That of the doubly robust evaluator is 0
+# to 1, which says nothing. The clipping curve shows that the answer depends on a few
+# rounds.
 
 curve = ClippingCurveDisplay.from_evaluator(IPS().fit(drawn), policy).plot()
 curve.ax_.axhline(truth, color="#009E73", linestyle="--", label="truth")
 curve.ax_.legend(loc="upper left", bbox_to_anchor=(1.02, 1))
 
 # %%
-# **Mean weight.** Weights average to one where the propensities are right. *Rare,
-# missed* has 518 effective rounds and the narrowest interval of all, far from the
-# truth: what is missing from a log is missing from its variance, too. The mean weight,
-# 0.68 and 16 standard errors below one, is the sign; a `LowOverlapWarning` tells it.
+# **Mean weight.** With right propensities, weights average to one. *Rare, missed* has
+# 518 effective rounds and the narrowest interval of all, far from the truth. Large
+# weights are missing from the log, so its variance is too small. The mean weight shows
+# it: 0.68 is 16 standard errors below one. A `LowOverlapWarning` says so.
 #
 # **The logged propensities alone.** :math:`1/p` averages to the number of actions, ten,
-# whatever the policy. In *wrong p* it is ten standard errors off
-# (`inverse_propensity_z`): the log is wrong beyond doubt. Somebody remembers how the
-# software explored, and the propensities can be computed again. Where nobody does,
-# `PropensityEstimator` learns them from the actions; its estimate has to pass the same
-# tests, and here it does not: a few hundred rounds do not teach ten probabilities.
+# for every policy. In *wrong p* it is ten standard errors off (`inverse_propensity_z`):
+# the log is certainly wrong. If somebody knows how the software explored, compute the
+# propensities again. Otherwise `PropensityEstimator` estimates them from the actions.
+# Its estimate must pass the same tests, and here it fails. A few hundred rounds are too
+# few to estimate ten probabilities.
 
 mended = wrong.replace(propensity=0.5 * wrong.propensity + 0.5 / 10)
 estimated = PropensityEstimator(LogisticRegression(C=0.1)).fit(wrong).transform(wrong)
@@ -212,16 +213,16 @@ print_row("truth", [f"{truth:.3f}"] * 3)
 
 # %%
 # **Unsupported mass.** Our policy puts a fifth of its probability on bins that were
-# never tried. No weight can repair that; a model only guesses. Rewards between 0 and 1
-# bound the bias by 0.2, and the default interval is wider by as much on both sides.
-# Collect logs, or evaluate a policy that stays within the eight bins.
+# never tried. No weight can correct that, and a model only guesses. Rewards between 0
+# and 1 bound the bias by 0.2. The default interval is wider by as much on both sides.
+# Collect logs, or evaluate a policy that uses only the eight bins.
 #
-# **Correction.** What the weighted residuals add to the model's own answer. In the good
-# log they add 0.15, eight standard errors: the model alone, `DirectMethod`, says 0.75,
-# which is 0.12 too little. The doubly robust value includes the correction; where
-# weights are unreliable it inherits the model's error instead, as in *rare, missed*.
+# **Correction.** This is what the weighted residuals add to the value of the model. In
+# the good log they add 0.15, eight standard errors. `DirectMethod`, the model alone,
+# gives 0.75, which is 0.12 too low. The doubly robust value includes the correction. If
+# weights are unreliable it has the model's error, as in *rare, missed*.
 #
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 assert not ips["good"].warnings
 for results in (ips, dr):

@@ -5,10 +5,10 @@
 How good would another rule have been for a shop?
 =================================================
 
-A shop draws one of three offers for every visitor and records how likely the offer was.
-Would a rule that looks at the visitor have sold more? The table below stands for an
-export of your data base. It needs a column for the offer, one for the result, one for
-the probability of the offer, and what was known about the visitor.
+A shop draws one of three offers for every visitor and records its probability. Would a
+rule that uses what is known about the visitor have sold more? Use an export of your
+database instead of the table below. It needs a column for the offer, one for the
+result, one for the probability of the offer, and what was known about the visitor.
 """
 
 # %%
@@ -36,12 +36,12 @@ display = comparison.plot()
 
 # %%
 # The picture shows the gain over the shop as it was, with its interval. The line at
-# zero is "no better". The interval lies to the right of it.
+# zero means "no better". The interval is to the right of it.
 #
-# What is true of this shop
-# -------------------------
+# What is the truth?
+# ------------------
 #
-# The shop is made, so the truth is known.
+# The shop is simulated, so the truth is known.
 
 import numpy as np
 
@@ -55,7 +55,7 @@ old = (truth.logging_proba[test_rows] * rewards).sum(axis=1).mean()
 print(f"the new rule sells to {new:.4f} of the visitors, the shop to {old:.4f}")
 
 # %%
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 low, high = comparison.differences["new rule"].confidence_interval()
 assert comparison.decision == "deploy"

@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sphinx_gallery_thumbnail_number = -1
 """
-Which faults does an audit see? Planted ones, right logs, and what no log shows
-===============================================================================
+Which faults does an audit find? Logs with known faults, and correct ones
+=========================================================================
 
-An estimate from a faulty log has small errors and a wrong value. Three calls look for
-faults: :func:`~skope_ope.evaluate` runs checks that cost next to nothing,
-``audit(logs)`` also those that fit models and sort rounds, ``audit(policy, logs)`` adds
-those of a policy. This script plants faults in right logs of a softmax logger and
-counts how often each call tells; it counts the same in right logs that look odd, where
-every alarm is a false one; and in logs whose faults no log can show.
+An estimate from a faulty log can have a small standard error and a wrong value. Three
+calls look for faults. :func:`~skope_ope.evaluate` runs cheap checks. ``audit(logs)``
+also fits models and sorts rounds. ``audit(policy, logs)`` adds checks of a policy.
+
+This script adds known faults to correct logs of a softmax logger, and counts how often
+each call finds them. It also counts alarms in correct logs that look unusual, where
+every alarm is false. Finally it uses logs whose faults no log can show.
 
 ``--repetitions 200 --n-rounds 3000 10000`` gives the tables of the guide's page on
 audits.
@@ -43,9 +44,9 @@ SHARP = 1, 3  # what the logger's logits are multiplied with
 # One log
 # -------
 #
-# What is kept: the names of the alarms of each call. `evaluate` warns, audits have
-# findings. Warnings about the fit of a reward model say nothing about the log and are
-# not counted. A fault that the constructor refuses is told before all calls.
+# The script stores the names of the alarms of each call. `evaluate` warns, audits have
+# findings. Warnings about the fit of a reward model do not concern the log and do not
+# count. A fault that the constructor refuses is found before all calls.
 
 
 def alarms(logs, policy):
@@ -108,8 +109,8 @@ with Parallel(n_jobs=args.n_jobs) as parallel:
 # The least share over sizes and loggers
 # --------------------------------------
 #
-# Filled: shares of logs in which a fault is told, the least over sizes and loggers. The
-# right logs are shown with their largest share.
+# Filled marks are shares of logs in which a fault is found, the least over sizes and
+# loggers. Correct logs are shown with their largest share.
 
 
 def rows(kind, worst):
@@ -141,14 +142,15 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 # What to take from it
 # --------------------
 #
-# - An audit takes one call, and of 3,000 rounds less than a second. What `evaluate`
-#   sees on the way is about two thirds of it.
-# - A log without alarms is not a right log. Rewards of other rounds, a cause of both
-#   choice and reward that is not in the context, rounds that were lost because of their
-#   reward: nothing in the numbers tells. Compare a few rounds with what was served.
+# - An audit takes one call. For 3,000 rounds it takes less than a second. `evaluate`
+#   runs the cheap checks only, so it finds fewer faults.
+# - A log without alarms may still be wrong. Some faults do not show in the numbers.
+#   Examples are rewards of other rounds, and a cause of both action and reward outside
+#   the context. Rounds that were lost because of their reward do not show, either.
+#   Compare a few rounds with what was served.
 #
-# What this script shows holds, or it would not run to its end: every fault is told by
-# the call that the guide names in 95% of the logs, right logs have next to no alarms.
+# The script checks these statements at its end. The call that the guide names finds
+# every fault in 95% of the logs, and correct logs have almost no alarms.
 
 for (kind, name, n_rounds, _), shares in found.items():
     error = np.sqrt(0.05 * 0.95 / args.repetitions)

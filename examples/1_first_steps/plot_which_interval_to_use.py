@@ -5,15 +5,15 @@
 Which interval to use? Coverage and width of every method
 =========================================================
 
-Some methods promise their level for many rounds, some for every number of rounds, and
-some at every time while a log grows. A stronger promise makes a wider interval. This
-script draws logs from worlds whose values are known exactly, and counts for every
-method how often the 95% interval covers the truth, and how wide it is.
+Some methods guarantee their level for many rounds, some for every number of rounds, and
+some at every time while a log grows. A stronger guarantee makes a wider interval. This
+script draws logs with exactly known values. For every method it counts how often the
+95% interval covers the truth, and how wide it is.
 
 ``--repetitions 2000 --n-rounds 100 1000 10000 --path 10000`` gives the tables of the
 guide's page on intervals, in the file that ``--tables`` names. ``--worlds`` draws some
-of the worlds only. ``--memory folder`` keeps what has been counted, so that a run that
-was stopped goes on where it was; it does not notice that the package has changed.
+of the worlds only. ``--memory folder`` stores the counts, so that you can continue a
+stopped run. It does not notice changes of the package.
 """
 
 import argparse
@@ -59,9 +59,9 @@ args = parser.parse_known_args()[0]
 # Methods and worlds
 # ------------------
 #
-# In *regular* worlds a thousand rounds hold many that matter alike: there the
-# asymptotic methods have to keep their promise. In the others events are rare, a few
-# rounds weigh most, rewards have a heavy tail, or the logger learns from them.
+# In *regular* worlds many of a thousand rounds have similar weight. There the
+# asymptotic methods must cover. In the others events are rare, a few rounds have most
+# of the weight, rewards have a heavy tail, or the logger learns from them.
 
 METHODS = {
     "many rounds": {
@@ -139,10 +139,10 @@ def intervals(world, evaluator, n_rounds, seed):
 # Counting
 # --------
 #
-# A method that refuses most logs of a world has no entry there. In the other worlds a
-# refusal is no answer, as an interval of NaN is none, and counts as a miss. The width
-# is the median of the logs, over the distance between the 2.5% and the 97.5% points of
-# the estimates: 1 is as wide as the estimates scatter.
+# A method that refuses most logs of a world has no entry there. In other worlds a
+# refusal counts as a miss, as an interval of NaN does. The width is the median over the
+# logs. It is divided by the distance between the 2.5% and the 97.5% points of the
+# estimates. So 1 means as wide as the spread of the estimates.
 
 SIZES = {n: args.repetitions // (1 + 3 * (n >= 10_000)) for n in args.n_rounds}
 
@@ -216,11 +216,11 @@ for promise, methods in METHODS.items():
 # At every time
 # -------------
 #
-# Who looks every day at an interval for a fixed number of rounds looks until it misses.
-# A confidence sequence promises that none of its intervals misses. Here all are looked
-# at after each of the first hundred rounds and after every twentieth from then on
-# (Student's from the hundredth on); the coverage is the share of logs in which none
-# misses, and the width that of the last.
+# If you look every day at an interval for a fixed number of rounds, it misses sooner or
+# later. A confidence sequence guarantees that none of its intervals misses. Here we
+# look after each of the first hundred rounds and after every twentieth from then on.
+# (For Student's we start at the hundredth.) The coverage is the share of logs in which
+# no interval misses. The width is that of the last.
 
 SEQUENCES = {
     "student": "Student, every look",
@@ -284,7 +284,7 @@ if args.tables:
 # Coverage against width
 # ----------------------
 #
-# A panel is a world. Best is a point at .95 (the grey line), as far left as it gets.
+# A panel is a world. The best point is at .95 (the grey line), as far left as possible.
 
 SHOWN = 1_000 if 1_000 in SIZES else max(SIZES)
 LEAST = 0.6
@@ -329,7 +329,7 @@ for ax in axes.flat[len(names) :]:
     ax.set_axis_off()
 for ax in axes.flat[max(len(names) - columns, 0) : len(names)]:
     ax.tick_params(labelbottom=True)  # those with nothing below them
-figure.supxlabel("width, over the scatter of the estimates")
+figure.supxlabel("width, relative to the spread of the estimates")
 figure.supylabel(f"coverage, n = {SHOWN:,} (what is below {LEAST} stands at {LEAST})")
 figure.legend(marks.values(), marks, loc="outside right center", frameon=False)
 
@@ -337,22 +337,23 @@ figure.legend(marks.values(), marks, loc="outside right center", frameon=False)
 # What to take from it
 # --------------------
 #
-# - ``method="auto"`` covers in every world whose range is known, and is about as narrow
-#   as Student's where a thousand rounds matter alike. It is wider where a weight or an
-#   event may come that this log has not seen, and that is right.
-# - Student's, the normal one and both bootstraps are for many rounds that matter alike.
+# - ``method="auto"`` covers in every world with a known range. It is about as narrow as
+#   Student's if a thousand rounds have similar weight. It is wider if a weight or an
+#   event may come that this log does not contain, and it should be.
+# - Student's, the normal one and both bootstraps are for many rounds of similar weight.
 #   Resampling a log without an event gives logs without an event.
-# - "empirical_likelihood" is the narrowest where weights vary, and covers too little
-#   where two or three events are to be expected.
-# - "clopper_pearson" for shares; "betting" is the narrowest of the others that promise
-#   their level for every number of rounds, except where single weights are large: there
-#   "log_smoothing" is, which needs no bound on them.
-# - Without a range no method holds for rewards with a heavy tail.
-# - Who looks more than once needs a confidence sequence. "betting" is the narrower of
-#   those that hold in every world: one and a half to three times as wide as the
-#   estimates scatter. The asymptotic one needs a start after which many rounds matter.
+# - "empirical_likelihood" is the narrowest if weights vary. It covers too rarely if two
+#   or three events are expected.
+# - "clopper_pearson" is for shares. "betting" is the narrowest of the other methods
+#   that guarantee their level for every number of rounds. If single weights are large,
+#   "log_smoothing" is narrower, and needs no bound on them.
+# - Without a range no method covers for rewards with a heavy tail.
+# - If you look more than once, use a confidence sequence. "betting" is the narrower of
+#   those that cover in every world. It is one and a half to three times as wide as the
+#   spread of the estimates. The asymptotic one needs a start after which many rounds
+#   matter.
 #
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 
 def noise(n_rounds):

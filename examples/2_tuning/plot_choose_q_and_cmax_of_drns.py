@@ -2,18 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sphinx_gallery_thumbnail_number = -1
 """
-How to choose q and cmax for a policy that learns
-=================================================
+How do you choose q and cmax for a policy that learns?
+======================================================
 
-A policy that learns while it acts is valued by the history that it would have had.
-:class:`~skope_ope.DRns` builds one from the logs: it accepts logged rounds at random,
-and what it accepts the policy learns from. Its parameters trade bias for variance. A
-large quantile ``q`` accepts more rounds, of a history that is no longer quite the
-policy's own; ``cmax`` caps the acceptance ratio.
+The value of a policy that learns depends on its history. :class:`~skope_ope.DRns`
+builds a history from the logs. It accepts logged rounds at random, and the policy
+learns from the accepted ones. Its parameters trade bias for variance. A large quantile
+``q`` accepts more rounds, but then the history is less exactly that of the policy.
+``cmax`` limits the acceptance ratio.
 
-Which values are right depends on logger, policy and number of rounds. Here the world is
-known, so that the truth can be simulated, and a search on the logs alone can be held
-against it.
+The best values depend on logger, policy and number of rounds. Here the world is
+simulated, so you can compare a search on the logs alone with the truth.
 """
 
 import argparse
@@ -47,10 +46,10 @@ repetitions = args.repetitions or (200 if args.full else 25)
 # A world, a logger and a policy
 # ------------------------------
 #
-# Five actions, three features, rewards 0 or 1. The logger is a softmax that mistakes
-# some actions for good ones, with a floor of 6% per action. The policy is
+# Five actions, three features, rewards 0 or 1. The logger is a softmax that
+# overestimates some actions, with a floor of 6% per action. The policy is
 # epsilon-greedy on the mean reward per action. Its value is the mean reward of its
-# first 30 rounds, when most of the learning happens.
+# first 30 rounds, in which it learns most.
 
 N_ROUNDS, N_FEATURES, N_ACTIONS, HORIZON = 3000, 3, 5, 30
 world = np.random.default_rng(0)
@@ -107,16 +106,16 @@ print(f"true value {truth:.4f} (standard error {truth_error:.4f})")
 # Many logs
 # ---------
 #
-# On every one: the values of all candidates, and the choice of a search that sees
-# nothing but the log. Three things make such a search valid.
+# On every log we compute the values of all candidates, and the choice of a search that
+# uses only the log. Three things make such a search valid.
 #
-# - All candidates have the same ``horizon``: without one every ``q`` would value a
+# - All candidates have the same ``horizon``. Without one, every ``q`` would evaluate a
 #   history of another length.
 # - The validator is rejection sampling at that horizon, the default for a policy that
-#   learns: hardly any of its rounds are accepted, but it has no bias.
+#   learns. It accepts few rounds, but it has no bias.
 # - ``in_order`` keeps the rows of a split in the order of the logs.
 #
-# `one_standard_error` takes the candidate of the smallest upper bound on its error.
+# `one_standard_error` takes the candidate with the smallest upper bound on its error.
 
 GRID = {"q": [0.0, 0.05, 0.1, 0.2, 0.5], "cmax": [0.5, 1.0]}
 CANDIDATES = list(ParameterGrid(GRID))
@@ -155,11 +154,11 @@ choice = errors[np.arange(repetitions), chosen]
 default = CANDIDATES.index({"cmax": 1.0, "q": 0.05})
 counts = np.bincount(chosen, minlength=len(CANDIDATES))
 
-lives = n_histories.mean(axis=0)  # complete histories
-print(f"{'q':>5}{'cmax':>6}{'lives':>8}{'bias':>9}{'std':>8}{'rmse':>8}{'chosen':>8}")
+trajectories = n_histories.mean(axis=0)  # complete histories
+print("    q  cmax  trajectories     bias     std    rmse  chosen")
 for k, parameters in enumerate(CANDIDATES):
     print(
-        f"{parameters['q']:5}{parameters['cmax']:6}{lives[k]:8.1f}"
+        f"{parameters['q']:5}{parameters['cmax']:6}{trajectories[k]:14.1f}"
         f"{errors[:, k].mean():+9.4f}"
         f"{errors[:, k].std(ddof=1):8.4f}{rmse[k]:8.4f}{counts[k]:8}"
     )
@@ -168,14 +167,14 @@ report = {
     "best of the grid": rmse.min(),
     "worst of the grid": rmse.max(),
     "default (q=0.05, cmax=1)": rmse[default],
-    "any one, at random": np.sqrt((errors**2).mean()),
+    "a random candidate": np.sqrt((errors**2).mean()),
 }
 for name, error in report.items():
     print(f"{name:26} rmse {error:.4f}")
 
 # %%
-# The figure: the error of each candidate, its share of the choices, and the error that
-# the search ends with.
+# The figure shows the error of each candidate, its share of the choices, and the error
+# of the search.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for cmax, marker in zip(GRID["cmax"], "os", strict=True):
@@ -190,20 +189,20 @@ handles = left.get_legend_handles_labels()
 figure.legend(*handles, loc="outside lower center", ncols=4)
 
 # %%
-# A larger q gives more lives, that is complete histories of 30 rounds, until cmax caps
-# c. Over 100 logs (``--repetitions 100``), q = 0.2 in place of 0 at cmax = 1 has a
-# smaller spread (0.024 for 0.039) and a larger bias (-0.016 for -0.009). Neither
-# parameter has a value that is right for all logs.
+# A larger q gives more trajectories, complete histories of 30 rounds, until cmax limits
+# c. Take q = 0.2 instead of 0 at cmax = 1, over 100 logs (``--repetitions 100``). The
+# standard deviation falls from 0.039 to 0.024, and the bias rises from -0.009 to
+# -0.016. Neither parameter has a value that is right for all logs.
 #
-# The search cannot do better than its validator allows. Half of such a log completes
-# only a few lives of rejection sampling, so that candidates of about the same error are
-# chosen about equally often. What it does avoid is the worst. Over those 100 logs the
-# errors are 0.027 for the choice, 0.026 for the best, 0.033 for the default, 0.040 for
-# the worst, and 0.031 for a candidate taken at random: between settings as close as
-# these a search has little to give.
+# The search is limited by its validator. Half of such a log completes only a few
+# trajectories of rejection sampling. So candidates of about the same error are chosen
+# about equally often. But the search avoids the worst candidate. Over those 100 logs
+# the error of the choice is 0.027. The best has 0.026, the default 0.033, the worst
+# 0.040, and a random candidate 0.031. If candidates are as close as these, a search
+# gains little.
 
 for cmax in GRID["cmax"]:
-    of_q = [lives[CANDIDATES.index({"cmax": cmax, "q": q})] for q in GRID["q"]]
+    of_q = [trajectories[CANDIDATES.index({"cmax": cmax, "q": q})] for q in GRID["q"]]
     assert (np.diff(of_q[:4]) > 0).all()  # from q = 0.2 on cmax decides
 assert report["worst of the grid"] < 0.15 * truth
 assert report["chosen by the search"] < 1.1 * report["worst of the grid"]

@@ -5,11 +5,11 @@
 How often is "deploy" wrong?
 ============================
 
-:func:`~skope_ope.compare_policies` says "deploy" where a policy is better than the
-baseline, after all policies were allowed for. Where none is better, "deploy" is wrong,
-and it must be so in at most 5% of all logs, however many policies there are. Where one
-is better, "deploy" should come; and where the rounds are too few, the sentence says how
-many more would tell. Here worlds with a known truth count all three. ``--full`` takes
+:func:`~skope_ope.compare_policies` says "deploy" if a policy is better than the
+baseline. It allows for all policies that are compared. If none is better, "deploy" is
+wrong. That may happen in at most 5% of all logs, for any number of policies. If one is
+better, "deploy" should come. If the rounds are too few, the sentence says how many more
+would tell. Here simulated logs with a known truth count all three. ``--full`` takes
 about five minutes of CPU.
 """
 
@@ -41,11 +41,11 @@ N_ACTIONS, N_CONTEXTS, N_USERS = 5, 4, 50
 # Worlds
 # ------
 #
-# Five actions and four contexts; the logger prefers other actions in other contexts,
-# and what a context clicks does not depend on the action. So every policy is worth the
-# same, and "deploy" is always wrong. In the other worlds the actions that the first
-# policy takes click more often. Users, where there are any, differ in how often they
-# click; there are fifty.
+# Five actions and four contexts. The logger prefers other actions in other contexts. In
+# the first world, clicks depend on the context and not on the action. So all policies
+# have the same value, and "deploy" is always wrong. In the other worlds the actions of
+# the first policy are clicked more often. Some worlds have fifty users, who differ in
+# how often they click.
 
 rng = np.random.RandomState(0)
 logger = np.exp(0.7 * rng.normal(size=(N_CONTEXTS, N_ACTIONS)))
@@ -109,8 +109,8 @@ def decide(n_rounds, m, table, rng, users=False, evaluator=None):
 # No policy is better
 # -------------------
 #
-# The share of logs in which the decision is "deploy", and how often it would be where
-# every policy is compared by itself and the best is taken: the errors of twenty
+# This is the share of logs with the decision "deploy". It also shows the share if every
+# policy is compared by itself and the best is taken. Then the errors of twenty
 # comparisons add up.
 
 
@@ -154,14 +154,14 @@ for cell in CELLS:
     )
 
 # %%
-# Intervals that leave a bias out
-# -------------------------------
+# Intervals that ignore a bias
+# ----------------------------
 #
-# Clipped or shrunk weights and a model alone have a bias that no interval of theirs
-# knows. Here contexts differ more, in what they click and in what the logger prefers,
-# so that the mean reward of an action is a bad model. The share of logs in which the
-# interval of a single gain lies above or below zero, though the gain is zero: with such
-# an evaluator the answer is neither "deploy" nor "keep".
+# Clipped or shrunk weights, and a model alone, have a bias that their intervals ignore.
+# Here contexts differ more, in their clicks and in what the logger prefers. So the mean
+# reward of an action is a bad model. The table shows the share of logs in which the
+# interval of a single gain is above or below zero, although the gain is zero. With such
+# an evaluator the decision is neither "deploy" nor "keep".
 
 BIASED = {
     "DoublyRobust()": DoublyRobust(),
@@ -189,11 +189,11 @@ logger = usual_logger
 # One policy is better
 # --------------------
 #
-# The first policy takes actions that click more often. How often is it called better,
-# with as many rounds as :func:`~skope_ope.rounds_needed` says for a power of .8? And
-# how often does the sentence's own number of rounds decide, which knows an estimate of
-# the gain and not the gain? It is read from logs of a quarter of the rounds that cannot
-# tell the policy from the logger, and tried on fresh logs of that size.
+# The first policy takes actions that are clicked more often. How often is it called
+# better, with as many rounds as :func:`~skope_ope.rounds_needed` gives for a power of
+# .8? And how often does the number of rounds in the sentence decide? That number uses
+# an estimate of the gain. It comes from logs of a quarter of the rounds that cannot
+# tell the policy from the logger. We test it on new logs of that size.
 
 TOO_MANY = 400_000  # rounds: a hopeless estimate is not tried
 
@@ -253,8 +253,8 @@ for m, rate, lift in POWER if args.full else POWER[1:3]:
 # The picture
 # -----------
 #
-# One by one, more policies make more wrong decisions. Corrected, their share is not
-# above 5% by more than chance, for any number of policies.
+# Without correction, more policies make more wrong decisions. With correction, their
+# share is at most 5% within chance, for any number of policies.
 
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 ms = np.array([m for _, m, _, _ in CELLS])

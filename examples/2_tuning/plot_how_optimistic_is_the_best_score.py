@@ -5,13 +5,13 @@
 How optimistic is the best score of a search over policies?
 ===========================================================
 
-``best_score_`` is the greatest of many noisy numbers. The more candidates, the more it
-flatters, and the winner is the one that luck has helped most. The value of *the whole
-procedure*, learning, searching and choosing, is measured around it, on folds that the
-search does not see: nested cross-validation.
+``best_score_`` is the greatest of many noisy numbers. With more candidates it is more
+optimistic, and the winner is partly a winner by chance. Nested cross-validation
+measures the value of *the whole procedure*, learning, searching and choosing. It uses
+folds that the search does not see.
 
-The proof is a world in which no action has any effect. There every policy is worth as
-much as the logger, and the gain of any choice is zero. ``--full`` draws 200 worlds,
+The test is a world in which no action has any effect. There all policies and the logger
+have the same value, and the gain of any choice is zero. ``--full`` draws 200 worlds,
 which takes about a minute and a half of CPU.
 """
 
@@ -65,9 +65,9 @@ def draw(seed):
 # The whole choice, and the folds around it
 # -----------------------------------------
 #
-# The inner search learns and chooses, with scores on inner folds. `cross_validate` does
-# all of that anew in the training part of every outer fold and scores its choice on the
-# other part, by the same scorer.
+# The inner search learns and chooses, with scores on inner folds. `cross_validate`
+# repeats all of that in the training part of every outer fold. It scores the choice on
+# the other part, by the same scorer.
 
 search = OPESearchCV(
     Pipeline([("policy", RewardModelPolicy(Ridge()))]),
@@ -95,7 +95,7 @@ for world in range(n_worlds):
         # The scores rest on few rounds, as they say: that is the subject.
         warnings.simplefilter("ignore", OPEWarning)
         nested = cross_validate(search, logs, cv=KFold(3), return_estimator=True)
-    # gain over the logger on the same rounds, which removes the luck of the world
+    # gain over the logger on the same rounds, which removes the chance of the world
     outer[world] = nested["test_score"].mean() - logs.reward.mean()
     best = [one.best_score_ for one in nested["estimator"]]
     inner[world] = np.mean(best) - logs.reward.mean()
@@ -122,14 +122,14 @@ bins = np.linspace(-0.15, 0.15, 31)
 ax.hist(inner, bins=bins, alpha=0.6, label="best_score_ of the search")
 ax.hist(outer, bins=bins, alpha=0.6, label="outer folds")
 ax.axvline(0, color="black", ls=":", label="truth")
-ax.set(xlabel="gain on the logger", ylabel=f"worlds, of {n_worlds}")
+ax.set(xlabel="gain over the logger", ylabel=f"worlds, of {n_worlds}")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
-# The inner score promises a gain where there is none. The gain of the outer score is
-# zero up to chance, at the price of as many searches as there are outer folds. Report
-# the outer one; or lay rounds aside once, before the search, and evaluate its choice
-# there.
+# The inner score shows a gain although there is none. The gain of the outer score is
+# zero within chance, and takes as many searches as there are outer folds. Report the
+# outer one. Or set rounds aside once, before the search, and evaluate its choice on
+# these.
 
 inner_mean, inner_error = describe(inner)
 outer_mean, outer_error = describe(outer)

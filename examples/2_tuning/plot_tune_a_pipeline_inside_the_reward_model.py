@@ -6,11 +6,11 @@ Can the reward model be tuned together with q?
 ==============================================
 
 The reward model is a parameter of the evaluator, and it may be a whole Pipeline:
-scaling, features, regression. Its parameters are then parameters of the evaluator, too,
-named with double underscores as everywhere in scikit-learn, and one search tunes them
-together with ``q``, by the error of the *estimate*. A better prediction of the rewards
-is not what counts: in :class:`~skope_ope.DRns` and all doubly robust evaluators the
-weights correct the model, and a model is good enough where little is left to correct.
+scaling, features, regression. So its parameters are parameters of the evaluator, too,
+named with double underscores as in scikit-learn. One search tunes them together with
+``q``, by the error of the *estimate*. The best prediction of the rewards may not give
+the best estimate. In :class:`~skope_ope.DRns` and all doubly robust evaluators the
+weights correct the model. A model is good enough if little is left to correct.
 ``--full`` takes about two and a half minutes of CPU.
 """
 
@@ -45,12 +45,12 @@ args = parser.parse_known_args()[0]
 repetitions = args.repetitions or (100 if args.full else 12)
 
 # %%
-# Rewards that are no line
-# ------------------------
+# Rewards that are not linear
+# ---------------------------
 #
 # The reward of an action falls with the distance of the context from the action's
-# place: a parabola. The logger prefers some actions everywhere, the policy the nearest
-# one.
+# place: a parabola. The logger prefers some actions everywhere. The policy takes the
+# nearest one.
 
 N_ROUNDS, N_ACTIONS, N_FEATURES = 2000, 4, 3
 world = np.random.default_rng(0)
@@ -88,8 +88,8 @@ def draw(seed):
 # One grid
 # --------
 #
-# Twelve candidates. The validator gets a reward model of its own, which should be a
-# decent one: its noise is what candidates of nearly the same error drown in.
+# There are twelve candidates. The validator gets its own reward model, which should be
+# good. Otherwise its noise hides small differences between candidates.
 
 model = make_pipeline(StandardScaler(), PolynomialFeatures(), Ridge())
 evaluator = DRns(reward_model=model, cv=2, random_state=0)
@@ -103,7 +103,7 @@ validator = DoublyRobust(
 )
 
 # %%
-# The choice on every log, and the error of every candidate.
+# This is the choice on every log, and the error of every candidate.
 
 chosen, errors = [], []
 for seed in range(repetitions):
@@ -158,10 +158,10 @@ ax.set(xlabel="q", ylabel="rmse", ylim=(0, None))
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
-# The right degree needs to be combined with little regularisation, and pays at every
-# ``q``: neither parameter can be chosen without the other. The choice is between the
-# best and the worst candidate, nearer to the best: with half of 2000 rounds the
-# validator cannot tell neighbours apart.
+# The right degree needs little regularisation, and helps at every ``q``. So you cannot
+# choose one parameter without the other. The error of the choice is between those of
+# the best and the worst candidate, nearer to the best. With half of 2000 rounds the
+# validator cannot tell similar candidates apart.
 
 
 def gain(worse, better):

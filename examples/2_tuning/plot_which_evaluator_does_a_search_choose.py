@@ -5,24 +5,23 @@
 Which evaluator does a search choose, and is it a good one?
 ===========================================================
 
-No evaluator is the best one for all logs: where the logger is close to the policy,
-importance weights are harmless, where it is far away a model of the rewards is all
-there is. Can the logs themselves tell which evaluator to use, and with which
-parameters?
+No evaluator is the best for all logs. If the logger is close to the policy, importance
+weights work well. If it is far away, only a model of the rewards is left. Can the logs
+themselves tell which evaluator to use, and with which parameters?
 
-Three answers are compared, by the error of the estimate that they end with:
+Three ways to choose are compared, by the error of the final estimate:
 
 - always the same evaluator;
 - cross-validation (OCV) [1]_: `OPESearchCV` with :class:`~skope_ope.EvaluatorScorer`,
-  which holds the estimate of one half of the logs against that of a validator on the
+  which compares the estimate on one half of the logs with that of a validator on the
   other half;
 - SLOPE [2]_ [3]_: :class:`~skope_ope.SlopeSearch`, which takes the narrowest interval
   that still agrees with those of less biased candidates.
 
 By default the sets come with scikit-learn. ``--full`` runs the nine UCI sets of the
-folder ``SKOPE_OPE_DATA`` with 50 repetitions, which takes about three quarters of an
-hour of CPU; with ``--keep values.npy`` it writes what it has got so far and continues
-there when it is started again.
+folder ``SKOPE_OPE_DATA`` with 50 repetitions. That takes about three quarters of an
+hour of CPU. With ``--keep values.npy`` it stores its results, and continues there when
+you start it again.
 
 .. [1] Cief, M., Kveton, B., & Kompan, M. (2025). Cross-validated off-policy evaluation.
    AAAI.
@@ -85,11 +84,11 @@ n_splits = args.splits or (10 if args.full else 4)
 # Logs of known truth
 # -------------------
 #
-# Half of a set trains a logistic regression. Of the other half logs are made: an action
-# is a class, the reward 1 where it is the right one. Loggers and policies are the
-# softmax of the regression at several inverse temperatures, the loggers mixed with 5%
-# of uniform exploration: the first logger avoids what the policies prefer, the second
-# one knows nothing, the last one is close to them. The two policies take turns over the
+# Half of a set trains a logistic regression. The other half becomes logs. An action is
+# a class, and the reward is 1 for the right one. Loggers and policies are the softmax
+# of the regression at several inverse temperatures. The loggers are mixed with 5% of
+# uniform exploration. The first logger avoids what the policies prefer, the second one
+# is uniform, and the last one is close to them. The two policies alternate over the
 # repetitions.
 
 LOGGERS = [-3 / 8, 0, 3 / 8, 7 / 8]
@@ -130,8 +129,8 @@ def draw(world, logger, target, seed):
 # is a search over the last step of a Pipeline.
 #
 # The validator is `SNDR` with the same model. By default it is `DoublyRobust`, which is
-# unbiased, but here half of a log may miss the few large weights that it stands on;
-# `SNDR` divides its correction by the weights that are there. Both are compared.
+# unbiased. But here half of a log may miss the few large weights that it needs. `SNDR`
+# divides its correction by the observed weights. Both are compared.
 
 MODEL = {"reward_model": Ridge(), "cv": 2}
 CANDIDATES = {
@@ -225,10 +224,9 @@ for seed in range(repetitions):
 # Mean squared errors
 # -------------------
 #
-# Over all logs of a set, in units of that of the fixed candidate that turns out to be
-# the best one on the set, which nobody knows beforehand. The last columns are geometric
-# means over the sets: against that best one, and against always choosing
-# `DoublyRobust`.
+# Errors are over all logs of a set. Their unit is the error of the best fixed candidate
+# of the set, which nobody knows beforehand. The last columns are geometric means over
+# the sets: relative to that best one, and to always choosing `DoublyRobust`.
 
 
 def over_logs(errors):
@@ -258,8 +256,8 @@ best_names = [FIXED[k] for k in mse[:, -len(FIXED) :].argmin(axis=1)]
 print("best fixed candidate: ", dict(zip(sets, best_names, strict=True)))
 
 # %%
-# The same logger by logger: geometric means over sets of the error against that of the
-# best fixed candidate of the set *and* logger.
+# This is the same by logger: geometric means over sets of the error, relative to that
+# of the best fixed candidate of the set *and* logger.
 
 by_logger = (errors**2).mean(axis=0)
 unit = by_logger[..., -len(FIXED) :].min(axis=-1, keepdims=True)
@@ -279,15 +277,15 @@ ax.invert_yaxis()
 ax.set(xscale="log", xlabel="mean squared error / that of the best fixed candidate")
 
 # %%
-# Beside the published result
-# ---------------------------
+# Compared with the published result
+# ----------------------------------
 #
-# [1]_ holds that cross-validation works for evaluators, against the belief that it
-# cannot, and compares it with SLOPE on these nine sets, with IPS, DM and DR as
-# candidates. In the smallest run that its authors have released (*ecoli*, five
-# repetitions) the mean squared errors are 0.0006 for cross-validation with DR as the
-# validator, 0.0006 for DR itself, 0.0044 for SLOPE and 0.0063 for DM. The same order
-# here, counted over sets:
+# [1]_ shows that cross-validation works for evaluators, although others believe that it
+# cannot. It compares it with SLOPE on these nine sets, with IPS, DM and DR as
+# candidates. The authors released a small run (*ecoli*, five repetitions). Its mean
+# squared errors are 0.0006 for cross-validation with DR as the validator, and 0.0006
+# for DR itself. SLOPE has 0.0044 and DM 0.0063. We find the same order, counted over
+# sets:
 
 CLAIMS = {
     "OCV better than SLOPE++ over all": ("OCV, one standard error", "SLOPE++, all"),
@@ -305,13 +303,13 @@ for claim, (better, worse) in CLAIMS.items():
 # -------------
 #
 # With ``--full`` the geometric mean of cross-validation is 1.31 times the best fixed
-# candidate and 0.39 times `DoublyRobust`; validated by `DoublyRobust` it has 2.31 and
-# 0.68, SLOPE++ 3.3 and 0.97 over all candidates, 4.6 and 1.4 along the path. The
-# difference is made by the first logger, in logs where by chance fewer rounds than
-# expected tell about the policy: the unbiased validator then shares the error of the
-# candidates that it should judge. By logger, from the farthest to the closest,
-# cross-validation has 1.34, 1.35, 1.34 and 1.12 times the error of the best candidate.
-# The full table is in the :ref:`User Guide <choices>`.
+# candidate and 0.39 times `DoublyRobust`. Validated by `DoublyRobust` it has 2.31 and
+# 0.68. SLOPE++ has 3.3 and 0.97 over all candidates, 4.6 and 1.4 along the path. The
+# first logger makes the difference, in logs with few rounds for the policy by chance.
+# There the unbiased validator has the same error as the candidates that it should
+# judge. By logger, from the farthest to the closest, cross-validation has 1.34, 1.35,
+# 1.34 and 1.12 times the error of the best candidate. The full table is in the
+# :ref:`User Guide <choices>`.
 
 # On the sets that scikit-learn ships, of a few hundred rows, there are few logs by
 # default. The typical log tells that cross-validation errs less than SLOPE++ and the

@@ -5,16 +5,15 @@
 Which policy to deploy, and with how much exploration?
 ======================================================
 
-Several ways to learn a policy from logs, each with parameters of its own: a search over
-all of them is scored by the value of the learned policy on held-out rounds, with
-:class:`~skope_ope.PolicyScorer`. How much better than the logger is the policy that
-wins? The score of the winner does not tell: it is the best of many, which flatters, and
-it is about policies that have learned from a part of the rounds only, which does not.
-An answer takes rounds that the whole search has never seen.
+There are several ways to learn a policy from logs, each with its own parameters. One
+search over all of them scores the value of the learned policy on held-out rounds, with
+:class:`~skope_ope.PolicyScorer`. How much better than the logger is the winner? Its
+score does not say. It is the best of many, so it is too high. It is about policies that
+learned from fewer rounds, so it is too low. For an answer you need rounds that the
+search has never seen.
 
-The logs are made of the digits that scikit-learn ships: the labels tell what the
-policies are really worth. ``--full`` runs 20 logs, which takes about a minute and a
-half of CPU.
+The logs are made from the digits of scikit-learn, so the labels give the true values of
+the policies. ``--full`` runs 20 logs, which takes about a minute and a half of CPU.
 """
 
 import argparse
@@ -46,11 +45,11 @@ args = parser.parse_known_args()[0]
 repetitions = args.repetitions or (20 if args.full else 4)
 
 # %%
-# Logs, and rounds that are laid aside
-# ------------------------------------
+# Logs, and rounds that are set aside
+# -----------------------------------
 #
-# The logger takes one of ten actions at random; the reward is 1 where it is the digit
-# on the image. A third of the rounds is laid aside before anything is learned.
+# The logger takes one of ten actions at random. The reward is 1 if it is the digit on
+# the image. A third of the rounds is set aside before anything is learned.
 
 X, y = load_classification("digits", return_X_y=True)
 X = X / 16
@@ -71,9 +70,9 @@ def draw(seed):
 # One search over all of it
 # -------------------------
 #
-# The policy is the last step of a Pipeline, so that its class is a parameter, too.
-# Parameters that all of them have, such as ``epsilon``, the share of uniform
-# exploration, are named beside it; those of one class need a grid of their own.
+# The policy is the last step of a Pipeline, so its class is a parameter, too. A grid
+# for each class holds its own parameters. Common parameters, such as ``epsilon``, the
+# share of uniform exploration, are in all grids.
 
 classifier = LogisticRegression(C=0.1, max_iter=300)
 EPSILON = [0.0, 0.1, 0.3]
@@ -164,19 +163,19 @@ ax.set(xlabel="epsilon", ylabel="value on held-out folds")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
-# ``IPSPolicy`` and ``DRPolicy`` have the same scores. Rewards are clean here, and
-# ``DRPolicy`` finds in every fold of these four logs that no step of its own pays
-# (``n_steps_`` is 0). Then both are the same classifier of rewarded actions.
+# ``IPSPolicy`` and ``DRPolicy`` have the same scores. Rewards are clean here. In every
+# fold of these four logs, ``DRPolicy`` finds that none of its steps helps (``n_steps_``
+# is 0). Then both are the same classifier of rewarded actions.
 #
-# Exploration costs value, about ``epsilon`` times what the policy is better than
-# chance: a search for the greatest value chooses none. What exploration buys, logs from
-# which the next policy can be learned and valued, is not in today's value. So read the
-# price from the table and decide.
+# Exploration lowers the value by about ``epsilon`` times the policy's advantage over
+# chance. So a search for the greatest value chooses none. But exploration gives logs
+# from which you can learn and evaluate the next policy. Today's value does not include
+# that. Read the cost from the table and decide.
 #
-# The gain on rounds laid aside
-# -----------------------------
+# The gain on rounds set aside
+# ----------------------------
 #
-# The comparison with the logger is on rounds that neither the policies nor the search
+# The comparison with the logger uses rounds that neither the policies nor the search
 # have seen. Its interval is about the policy that will be deployed.
 
 print(
@@ -194,10 +193,10 @@ error = np.mean([row["outer"] - row["truth"] for row in rows])
 print(f"mean of inner - truth {optimism:+.3f}, of outer - truth {error:+.3f}")
 
 # %%
-# The inner score has two errors. Luck raises it, for it is the best of many. And it is
-# about policies that learn from two thirds of the rounds and are worse than the one
-# that is deployed. Which of the two is larger differs from log to log. The outer value
-# is off by its noise only, which its interval tells.
+# The inner score has two errors. It is the best of many, which raises it. And it is
+# about policies that learned from two thirds of the rounds, which are worse than the
+# deployed one. Which error is larger differs from log to log. The outer value has only
+# its random error, and its interval shows that.
 
 truth = np.array([row["truth"] for row in rows])
 standard_error = np.linalg.norm([row["error"] for row in rows]) / repetitions

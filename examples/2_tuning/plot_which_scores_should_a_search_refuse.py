@@ -5,21 +5,22 @@
 Which scores should a search over policies refuse?
 ==================================================
 
-The self-normalised pseudoinverse divides by the sum of its weights. Few rounds leave a
-sum near zero, since weights of slates may be negative, and then a value far beyond the
-range of the rewards. A search takes the greatest score, so it finds these values. A
-score that is refused is NaN, and the search goes on without the candidate.
+The self-normalised pseudoinverse divides by the sum of its weights. Weights of slates
+may be negative, so with few rounds the sum may be near zero. Then the value is far
+beyond the range of the rewards. A search takes the greatest score, so it finds these
+values. A refused score is NaN, and the search continues without the candidate.
 
-To refuse much is no better than to refuse nothing. The values of the best policies are
-near the upper end of the range, and noise takes them beyond it more often than those of
-others. So three rules are compared by their *regret*: how much less the choice is worth
-than the best candidate. All of them refuse weights that sum to nothing;
+Refusing too much is also bad. The values of the best policies are near the upper end of
+the range, so noise takes them beyond it most often. So three rules are compared by
+their *regret*: the value of the best candidate minus that of the choice. All of them
+refuse weights whose sum is not positive.
 
 - "all": nothing else is refused;
-- "in range": values beyond the range are, and those of weights with a mean below 1/4;
+- "in range": values beyond the range are refused, and those of weights with a mean
+  below 1/4;
 - "quarter" (that of :class:`~skope_ope.PolicyScorer`): values that are beyond the range
-  by more than a quarter of it, and those whose weights have a mean below 1/4. Nearer
-  ones are moved to the end of the range.
+  by more than a quarter of it are refused, and those of weights with a mean below 1/4.
+  Nearer ones are moved to the end of the range.
 
 ``--full`` draws 1,000 worlds of each size, which takes about half a minute of CPU.
 """
@@ -49,8 +50,8 @@ n_worlds = args.n_worlds or (1000 if args.full else 300)
 # ------
 #
 # Three slots of six candidates, filled independently by a logger with favourites, in
-# four contexts. A slate earns 1 with a probability that is a sum over its slots. Of
-# twenty policies some are close to the logger, some are good, some are both.
+# four contexts. The reward of a slate is 1 with a probability that is a sum over its
+# slots. Of twenty policies some are close to the logger, some are good, some are both.
 
 N_CONTEXTS, N_SLOTS, N_CANDIDATES, N_POLICIES = 4, 3, 6, 20
 SLOTS = np.arange(N_SLOTS)
@@ -131,7 +132,7 @@ def regrets(rounds, policies, truth, n_folds):
 
 
 # %%
-# The second rule is that of the scorer: one world by both.
+# The third rule is that of the scorer. This is one world by both.
 
 rounds, policies, _ = draw(300, 1.0, np.random.default_rng(0))
 context, slate, reward, mu = rounds
@@ -159,9 +160,9 @@ assert np.allclose(scored, expected, rtol=1e-9, equal_nan=True)
 # ------
 #
 # The effective size of a fold is the median over candidates and worlds. A score is the
-# mean over the folds. "-1 se" ranks by the score less one standard error: that of the
-# value where there is one fold, and by the spread of the folds, as
-# :func:`~skope_ope.one_standard_error` does, where there are five.
+# mean over the folds. "-1 se" ranks by the score minus one standard error. With one
+# fold this is the error of the value. With five folds it comes from the spread of the
+# folds, as in :func:`~skope_ope.one_standard_error`.
 
 CASES = [
     (60, 1.0, 1),
@@ -196,10 +197,10 @@ for n_rounds, peak, n_folds in CASES:
         print(line)
 
 # %%
-# With five folds "in range" makes the choice worse: each of five scores may be refused,
+# With five folds "in range" makes the choice worse. Each of five scores may be refused,
 # and those of the best policies are refused most often. The rule of a quarter chooses
-# as well as refusing nothing, or better. Both leave no best score beyond the range.
-# With one fold the rules hardly differ.
+# as well as refusing nothing, or better. With both, the best score is within the range.
+# With one fold the rules differ little.
 
 five = [n_rounds for n_rounds, _, n_folds in CASES if n_folds == 5]
 mean = {rule: [table[n, 5, rule, 0].mean() for n in five] for rule in RULES[1:]}
@@ -207,7 +208,7 @@ figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for rule, gains in mean.items():
     ax.plot(five, gains, "o-", label=rule)
 ax.axhline(0, color="black", ls=":", label="all")
-ax.set(xscale="log", xlabel="rounds", ylabel="regret, less that of refusing nothing")
+ax.set(xscale="log", xlabel="rounds", ylabel="regret, minus that of refusing nothing")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
@@ -220,7 +221,7 @@ pooled = {
     rule: np.concatenate([table[n, 5, rule, 0] for n in five]) for rule in RULES[1:]
 }
 apart = ratio(pooled["in range"] - pooled["quarter"])
-print(f"in range less quarter {apart:.1f} standard errors", end=", ")
-print(f"quarter less all {ratio(pooled['quarter']):.1f}")
+print(f"in range minus quarter {apart:.1f} standard errors", end=", ")
+print(f"quarter minus all {ratio(pooled['quarter']):.1f}")
 assert apart > 2
 assert ratio(pooled["quarter"]) < 2

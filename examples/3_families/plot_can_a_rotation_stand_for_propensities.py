@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sphinx_gallery_thumbnail_number = -1
 """
-Can a rotation of policies stand for propensities?
-==================================================
+Can a rotation of policies replace propensities?
+================================================
 
 A team runs three deterministic policies in turn, a third of the traffic each. Nothing
-was randomised and no propensities were logged. Yet the turn of a policy has nothing to
-do with who comes, and that is all the exploration that scavenging needs [1]_: the
-policies themselves are the actions, and a policy that chooses among them can be
-evaluated. Two ways of doing so are compared with the truth, on scikit-learn's digits.
-``--full`` draws 1,000 rotations, in about three minutes.
+was randomised and no propensities were logged. Yet the turn of a policy is independent
+of the users, and scavenging needs no other exploration [1]_. The policies themselves
+are the actions. So you can evaluate a policy that chooses among them. This script
+compares two ways with the truth, on scikit-learn's digits. ``--full`` draws 1,000
+rotations, in about three minutes.
 
 .. [1] Langford, J., Strehl, A., & Wortman, J. (2008). Exploration scavenging. ICML.
 """
@@ -19,9 +19,9 @@ evaluated. Two ways of doing so are compared with the truth, on scikit-learn's d
 # Three classifiers that act
 # --------------------------
 #
-# The action is a digit, the reward 1 where it is right. Each policy sees a third of the
-# image only, so that they differ, and none is best everywhere. The target follows, in
-# every round, the policy that is surest of itself.
+# The action is a digit, the reward 1 if it is right. Each policy sees only a third of
+# the image. So they differ, and none is best everywhere. In every round, the target
+# follows the policy with the highest confidence.
 
 import argparse
 import warnings
@@ -70,7 +70,7 @@ follows = plays[np.arange(len(plays)), chosen]
 truth = float((follows == y_test).mean())
 for name, column in zip(names, plays.T, strict=True):
     print(f"{name:>10}: accuracy {(column == y_test).mean():.4f}")
-print(f"{'surest':>10}: accuracy {truth:.4f}, the truth to be found")
+print(f"{'surest':>10}: accuracy {truth:.4f}, the true value")
 
 # %%
 # One rotation
@@ -113,11 +113,11 @@ print(f"match the action: {action.value:.4f} ({action.standard_error:.4f})")
 print(f"Theorem 3, 95%: +- {label.deviation_bound(0.05, method='hoeffding'):.4f}")
 
 # %%
-# Matching the action uses more rounds: where two policies agree, a round of one counts
-# for the other, divided by how many of the three would have done the same.
+# Matching the action uses more rounds. If two policies agree, a round of one counts for
+# the other, divided by the number of policies that would have done the same.
 #
-# Matching actions without saying who acted is wrong, because each policy looks at the
-# image. The evaluator sees it: the image predicts the action.
+# Matching actions without saying which policy acted is wrong, because each policy uses
+# the image. The evaluator finds this: the image predicts the action.
 
 forgotten = BanditLogs(
     logs.context, logs.action, logs.reward, actions=np.arange(10), reward_range=(0, 1)
@@ -125,7 +125,7 @@ forgotten = BanditLogs(
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     wrong = ExplorationScavenging().fit(forgotten).evaluate(by_action)
-print(f"loggers forgotten: {wrong.value:.4f} ({wrong.standard_error:.4f})")
+print(f"without loggers: {wrong.value:.4f} ({wrong.standard_error:.4f})")
 for warning in caught:
     print(warning.message)
 assert any(issubclass(w.category, ExplorationWarning) for w in caught)

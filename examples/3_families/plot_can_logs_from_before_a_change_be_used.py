@@ -5,18 +5,17 @@
 Can logs from before a change of the production policy be used?
 ===============================================================
 
-A new production policy has acted for a week. A candidate for its place is to be
-valued, and there are four times as many rounds from before the change. If nothing but
-the policy changed, they are worth having: propensities take care of who acted. But
-rewards may have changed meanwhile, and so may the users. Then old rounds tell of a
-world that is gone, no pooling knows it, and more of them make it worse.
+A new production policy has acted for a week. You want to evaluate a candidate to
+replace it. There are four times as many rounds from before the change. If only the
+policy changed, these rounds help, because propensities correct for it. But rewards may
+have changed, and so may the users. Then old rounds are about other rewards, and more of
+them make every pooled value worse.
 
-What tells? The candidate is valued on both parts of the log, and the two values are
-compared. If they agree, pool.
+How can you tell? Evaluate the candidate on both parts of the log, and compare the two
+values. If they agree, pool.
 
-The systems recognise handwritten digits, so the value of the candidate in the world
-after the change is known. ``--full`` draws 400 logs of each world, which takes about a
-minute of CPU.
+The systems recognise handwritten digits, so the candidate's value after the change is
+known. ``--full`` draws 400 logs of each world, which takes about a minute of CPU.
 """
 
 import argparse
@@ -40,12 +39,12 @@ n_logs = args.n_logs or (400 if args.full else 80)
 # Worlds
 # ------
 #
-# Four digits. The old policy has learned from 25 images, the one in production from
-# 300, the candidate from 350. In the first world nothing else changed. In three the
-# reward of the right digit comes less often after the change, with a probability of
-# 0.78, 0.75 or 0.7 where it was 0.8. In the last one the users changed: zeros and ones,
-# for which the right digit is rewarded with 0.5 all the time, were 30% of the rounds
-# and are 70%.
+# There are four digits. The old policy learned from 25 images, the one in production
+# from 300, the candidate from 350. In the first world nothing else changed. In three
+# worlds the right digit is rewarded less often after the change, with probability 0.78,
+# 0.75 or 0.7 instead of 0.8. In the last world the users changed. The right digit is
+# always rewarded with probability 0.5 for zeros and ones. They were 30% of the rounds
+# and are now 70%.
 
 BEFORE, AFTER = 1600, 400
 digits = Digits(n_actions=4)
@@ -81,10 +80,10 @@ WORLDS = {
 # ------------------------
 #
 # :meth:`~skope_ope.PolicyValue.by` gives the value of each part. The naive pooling has
-# such values, the balanced one does not: its rounds average to the value over both
-# parts together only. The parts are independent, so the squares of their standard
-# errors add up. "If they agree" takes the balanced value where the two differ by less
-# than 1.96 standard errors, the value after the change otherwise.
+# such values. The balanced one does not, because its rounds average to the value only
+# over both parts together. The parts are independent, so the squares of their standard
+# errors add up. "If they agree" takes the balanced value if the two differ by less than
+# 1.96 standard errors. Otherwise it takes the value after the change.
 
 EVALUATORS = {
     name: MultiLoggerDR(pooling=name, reward_model=Ridge(10.0), cv=2)
@@ -134,8 +133,8 @@ for name, found in errors.items():
 # An audit of the log
 # -------------------
 #
-# Values may agree where users differ. :func:`~skope_ope.audit` asks whether the context
-# tells who acted, for which no candidate is needed.
+# Values may agree although users differ. :func:`~skope_ope.audit` tests whether the
+# context predicts which policy acted. It needs no candidate.
 
 FINDING = "loggers_of_other_contexts"
 told = {}
@@ -151,17 +150,17 @@ for name in ("nothing else", "users"):
 # What to do
 # ----------
 #
-# Where nothing but the policy changed, the old rounds nearly halve the error, and naive
-# and balanced pooling do equally well: the two loggers are alike. Where the world
-# changed, the pooled value is mostly that of the old world, and its standard error does
-# not know: it is the worst of all numbers here.
+# If only the policy changed, the old rounds nearly halve the error. Naive and balanced
+# pooling do equally well, because the two loggers are alike. If rewards or users
+# changed, the pooled value is mostly that before the change, and its standard error
+# does not show it. It is the worst value here.
 #
-# The comparison sees large changes, and misses those that are about as large as the
-# standard error. "If they agree" therefore saves less than pooling where nothing
-# changed, and is worse than the new rounds alone where the change is in between. So
-# pool where there is a reason to believe that nothing else changed, and let the
-# comparison and the audit object. Without such a reason take the rounds after the
-# change alone: they have no bias in any of these worlds, and a wider interval.
+# The comparison finds large changes, and misses those of about one standard error. So
+# "if they agree" gains less than pooling if nothing changed. With a moderate change it
+# is worse than the new rounds alone. So pool if you have a reason to believe that
+# nothing else changed, and check it by the comparison and the audit. Otherwise use only
+# the rounds after the change. They have no bias in any of these worlds, and a wider
+# interval.
 
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for way, marker in zip(WAYS, "os^D", strict=True):

@@ -5,14 +5,14 @@
 Can the log of a bandit be used?
 ================================
 
-A bandit algorithm learns while it acts: an action that was unlucky is tried less. The
-mean reward of an action in its log is then too low. Recorded propensities repair the
-value, but not the interval: the few rounds of an action that was given up have weights
-that follow the luck of the first ones.
+A bandit algorithm learns while it acts. It tries an action less after low rewards, so
+the mean reward of an action in its log is too low. Recorded propensities correct the
+value, but not the interval. If an action was given up, its few rounds have large
+weights, which depend on the first rewards.
 
-Here Thompson sampling chooses between two actions, of which one loses, and a second
-time in two groups of users. :class:`~skope_ope.AdaptiveDR` values both actions, and a
-rule that follows the users, with each of its weightings. ``--full`` draws 1,000 logs,
+Here Thompson sampling chooses between two actions, and one loses. In a second log it
+acts in two groups of users. :class:`~skope_ope.AdaptiveDR` evaluates both actions, and
+a rule for the two groups, with each of its weightings. ``--full`` draws 1,000 logs,
 which takes about three minutes of CPU.
 """
 
@@ -45,12 +45,13 @@ users = {"means": [[0.6, 0.4], [0.4, 0.6]], "floor_decay": 0.5}
 rule = FunctionPolicy(lambda X: np.eye(2)[X[:, 0].astype(int)])  # right for both groups
 
 # %%
-# Ways to value an action
-# -----------------------
+# Ways to evaluate an action
+# --------------------------
 #
-# The first two do not know that the logger learned. "two_point" is for one action and
-# a logger that ignores the context. The log of the groups needs ``logger(t, X)``: the
-# probabilities that the algorithm would have had in round t for other users.
+# The first two ignore that the logger learned. "two_point" is for one action and a
+# logger that ignores the context. The log of the groups needs ``logger(t, X)``. It
+# returns the probabilities that the algorithm would have had in round t for other
+# users.
 
 WAYS = {
     "IPS": IPS(),
@@ -142,21 +143,21 @@ for case, truth in CASES.items():
 # What to do
 # ----------
 #
-# The action that wins is no problem. Of the one that loses the mean is too low. With
-# equal weights the values are unbiased, but Student's intervals miss the value about
-# four times too often, or more: most logs do not hold the rounds with large weights.
+# The winning action is no problem. For the losing action the mean is too low. With
+# equal weights the values are unbiased, but Student's intervals miss the value at least
+# about four times too often. Most logs do not contain the rounds with large weights.
 #
-# The weightings "two_point" and "min_variance" count these rounds less. Their errors
-# are little more than half as large, and so are their intervals, which miss about
-# twice too often. They pay with a bias: that of "min_variance" is nearly the one of
+# The weightings "two_point" and "min_variance" give these rounds less weight. Their
+# errors and intervals are little more than half as large. The intervals miss about
+# twice too often. The weightings have a bias: that of "min_variance" is nearly that of
 # the mean.
 #
-# State the range of the rewards: the interval "auto" then allows for the rounds that
-# were not seen. Here it holds with all weightings, and is narrowest with these two. It
-# does not allow for the bias of "min_variance", which is larger where actions are
-# alike: take "two_point", or "stable_variance" where its conditions do not hold.
+# State the range of the rewards. The interval "auto" then allows for rounds that were
+# not seen. Here it covers with all weightings, and is narrowest with these two. It
+# ignores the bias of "min_variance", which is larger if actions are alike. Use
+# "two_point". If its conditions do not hold, use "stable_variance".
 #
-# Of a rule that does what the algorithm learned to do all intervals hold.
+# For a rule that acts like the algorithm at the end, all intervals cover.
 
 loses = "the action that loses"
 ways = [way for way in found[loses] if (loses, way) in table]

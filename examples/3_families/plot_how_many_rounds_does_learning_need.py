@@ -5,8 +5,8 @@
 How many rounds does learning need?
 ===================================
 
-A log can teach a new policy. How many rounds does it take until that policy is better
-than the system that made the log? And does it matter how one learns?
+A log can teach a new policy. How many rounds are needed until that policy is better
+than the logger? And does the learner matter?
 
 The world is simulated, so the true value of every learned policy is known.
 """
@@ -15,7 +15,7 @@ The world is simulated, so the true value of every learned policy is known.
 # Three ways to learn
 # -------------------
 #
-# All three have a logistic regression inside.
+# All three use a logistic regression.
 #
 # - :class:`~skope_ope.ClassifierPolicy`: which action was rewarded?
 # - :class:`~skope_ope.RewardModelPolicy`: what does each action earn?
@@ -52,7 +52,7 @@ logger = (fresh.logging_proba * known.expected_rewards).sum(axis=1).mean()
 # True values
 # -----------
 #
-# Each learner learns from logs of several sizes. Its policy is valued on 20,000 fresh
+# Each learner learns from logs of several sizes. Its policy is evaluated on 20,000 new
 # contexts, by the true mean reward of every action.
 
 values = []
@@ -68,7 +68,7 @@ values = np.reshape(values, (len(SIZES), n_logs, len(LEARNERS)))
 mean = values.mean(axis=1)
 error = values.std(axis=1, ddof=1) / np.sqrt(n_logs)
 
-print(f"the logger earns {logger:.3f} a round, the best policy {best:.3f}")
+print(f"the logger earns {logger:.3f} per round, the best policy {best:.3f}")
 print(f"{'rounds':>8}" + "".join(f"{name:>20}" for name in LEARNERS))
 for n_rounds, m, e in zip(SIZES, mean, error, strict=True):
     cells = (f"{x:12.3f} ({y:.3f})" for x, y in zip(m, e, strict=True))
@@ -87,9 +87,9 @@ ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 # What to do
 # ----------
 #
-# Fifty rounds beat this logger, whatever the learner. From a few hundred on the
-# gain of more rounds is small. Differences between learners are smaller than that
-# between 50 and 800 rounds. So learn early, keep some exploration, and learn again.
+# With fifty rounds every learner is better than this logger. Beyond a few hundred, more
+# rounds gain little. Learners differ less than 50 and 800 rounds do. So learn early,
+# keep some exploration, and learn again.
 
 assert (mean[1] - 4 * error[1] > logger).all()
 assert (mean[-1] - mean[0] > 3 * error[0]).all()

@@ -5,19 +5,20 @@
 How many rounds does replay need?
 =================================
 
-:class:`~skope_ope.Replay` lets a policy that learns live on a uniform log. A round is
-used if the policy takes the logged action, else it is skipped. How long must the log be
-for one life? And how long for an answer that is precise?
+:class:`~skope_ope.Replay` simulates a policy that learns on a uniform log. A round is
+used if the policy takes the logged action, otherwise it is skipped. How long must the
+log be for one trajectory? And how long for a precise answer?
 
-The world is simulated: the policy also lives in it directly, and that is the truth.
+The rewards are simulated. So the policy can also act on them directly, and that is the
+truth.
 """
 
 # %%
 # The world
 # ---------
 #
-# An epsilon-greedy policy lives for 50 rounds. Of K actions the first one earns a
-# reward with probability 0.6, the others with 0.3.
+# An epsilon-greedy policy acts for 50 rounds. Of K actions the first one is rewarded
+# with probability 0.6, the others with 0.3.
 
 import argparse
 import copy
@@ -32,7 +33,7 @@ from skope_ope.exceptions import OPEWarning
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--n-logs", type=int, default=60, help="logs of each length")
 n_logs = parser.parse_known_args()[0].n_logs
-HORIZON, N_LIVES = 50, 400
+HORIZON, N_RUNS = 50, 400
 
 
 def draw(n_rounds, n_actions, seed):
@@ -50,8 +51,8 @@ def draw(n_rounds, n_actions, seed):
     )
 
 
-def live(policy, n_actions, seed):
-    """Return the mean reward of one life in the world itself."""
+def run(policy, n_actions, seed):
+    """Return the mean reward of one run on the true rewards."""
     rng, policy = np.random.RandomState(seed), copy.deepcopy(policy)
     x, total = np.ones((1, 1)), 0.0
     for _ in range(HORIZON):
@@ -64,12 +65,12 @@ def live(policy, n_actions, seed):
 
 
 # %%
-# One life
-# --------
+# One trajectory
+# --------------
 #
-# A round is used with probability 1/K, whatever the policy does. A life of T rounds
-# needs K T logged rounds on average. :func:`~skope_ope.replay_log_length` says how many
-# are enough in 95 of 100 logs.
+# A round is used with probability 1/K, for any policy. A trajectory of T rounds needs K
+# T logged rounds on average. :func:`~skope_ope.replay_log_length` gives the number that
+# is enough in 95 of 100 logs.
 
 print("actions  on average  in 95 of 100  share of logs that were long enough")
 shares = {}
@@ -79,7 +80,7 @@ for n_actions in (2, 5, 10):
     enough = []
     for seed in range(n_logs):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OPEWarning)  # one life, or none
+            warnings.simplefilter("ignore", OPEWarning)  # one trajectory, or none
             replay = Replay(horizon=HORIZON).fit(draw(length, n_actions, seed))
             value = replay.evaluate(EpsilonGreedy(0.1))
         enough.append(np.isfinite(value.value))
@@ -90,16 +91,16 @@ for n_actions in (2, 5, 10):
 # A precise answer
 # ----------------
 #
-# A log of several lives gives their mean, and an interval from how much they differ.
-# The error falls with the square root of the number of lives.
+# A log with several trajectories gives their mean. The interval comes from their
+# differences. The error falls with the square root of their number.
 
 N_ACTIONS, LENGTHS = 5, (1000, 4000, 16_000)
 start = EpsilonGreedy(0.1).fit(draw(100, N_ACTIONS, 0))
 start.reset(draw(100, N_ACTIONS, 0))
-lives = [live(start, N_ACTIONS, seed) for seed in range(N_LIVES)]
-truth, its_error = np.mean(lives), np.std(lives, ddof=1) / np.sqrt(N_LIVES)
+runs = [run(start, N_ACTIONS, seed) for seed in range(N_RUNS)]
+truth, its_error = np.mean(runs), np.std(runs, ddof=1) / np.sqrt(N_RUNS)
 print(
-    f"\nthe policy earns {truth:.3f} ({its_error:.3f}) a round in its first {HORIZON}"
+    f"\nthe policy earns {truth:.3f} ({its_error:.3f}) per round in its first {HORIZON}"
 )
 
 values, widths, covers = [], [], []
@@ -115,15 +116,15 @@ values, widths, covers = (
     np.reshape(found, (len(LENGTHS), n_logs)) for found in (values, widths, covers)
 )
 spread = values.std(axis=1, ddof=1)
-print("rounds    lives  standard deviation of the value  half interval  covers")
+print("rounds  trajectories  standard deviation  half interval  covers")
 for k, length in enumerate(LENGTHS):
-    n_lives = length // (N_ACTIONS * HORIZON)
-    print(f"{length:6}{n_lives:9}{spread[k]:34.4f}", end="")
+    n_trajectories = length // (N_ACTIONS * HORIZON)
+    print(f"{length:6}{n_trajectories:14}{spread[k]:20.4f}", end="")
     print(f"{widths[k].mean():15.4f}{covers[k].mean():8.0%}")
 
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 places = np.arange(len(LENGTHS)) + np.linspace(-0.3, 0.3, n_logs)[:, None]
-ax.plot(places, values.T, "o", ms=3, color="#0072B2", label="replayed, one dot a log")
+ax.plot(places, values.T, "o", ms=3, color="#0072B2", label="replayed, one dot per log")
 ax.axhline(truth, color="#009E73", label="true value")
 handles = dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
 ax.set_xticks(range(len(LENGTHS)), [f"{length:,}" for length in LENGTHS])
@@ -134,9 +135,10 @@ ax.legend(handles.values(), handles, loc="upper left", bbox_to_anchor=(1, 1))
 # What to do
 # ----------
 #
-# Multiply: actions, times rounds of a life, times lives. Twenty lives are few for an
-# interval. If the log is too short for that, shorten the horizon, or take
-# :class:`~skope_ope.DRns`, which also learns from the rounds that it does not use.
+# Multiply the number of actions by the rounds of a trajectory and by the number of
+# trajectories. Twenty trajectories are few for an interval. If the log is too short for
+# that, shorten the horizon, or use :class:`~skope_ope.DRns`, which also uses the other
+# rounds.
 
 assert min(shares.values()) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / n_logs)
 assert abs(values[-1].mean() - truth) < 4 * (spread[-1] / np.sqrt(n_logs) + its_error)

@@ -5,10 +5,10 @@
 How much must a bandit keep exploring?
 ======================================
 
-A bandit algorithm earns more the sooner it stops to try bad actions. Its log then tells
-less about them. How much does the exploration cost, and what does it buy?
+A bandit algorithm earns more if it soon stops trying bad actions. Then its log says
+less about them. What does exploration cost, and what does it bring?
 
-The bandit is simulated: one action earns 0.6 a round, the other one 0.4.
+The bandit is simulated. One action earns 0.6 per round, the other one 0.4.
 """
 
 # %%
@@ -16,11 +16,11 @@ The bandit is simulated: one action earns 0.6 a round, the other one 0.4.
 # -------------------------
 #
 # In round t every action keeps a probability of at least :math:`t^{-a} / 2`. With a = 0
-# the logger stays uniform. With a = 0.9 the worse action keeps a chance of one in a
+# the logger stays uniform. With a = 0.9 the worse action has a probability of one in a
 # thousand after 1,000 rounds.
 #
-# The question to the log: how much more does the better action earn?
-# :class:`~skope_ope.AdaptiveDR` answers, because the logger learned.
+# The question is: how much more does the better action earn?
+# :class:`~skope_ope.AdaptiveDR` answers it, because the logger learned.
 
 import argparse
 import warnings
@@ -58,11 +58,11 @@ rmse = np.sqrt(((gains - (MEANS[0] - MEANS[1])) ** 2).mean(axis=1))
 cost = lost.mean(axis=1)
 
 # %%
-# Price and purchase
-# ------------------
+# Cost and benefit
+# ----------------
 
 print(f"{n_logs} logs of {N_ROUNDS:,} rounds")
-print("exponent  lost a round  mean gain  rmse of the gain")
+print("exponent    loss/round  mean gain  rmse of the gain")
 for row in zip(EXPONENTS, cost, gains.mean(axis=1), rmse, strict=True):
     print("{:8g}{:14.4f}{:11.3f}{:18.4f}".format(*row))
 
@@ -70,16 +70,16 @@ figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 ax.plot(cost, rmse, "o-", color="#0072B2")
 for exponent, x, y in zip(EXPONENTS, cost, rmse, strict=True):
     ax.annotate(f"a = {exponent:g}", (x, y), (6, 6), textcoords="offset points")
-ax.set(xlabel="reward lost a round", ylabel="rmse of the estimated gain")
+ax.set(xlabel="loss of reward per round", ylabel="rmse of the estimated gain")
 ax.margins(0.15)
 
 # %%
 # What to do
 # ----------
 #
-# Keep a floor. An exponent of about one half loses a fraction of what a uniform logger
-# loses, and the log still tells the actions apart. Above that the last bit of reward is
-# paid with an answer that is much less certain.
+# Keep a floor. With an exponent of about one half, the bandit loses a fraction of what
+# a uniform logger loses. The log still tells the actions apart. With a larger exponent,
+# a little more reward makes the answer much less certain.
 
 middle = EXPONENTS.index(0.5)
 assert cost[middle] < cost[0] / 2

@@ -5,9 +5,8 @@
 Is the click on each slot worth logging?
 ========================================
 
-A page has several slots. One log holds the number of clicks of a page. A better one
-holds which slots were clicked. How much does a click by slot help, and what must be
-true of the readers?
+A page has several slots. One log has the number of clicks per page. A better one has
+the clicked slots. How much do clicks by slot help, and what must hold for the readers?
 
 The readers are simulated, so the value of the policy is known.
 """
@@ -16,13 +15,13 @@ The readers are simulated, so the value of the policy is known.
 # Readers and evaluators
 # ----------------------
 #
-# In the first world a click depends on its own slot only. In the second one readers go
-# down the page and stop at what attracts them, so that earlier slots matter. In the
-# third one all candidates distract from each other.
+# In the first world a click depends on its own slot only. In the second, readers go
+# down the page and stop at what they like, so earlier slots matter. In the third, every
+# candidate lowers the clicks on the others.
 #
-# From the clicks of a page: :class:`~skope_ope.SlateIPS` assumes nothing, and
-# :class:`~skope_ope.PseudoInverse` a sum over slots. From the clicks by slot:
-# :class:`~skope_ope.IndependentSlotIPS` assumes that a slot stands alone, and
+# With clicks per page: :class:`~skope_ope.SlateIPS` assumes nothing, and
+# :class:`~skope_ope.PseudoInverse` a sum over slots. With clicks by slot:
+# :class:`~skope_ope.IndependentSlotIPS` assumes that slots are independent, and
 # :class:`~skope_ope.CascadeDR` that only earlier slots matter.
 
 import argparse
@@ -93,11 +92,10 @@ ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 # What to do
 # ----------
 #
-# Log the clicks by slot: they cost nothing, and the error falls wherever readers go
-# down the page or look at slots by themselves. Take `CascadeDR` if you do not know how
-# readers look: it is right in both cases. `IndependentSlotIPS` has a bias where readers
-# stop. Where all candidates distract from each other, only `SlateIPS` has no bias, and
-# it is noisy.
+# Log the clicks by slot. They cost nothing. The error falls if readers go down the page
+# or look at each slot by itself. Use `CascadeDR` if you do not know how readers look:
+# it is right in both cases. `IndependentSlotIPS` has a bias if readers stop. If every
+# candidate affects the others, only `SlateIPS` has no bias, and its variance is large.
 
 names = list(EVALUATORS)
 page, _, alone, cascade = range(len(names))

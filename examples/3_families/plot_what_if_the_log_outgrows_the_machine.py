@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sphinx_gallery_thumbnail_number = -1
 """
-What if the log outgrows the machine?
-=====================================
+What if the log is larger than memory?
+======================================
 
-A shop writes a parquet file a day. Together they are larger than memory, so nobody
-reads them at once: :func:`~skope_ope.scan_logs` looks at their footers, and
-:func:`~skope_ope.evaluate` reads a stretch of rows, sums what it needs of them, and
-drops it. The numbers are those of one evaluation in memory.
+A shop writes a parquet file a day. Together they do not fit in memory.
+:func:`~skope_ope.scan_logs` reads their footers only. :func:`~skope_ope.evaluate` reads
+one part of the rows after the other, and stores only sums. The numbers are those of one
+evaluation in memory.
 
 By default the files hold 400,000 rounds, so that the script can compare. With
 ``--full`` it builds and evaluates 1e8 rounds in 100 files, about 3 GB in a temporary
@@ -39,8 +39,8 @@ DAYS, ROUNDS = (100, 1_000_000) if args.full else (args.days, args.rounds)
 # A file a day
 # ------------
 #
-# The logger draws among five offers. A new policy is recorded beside it: the
-# probability with which it would have shown the offer that was shown.
+# The logger draws one of five offers. The files also have a column for a new policy:
+# its probability of the offer that was shown.
 
 OFFERS = np.array(["bike", "boat", "bus", "tram", "walk"])
 LOGGER = np.array([0.4, 0.3, 0.1, 0.1, 0.1])
@@ -71,8 +71,8 @@ for day in range(DAYS):
 # The same call
 # -------------
 #
-# Nothing but footers is read here. ``columns`` names what policies and models are
-# looked up in; users are groups, for their rounds depend on each other.
+# Only the footers are read here. ``columns`` names columns for policies and models.
+# Users are groups, because their rounds depend on each other.
 
 roles = {"action": "offer", "reward": "click", "propensity": "p", "group": "user"}
 logs = scan_logs(folder, **roles, columns=["new"], actions=OFFERS, reward_range=(0, 1))
@@ -81,7 +81,7 @@ print(str(logs).replace(str(folder), "folder"))
 print(table)
 
 # %%
-# The true value of the policy is known here, and both intervals hold it.
+# The true value of the policy is known here, and both intervals contain it.
 
 truth = float(NEW @ RATES)
 for name in table:
@@ -89,7 +89,7 @@ for name in table:
     assert low < truth < high, name
 
 # %%
-# These are the numbers of one evaluation in memory, as far as memory goes.
+# Here is the same evaluation in memory, if the log fits.
 
 if not args.full:
     days = [columns_of(day) for day in range(DAYS)]
@@ -110,8 +110,8 @@ if not args.full:
 # A day at a time
 # ---------------
 #
-# A daily job keeps a summary: sums, and no rounds. It adds today's to those of the days
-# before, and refuses to add the same file twice.
+# A daily job stores a summary: sums, and no rounds. It adds today's to those of the
+# days before, and refuses to add the same file twice.
 
 total = folder / "until_today.npz"
 values = []

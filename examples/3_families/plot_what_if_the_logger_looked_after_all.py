@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sphinx_gallery_thumbnail_number = -1
 """
-What if the logger looked at the context after all?
-===================================================
+What if the logger used the context after all?
+==============================================
 
 A shop recommends one of three kinds of wine, drawn at random, and logs no propensities.
-Scavenging needs none, as long as nobody looks at the customer's taste [1]_. But in a
-share of the rounds a clerk did look: at the colour of the wine that the customer
-brought along. How wrong is the value then, is it told, and what repairs it?
+Scavenging needs none if the recommendation ignores the customer's taste [1]_. But in a
+share of the rounds a clerk used the colour of the wine that the customer brought. How
+wrong is the value then? Is there a warning? What corrects the value?
 
-The wines are those of scikit-learn, the kinds their three classes, and a recommendation
-earns 1 where it is the customer's kind. ``--full`` draws 100 logs of every share, in
-about a minute.
+The wines are those of scikit-learn, and the kinds are their three classes. The reward
+is 1 if the recommendation is the customer's kind. ``--full`` draws 100 logs of every
+share, in about a minute.
 
 .. [1] Langford, J., Strehl, A., & Wortman, J. (2008). Exploration scavenging. ICML.
 """
@@ -21,9 +21,9 @@ about a minute.
 # The log
 # -------
 #
-# The policy to be evaluated is a classifier of a few columns, learned from half of the
-# wines. Customers bring wines of the other half. The clerk recommends the second kind
-# for pale wines, and one of the two others for dark ones.
+# The policy is a classifier of a few columns, learned from half of the wines. Customers
+# bring wines of the other half. The clerk recommends the second kind for pale wines,
+# and one of the two others for dark ones.
 
 import argparse
 import warnings
@@ -94,17 +94,17 @@ print(f"\nthe clerk acts in 30% of the rounds: {value.value:.3f}", end=" ")
 print(f"({value.standard_error:.3f})", *told, sep="\n")
 
 # %%
-# Four repairs
-# ------------
+# Four corrections
+# ----------------
 #
-# What repairs the value depends on what the log holds.
+# The correction depends on what the log contains.
 #
-# - It holds the colour: `strata` compares pale wines with pale ones only.
-# - It holds who acted, and who acts does not depend on the customer: the rounds of the
+# - The log has the colour: `strata` compares pale wines with pale ones only.
+# - The log says who acted, and that is independent of the customer. The rounds of the
 #   clerk are left out.
-# - It holds no more than the context, but what the clerk saw is in it: propensities are
-#   estimated, here by a small tree, and `SNIPS` takes them.
-# - It holds the propensities: `SNIPS` needs nothing else.
+# - The log has only the context, which contains what the clerk used. Propensities are
+#   estimated, here by a small tree, for `SNIPS`.
+# - The log has the propensities: `SNIPS` needs nothing else.
 
 tree = DecisionTreeClassifier(max_leaf_nodes=8, min_samples_leaf=100, random_state=0)
 
@@ -151,13 +151,13 @@ for name, shares in zip(("told", "told, colour not logged"), told.T, strict=True
     print(f"{name:24}" + "".join(f"{s:>15.0%}" for s in shares))
 
 # %%
-# Scavenging is too high, because the clerk guesses well: the rounds of an action are
-# those of customers who like it. Where the clerk acts in a tenth of the rounds the bias
-# is about two standard errors of a log, and nothing is told; from three tenths on it
-# nearly always is.
+# Scavenging is too high, because the clerk guesses well. The rounds of an action are
+# those of customers who like it. If the clerk acts in a tenth of the rounds, the bias
+# is about two standard errors of a log, and there is no warning. From three tenths on
+# there nearly always is one.
 #
-# Where the log does not hold the colour, it takes more rounds of the clerk: what else
-# it holds goes with the colour, but not as closely.
+# If the log does not have the colour, the warning needs more rounds of the clerk. The
+# other columns are correlated with the colour, but less closely.
 
 assert abs(bias[0, 0]) < 4 * error[0, 0]
 assert (bias[1:, 0] > 4 * error[1:, 0]).all()
@@ -166,7 +166,7 @@ assert (told[-1] == 1).all()
 assert told[2, 0] > told[2, 1] + 0.5
 
 # %%
-# The repairs work where the log holds what they need.
+# Each correction works if the log has what it needs.
 
 stratified, shortened, estimated, recorded = range(1, 5)
 for way in (stratified, shortened, recorded):
@@ -177,6 +177,6 @@ fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for way, b, e in zip(ways, bias.T, error.T, strict=True):
     ax.errorbar(SHARES, b, 2 * e, marker="o", capsize=3, label=way)
 ax.axhline(0, color="black", lw=1)
-ax.set(xlabel="share of the rounds in which the clerk looked", ylabel="bias")
+ax.set(xlabel="share of the rounds in which the clerk acted", ylabel="bias")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()

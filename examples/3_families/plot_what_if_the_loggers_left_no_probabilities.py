@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sphinx_gallery_thumbnail_number = -1
 """
-What if the loggers left no probabilities?
-==========================================
+What if the probabilities of several loggers are missing?
+=========================================================
 
 Two systems acted one after the other. The log says which one acted, but not with what
-probability. Can the probabilities be estimated from the log, and what must it hold?
+probability. Can you estimate the probabilities from the log, and what must the log
+contain?
 
 The systems recognise handwritten digits, so the value of the new policy is known.
 """
@@ -15,13 +16,13 @@ The systems recognise handwritten digits, so the value of the new policy is know
 # Three ways
 # ----------
 #
-# - *recorded*: the probabilities of both loggers are in the log.
-# - *estimated*: :class:`~skope_ope.LoggerPropensityEstimator` learns each logger by
-#   itself, from the 16 numbers that the log holds of an image.
-# - *columns missing*: the same, but the log holds two of these numbers only. The
-#   loggers saw more than the log tells.
+# - *recorded*: the log has the probabilities of both loggers.
+# - *estimated*: :class:`~skope_ope.LoggerPropensityEstimator` fits each logger by
+#   itself, from the 16 numbers that the log has of an image.
+# - *columns missing*: the same, but the log has only two of these numbers. The loggers
+#   used more than the log contains.
 #
-# All of them end in :class:`~skope_ope.MultiLoggerIPS`, balanced and self-normalised.
+# All of them use :class:`~skope_ope.MultiLoggerIPS`, balanced and self-normalised.
 
 import argparse
 import warnings
@@ -94,10 +95,10 @@ ax.set(xlabel="estimated less true value, one dot a log")
 # What to do
 # ----------
 #
-# Record probabilities. Where that is too late, keep the name of the logger in every
-# round and all that the loggers saw: then estimated probabilities serve as well as
-# recorded ones. If the log lacks what they saw, the value has a bias, and its interval
-# does not know.
+# Record probabilities. If you did not, you need the name of the logger in every round
+# and all that the loggers used. Then estimated probabilities are as good as recorded
+# ones. If the log lacks something that they used, the value has a bias, and its
+# interval ignores it.
 
 assert abs(in_errors(errors["recorded"])) < 4
 assert rmse["estimated"] < 1.5 * rmse["recorded"]

@@ -6,9 +6,9 @@ When is the model alone better?
 ===============================
 
 A reward model predicts what every action would have earned.
-:class:`~skope_ope.DirectMethod` believes it. :class:`~skope_ope.DoublyRobust` corrects
-it by the rewards of the log, with importance weights. The correction removes the error
-of the model, and adds the noise of the weights. When does it pay?
+:class:`~skope_ope.DirectMethod` uses the model alone. :class:`~skope_ope.DoublyRobust`
+corrects it by the rewards of the log, with importance weights. The correction removes
+the error of the model, and adds the noise of the weights. When does it help?
 
 The logs are simulated, so the value of the policy is known.
 """
@@ -17,9 +17,9 @@ The logs are simulated, so the value of the policy is known.
 # Worlds and models
 # -----------------
 #
-# A logger has a softmax. The smaller its temperature, the less it explores, and the
-# larger the weights are. One model is a logistic regression for every action, which is
-# of the right form here. The other one predicts the mean reward of all rounds.
+# The loggers are softmaxes. A smaller temperature means less exploration and larger
+# weights. One model is a logistic regression for every action, which is of the right
+# form here. The other one predicts the mean reward of all rounds.
 
 import argparse
 import warnings
@@ -71,7 +71,7 @@ rmse = np.sqrt((errors**2).mean(axis=1))
 # Errors
 # ------
 #
-# The root mean squared error, for loggers that explore less and less.
+# This is the root mean squared error, for loggers that explore less and less.
 
 print(f"{'temperature':30}" + "".join(f"{t:10g}" for t in TEMPERATURES))
 print(f"{'effective rounds of 800':30}" + "".join(f"{n:10.0f}" for n in effective))
@@ -88,13 +88,13 @@ ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 # What to do
 # ----------
 #
-# With a model of the right form the model alone errs less, and the more so the less the
-# logger explored. Without such a model it is wrong by the same amount however many
-# rounds there are, and the correction repairs most of that.
+# With a model of the right form, the model alone has the smaller error. The less the
+# logger explored, the larger is the difference. Without such a model, its error stays
+# the same for any number of rounds, and the correction removes most of it.
 #
 # A log does not say which of the two cases yours is. With many effective rounds the
-# doubly robust value loses little in the first case and wins much in the second: take
-# it. With few effective rounds neither can be trusted. Then look at both.
+# doubly robust value is little worse in the first case and much better in the second:
+# use it. With few effective rounds you cannot trust either. Then look at both.
 
 
 def gain(at, one, other):

@@ -6,10 +6,10 @@ When may I stop watching?
 =========================
 
 A shop logs 1,000 visits a day. Every morning you evaluate a new policy on all days so
-far, and you switch to it as soon as its interval lies above the logger's value. An
-ordinary 95% interval is made for one look. This script looks on thirty mornings, at a
-policy that gains nothing and at one that does. It takes the ordinary interval, and a
-:class:`~skope_ope.ConfidenceSequence`, whose intervals hold at all times together.
+far. You switch to it as soon as its interval is above the logger's value. An ordinary
+95% interval is made for one look. This script looks on thirty mornings, at a policy
+that gains nothing and at one that does. It uses the ordinary interval, and a
+:class:`~skope_ope.ConfidenceSequence`, whose intervals hold together at all times.
 
 ``--repetitions 500`` takes about half a minute.
 """
@@ -36,8 +36,8 @@ args = parser.parse_known_args()[0]
 # ------------------------
 #
 # The logger shows them with the probabilities .5, .3 and .2. The new policy always
-# shows the second one. Either all offers sell in 10% of the visits, so that there is
-# nothing to gain, or the second one sells in 12%: a gain of .014 over the logger.
+# shows the second one. In one world all offers sell in 10% of the visits, and there is
+# no gain. In the other the second one sells in 12%: a gain of .014 over the logger.
 
 DAYS, VISITS = 30, 1_000
 LOGGER = np.array([0.5, 0.3, 0.2])
@@ -65,7 +65,7 @@ def shop_logs(rates, seed):
 # One log, day by day
 # -------------------
 #
-# The sequence takes each day's visits as they come, and keeps none of them.
+# The sequence takes each day's visits as they come, and stores none of them.
 
 logs = shop_logs(WORLDS["a gain of .014"], seed=0)
 sequence = ConfidenceSequence(baseline="logger")
@@ -151,14 +151,14 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 # What to take from it
 # --------------------
 #
-# - If you look every day, the ordinary interval lets you switch to a policy that gains
-#   nothing in far more than 2.5% of the logs: in one of eight, by 500 logs. The longer
-#   you look, the more often it does.
-# - The confidence sequence keeps its promise: at most 2.5%, however often you look.
-# - A real gain is found while the log grows, in most logs weeks before the last day. An
-#   interval for a single look is narrower, if you really do look once.
+# - If you look every day, the ordinary interval lets you switch without a gain in far
+#   more than 2.5% of the logs: in one of eight, by 500 logs. The longer you look, the
+#   more often it does.
+# - The confidence sequence keeps its guarantee: at most 2.5%, however often you look.
+# - A real gain is found while the log grows, in most logs weeks before the last day. If
+#   you really look once, an interval for a single look is narrower.
 #
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 room = 4 * np.sqrt(0.025 * 0.975 / args.repetitions)
 once, ordinary, watched = switched["no gain"]

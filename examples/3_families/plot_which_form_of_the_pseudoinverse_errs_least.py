@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sphinx_gallery_thumbnail_number = -1
 """
-Which form of the pseudoinverse errs least?
-===========================================
+Which form of the pseudoinverse has the smallest error?
+=======================================================
 
-`evaluate` recommends one row of its first table, by a rule that must not look at the
-values. For slates whose logging policy is known the rule needs to say which form of the
-pseudoinverse estimator that is: the plain one [1]_, the self-normalised wPI, or the one
-with a control variate per slot [2]_ (ControlledPI). This script measures their errors
-in worlds that differ in what matters, and the rule follows.
+`evaluate` recommends one row of its first table, by a rule that must not use the
+values. For slates with a known logging policy, which form of the pseudoinverse should
+the rule recommend? The candidates are the plain form [1]_, the self-normalised wPI, and
+the one with a control variate per slot [2]_ (ControlledPI). This script measures their
+errors in different worlds, and the rule follows from them.
 
 .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate recommendation.
    NeurIPS 30.
@@ -21,9 +21,10 @@ in worlds that differ in what matters, and the rule follows.
 # Worlds
 # ------
 #
-# Loggers: all rankings alike, a softmax, its sharper form, and independent slots. The
-# reward of a slate: a sum over its slots, as the estimator assumes, or clicks that
-# distract from each other. And clicks that are frequent (about one a page), or rare
+# The loggers are uniform rankings, a softmax, its sharper form, and independent slots.
+# The reward of a slate is a sum over its slots, as the estimator assumes, or clicks
+# that depend on the other candidates. Clicks are frequent (about one per page) or rare
+# (three in a hundred of these).
 # (three of a hundred of these).
 
 import argparse
@@ -82,10 +83,10 @@ def draw(shape, n_rounds, reward, share, logger, seed):
 # Errors
 # ------
 #
-# The root mean squared error of each form in each world, and the same relative to the
-# best form there: its geometric mean over the worlds is how much a user loses who
-# always takes that form. Where the weights sum to less than nothing wPI has no value;
-# then the mean reward of the log stands for it.
+# This is the root mean squared error of each form in each world, and the error relative
+# to the best form there. The geometric mean over the worlds says how much you lose if
+# you always use that form. If the sum of the weights is not positive, wPI has no value.
+# Then the mean reward of the log replaces it.
 
 
 def errors(shape, n_rounds, reward, share, logger):
@@ -122,13 +123,13 @@ for name, row in (
     print(f"{name:32}" + "".join(f"{x:15.2f}" for x in row))
 
 # %%
-# The plain form pays for rewards far from zero, which its weights multiply. Dividing
-# by the sum of the weights repairs that, and goes wrong where weights are heavy or
-# negative and their sum comes near zero: then there is no value at all. A control
-# variate per slot has neither fault. Over all worlds it errs 1.06 times as much as the
-# best form, wPI 1.22 times, the plain form 1.49 times. (How much better it is than wPI
-# depends on the logs: with the first ten of the twelve, wPI errs 1.14 times.) Its
-# intervals cover. It is the row that `evaluate` recommends.
+# The plain form has large errors if rewards are far from zero, because its weights
+# multiply them. Dividing by the sum of the weights corrects that. But with heavy or
+# negative weights the sum may be near zero, and then there is no value. A control
+# variate per slot has neither problem. Over all worlds its error is 1.06 times that of
+# the best form, wPI's 1.22 times, that of the plain form 1.49 times. (The distance to
+# wPI depends on the logs: with the first ten of the twelve, wPI has 1.14.) Its
+# intervals cover. `evaluate` recommends this row.
 
 plain, _, controlled = overall
 assert controlled < 1.3
@@ -140,7 +141,7 @@ with warnings.catch_warnings():
     assert evaluate(policy, logs).recommended == "ControlledPI"
 
 # %%
-# In a picture: every dot is a world, the bar is the geometric mean.
+# In the picture every dot is a world, and the bar is the geometric mean.
 
 figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 for k, (errors_of, mean) in enumerate(zip(relative.T, overall, strict=True)):

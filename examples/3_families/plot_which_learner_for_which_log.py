@@ -5,14 +5,14 @@
 Which learner for which log?
 ============================
 
-Six ways to learn a policy from the same log, judged by the truth: the logs are made
-from labelled sets, so that the right action of every context is known. There are clean
-and noisy rewards, and loggers that explore evenly, that have preferences, and that know
-more than the log tells.
+There are six ways to learn a policy from the same log. We compare them by the truth:
+the logs are made from labelled sets, so the right action of every context is known.
+Rewards are clean or noisy. Loggers explore evenly, have preferences, or know more than
+the log contains.
 
-The file ``_learners.py`` beside it makes the logs. With ``--full`` all sets are used;
-those that scikit-learn does not bring are read from the folder SKOPE_OPE_DATA. That
-takes some hours of CPU.
+The file ``_learners.py`` makes the logs. ``--full`` uses all sets, and takes some hours
+of CPU. Those that do not come with scikit-learn are read from the folder
+SKOPE_OPE_DATA.
 """
 
 # %%
@@ -24,14 +24,14 @@ takes some hours of CPU.
 #
 # **Loggers.** *Uniform*. *Skewed*: a softmax of random linear scores, which prefers
 # actions for no reason. *Confounded*: it takes the right label with probability 0.7 and
-# more; the label is not in the log, so the log alone makes every action look good. All
+# more. The label is not in the log, so the log alone makes every action look good. All
 # propensities are known.
 #
-# **Learners**, all with logistic regression: `ClassifierPolicy`, which learns the
-# rewarded actions, weighted by reward over propensity; `RewardModelPolicy`, a model of
-# the reward per action; `DRPolicy`, `SoftmaxPolicy` and `OffsetTree` with their
-# defaults; and `IPSPolicy` with the mean as its baseline. With its own default
-# baseline, `IPSPolicy` learns from 0/1 rewards what `ClassifierPolicy` learns.
+# **Learners**, all with logistic regression. `ClassifierPolicy` learns the rewarded
+# actions, weighted by reward over propensity. `RewardModelPolicy` models the reward per
+# action. `DRPolicy`, `SoftmaxPolicy` and `OffsetTree` have their defaults. `IPSPolicy`
+# has the mean as its baseline. With its own default baseline, `IPSPolicy` learns from
+# 0/1 rewards what `ClassifierPolicy` learns.
 
 import argparse
 import warnings
@@ -78,7 +78,7 @@ LEARNERS = {
 # One log
 # -------
 #
-# Six rows in ten make the log, at most 500 (1,500 with ``--full``); a policy is judged
+# Six rows in ten make the log, at most 500 (1,500 with ``--full``). A policy is judged
 # by its share of right labels on the others.
 
 
@@ -122,9 +122,9 @@ mean = of_cell.mean(axis=0)
 show("all", mean)
 
 # %%
-# Less what `ClassifierPolicy` reaches on the same logs, with the standard error of the
-# mean over the logs, and every cell in which a learner that one may begin with is
-# behind by more than 0.02:
+# This is the difference from `ClassifierPolicy` on the same logs, with the standard
+# error of the mean over the logs. It lists every cell in which a learner that you may
+# begin with is behind by more than 0.02:
 
 names = list(LEARNERS)
 gain = shares - shares[:, :, :1]
@@ -149,24 +149,24 @@ for (name, *_), label, each in zip(cells, labels, gain[:, :, k], strict=True):
 #
 # Numbers are those of the default size; :ref:`which_learner` has all sets.
 #
-# - **DRPolicy** is the one to begin with: on average it beats both of the simple
-#   learners, and in no cell it is behind the first by more than 0.03. With noisy
+# - **DRPolicy** is the one to begin with. On average it is better than both simple
+#   learners, and in no cell is it behind the first by more than 0.03. With noisy
 #   rewards of a uniform logger it is behind RewardModelPolicy. It begins with the
-#   classifier of rewarded actions, and takes steps with doubly robust rewards where
-#   these raise the value on rounds that were held out.
-# - **ClassifierPolicy** is hard to beat where rewards are clean: a rewarded round is a
-#   labelled one. Where the logger knows the label nearly all rounds are rewarded, and
-#   learning from them is supervised learning. Noise takes that away, because an
-#   unrewarded round is not used at all.
-# - **RewardModelPolicy** uses every round and no propensity. It fails where the logger
-#   is confounded: every action that was logged looks good.
+#   classifier of rewarded actions. It takes steps with doubly robust rewards if these
+#   raise the value on held-out rounds.
+# - **ClassifierPolicy** is very good if rewards are clean: a rewarded round is a
+#   labelled one. If the logger knows the label, nearly all rounds are rewarded, and
+#   learning from them is supervised learning. With noise this fails, because it does
+#   not use unrewarded rounds.
+# - **RewardModelPolicy** uses every round and no propensity. It fails if the logger is
+#   confounded: every logged action looks good.
 # - **SoftmaxPolicy** maximises the estimated value itself. It is among the best with
 #   noisy rewards of a uniform or skewed logger. On the digits of a confounded logger it
 #   is behind ClassifierPolicy, by 0.2 and more with noisy rewards.
-# - **OffsetTree** plays a tournament, in which a round takes part in about log2(K)
-#   binary matches: cheap with very many actions, and behind where there are ten.
-# - **IPSPolicy with the mean as its baseline** lets every round without a reward speak
-#   for all the other actions. Clean rewards of many actions do not survive that.
+# - **OffsetTree** uses a tree of binary classifiers, in which a round takes part in
+#   about log2(K) decisions. It is cheap with very many actions, and behind with ten.
+# - **IPSPolicy with the mean as its baseline** turns every round without a reward into
+#   examples for all other actions. It fails with clean rewards of many actions.
 
 by = dict(zip(names, gain.mean(axis=(0, 1)), strict=True))
 error = dict(zip(names, errors, strict=True))
@@ -180,7 +180,7 @@ for learner in ("IPS, mean", "OffsetTree"):
     assert gain[clean & digits, :, names.index(learner)].mean() < -0.1
 
 # %%
-# In a picture: each dot is a cell.
+# In the picture each dot is a cell.
 
 _, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 x = np.arange(1, len(names)) + np.linspace(-0.2, 0.2, len(cells))[:, None]

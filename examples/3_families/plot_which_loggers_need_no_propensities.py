@@ -5,11 +5,11 @@
 Which loggers need no propensities?
 ===================================
 
-Without propensities a log can still answer, if the logger did not look at whom it
-served: the rounds of an action are then a random sample of all contexts [1]_. This
-script lets seven loggers serve the same visitors, evaluates one policy from their
-logs by :class:`~skope_ope.ExplorationScavenging`, and counts how often the answer is
-right, and how often a wrong one is told.
+Without propensities a log can still answer, if the logger ignored the users. The rounds
+of an action are then a random sample of all contexts [1]_. This script draws logs of
+seven loggers with the same visitors. It evaluates one policy from these logs by
+:class:`~skope_ope.ExplorationScavenging`. It counts how often the answer is right, and
+how often a wrong one has a warning.
 
 ``--repetitions 500`` takes about three minutes.
 
@@ -35,7 +35,7 @@ args = parser.parse_known_args()[0]
 # --------
 #
 # Half of them come by phone, half are young, and those by phone click more. One of
-# three teasers suits each visitor, and the policy shows it: it is clicked in .1 + .2 +
+# three teasers suits each visitor, and the policy shows it. It is clicked in .1 + .2 +
 # .4 of the visits by phone and in .1 + .4 of the others, .6 on average.
 
 N, TRUTH = args.n_rounds, 0.6
@@ -151,17 +151,18 @@ ax.set(xlabel="estimated value of one log each; dotted: the truth")
 # What to take from it
 # --------------------
 #
-# - A logger may take turns, draw lots or learn from the past: as long as it does not
-#   look at the visitor, no propensities are needed.
-# - Where it looks at one field that is in the log, ``strata`` compares like with like.
-# - Where it looks at more, the answer is wrong, and an
-#   :class:`~skope_ope.exceptions.ExplorationWarning` says that the context tells the
-#   actions. :class:`~skope_ope.PropensityEstimator` is for such logs. By the whole
-#   context the value leaves the range of the rewards: its interval is that range.
-# - Nobody looked where teasers were shown one after the other, and yet the answer is
-#   wrong: the visitors had changed. Take turns often.
+# - A logger may take turns, draw at random or learn from the past. If it ignores the
+#   visitor, you need no propensities.
+# - If it uses one field that is in the log, ``strata`` compares like with like.
+# - If it uses more, the answer is wrong. An
+#   :class:`~skope_ope.exceptions.ExplorationWarning` says that the context predicts the
+#   actions. Use :class:`~skope_ope.PropensityEstimator` for such logs. For the logger
+#   that uses the whole context, the value leaves the range of the rewards, and its
+#   interval is that range.
+# - If teasers were shown one after the other, nobody used the context, and yet the
+#   answer is wrong: the visitors had changed. Take turns often.
 #
-# What this script shows holds, or it would not run to its end.
+# The script checks these statements at its end.
 
 for name, drawn in found.items():
     value, error, covers, width, told = drawn.T

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # sphinx_gallery_thumbnail_number = -1
 """
-Which way to pool several loggers errs least?
-=============================================
+Which way to pool several loggers has the smallest error?
+=========================================================
 
-Most logs were made by more than one system. :class:`~skope_ope.MultiLoggerIPS` and
-:class:`~skope_ope.MultiLoggerDR` pool the rounds in three ways: "naive" divides by the
-propensity of the logger that acted, "balanced" by that of the mixture of all loggers,
-"weighted" as naive, with one weight per logger. And one may keep the rounds of one
-logger, and drop the others.
+Most logs come from several systems. :class:`~skope_ope.MultiLoggerIPS` and
+:class:`~skope_ope.MultiLoggerDR` pool the rounds in three ways. "naive" divides by the
+propensity of the logger that acted, and "balanced" by that of the mixture of all
+loggers. "weighted" is naive with one weight per logger. You can also keep the rounds of
+one logger, and drop the others.
 
 Here the loggers are classifiers of handwritten digits, so the value of the policy is
 known. Four mixes of loggers, of equal and unequal sizes, are each drawn many times.
@@ -38,10 +38,10 @@ n_logs = args.n_logs or (400 if args.full else 80)
 # Loggers
 # -------
 #
-# An action is a digit, one of six; it is rewarded with probability 0.8 where it is the
-# right one and 0.2 otherwise. The old system has learned from 15 images only. The sharp
-# one hardly ever explores; a trial of random actions in 5% of the rounds does. Two
-# specialists know the even or the odd digits and guess the others.
+# An action is one of six digits. It is rewarded with probability 0.8 if it is right and
+# 0.2 otherwise. The old system learned from 15 images only. The sharp one rarely
+# explores. A trial of random actions in 5% of the rounds does. Two specialists know the
+# even or the odd digits and guess the others.
 
 digits = Digits(n_actions=6)
 new, old = digits.system(300, 1, 0.05), digits.system(15, 3, 0.1)
@@ -65,10 +65,10 @@ MIXES = {  # in the order of time
 # ------------
 #
 # Self-normalised estimates (SN) divide by the sum of the weights. The doubly robust
-# ones (DR) have a regression per action, cross-fitted in two folds. The rounds stand in
+# ones (DR) have a regression per action, cross-fitted in two folds. The rounds are in
 # the order of time, first one logger, then the other. ``cv=2`` puts half of the rounds
-# of each into a fold. A splitter is taken as it is: two folds by time hold rounds of
-# other loggers each.
+# of each logger into each fold. Your own splitter is used as it is: with two folds by
+# time, the folds have different loggers.
 
 POOLINGS = ("naive", "balanced", "weighted")
 
@@ -120,21 +120,20 @@ for way in ("DR balanced", BY_TIME):
 # What to do
 # ----------
 #
-# "balanced" is never worse than "naive" by more than chance, whatever the mix, and much
-# better where the loggers differ: where one is far from the policy, and most of all
-# where each is near it in other contexts. "weighted" gains over "naive" where one
-# logger is bad as a whole (not if self-normalised), less than "balanced", and nothing
-# with the specialists. To drop a logger is worse than to pool in every mix, also where
-# the better one is kept.
+# "balanced" is never worse than "naive" by more than chance, in any mix. It is much
+# better if the loggers differ: if one is far from the policy, and most if each is near
+# it in other contexts. "weighted" is better than "naive" if one logger is bad as a
+# whole (but not if self-normalised). It gains less than "balanced", and nothing with
+# the specialists. Dropping a logger is worse than pooling in every mix, also if the
+# better one is kept.
 #
-# A control variate gains about as much as the pooling does. Self-normalisation costs
-# nothing and has the smallest errors here: the regressions learn from few rounds per
-# action.
+# A control variate gains about as much as pooling does. Self-normalisation costs
+# nothing and has the smallest errors here, because the regressions learn from few
+# rounds per action.
 #
-# A balanced estimate needs one model for all loggers: what the model says is subtracted
-# in the rounds of one logger and comes back in those of the other. With folds by time
-# the loggers have different models, and the estimate is biased, most so for the
-# specialists.
+# A balanced estimate needs one model for all loggers. The model's value is subtracted
+# in the rounds of one logger and added in those of the other. With folds by time the
+# loggers have different models. Then the estimate is biased, most for the specialists.
 
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 shown = ["IPS naive", "IPS balanced", "SN balanced", "DR balanced", BY_TIME, ALONE]
