@@ -38,7 +38,7 @@ def action_probabilities(
     *,
     unknown: Literal["raise", "ignore"] = "raise",
 ) -> Array:
-    """Probability with which a policy takes each action of the logs.
+    """Return the probability of every action of the logs under a policy.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ def action_probabilities(
     logs : BanditLogs
         The rounds.
     unknown : {"raise", "ignore"}, default="raise"
-        What to do where the policy gives positive probability to actions that are
-        not among `logs.actions`: raise, or leave that mass out and warn with its
-        mean (the rows then sum to less than one).
+        What to do if the policy gives positive probability to actions that are not in
+        `logs.actions`. "ignore" drops this probability, so that rows sum to less than
+        one, and warns with its mean.
 
     Returns
     -------
     proba : ndarray of shape (n_rounds, n_actions)
-        Columns in the order of `logs.actions`. Actions that the policy never saw get
-        probability 0; where `logs.available` is given, unavailable ones do too.
+        Columns in the order of `logs.actions`. Actions that the policy does not know
+        have probability 0, and so have actions that are not available.
 
     Raises
     ------
