@@ -136,7 +136,7 @@ def _where_to_get(home, logger, campaign):
     else:
         found = f"no folder is named: pass data_home, or set {DATA_HOME_VARIABLE}"
     return (
-        f"the Open Bandit Dataset is not here: {found}. Nothing is downloaded for you. "
+        f"the Open Bandit Dataset is missing: {found}. Nothing is downloaded for you. "
         "The small version, 10,000 rows a log, is part of the Open Bandit Pipeline "
         f"(licence Apache-2.0): git clone --depth 1 {SMALL}, then data_home="
         f"'zr-obp'. The full version, 26 million rows, is at {FULL}, where its "

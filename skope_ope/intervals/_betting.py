@@ -179,10 +179,10 @@ def _ends(product, weight, max_weight, value_range, level):
     ]
     if ends[0] > ends[1] + 4 * width:
         raise ValueError(
-            f"no value agrees with the rounds: in their order they exclude all below "
+            "no value agrees with the rounds: they exclude all values below "
             f"{ends[0]:.6g} and all above {ends[1]:.6g}. The mean changed along the "
-            "rounds, or they are sorted by their rewards. Use the order in which they "
-            "were logged, or shuffle them."
+            "rounds, or the rounds are sorted by their rewards. Use the order in which "
+            "they were logged, or shuffle them."
         )
     return float(ends[0]), float(ends[1])
 

@@ -251,9 +251,9 @@ def number_of_resamples(n_resamples, level):
         raise ValueError(f"n_resamples must be a positive int, got {n_resamples!r}.")
     if n_resamples * tail < 1:
         raise ValueError(
-            f"n_resamples={n_resamples} are too few for level={level:.6g}: "
-            f"{1 / tail:.0f} put one beyond each limit, and {BEYOND / tail:.0f} tell "
-            "where it is."
+            f"n_resamples={n_resamples} are too few for level={level:.6g}. Use at "
+            f"least {1 / tail:.0f}, which put one beyond each limit; "
+            f"{BEYOND / tail:.0f} are enough to estimate the limits well."
         )
     return int(n_resamples)
 

@@ -73,8 +73,8 @@ def empirical_bernstein_interval(
     n = len(terms)
     if n < 2:
         raise ValueError(
-            "the empirical Bernstein interval needs a spread, and there is one term. "
-            "Hoeffding's interval needs none."
+            "the empirical Bernstein interval needs at least two terms, got one. Use "
+            "hoeffding_interval."
         )
     value, spread, needed = terms.mean(), terms.std(ddof=1), log(4 / (1 - level))
     half = spread * sqrt(2 * needed / n) + 7 * (upper - lower) * needed / (3 * (n - 1))

@@ -331,8 +331,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         for name in sorted(fields):  # `available` comes first
             if name not in allowed:
                 raise ValueError(
-                    f"{name!r} cannot be replaced; one of {sorted(allowed)} can. "
-                    "Policies and models were trained on the rest: build new logs."
+                    f"{name!r} cannot be replaced, only {sorted(allowed)}. Policies "
+                    "and models may have learned from other fields: build new logs."
                 )
             out._set(name, fields[name])
         if fields.get("logger_proba") is not None and out.propensity is not None:

@@ -252,8 +252,8 @@ def _kind_as_in_fit(series, kind, known, parts):
         return known
     holds = {"number": "numbers", "truth": "booleans", "text": "texts", "date": "dates"}
     raise ValueError(
-        f"column {series.name!r} of the context holds {holds[kind]}, and held "
-        f"{holds[known]} in fit. Give it the type that it had."
+        f"column {series.name!r} of the context holds {holds[kind]}, but held "
+        f"{holds[known]} in fit. Convert it to the type that it had in fit."
     )
 
 

@@ -97,8 +97,9 @@ class DistinctViews(BaseLogTransformer):
         if self.group is None:
             if logs.group is None:
                 raise ValueError(
-                    "DistinctViews needs to know whose rounds these are: build the "
-                    "logs with group=..., or name a column, DistinctViews('user')."
+                    "DistinctViews needs the groups of the rounds, such as users. "
+                    "Build the logs with group=..., or name a column, "
+                    "DistinctViews('user')."
                 )
             return logs.group_index
         if self.group not in logs.columns:

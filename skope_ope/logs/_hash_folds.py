@@ -104,9 +104,10 @@ class HashKFold(Estimator):
         sizes = np.bincount(fold, minlength=self.n_splits)
         if not sizes.all():
             raise ValueError(
-                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
-                f"{len(fold)} rounds have too few groups for so many folds, or are "
-                "folds of the same hash themselves. Use fewer, or another random_state."
+                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty. The "
+                f"{len(fold)} rounds have too few groups for so many folds, or they "
+                "are themselves a fold of the same hash. Use fewer folds, or another "
+                "random_state."
             )
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -153,9 +154,9 @@ class HashKFold(Estimator):
         self._validate_params()
         if hasattr(X, "partitions"):
             raise TypeError(
-                "HashKFold gives the folds of rows that are read: pass a partition, "
-                "fold_of(lazy.partitions[0].read()), or cv=HashKFold() to what takes "
-                "lazy logs."
+                "HashKFold cannot split lazy logs, whose rows are not in memory. Pass "
+                "a partition, fold_of(lazy.partitions[0].read()), or pass "
+                "cv=HashKFold() to an evaluator."
             )
         n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
         if groups is not None:

@@ -339,8 +339,8 @@ def _check_form(items, round_, slot, is_long):
         ):
             if value is None:
                 raise ValueError(
-                    f"item={items[0]!r} is one column, with a row for every item that "
-                    f"was shown: name the column of {what} with {name}=. Where a row "
+                    f"item={items[0]!r} is one column, so each row is one item that "
+                    f"was shown. Name the column of {what} with {name}=. If each row "
                     "is a page, pass a list of columns, item=['slot_1', 'slot_2']."
                 )
         return

@@ -356,8 +356,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         for name, values in fields.items():
             if name not in checks:
                 raise ValueError(
-                    f"{name!r} cannot be replaced; one of {sorted(checks)} can. Build "
-                    "new logs for the rest."
+                    f"{name!r} cannot be replaced, only {sorted(checks)}. Build new "
+                    "logs for other fields."
                 )
             absent = values is None and name not in ("reward", "group")
             out.__dict__[name] = None if absent else checks[name](values)

@@ -64,8 +64,8 @@ class AdaptivePolicy(BasePolicy):
         """
         if not isinstance(X, BanditLogs):
             raise TypeError(
-                f"{type(self).__name__} is fitted on logs, from which it takes the "
-                f"actions only; got {kind_of(X)}."
+                f"{type(self).__name__} is fitted on BanditLogs, got {kind_of(X)}. fit "
+                "only reads their actions and features."
             )
         check_y(y, len(X), type(self).__name__)
         self._validate_params()

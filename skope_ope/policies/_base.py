@@ -384,8 +384,8 @@ def check_some_mass(some):
     if lost.size:
         raise ValueError(
             f"the policy gives probability 0 to every offered action at row {lost[0]} "
-            f"({lost.size} such rows). Give it exploration, or a policy that knows "
-            "which actions are offered."
+            f"({lost.size} such rows). Add exploration, or use a policy that takes "
+            "offered actions only."
         )
 
 

@@ -90,8 +90,8 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
         )
     if logs.loggers is None:
         raise ValueError(
-            "the logs do not say who acted: build them with logger=..., the label of "
-            "the logger of every round."
+            "the logs have no logger: build them with logger=..., the label of the "
+            "logger of every round."
         )
     if not hasattr(policies, "keys"):
         raise TypeError(
@@ -119,8 +119,8 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
         raise ValueError(
             f"the policy of logger {labels[logs.logger_index[row]]!r} gives "
             f"probability {told[row]:.6g} to {plain(logs.action[row])!r}, which it "
-            f"logged at row {row} ({never.size} such rows): it is not the policy that "
-            "acted. Correct it or drop the rows."
+            f"logged at row {row} ({never.size} such rows). So another policy acted. "
+            "Correct the policy or drop the rows."
         )
     if logs.propensity is None:
         return logs.replace(
@@ -136,8 +136,9 @@ def _logged_probability(policy, label, logs):
     if isinstance(policy, AdaptivePolicy):
         raise TypeError(
             f"the policy of logger {label!r}, {type(policy).__name__}, learns while "
-            "it acts: its probabilities depend on its history. Pass those it had as "
-            "an array of shape (n_rounds,), or policy.frozen() if it stopped learning."
+            "it acts, so its probabilities depend on its history. Pass its recorded "
+            "probabilities as an array of shape (n_rounds,). If it stopped learning, "
+            "pass policy.frozen()."
         )
     given = policy if isinstance(policy, np.ndarray) else None
     if given is not None and given.ndim == 1:

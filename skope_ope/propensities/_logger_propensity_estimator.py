@@ -10,8 +10,8 @@ from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._propensity_estimator import PropensityEstimator
 
 IN_A_SEARCH = (
-    "in a search pass cv=KFold(shuffle=True), for loggers act one after the other, or "
-    "estimate before the search."
+    "in a search pass cv=KFold(shuffle=True), because loggers follow each other in the "
+    "log, or estimate before the search."
 )
 
 
@@ -77,7 +77,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
         if logs.loggers is None:
             raise ValueError(
                 "LoggerPropensityEstimator needs logs with logger=..., the label of "
-                "the logger of every round. PropensityEstimator takes those of one."
+                "the logger of every round. For one logger use PropensityEstimator."
             )
         acted = np.flatnonzero(logs.logger_counts)
         self.loggers_ = logs.loggers[acted]
@@ -100,7 +100,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
 
     def _transform(self, logs):
         if logs.loggers is None:
-            raise ValueError("the logs do not say who acted; fit had logs with logger.")
+            raise ValueError("the logs have no logger, but those of fit had one.")
         unknown = label_codes(self.loggers_, logs.loggers) < 0
         acted = logs.logger_counts > 0
         if (unknown & acted).any():

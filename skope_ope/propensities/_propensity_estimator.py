@@ -157,10 +157,10 @@ class PropensityEstimator(BaseLogTransformer):
         if several > 1:
             warnings.warn(
                 PropensityWarning(
-                    f"these logs are those of {several} loggers, and "
-                    f"{type(self).__name__} learns one logger of all rounds: where "
-                    "they acted one after the other the estimates are those of none. "
-                    "Use LoggerPropensityEstimator.",
+                    f"these logs have {several} loggers, but {type(self).__name__} "
+                    "learns one logger from all rounds. If the loggers follow each "
+                    "other, the estimates are wrong for all of them. Use "
+                    "LoggerPropensityEstimator.",
                     several,
                 ),
                 stacklevel=4,
@@ -170,10 +170,10 @@ class PropensityEstimator(BaseLogTransformer):
         certain = float((estimates > CERTAIN).mean())
         if logs.n_actions > 1 and certain > CERTAIN_SHARE:
             raise ValueError(
-                f"the logged action is certain given the context in {certain:.1%} of "
-                "the rounds: the logger looks deterministic, and its logs say nothing "
-                "about other actions. Logs of several loggers, or of one that "
-                "explores, are needed."
+                f"the context determines the logged action in {certain:.1%} of the "
+                "rounds. The logger looks deterministic, and its logs say nothing "
+                "about other actions. Use logs of a logger that explores, or of "
+                "several loggers."
             )
 
     def _inner(self):

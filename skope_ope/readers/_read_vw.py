@@ -281,8 +281,8 @@ def _no_rounds(path, format, unlabelled, malformed, complaint):
             "`_label_probability` in JSON."
         )
     return ValueError(
-        f"{path} has no event to evaluate with: {unlabelled} without a cost and a "
-        f"probability, {malformed} malformed, read as format={format!r}. {hint}"
+        f"{path} has no usable event: {unlabelled} without a cost and a probability, "
+        f"{malformed} malformed, read as format={format!r}. {hint}"
     )
 
 
@@ -300,8 +300,8 @@ def _blocks(path):
             if size > LONGEST:
                 raise ValueError(
                     f"{path}, line {block[0][0]}: the event that begins there is "
-                    f"longer than {LONGEST:,} characters, the most that it may have. "
-                    "Put an empty line between events; format='cb' has one a line."
+                    f"longer than {LONGEST:,} characters, the maximum. Put an empty "
+                    "line between events; format='cb' has one event per line."
                 )
         elif block:
             yield block[0][0], block

@@ -455,8 +455,8 @@ def warn_unweighted(model):
     """Warn that an `ActionRewardModel` is fitted without the weights of the logs."""
     warnings.warn(
         ModelErrorWarning(
-            f"{type(model.model).__name__} takes no sample_weight: the "
-            "reward model learns in parts without the weights of the logs."
+            f"{type(model.model).__name__} takes no sample_weight: the reward model "
+            "ignores the weights of the logs while it learns in parts."
         ),
         stacklevel=6,
     )

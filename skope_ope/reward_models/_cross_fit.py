@@ -278,7 +278,7 @@ def warn_of_missing(actions, counts, logged, model):
     shown = _first(map(repr, labels))
     by_fold = enumerate(missing.sum(axis=1).tolist())
     folds = _first(f"{n} in fold {fold}" for fold, n in by_fold if n)
-    predicted = "by what other actions taught it"
+    predicted = "from the rounds of other actions"
     if getattr(model, "encoding", "per_action") == "per_action":
         predicted = "the mean reward of that part"
     warnings.warn(

@@ -205,7 +205,9 @@ def test_a_classifier_without_weights_warns():
     ids=["tree", "logistic regression", "always the same"],
 )
 def test_a_deterministic_logger_is_refused(logs, classifier):
-    with pytest.raises(ValueError, match=r"certain given the context in .*determinist"):
+    with pytest.raises(
+        ValueError, match=r"determines the logged action in .*determinist"
+    ):
         PropensityEstimator(classifier).fit(logs)
 
 

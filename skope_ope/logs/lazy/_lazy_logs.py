@@ -147,7 +147,7 @@ class LazyLogs:
     def __len__(self) -> int:
         if self.n_rounds is None:
             raise TypeError(
-                "the number of rounds is not known before they are read: ask "
+                "the number of rounds is unknown before they are read. Use "
                 "describe().n_rounds."
             )
         return self.n_rounds
@@ -155,25 +155,25 @@ class LazyLogs:
     def __getattr__(self, name):
         if not name.startswith("_") and hasattr(self.log_type, name):
             raise AttributeError(
-                f"LazyLogs have no {name!r}, for their rounds are not in memory: "
-                "describe() tells what they hold, sample(100_000) and head() are logs "
-                "in memory, and fields are named in scan_logs."
+                f"LazyLogs have no {name!r}, because their rounds are not in memory. "
+                "describe() summarises them. sample(100_000) and head() return logs in "
+                "memory. Fields are named in scan_logs."
             )
         raise AttributeError(f"LazyLogs have no attribute {name!r}.")
 
     def __getitem__(self, key):
         raise TypeError(
-            "rows of LazyLogs cannot be taken: they are not in memory. Take some at "
-            "random, lazy.sample(100_000, random_state=0), and split or search these; "
-            "or keep files apart, scan_logs(train_files, ...)."
+            "LazyLogs cannot be indexed: their rounds are not in memory. Draw some, "
+            "lazy.sample(100_000, random_state=0), and split or search these. Or scan "
+            "training and test files separately: scan_logs(train_files, ...)."
         )
 
     __iter__ = None  # `for` would ask for rows
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
-            "LazyLogs are no array: their rounds are not in memory. Take some, "
-            "lazy.sample(100_000, random_state=0)."
+            "LazyLogs cannot become an array: their rounds are not in memory. Draw "
+            "some, lazy.sample(100_000, random_state=0)."
         )
 
     def label_kind(self, field: Literal["group", "logger"]) -> str:
@@ -259,8 +259,8 @@ class LazyLogs:
         """Return the partitions; raise where there are none because it is a frame."""
         if self.partitions is None:
             raise TypeError(
-                "a lazy frame has no partitions that could be read one by one: write "
-                "it as parquet, and scan that; or let it compute what you ask for."
+                "a lazy frame has no partitions to read one by one. Write it as "
+                "parquet and scan that, or use a method that the frame can compute."
             )
         return self.partitions
 

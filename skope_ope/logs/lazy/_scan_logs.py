@@ -232,8 +232,8 @@ def _check_stated(stated):
     number = stated.get("n_candidates", 1)
     if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
         raise ValueError(
-            f"n_candidates must be a number of candidates, got {number!r}: rounds with "
-            "several numbers of them are read as SlateLogs in memory."
+            f"n_candidates must be one number for all rounds, got {number!r}. If the "
+            "number varies by round, use SlateLogs in memory."
         )
 
 

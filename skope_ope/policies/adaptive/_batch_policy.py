@@ -171,8 +171,8 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
 
     def _proba(self, X, available):
         raise TypeError(
-            "BatchPolicy acts by the time of a round, which contexts do not tell: "
-            "pass logs to logs_proba, to action_probabilities or to an evaluator."
+            "BatchPolicy needs the time of every round, which contexts lack. Pass "
+            "logs to logs_proba, to action_probabilities or to an evaluator."
         )
 
     def _batches(self, logs):

@@ -241,8 +241,8 @@ class LinUCB(AdaptivePolicy):
             check_is_fitted(self.features)
         except NotFittedError as error:
             raise NotFittedError(
-                "features of LinUCB must be fitted before, to earlier contexts, and "
-                "frozen: FrozenEstimator(ContextEncoder().fit(earlier))."
+                "features of LinUCB must be fitted to earlier contexts and frozen: "
+                "FrozenEstimator(ContextEncoder().fit(earlier))."
             ) from error
         return self.features
 
@@ -256,8 +256,8 @@ class LinUCB(AdaptivePolicy):
         if not np.isfinite(X.sum()) and not np.isfinite(X).all():
             row = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
             raise ValueError(
-                f"LinUCB needs finite contexts; row {row} of those asked for is "
-                f"{X[row].tolist()}. Fill missing values before the logs are built."
+                f"LinUCB needs finite contexts, but row {row} is {X[row].tolist()}. "
+                "Fill missing values before you build the logs."
             )
         return X
 

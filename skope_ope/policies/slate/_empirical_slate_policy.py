@@ -182,7 +182,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         if missing:
             raise ValueError(
                 f"proba has no probabilities for the slates of label {missing[0]!r}. "
-                "Give them, or None where every distinct slate is alike."
+                "Pass them, or None if distinct slates are equally likely."
             )
         lists = []
         for label, slates in given.items():
@@ -232,9 +232,9 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         by = self.by
         if by is None:
             warnings.warn(
-                "slates are given by label, and `by` does not say by which: it is "
-                "taken to be the `group` of the logs, which will raise in the next "
-                'release. Pass by="group", or the name of a column.',
+                "slates are given by label, but `by` is missing. The `group` of the "
+                "logs is used; the next release will raise an error. Pass "
+                'by="group", or the name of a column.',
                 FutureWarning,
                 stacklevel=2,
             )
@@ -247,7 +247,8 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0])
             raise ValueError(
-                f"slates know no label {plain(found[row])!r}, that of row {row}."
+                f"slates has no label {plain(found[row])!r}, which row {row} has. Add "
+                "its slates, or drop the row."
             )
         return codes
 

@@ -329,7 +329,7 @@ def _shown(logs):
     if logs.item_features is None or logs.slot_reward is None:
         raise ValueError(
             "RankingPolicy learns from item_features and slot_reward, which the logs "
-            "lack. From the reward of whole slates learns PseudoInverseRanker."
+            "lack. PseudoInverseRanker learns from the reward of whole slates."
         )
     rows, slots = np.nonzero(logs.slate != EMPTY)
     X = item_rows(logs, rows, logs.slate[rows, slots])

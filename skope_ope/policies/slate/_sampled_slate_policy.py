@@ -106,8 +106,9 @@ class SampledSlatePolicy(BaseSlatePolicy):
     def _known(self, what):
         if not self._is_known:
             raise TypeError(
-                f"{what} cannot be had from draws of a {type(self.policy).__name__}: "
-                "it can be a target whose marginals are enough, not a logger."
+                f"{what} cannot be computed from draws of a "
+                f"{type(self.policy).__name__}. Use it as a target of evaluators that "
+                "need slot marginals only, not as a logger."
             )
         return self.policy
 

@@ -83,7 +83,7 @@ def test_groups_no_longer_choose_the_slates_and_a_warning_says_so():
         seen = EmpiricalSlatePolicy.seen_in(logs)
     assert not isinstance(seen.slates, dict)
     by_group = EmpiricalSlatePolicy({0: [[0, 1]], 1: [[1, 0]]})
-    with pytest.warns(FutureWarning, match="taken to be the `group` of the logs"):
+    with pytest.warns(FutureWarning, match="`group` of the logs is used"):
         proba = by_group.slate_proba(logs, np.array([[0, 1]] * 4))
     assert_array_equal(proba, [1, 1, 0, 0])
 
