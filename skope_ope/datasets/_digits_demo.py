@@ -85,6 +85,6 @@ def _what_is_seen(table, truth):
         "IPS, SNIPS, DoublyRobust, SNDR and MRDR weight every round by its logged "
         "propensity. This removes the bias, with larger standard errors. Evaluators "
         f"that cut or shrink large weights, such as SwitchDR ({switch:+.3f}), have "
-        "less variance and some bias. These and DirectMethod are marked, and are in the "
-        "first table only if you name them.",
+        "less variance and some bias. These and DirectMethod are marked, and are in "
+        "the first table only if you name them.",
     ]

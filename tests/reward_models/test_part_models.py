@@ -559,7 +559,7 @@ def test_frames_take_what_needs_no_fit():
     lazy.partitions, lazy.frame = None, object()
     assert source_of(0.5, lazy).number == 0.5
     assert source_of("q", lazy).name == "q"
-    with pytest.raises(TypeError, match=r"^DoublyRobust needs a reward model, and a"):
+    with pytest.raises(TypeError, match=r"^DoublyRobust needs a reward model, which"):
         source_of(None, lazy)
 
 
