@@ -85,16 +85,16 @@ def run_tasks(
         why = str(error.__cause__ or error).strip('"\n').splitlines()[-1]
         raise type(error)(
             "a model, a policy or an evaluator cannot be sent to the workers, or back "
-            f"from them ({why}). Pass n_jobs=1, or take threads: "
+            f"from them ({why}). Pass n_jobs=1, or use threads: "
             'joblib.parallel_config("threading").'
         ) from error
     except Exception as error:
         if not _is_death(error):
             raise
         raise RuntimeError(
-            f"a worker process died while {workers} of them shared {len(tasks)} tasks, "
-            "most often because memory ran out, so there is no result. Ask for fewer "
-            "with n_jobs, or pass n_jobs=1, with which the cause is seen here."
+            f"a worker process died while {workers} of them shared {len(tasks)} tasks. "
+            "There is no result. The usual cause is too little memory. Use fewer "
+            "workers with n_jobs, or pass n_jobs=1 to see the cause."
         ) from error
     for result, heard in done:
         for one in heard:

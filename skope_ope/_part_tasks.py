@@ -278,16 +278,16 @@ def _engine_error(error, shared):
         return like(
             shared.failure,
             "a policy, an evaluator or a reward model cannot be sent to the workers: "
-            f"{shared.failure}. Pass n_jobs=1, or threads, "
+            f"{shared.failure}. Pass n_jobs=1, or use threads: "
             'joblib.parallel_config("threading").',
         )
     return like(
         error,
         f"a worker process died, or the engine that runs it failed "
-        f"({type(error).__name__}: {_short(error)}), most often because memory ran "
-        "out, so there is no result; nothing is counted in part. Ask for fewer "
-        "workers with n_jobs, smaller partitions, or pass n_jobs=1 outside of "
-        "joblib.parallel_config, with which the cause is seen here.",
+        f"({type(error).__name__}: {_short(error)}). There is no result, not even for "
+        "a part. The usual cause is too little memory. Use fewer workers with n_jobs, "
+        "or smaller partitions. To see the cause, pass n_jobs=1 outside of "
+        "joblib.parallel_config.",
     )
 
 

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The extension points: classes to derive one's own from."""
+"""Base classes for your own policies and evaluators."""
 
 from skope_ope.evaluators.core._base import BaseEvaluator, EvaluatorTags
 from skope_ope.evaluators.slate._base import SlateEvaluator

@@ -19,16 +19,15 @@ class OPEWarning(UserWarning):
     Parameters
     ----------
     message : str
-        What was found and what to do about it. Controls in it, as a label may hold, are
-        shown as escapes.
+        What was found and what to do about it. Control characters, such as those of a
+        label, are shown as escapes.
     value : float or int, default=None
         The number that triggered the warning.
     name : str, default=None
-        Name of the finding that it tells of, as in an audit. `None`: that of its
-        class.
+        Name of the finding, as in an audit. `None`: the name of the class.
     severity : {"error", "warning"}, default="warning"
-        "error": what it is about is wrong until something is mended; "warning": it may
-        be wrong.
+        "error": the result is wrong until you correct the cause. "warning": the result
+        may be wrong.
 
     Examples
     --------
@@ -61,111 +60,111 @@ def _name_of(kind):
 
 
 class SupportWarning(OPEWarning):
-    """The policy wants actions that the logger could not have taken."""
+    """The policy takes actions that the logger cannot take."""
 
 
 class LowOverlapWarning(OPEWarning):
-    """Few logged rounds carry most of the weight."""
+    """A few rounds have most of the importance weight."""
 
 
 class PropensityWarning(OPEWarning):
-    """The logged propensities contradict the logged actions, or were altered."""
+    """The propensities contradict the logged actions, or were changed."""
 
 
 class BiasWarning(PropensityWarning):
-    """The acceptance ratio biases the simulated history of a policy, by design.
+    """A large acceptance ratio biases the simulated history of a policy.
 
-    Its value is the estimated bias mass; :class:`~skope_ope.DRns` warns above .1.
+    `value` is the estimated bias mass. :class:`~skope_ope.DRns` warns above .1.
     """
 
 
 class ExplorationWarning(OPEWarning):
-    """The logged action can be predicted from the context, where it must not."""
+    """The context predicts the logged action, while the method assumes it does not."""
 
 
 class LearnedRoundsWarning(OPEWarning):
-    """A policy is evaluated on rounds that it has learned from."""
+    """A policy is evaluated on rounds that it learned from."""
 
 
 class ModelErrorWarning(OPEWarning):
-    """A standard error that leaves out the error of the reward model."""
+    """The standard error leaves out the error of the reward model."""
 
 
 class LogsWarning(OPEWarning):
-    """Rows of a log were skipped, or its order is not what it seems."""
+    """Rows of a log were skipped, or its order contradicts its timestamps."""
 
 
 class HorizonWarning(OPEWarning):
-    """The logs were too short for the wanted history, or that for its estimate.
+    """The logs are too short for the horizon, or the horizon for its estimate.
 
     ``warnings.simplefilter("error", HorizonWarning)`` turns it into an error.
     """
 
 
 class SingleTrajectoryWarning(OPEWarning):
-    """A single history of a policy that learns: no standard error of its value."""
+    """One trajectory of a policy that learns has no standard error."""
 
 
 class LoggerWarning(OPEWarning):
-    """The rounds of one of several loggers do not bear the weight they get.
+    """The rounds of one of several loggers do not support the estimate.
 
-    Or they get none, or are too few to tell their spread, or do not average to the
-    value by themselves.
+    Their weight is too large or zero, they are too few to estimate their variance, or
+    their own estimate contradicts the value.
     """
 
 
 class AdaptiveLoggerWarning(OPEWarning):
-    """The logger learned while it acted: its propensities follow earlier rewards.
+    """The logger is adaptive: its propensities follow earlier rewards.
 
-    Its value is the chance of what was found, had they not. Intervals of independent
-    rounds are too narrow then for actions that it gave up; see
+    `value` is the p-value of this finding. Intervals that assume independent rounds
+    are then too narrow for actions that the logger gave up. Use
     :class:`~skope_ope.AdaptiveDR`.
     """
 
 
 class FewGroupsWarning(OPEWarning):
-    r"""A standard error rests on few groups: below 40 effective ones, or on one.
+    r"""A standard error uses one group only, or fewer than 40 effective groups.
 
-    Its value is the effective number of groups, :math:`(\sum_g n_g)^2 / \sum_g n_g^2`
+    `value` is the effective number of groups, :math:`(\sum_g n_g)^2 / \sum_g n_g^2`
     for groups of :math:`n_g` rounds.
     """
 
 
 class FewEventsWarning(OPEWarning):
-    r"""An interval rests on few effective events: below ten.
+    r"""An interval uses fewer than ten effective events.
 
-    Its value is their number, :math:`(\sum_i c_i)^2 / \sum_i c_i^2` over the
-    deviations of the round values above the estimate, or below it if these are fewer.
+    `value` is their number, :math:`(\sum_i c_i)^2 / \sum_i c_i^2` over the deviations
+    of the round values above the estimate, or below it if these are fewer.
     """
 
 
 class TailWarning(OPEWarning):
-    r"""An interval may miss the truth: a few rounds make most of the spread.
+    r"""An interval may miss the true value: a few rounds make most of the variance.
 
-    Student's interval needs many rounds that differ. Its value is
+    Student's interval needs many different round values. `value` is
     :math:`G = |\sum_i c_i^3| / (\sum_i c_i^2)^{3/2}` of the deviations of the round
-    values from the estimate; it is NaN where they are all alike.
+    values from the estimate. It is NaN if all round values are the same.
     """
 
 
 class ZeroBaselineWarning(OPEWarning):
-    """A relative gain over a baseline that may be zero.
+    """A relative gain is over a baseline that may be zero.
 
-    Its value is the lower limit of the baseline, NaN where it has no interval.
+    `value` is the lower limit of the baseline, or NaN if it has no interval.
     """
 
 
 class RowError(ValueError):
-    """A round that cannot be; who knows the row's place elsewhere can name it there.
+    """An impossible round. Readers of files can name its line instead of its row.
 
     Parameters
     ----------
     before : str
-        The sentence up to "at row 3", without a blank at its end.
+        The sentence up to "at row 3", without a space at its end.
     row : int
         The row, from 0.
     after : str, default=""
-        The sentence from there on, with its remedy.
+        The rest of the sentence, with the remedy.
 
     Examples
     --------
@@ -186,7 +185,7 @@ class RowError(ValueError):
         return self.args[1]
 
     def told_of(self, place: str) -> str:
-        """Return the message with another name of the row.
+        """Return the message with another name for the row.
 
         Parameters
         ----------

@@ -286,8 +286,8 @@ def test_masked_arrays():
     [
         (0.0, r"got 0 at row 3 \(1 such rows\)\. A round with propensity 0 cannot"),
         (-0.1, r"got -0\.1 at row 3 .*PropensityEstimator"),
-        (1.1, r"got 1\.1 at row 3 .* neither its inverse nor a percentage"),
-        (5e-324, r"got 4\.94.*e-324 at row 3 .*that improbable"),
+        (1.1, r"got 1\.1 at row 3 .* not its inverse and not a percentage"),
+        (5e-324, r"got 4\.94.*e-324 at row 3 .*Such a small probability"),
         (1 + 1e-6, r"got 1\.000001 at row 3"),
     ],
 )

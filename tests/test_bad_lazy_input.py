@@ -145,7 +145,7 @@ def test_slates_of_names_are_refused(tmp_path):
     folder = write(tmp_path, first=names)
     logs = scan_logs(folder, slate=["first", "second"], reward="r", propensity=1 / 6)
     for call in (logs.describe, lambda: evaluate(UniformSlatePolicy(2), logs)):
-        with pytest.raises(TypeError, match="candidates are numbered 0, 1") as error:
+        with pytest.raises(TypeError, match="Candidates are numbered 0, 1") as error:
             call()
         assert str(error.value).startswith(FIRST)
 
@@ -177,7 +177,9 @@ def test_the_first_table_of_a_recorded_probability_has_no_model(tmp_path, memory
 
 def test_what_only_rounds_in_memory_have(tmp_path):
     logs = scan_logs(write(tmp_path), **ROLES)
-    with pytest.raises(AttributeError, match=r"no 'n_groups'.*not in memory: describe"):
+    with pytest.raises(
+        AttributeError, match=r"no 'n_groups'.*not in memory\. describe"
+    ):
         logs.n_groups  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'bogus'"):
         logs.bogus  # noqa: B018
@@ -261,7 +263,7 @@ def test_a_csv_day_without_rounds_is_a_day(days):
 def test_compressed_csv_is_not_passed_over(days, alone):
     (days / "day2.csv.gz").write_bytes(b"packed")
     source = days / "day2.csv.gz" if alone else days
-    with pytest.raises(ValueError, match=r"day2\.csv\.gz is compressed.*Unpack it"):
+    with pytest.raises(ValueError, match=r"day2\.csv\.gz is compressed.*Decompress it"):
         scan_logs(source, **ROLES)
 
 
@@ -295,8 +297,8 @@ def test_a_policy_of_more_columns_than_actions(tmp_path):
 
 
 ORDER = re.escape(
-    "columns['new'] names ['new_tent', 'new_bike', 'new_car'], and the actions are "
-    "['bike', 'car', 'tent']: name the columns in this order, or pass a dict"
+    "columns['new'] names ['new_tent', 'new_bike', 'new_car'], but the actions are "
+    "['bike', 'car', 'tent']. Name the columns in this order, or pass a dict"
 )
 RIGHT = {"bike": "new_bike", "car": "new_car", "tent": "new_tent"}
 
@@ -347,7 +349,7 @@ def test_columns_in_another_order_than_the_actions(tmp_path, kind):
     recorded = read([], logging_proba=RIGHT, propensity=None)
     first = recorded if kind == "frame" else recorded.head(3)
     assert first.logging_proba[0].tolist() == [0.1, 0.2, 0.7]
-    with pytest.raises(ValueError, match=r"tells the columns of \['bike'\], and the"):
+    with pytest.raises(ValueError, match=r"names columns for \['bike'\], but the"):
         read({"new": {"bike": "new_bike"}}, actions=["bike", "car"])
     with pytest.raises(ValueError, match="logging_proba names"):
         read([], logging_proba=wrong["new"], propensity=None, actions=list(RIGHT))

@@ -247,7 +247,7 @@ def test_demo(run):
     for name in (*STATIC, "true value"):
         assert f"\n{name} " in text
     assert "covers" in text
-    assert "the logger looked at" in text
+    assert "The logger used the label" in text
     report = json.loads(run("demo", "--json", "--random-state", 3))
     assert report["arguments"]["random_state"] == 3
     for record in report["values"]:
@@ -407,7 +407,7 @@ def test_the_format_may_be_named(open_bandit, values, fails):
 @pytest.mark.parametrize("policy", ["uniform", "greedy"])
 def test_a_context_that_is_not_said_ends_with_the_columns(log, fails, command, policy):
     told = fails(command, log, *FIELDS, "--policy", policy)
-    assert "not said which columns are the context" in told
+    assert "name the columns of the context" in told
     assert "--context '' is for logs without features" in told
     listed = "'x0', 'x1', 'x2', 'x3', 'x4', 'pi_book', 'pi_film', 'pi_song', 'pi_logged"
     assert told.endswith(f"{listed}', 'city', 'user', 'w', 'day'.\n")

@@ -182,7 +182,7 @@ def test_lazy_logs_take_no_y(tmp_path):
             evaluator.fit(lazy, np.zeros(20))
     with pytest.raises(ValueError, match="'garbage' is not a column"):
         IPS().fit(lazy, "garbage")
-    with pytest.raises(TypeError, match="lazy logs have no array beside them"):
+    with pytest.raises(TypeError, match="takes no y beside logs"):
         UniformPolicy().fit(lazy, np.zeros(20))
 
 

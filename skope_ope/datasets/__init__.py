@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where to practise: logs whose true values are known."""
+"""Example logs; for most of them the true values of policies are known."""
 
 from skope_ope.datasets._adaptive_logs import make_adaptive_logs
 from skope_ope.datasets._fetch_open_bandit import fetch_open_bandit

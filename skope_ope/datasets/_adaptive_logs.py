@@ -53,28 +53,28 @@ def make_adaptive_logs(
 ) -> tuple[BanditLogs, Bunch]:
     r"""Generate the log of a bandit algorithm that learns while it acts.
 
-    Every context is a segment of users in which the algorithm learns by itself. Its
-    probabilities are recorded, and every action keeps at least the floor
-    :math:`t^{-a} / K` in round t, for K actions and the exponent a. The mean reward
-    of an action in such a log is too low: an action that was unlucky is not tried
-    again. Read more in the :ref:`User Guide <adaptive_logs>`.
+    Every context is a segment of users, in which the algorithm learns separately. Its
+    probabilities are recorded. With K actions and the exponent a, every action has at
+    least the probability :math:`t^{-a} / K` in round t, the floor. The mean reward of
+    an action in such a log is biased downwards: actions with low early rewards are
+    tried less often. Read more in the :ref:`User Guide <adaptive_logs>`.
 
     Parameters
     ----------
     n_rounds : int, default=1000
         Number of logged rounds.
     means : array-like of shape ([n_contexts,] n_actions), default=(0.5, 0.5)
-        Expected reward of every action, by context where there are rows. All contexts
-        are equally likely. One row is a logger that ignores the context.
+        Expected reward of every action, with one row per context. All contexts are
+        equally likely. With a single row, the logger ignores the context.
     logger : {"thompson", "epsilon_greedy"}, default="thompson"
-        Thompson sampling with normal posteriors, or the action with the best mean
-        (an action without a round has the prior mean, one half of binary and zero of
-        continuous rewards).
+        Thompson sampling with normal posteriors, or the action with the best mean. An
+        action without a round has the prior mean: one half for binary rewards, zero
+        for continuous ones.
     floor_decay : float, default=0.5
         The exponent a of the floor. With 0 the logger is uniform.
     update_every : int, default=1
-        Rounds after which the algorithm learns from those before: 1 is after every
-        round, `n_rounds` is never.
+        Number of rounds between updates of the algorithm. 1 updates after every round,
+        `n_rounds` never.
     reward : {"binary", "continuous"}, default="binary"
         Rewards 0/1, or the mean plus normal noise.
     noise : float, default=1.0
@@ -82,7 +82,7 @@ def make_adaptive_logs(
     random_state : int, RandomState instance or None, default=None
         Seed of contexts, actions and rewards.
     return_truth : bool, default=False
-        Return what is true of the log, too.
+        Also return the true values.
 
     Returns
     -------

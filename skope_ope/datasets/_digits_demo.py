@@ -78,13 +78,13 @@ def _what_is_seen(table, truth):
     )
     size = abs(direct) / table["DirectMethod"].standard_error
     return [
-        f"DirectMethod is off by {direct:+.3f}, {size:.1f} of its standard errors: the "
-        "logger looked at the label, which the pixels do not tell entirely, so an "
-        "action was logged mostly where it was right, and a model of the logged "
-        "rewards believes in it too much.",
+        f"DirectMethod is off by {direct:+.3f}, {size:.1f} of its standard errors. The "
+        "logger used the label, which the pixels do not determine. So an action was "
+        "logged mostly where it was right, and a model of the logged rewards predicts "
+        "too much for it.",
         "IPS, SNIPS, DoublyRobust, SNDR and MRDR weight every round by its logged "
-        "propensity, which repairs this at the price of larger standard errors; those "
-        f"that cut or shrink large weights, such as SwitchDR ({switch:+.3f}), trade "
-        "some of the noise for error again. The latter, and DirectMethod, are not in "
-        "the first table unless they are named, and are marked wherever they stand.",
+        "propensity. This removes the bias, with larger standard errors. Evaluators "
+        f"that cut or shrink large weights, such as SwitchDR ({switch:+.3f}), have "
+        "less variance and some bias. These and DirectMethod are marked, and are in "
+        "the first table only if you name them.",
     ]

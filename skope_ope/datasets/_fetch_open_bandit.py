@@ -42,7 +42,7 @@ def fetch_open_bandit(
 ) -> BanditLogs | SlateLogs:
     r"""Read a log of the Open Bandit Dataset from a folder.
 
-    Nothing is downloaded. Where the data are missing, the error says where to get them
+    Nothing is downloaded. If the data are missing, the error says where to get them
     and by which command. Read more in the :ref:`User Guide <datasets>`.
 
     Parameters
@@ -50,14 +50,14 @@ def fetch_open_bandit(
     campaign : {"all", "men", "women"}, default="men"
         The campaign.
     logger : {"random", "bts"}, default="random"
-        Who acted: uniformly at random, or by Bernoulli Thompson sampling.
+        The logger: uniformly random, or Bernoulli Thompson sampling.
     data_home : str or path-like, default=None
-        Folder that holds `<logger>/<campaign>/<campaign>.csv`, itself or in a folder
-        `obd` or `open_bandit_dataset`; or a clone of the repository [1]_. `None`: the
+        Folder with `<logger>/<campaign>/<campaign>.csv`, directly or in a folder `obd`
+        or `open_bandit_dataset`; or a clone of the repository [1]_. `None`: the
         environment variable SKOPE_OPE_DATA.
     align : bool, default=True
-        Whether the context has columns for the users of the other logger, too, where
-        that log is there. Logs of both loggers then have the same columns.
+        Whether the context also has columns for the users of the other logger, if that
+        log exists. Logs of both loggers then have the same columns.
     as_frame : bool, default=False
         Whether the context is a pandas frame.
     as_slates : bool, default=False
@@ -71,11 +71,11 @@ def fetch_open_bandit(
     Raises
     ------
     FileNotFoundError
-        If there is no such file. The message says where to get it.
+        If the file does not exist. The message says where to get it.
 
     See Also
     --------
-    skope_ope.read_open_bandit : Reads a file of any name.
+    skope_ope.read_open_bandit : Reads one file by its path.
 
     Notes
     -----
@@ -136,7 +136,7 @@ def _where_to_get(home, logger, campaign):
     else:
         found = f"no folder is named: pass data_home, or set {DATA_HOME_VARIABLE}"
     return (
-        f"the Open Bandit Dataset is not here: {found}. Nothing is downloaded for you. "
+        f"the Open Bandit Dataset is missing: {found}. Nothing is downloaded for you. "
         "The small version, 10,000 rows a log, is part of the Open Bandit Pipeline "
         f"(licence Apache-2.0): git clone --depth 1 {SMALL}, then data_home="
         f"'zr-obp'. The full version, 26 million rows, is at {FULL}, where its "

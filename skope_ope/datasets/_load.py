@@ -45,7 +45,7 @@ def load_classification(
         The tuple ``(data, target)`` if `return_X_y`, otherwise these fields:
 
         data : ndarray of shape (n_samples, n_features)
-            Features, as stored: not scaled.
+            Features as stored, not scaled.
         target : ndarray of shape (n_samples,)
             Labels.
         target_names : ndarray of shape (n_classes,)
@@ -56,9 +56,9 @@ def load_classification(
     Raises
     ------
     FileNotFoundError
-        If there is no such set; the message names those there are.
+        If the set does not exist. The message lists the sets that exist.
     ValueError
-        If the file cannot be read as described; the message names the line.
+        If the file cannot be read as described. The message names the line.
 
     Examples
     --------

@@ -53,7 +53,7 @@ def load_ranking(
     Raises
     ------
     FileNotFoundError
-        If there is no such set; the message names those there are.
+        If the set does not exist. The message lists the sets that exist.
     """
     folder = data_home if data_home is not None else os.environ.get(DATA_HOME_VARIABLE)
     if not folder:

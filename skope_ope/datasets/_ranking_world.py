@@ -37,11 +37,11 @@ METRICS = {"dcg", "ndcg", "err", "reciprocal_rank"}
 
 
 class RankingWorld:
-    """Queries with graded documents: the semi-synthetic world of slate evaluation.
+    """Queries with graded documents, for semi-synthetic slate logs.
 
-    A round is a query, drawn at random with replacement; its candidates are the best
-    documents by some score, and the reward of a slate follows from the grades [1]_.
-    Nothing is noisy but the logger. Read more in the :ref:`User Guide <datasets>`.
+    Each round is a query, drawn at random with replacement. Its candidates are the best
+    documents by some score. The reward of a slate is computed from the grades, without
+    noise [1]_. Read more in the :ref:`User Guide <datasets>`.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ class RankingWorld:
     Attributes
     ----------
     queries : SlateLogs
-        One round per query with empty slates: what policies may be asked about.
-        `context` is the number of the query, the column "query" its label, `item_id`
-        numbers the documents, and `item_features` are those of all of them.
+        One round per query, with empty slates. `context` is the number of the query,
+        and the column "query" is its label. `item_id` numbers the documents, and
+        `item_features` holds the features of all documents.
     grades : ndarray of shape (n_queries, n_candidates)
-        Grades of the candidates; 0 where a query has fewer.
+        Grades of the candidates; 0 for candidates that a query lacks.
     n_queries, n_slots, n_candidates : int
         Sizes.
 
@@ -179,12 +179,12 @@ class RankingWorld:
         return dcg(grades, slates, discount=self.discount)
 
     def slot_values(self) -> Array | None:
-        r"""Intrinsic rewards of the slots, of which a slate's reward is the sum.
+        r"""Rewards of candidates in slots, whose sum is the reward of a slate.
 
         Returns
         -------
         phi : ndarray of shape (n_queries, n_slots, n_candidates), or None
-            None where the metric is no sum over slots.
+            None if the metric is not a sum over slots.
         """
         if self.metric not in ("dcg", "ndcg"):
             return None
@@ -208,7 +208,7 @@ class RankingWorld:
         policy : slate policy
             It acts on `queries`.
         n_samples : int, default=1000
-            Draws per query, where the metric is no sum over slots and the policy is
+            Draws per query, if the metric is not a sum over slots and the policy is
             random. All other values are exact.
         random_state : int, RandomState instance or None, default=None
             Seed of these draws.
@@ -252,9 +252,9 @@ class RankingWorld:
         Returns
         -------
         logs : SlateLogs
-            With `propensity` and `logging_policy`; `context`, the column "query" and
-            the fields of the items as in `queries`. Rounds are drawn independently, so
-            that there is no `group`.
+            With `propensity` and `logging_policy`. `context`, the column "query" and
+            the fields of the items are as in `queries`. There is no `group`, because
+            rounds are drawn independently.
         """
         logger = UniformSlatePolicy(self.n_slots) if logger is None else logger
         rng = check_random_state(random_state)
@@ -373,9 +373,9 @@ def make_slate_logs_from_ranking(
     Returns
     -------
     logs : SlateLogs
-        As `RankingWorld.draw` gives them.
+        As `RankingWorld.draw` returns them.
     world : RankingWorld
-        It knows the value of every policy, and draws more logs.
+        It computes the true value of every policy and draws more logs.
 
     Examples
     --------

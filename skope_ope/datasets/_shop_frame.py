@@ -46,7 +46,7 @@ def make_shop_frame(
     random_state : int, RandomState instance or None, default=None
         Seed of visitors, offers and purchases.
     return_truth : bool, default=False
-        Return what is true of the shop, too.
+        Also return the true probabilities.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def make_shop_frame(
         logging_proba : ndarray of shape (n_rounds, 3)
             The probabilities of the offers.
         actions : ndarray of shape (3,)
-            The offers, sorted as those of `BanditLogs` are.
+            The offers, sorted like the actions of `BanditLogs`.
 
     Raises
     ------

@@ -56,7 +56,7 @@ def dcg(
     grades : array-like of shape (n_rounds, n_candidates) or (n_candidates,)
         Grades of relevance of the candidates, at least 0.
     slates : array-like of int of shape (n_rounds, n_slots)
-        Candidate in every slot; -1 is an empty slot, which gains nothing.
+        Candidate in every slot; -1 is an empty slot, with gain 0.
     discount : {"paper", "jarvelin"}, default="paper"
         "paper": :math:`d_j = \log_2(j + 1)` [1]_. "jarvelin": 1, 1,
         :math:`\log_2 3`, :math:`\log_2 4`, ... [2]_.
@@ -90,14 +90,14 @@ def ndcg(
     discount: Literal["paper", "jarvelin"] = "paper",
     offered: Array | None = None,
 ) -> Array:
-    """DCG of slates divided by that of the best slate of the round.
+    """DCG of slates, divided by the DCG of the best slate of the round.
 
     Parameters
     ----------
     grades : array-like of shape (n_rounds, n_candidates) or (n_candidates,)
         Grades of relevance of the candidates, at least 0.
     slates : array-like of int of shape (n_rounds, n_slots)
-        Candidate in every slot; -1 is an empty slot, which gains nothing.
+        Candidate in every slot; -1 is an empty slot, with gain 0.
     discount : {"paper", "jarvelin"}, default="paper"
         As in `dcg`.
     offered : ndarray of bool of shape (n_rounds, n_candidates), default=None
@@ -106,7 +106,7 @@ def ndcg(
     Returns
     -------
     reward : ndarray of shape (n_rounds,)
-        Between 0 and 1; 0 where no candidate has a positive grade.
+        Between 0 and 1; 0 if no candidate has a positive grade.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def best_dcg(grades, n_slots, discount="paper", offered=None):
 
 
 def err(grades: ArrayLike, slates: ArrayLike, *, max_grade: float = 4) -> Array:
-    r"""Return the expected reciprocal rank of slates: a reader stops at what satisfies.
+    r"""Return the expected reciprocal rank of slates.
 
     .. math::
 
@@ -144,7 +144,7 @@ def err(grades: ArrayLike, slates: ArrayLike, *, max_grade: float = 4) -> Array:
     slates : array-like of int of shape (n_rounds, n_slots)
         Candidate in every slot; -1 is an empty slot.
     max_grade : float, default=4
-        The largest grade there is.
+        The largest possible grade.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def err(grades: ArrayLike, slates: ArrayLike, *, max_grade: float = 4) -> Array:
 
 
 def reciprocal_rank(grades: ArrayLike, slates: ArrayLike) -> Array:
-    """One over the slot of the first candidate with a positive grade; 0 without any.
+    """Return 1 / (slot of the first candidate with a positive grade), or 0.
 
     Parameters
     ----------

@@ -33,28 +33,28 @@ def make_logs_from_classification(
 ) -> tuple[BanditLogs, Array]:
     r"""Turn a classification problem into bandit logs with full information.
 
-    The actions are the classes, the reward of a class is 1 if it is a label of the
-    row and 0 otherwise. The logs show the reward of one drawn action per row; the
-    rewards of all actions are returned beside them, so that the true value of any
-    policy is known. Read more in the :ref:`User Guide <datasets>`.
+    The actions are the classes. The reward of an action is 1 if it is a label of the
+    row, and 0 otherwise. The logs hold the reward of one drawn action per row. The
+    rewards of all actions are also returned, so that the true value of every policy is
+    known. Read more in the :ref:`User Guide <datasets>`.
 
     Parameters
     ----------
     X : array, sparse matrix or data frame of shape (n_rounds, n_features)
-        Becomes the context as it is.
+        The context, kept as it is.
     y : array-like of shape (n_rounds,) or (n_rounds, n_actions)
         One label per row, or a 0/1 indicator of the labels of each row (dense or
         sparse), as `sklearn.preprocessing.MultiLabelBinarizer` makes of sets.
     logging : {"confounded", "uniform"}, array-like or policy, default="confounded"
         Distribution from which the logged actions are drawn.
 
-        - "confounded": the rule of [1]_ (see Notes). It looks at the label, so given
-          the context alone the log is confounded; the logged propensities repair
-          that for evaluators that use them, and models of the reward are biased.
+        - "confounded": the rule of [1]_ (see Notes). It depends on the label, so the
+          log is confounded given the context. Evaluators that use the logged
+          propensities correct for this; reward models are biased.
         - "uniform": every action with the same probability.
         - array of shape (n_rounds, n_actions), or (n_actions,) for all rows:
           probabilities, in the order of the actions.
-        - policy: anything that may be evaluated on the logs.
+        - policy: any policy that can be evaluated on the logs.
     actions : array-like of shape (n_actions,), default=None
         Ordered labels. `None`: the sorted distinct labels of `y`, or the column
         numbers of an indicator.
@@ -72,8 +72,8 @@ def make_logs_from_classification(
     Raises
     ------
     ValueError
-        If `y` is no set of labels, `logging` is none of the above, or its rows do
-        not sum to one.
+        If `y` does not hold labels, `logging` is none of the above, or its rows do not
+        sum to one.
 
     Notes
     -----
@@ -84,7 +84,7 @@ def make_logs_from_classification(
 
         \mu(a \mid x) = 0.3 \frac{s_a}{\sum_b s_b} + 0.7 \frac{1(a \in c)}{|c|}
 
-    A row without labels is logged by the first part alone.
+    A row without labels uses the first part alone, normalised.
 
     References
     ----------

@@ -60,9 +60,9 @@ def make_bandit_logs(
 ) -> tuple[BanditLogs, FunctionPolicy, Bunch]:
     """Generate bandit logs, a policy to evaluate, and the policy's true value.
 
-    Contexts are independent standard normals. The score of an action is linear in
-    the context and the logger prefers actions by scores of its own, so that the mean
-    reward of an action in the logs is not its mean reward.
+    Contexts are independent standard normals. The score of an action is linear in the
+    context. The logger prefers actions by other scores, which depend on the context,
+    too. So the mean logged reward of an action is not its mean reward in all contexts.
     Read more in the :ref:`User Guide <datasets>`.
 
     Parameters
@@ -77,29 +77,29 @@ def make_bandit_logs(
         Rewards 0/1 with probability ``expit(score)``, or ``score`` plus normal
         noise, which may be negative.
     effect : float, default=1.0
-        How much the actions differ. At 0 the reward does not depend on the action
-        and all policies have the same value.
+        Size of the differences between actions. At 0 the reward does not depend on the
+        action, and all policies have the same value.
     noise : float, default=1.0
         Standard deviation of the noise of continuous rewards.
     logging_temperature : float, default=1.0
-        Temperature of the logger's softmax; small values mean little exploration,
-        ``np.inf`` a uniform logger.
+        Temperature of the logger's softmax. Small values mean little exploration;
+        ``np.inf`` is a uniform logger.
     target_temperature : float, default=0.5
-        Temperature of the evaluated policy's softmax over the true effects; 0 means
-        the best action with probability one, ``np.inf`` the uniform policy.
+        Temperature of the evaluated policy's softmax over the true effects. 0 takes
+        the best action with probability one; ``np.inf`` is the uniform policy.
     world_random_state : int, RandomState instance or None, default=None
-        Seed of the coefficients of the world. Logs drawn with the same number and
-        another `random_state` come from the same world. `None`: the coefficients
-        are drawn from `random_state` as well.
+        Seed of the coefficients. Use one number with different `random_state` to draw
+        several logs with the same coefficients. `None`: `random_state` also draws the
+        coefficients.
     random_state : int, RandomState instance or None, default=None
         Seed of the contexts, actions and rewards.
     return_truth : bool, default=False
-        Return the policy to evaluate and what is true of it, too.
+        Also return the policy to evaluate and its true value.
 
     Returns
     -------
     logs : BanditLogs
-        With `propensity` and `logging_proba`; `reward_range` is (0, 1) for binary
+        With `propensity` and `logging_proba`. `reward_range` is (0, 1) for binary
         rewards.
     policy : FunctionPolicy
         Stationary policy to evaluate, already fitted. Only if `return_truth`.
@@ -107,15 +107,15 @@ def make_bandit_logs(
         Only if `return_truth`.
 
         value : float
-            Value of `policy` on exactly these contexts. Unbiased evaluators have
-            this expectation when actions and rewards are drawn anew.
+            Value of `policy` on exactly these contexts. It is the expectation of
+            unbiased evaluators over new draws of actions and rewards.
         expected_rewards : ndarray of shape (n_rounds, n_actions)
-            Expected reward of every action in every round; the value of any policy
+            Expected reward of every action in every round. The value of any policy
             `pi` on the rows `rows` is
             ``(pi * expected_rewards[rows]).sum(axis=1).mean()``.
         population_value : float
-            Value of `policy` in expectation over contexts, a mean over 2**17 fresh
-            contexts.
+            Expected value of `policy` over contexts, estimated by the mean over 2**17
+            new contexts.
         population_error : float
             Standard error of `population_value`.
 

@@ -79,24 +79,24 @@ def make_slate_logs(
     n_features : int, default=3
         Number of context features.
     reward : {"additive", "cascade", "interaction"}, default="additive"
-        What the click on a slot depends on: its own candidate and place, those of the
-        slots before it too (a reader stops at what attracts him), or of all others
-        (candidates distract from each other). Only the first makes the value of a
-        slate a sum over slots, as the pseudoinverse estimator needs.
+        How the click on a slot depends on the slate. "additive": on its own candidate
+        and slot. "cascade": also on the slots before, because a reader stops at an
+        attractive candidate. "interaction": also on all other slots, because
+        candidates distract from each other. Only "additive" makes the value of a slate
+        a sum over slots, as the pseudoinverse estimator assumes.
     logging : {"plackett_luce", "uniform", "product"}, default="plackett_luce"
-        Rankings by softmax of the logger's scores, rankings that are all alike, or
-        slots filled independently, with repetition, by that softmax.
+        Rankings by a softmax of the logger's scores, equally likely rankings, or slots
+        filled independently (with repetition) by that softmax.
     logging_temperature : float, default=1.0
-        Temperature of the logger's softmax; small values mean little exploration.
+        Temperature of the logger's softmax. Small values mean little exploration.
     target_temperature : float, default=0.3
         Temperature of the evaluated policy's softmax over the true attractions.
     world_random_state : int, RandomState instance or None, default=None
-        Seed of the coefficients of the world. `None`: they are drawn from
-        `random_state` as well.
+        Seed of the coefficients. `None`: `random_state` also draws the coefficients.
     random_state : int, RandomState instance or None, default=None
         Seed of the contexts, slates and clicks.
     return_truth : bool, default=False
-        Return the policy to evaluate and what is true of it, too.
+        Also return the policy to evaluate and its true value.
 
     Returns
     -------
@@ -104,20 +104,20 @@ def make_slate_logs(
         With `slot_reward`, `propensity`, `logging_policy` and `item_features`, which
         are the coefficients of the candidates.
     policy : slate policy
-        A Plackett-Luce policy to evaluate, or, where slots are filled independently,
-        a product policy. Only if `return_truth`.
+        A Plackett-Luce policy to evaluate, or a product policy if `logging` is
+        "product". Only if `return_truth`.
     truth : Bunch
         Only if `return_truth`.
 
         value : float
-            Value of `policy` on exactly these contexts. Evaluators that are unbiased
-            in this world have this expectation when slates and clicks are drawn anew.
-            NaN where a round has more slates than can be summed over.
+            Value of `policy` on exactly these contexts. It is the expectation of
+            unbiased evaluators over new draws of slates and clicks. NaN if a round has
+            too many slates to sum over.
         slot_values : ndarray of shape (n_rounds, n_slots, n_candidates) or None
             Probability of a click on a candidate in a slot; None unless additive.
         expected_slot_rewards : callable
-            Of slates of shape (n_rounds, n_slots): probability of a click on every
-            slot.
+            A function of slates of shape (n_rounds, n_slots) that returns the
+            probability of a click on every slot.
 
     Notes
     -----

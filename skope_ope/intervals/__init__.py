@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""How sure we are: intervals as pure functions."""
+"""Confidence intervals and confidence sequences, as functions of arrays."""
 
 from skope_ope.intervals._asymptotic_sequence import asymptotic_sequence
 from skope_ope.intervals._betting import betting_interval, betting_ratio_interval

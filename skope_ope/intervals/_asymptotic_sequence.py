@@ -35,13 +35,13 @@ def asymptotic_sequence(
         \ln \frac{\sqrt{t \rho^2 + 1}}{\alpha} }, \qquad \alpha = 1 - level,
 
     with the mean and the standard deviation (with divisor t) of the first t terms. It
-    needs no bounds, only a finite variance, as Student's interval does; it holds after
-    all rounds from `start` on together, and the better the later that is. Before
-    `start` it says nothing. :math:`\rho` makes it narrowest at about
-    :math:`t_0 = start\, \ln(start)` rounds:
+    needs no bounds, only a finite variance, like Student's interval. All its intervals
+    from `start` on hold together. The coverage is approximate, and better for a larger
+    `start`. Before `start` there is no interval. :math:`\rho` makes it narrowest at
+    about :math:`t_0 = start\, \ln(start)` rounds:
     :math:`\rho^2 = (2 \ln(1/\alpha) + \ln(1 + 2 \ln(1/\alpha))) / t_0`.
 
-    The terms may have means that change; the sequence is about their average so far.
+    The means of the terms may change. The sequence is for their average so far.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ def asymptotic_sequence(
         Terms in the order of time: those of IPS, or of doubly robust estimates with
         predictions from earlier rounds.
     level : float, default=0.95
-        Probability with which all intervals from `start` on cover, for large `start`.
+        Probability that all intervals from `start` on cover, for a large `start`.
     start : int, default=1000
-        Number of rounds from which the sequence makes its promise. It must be chosen
-        without looking at the terms.
+        Number of rounds after which the sequence begins. Choose it before you look at
+        the terms.
     after : array-like of int of shape (n_times,), default=None
-        Numbers of rounds, rising, after which the interval is wanted; `None`: after
+        Increasing numbers of rounds after which to compute the interval. `None`: after
         every round.
 
     Returns
@@ -65,7 +65,7 @@ def asymptotic_sequence(
     Raises
     ------
     ValueError
-        If there is no term, or `level`, `start` or `after` are not what they must be.
+        If there is no term, or `level`, `start` or `after` is not valid.
 
     References
     ----------

@@ -27,7 +27,7 @@ def betting_interval(
 ) -> tuple[float, float]:
     r"""Return the betting interval for the mean of bounded terms [1]_.
 
-    A value m stays in the interval while neither of two bets against it multiplies its
+    The interval holds every value m against which neither of two bets multiplies its
     capital by :math:`2 / \alpha` at any round t:
 
     .. math:: \max_t \prod_{i \le t} (1 \pm \lambda_i^\pm(m)\, (z_i - m))
@@ -38,29 +38,29 @@ def betting_interval(
         \lambda_i = \sqrt{\frac{2 \ln(2 / \alpha)}{n\, \hat\sigma^2_{i - 1}}},
 
     with the variance :math:`\hat\sigma^2_{i - 1}` of the terms before round i about
-    their running means (one term at the middle, with half the range as standard
-    deviation, is counted with them). If m is the mean, no bet wins on average, and the
-    capital gets that large with probability :math:`\alpha / 2` at most (Ville's
-    inequality): the interval covers with at least `level`, for every n and every
-    distribution within the bounds. The capital of the first bet falls in m and that of
-    the second grows, so that each end is one root.
+    their running means. One term in the middle of the bounds is counted with them; its
+    standard deviation is half the range. If m is the mean, no bet wins on average. The
+    capital then gets that large with probability at most :math:`\alpha / 2` (Ville's
+    inequality). So the interval covers with at least `level`, for every n and every
+    distribution within the bounds. The capital of the first bet decreases in m and that
+    of the second increases, so each end is one root.
 
-    The result depends on the order of the terms: bets are made from the rounds before.
-    Any order will do that was not chosen by looking at the terms: as logged, or
-    shuffled. In a log that is sorted by its rewards the promise is void.
+    The result depends on the order of the terms, because bets use earlier rounds. Use
+    the logged order, or shuffle the terms. An order that depends on the terms is not
+    valid, such as a log that is sorted by its rewards.
 
     Parameters
     ----------
     z : array-like of shape (n_rounds,)
-        Terms, each with the same mean given those before it: independent rounds, or
-        rounds of a logger that learned, with the probabilities it then had.
+        Terms, each with the same mean given the terms before. They can come from
+        independent rounds, or from an adaptive logger with its propensities.
     upper : float
-        Greatest value that a term can have: `max_weight` times the greatest reward for
-        the terms of IPS. Never the greatest that was seen.
+        Greatest possible value of a term: for IPS, `max_weight` times the greatest
+        possible reward. It is not the greatest value in the log.
     level : float, default=0.95
         Coverage, two-sided.
     lower : float, default=0.0
-        Least value that a term can have.
+        Least possible value of a term.
 
     Returns
     -------
@@ -69,8 +69,9 @@ def betting_interval(
     Raises
     ------
     ValueError
-        Where a term leaves its bounds (the row is named), there is none, or `level` is
-        no coverage; where no mean is left, because the mean changed along the rounds.
+        If a term is outside its bounds (the message names the row), there is no term,
+        or `level` is not in (0, 1). Also if the interval is empty, because the mean
+        changed along the rounds.
 
     References
     ----------
@@ -102,21 +103,21 @@ def betting_ratio_interval(
     r"""Return the betting interval for a self-normalised value.
 
     If v is the policy's value, :math:`w_i (r_i - v)` has mean zero and lies between
-    :math:`-w_{max} (v - r_{min})` and :math:`w_{max} (r_{max} - v)`: v stays in the
-    interval while neither bet on the sign of these terms multiplies its capital by
+    :math:`-w_{max} (v - r_{min})` and :math:`w_{max} (r_{max} - v)`. The interval holds
+    every v for which neither bet on the sign of these terms multiplies its capital by
     :math:`2 / \alpha`. The bets are those of :func:`betting_interval`, about running
-    ratios :math:`\sum w r / \sum w`; what is said there of coverage and order holds.
-    The interval lies in the range of the rewards and moves with them: adding a constant
-    to all rewards and their range adds it to both ends.
+    ratios :math:`\sum w r / \sum w`. Its notes on coverage and order hold here, too.
+    The interval lies in the range of the rewards. Adding a constant to all rewards and
+    their range adds it to both ends.
 
     Parameters
     ----------
     w : array-like of shape (n_rounds,)
-        Importance weights, none of them negative.
+        Importance weights, not negative.
     r : array-like of shape (n_rounds,)
         Rewards.
     max_weight : float
-        Largest weight that any round can have, logged or not. At least 1.
+        Largest possible weight of any round, logged or not. At least 1.
     reward_range : tuple (low, high)
         Range of the rewards.
     level : float, default=0.95
@@ -129,9 +130,9 @@ def betting_ratio_interval(
     Raises
     ------
     ValueError
-        Where a weight or a reward leaves its bounds (the row is named), there is none,
-        or `level` is no coverage; where no value is left, because the mean changed
-        along the rounds.
+        If a weight or a reward is outside its bounds (the message names the row), there
+        is no round, or `level` is not in (0, 1). Also if the interval is empty, because
+        the mean changed along the rounds.
 
     Examples
     --------
@@ -178,10 +179,10 @@ def _ends(product, weight, max_weight, value_range, level):
     ]
     if ends[0] > ends[1] + 4 * width:
         raise ValueError(
-            f"no value agrees with the rounds: in their order they exclude all below "
+            "no value agrees with the rounds: they exclude all values below "
             f"{ends[0]:.6g} and all above {ends[1]:.6g}. The mean changed along the "
-            "rounds, or they are sorted by their rewards. Use the order in which they "
-            "were logged, or shuffle them."
+            "rounds, or the rounds are sorted by their rewards. Use the order in which "
+            "they were logged, or shuffle them."
         )
     return float(ends[0]), float(ends[1])
 

@@ -24,64 +24,64 @@ def betting_sequence(
 ) -> tuple[Array, Array]:
     r"""Return the betting confidence sequence of a policy's value.
 
-    Terms :math:`y_i \ge 0` with conditional means :math:`x_i` are bet on: a bettor who
-    claims that they are greater on average than m has the capital
+    The bets are on terms :math:`y_i \ge 0` with conditional means :math:`x_i`. A bet
+    that they are greater than m on average has the capital
 
     .. math:: W_t(m) = \sum_{k=-14}^{6} c_k \prod_{i \le t}
         \frac{1 + 2^k y_i}{1 + 2^k m}, \qquad
         c_k \propto \frac{1}{1 + (k + 4)^2 / 9}, \quad \sum_k c_k = 1,
 
-    after t rounds [1]_. With :math:`m = (x_1 + \ldots + x_t) / t`, the logarithm being
-    concave, it is at most a martingale that starts at one. It reaches
-    :math:`2 / \alpha`, with :math:`\alpha = 1 - level`, with probability
-    :math:`\alpha / 2` at most at any time (Ville's inequality), and the least m where
-    it does not is a lower limit of that mean. For the lower limit of the value
-    :math:`y_i = w_i (r_i - r_{min}) / (r_{max} - r_{min})`, and for the upper one
-    :math:`w_i (r_{max} - r_i) / (r_{max} - r_{min})`. If no weight exceeds
-    `max_weight`, half the capital is bet on `max_weight` less the terms of the other
-    limit, which are not negative either.
+    after t rounds [1]_. With :math:`m = (x_1 + \ldots + x_t) / t` it is at most a
+    martingale that starts at one, because the logarithm is concave. With
+    :math:`\alpha = 1 - level`, it reaches :math:`2 / \alpha` at any time with
+    probability at most :math:`\alpha / 2` (Ville's inequality). So the least m for
+    which it does not is a lower limit of that mean. The lower limit of the value uses
+    :math:`y_i = w_i (r_i - r_{min}) / (r_{max} - r_{min})`, and the upper limit uses
+    :math:`w_i (r_{max} - r_i) / (r_{max} - r_{min})`. With `max_weight`, half the
+    capital bets on `max_weight` minus the terms of the other limit. These terms are not
+    negative either.
 
-    Both limits hold together after all rounds with probability `level`, whatever the
-    distribution of the rewards in their range, also for a logger that learned, with the
-    probabilities it then had. They are about the mean of the values in the rounds so
-    far: the value may change. If the logger never takes some action of the policy, the
-    weights average less than 1; without `max_weight` the limits are then wider and
-    still hold.
+    Both limits hold together after all rounds with probability `level`. This is true
+    for every distribution of the rewards in their range, and for adaptive loggers with
+    their propensities. The limits are for the mean of the values in the rounds so far:
+    the value may change. If the logger never takes some action of the policy, the
+    weights average less than 1. Without `max_weight` the limits then still hold, but
+    are wider.
 
-    The bets are fixed, so that 21 sums are all that is kept of the rounds, and each
-    limit is one root. Where weights are uneven, it is narrower than that of
+    The bets are fixed: 21 sums are all that is kept of the rounds, and each limit is
+    one root. With uneven weights, the limits are narrower than those of
     :func:`empirical_bernstein_sequence`, whose capital is a lower bound of such
     products.
 
     Parameters
     ----------
     w : array-like of shape (n_rounds,)
-        Importance weights in the order of time, none of them negative.
+        Importance weights in the order of time, not negative.
     r : array-like of shape (n_rounds,)
         Rewards. With weights of one, any terms in `reward_range`.
     reward_range : tuple (low, high)
         Range of the rewards.
     level : float, default=0.95
-        Probability with which all intervals cover, two-sided.
+        Probability that all intervals cover, two-sided.
     max_weight : float, default=None
-        Largest weight that any round can have, logged or not; `None`: none is known.
-        With it the limit far from the value is narrower, and the logger must give a
-        positive probability to every action that the policy may take.
+        Largest possible weight of any round, logged or not. `None`: unknown. It makes
+        the limit far from the value narrower. It requires that the logger supports
+        the policy: every action of the policy has a positive probability.
     after : array-like of int of shape (n_times,), default=None
-        Numbers of rounds, rising, after which the interval is wanted; `None`: after
+        Increasing numbers of rounds after which to compute the interval. `None`: after
         every round.
 
     Returns
     -------
     low, high : ndarray of shape (n_times,)
-        Within the range of the rewards. NaN where no value agrees with the rounds: the
-        weights are wrong, for they should average 1 at most.
+        Within the range of the rewards. NaN if no value agrees with the rounds. Then
+        the weights are wrong: they should average at most 1.
 
     Raises
     ------
     ValueError
-        Where a weight or a reward leaves its bounds (the row is named), there is none,
-        or `level` or `after` are not what they must be.
+        If a weight or a reward is outside its bounds (the message names the row), there
+        is no round, or `level` or `after` is not valid.
 
     References
     ----------

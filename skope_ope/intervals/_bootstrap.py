@@ -37,19 +37,20 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     r"""Return the studentised bootstrap interval of a mean or of a ratio [1]_.
 
-    A resample is drawn from the rounds with replacement, and gives a value
-    :math:`\hat V^*` with a standard error :math:`se^*` of its own. The quantiles of
-    :math:`t^* = (\hat V^* - \hat V) / se^*` stand in the place of Student's:
+    Each resample is drawn from the rounds with replacement. It gives a value
+    :math:`\hat V^*` with its own standard error :math:`se^*`. The quantiles of
+    :math:`t^* = (\hat V^* - \hat V) / se^*` replace Student's:
 
     .. math:: \left[ \hat V - t^*_{1 - \alpha/2}\, se,\;
         \hat V - t^*_{\alpha/2}\, se \right], \qquad \alpha = 1 - level,
 
     so that the limits follow the skewness of the rounds. The value is
-    :math:`\hat V = \sum_i z_i / \sum_i d_i`, numerator and denominator from the same
-    resample. Resamples without a standard error are left out.
+    :math:`\hat V = \sum_i z_i / \sum_i d_i`, with numerator and denominator from the
+    same resample. Resamples without a standard error are left out.
 
-    Up to 8,192 units are drawn with replacement. Of more, every unit has an independent
-    Poisson count of mean one: the same but for a size that differs by one percent.
+    Up to 8,192 units are drawn with replacement. With more, every unit gets an
+    independent Poisson count of mean one. The size of a resample then varies by about
+    one percent.
 
     Parameters
     ----------
@@ -60,16 +61,17 @@ def bootstrap_interval(
     divisor : array-like of shape (n_rounds,), default=None
         Terms d of the denominator: the importance weights, for SNIPS. `None`: ones.
     group : array-like of shape (n_rounds,), default=None
-        Labels of groups whose rounds depend on each other: groups are drawn.
+        Labels of groups whose rounds depend on each other: whole groups are drawn.
     block_length : int, default=None
-        Blocks of so many consecutive rounds are drawn, from all that there are (moving
-        blocks [2]_), where rounds depend on those shortly before.
+        Draw blocks of this many consecutive rounds (moving blocks [2]_). Use it if
+        rounds depend on the rounds shortly before.
     n_resamples : int, default=None
-        Number of resamples. `None`: 2,000, or as many as put 25 beyond each limit.
+        Number of resamples. `None`: 2,000, or enough for 25 beyond each limit.
     random_state : int, RandomState instance or None, default=0
-        Seeds the draws.
+        Seed of the draws.
     n_jobs : int, default=None
-        Threads that share more than 8,192 units. The limits do not depend on it.
+        Number of threads, used for more than 8,192 units. The limits do not depend on
+        it.
 
     Returns
     -------
@@ -121,9 +123,9 @@ def percentile_interval(
     .. math:: \left[ \hat V^*_{\alpha/2},\; \hat V^*_{1 - \alpha/2} \right],
         \qquad \alpha = 1 - level,
 
-    quantiles of the values of the resamples of :func:`bootstrap_interval`. It is
-    simpler, and covers less where rounds are few or skewed: the tail of the resamples
-    is on the wrong side.
+    the quantiles of the values of the resamples of :func:`bootstrap_interval`. It is
+    simpler, but covers less often if rounds are few or skewed: the long tail of the
+    resamples is on the wrong side.
 
     Parameters
     ----------
@@ -136,13 +138,14 @@ def percentile_interval(
     group : array-like of shape (n_rounds,), default=None
         Labels of groups whose rounds depend on each other: groups are drawn.
     block_length : int, default=None
-        Blocks of so many consecutive rounds are drawn.
+        Draw blocks of this many consecutive rounds.
     n_resamples : int, default=None
-        Number of resamples. `None`: 2,000, or as many as put 25 beyond each limit.
+        Number of resamples. `None`: 2,000, or enough for 25 beyond each limit.
     random_state : int, RandomState instance or None, default=0
-        Seeds the draws.
+        Seed of the draws.
     n_jobs : int, default=None
-        Threads that share more than 8,192 units. The limits do not depend on it.
+        Number of threads, used for more than 8,192 units. The limits do not depend on
+        it.
 
     Returns
     -------
@@ -248,9 +251,9 @@ def number_of_resamples(n_resamples, level):
         raise ValueError(f"n_resamples must be a positive int, got {n_resamples!r}.")
     if n_resamples * tail < 1:
         raise ValueError(
-            f"n_resamples={n_resamples} are too few for level={level:.6g}: "
-            f"{1 / tail:.0f} put one beyond each limit, and {BEYOND / tail:.0f} tell "
-            "where it is."
+            f"n_resamples={n_resamples} are too few for level={level:.6g}. Use at "
+            f"least {1 / tail:.0f}, which put one beyond each limit; "
+            f"{BEYOND / tail:.0f} are enough to estimate the limits well."
         )
     return int(n_resamples)
 

@@ -18,10 +18,10 @@ from skope_ope.logs._shown_numbers import (
 
 
 class ConfidenceInterval(tuple[float, float]):
-    """Lower and upper limit of a value, and what they rest on.
+    """Lower and upper limit of a value, with the method and its assumptions.
 
-    It is the tuple (low, high): `low, high = value.confidence_interval()`. pickle keeps
-    all of it; skops makes a plain tuple of the two limits, as of every tuple.
+    It is a tuple: `low, high = value.confidence_interval()`. pickle keeps all
+    attributes; skops keeps only a plain tuple of the two limits.
 
     Parameters
     ----------
@@ -30,15 +30,15 @@ class ConfidenceInterval(tuple[float, float]):
     level : float
         Coverage, two-sided.
     method : str
-        The method that answered.
+        The method that computed the interval.
     max_weight : float, default=None
-        The bound on the importance weights that was used; `None`: none was.
+        The bound on the importance weights, if the method used one.
     max_weight_from : str, default=None
-        Where the bound comes from.
+        The source of this bound.
     reward_range : tuple (float, float), default=None
-        The range of the rewards that was used; `None`: none was.
+        The range of the rewards, if the method used one.
     warnings : tuple of OPEWarning, default=()
-        What was found on the way.
+        The warnings about this interval.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class ConfidenceInterval(tuple[float, float]):
 
     @property
     def width(self) -> float:
-        """The upper less the lower limit."""
+        """The upper limit minus the lower limit."""
         return self[1] - self[0]
 
     def _limits_text(self):

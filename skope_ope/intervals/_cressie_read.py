@@ -27,10 +27,10 @@ def cressie_read_value(
 ) -> float:
     r"""Return the Cressie-Read estimate of a policy's value [1]_.
 
-    One round of weight :math:`w_0` and unknown reward is added to the n rounds:
-    `max_weight` where the weights average less than 1, `min_weight` otherwise. Of all
-    distributions q over these rounds whose weights average 1, the one nearest to equal
-    shares, in :math:`\sum_i ((n + 1) q_i - 1)^2`, is
+    One round with unknown reward is added to the n rounds. Its weight :math:`w_0` is
+    `max_weight` if the weights average less than 1, otherwise `min_weight`. Consider
+    all distributions q over these rounds whose weights average 1. The one nearest to
+    equal shares, in :math:`\sum_i ((n + 1) q_i - 1)^2`, is
 
     .. math:: q_i = \frac{1}{n + 1} \left(
         1 + \frac{(1 - \bar w)(w_i - \bar w)}{s^2_w} \right), \qquad
@@ -46,9 +46,9 @@ def cressie_read_value(
     r : array-like of shape (n_rounds,)
         Rewards.
     max_weight : float
-        Largest weight that any round can have, logged or not. At least 1.
+        Largest possible weight of any round, logged or not. At least 1.
     min_weight : float, default=0.0
-        Smallest weight that any round can have. At most 1.
+        Smallest possible weight of any round. At most 1.
     reward_range : tuple (low, high)
         Range of the rewards.
 
@@ -59,8 +59,8 @@ def cressie_read_value(
     Raises
     ------
     ValueError
-        Where a weight or a reward leaves its bounds (the row is named), or there is
-        none.
+        If a weight or a reward is outside its bounds (the message names the row), or
+        there is no round.
 
     References
     ----------
@@ -93,10 +93,11 @@ def cressie_read_interval(
 ) -> tuple[float, float]:
     r"""Return the Cressie-Read interval for a policy's value [1]_.
 
-    The least and the greatest mean of :math:`z_i = w_i r_i` over all distributions q
-    of the rounds and one more (of weight `min_weight` or `max_weight`, with the least
-    or the greatest reward) whose weights average 1 and whose distance from equal
-    shares exceeds that of :func:`cressie_read_value` by at most F:
+    One round is added to the n rounds, with weight `min_weight` or `max_weight` and
+    the least or the greatest reward. The limits are the least and the greatest mean of
+    :math:`z_i = w_i r_i` over distributions q of these rounds. The weights must
+    average 1 under q, and the distance of q from equal shares may exceed that of
+    :func:`cressie_read_value` by at most F:
 
     .. math:: \bar z + \beta (1 - \bar w) \mp
         \sqrt{\frac{s^2_e}{n + 1}\, (D_{min} + F_{1, n - 1;\, level} - D)}, \qquad
@@ -104,10 +105,10 @@ def cressie_read_interval(
 
     with the regression coefficient :math:`\beta` of z on w and the variance
     :math:`s^2_e` of its residuals over the n + 1 rounds, and :math:`D_{min}` the D of
-    the round that :func:`cressie_read_value` adds. It is cut to the range of the
-    rewards. All of it are six sums: one pass.
+    the round that :func:`cressie_read_value` adds. The limits are cut to the range of
+    the rewards. One pass over the rounds computes all sums.
 
-    The coverage holds for large n only: use "gamma" or "betting" for few events.
+    The coverage holds only for large n: use "gamma" or "betting" for few events.
 
     Parameters
     ----------
@@ -116,9 +117,9 @@ def cressie_read_interval(
     r : array-like of shape (n_rounds,)
         Rewards.
     max_weight : float
-        Largest weight that any round can have, logged or not. At least 1.
+        Largest possible weight of any round, logged or not. At least 1.
     min_weight : float, default=0.0
-        Smallest weight that any round can have. At most 1.
+        Smallest possible weight of any round. At most 1.
     reward_range : tuple (low, high)
         Range of the rewards.
     level : float, default=0.95
@@ -131,8 +132,8 @@ def cressie_read_interval(
     Raises
     ------
     ValueError
-        Where a weight or a reward leaves its bounds (the row is named), there is none,
-        or `level` is no coverage.
+        If a weight or a reward is outside its bounds (the message names the row), there
+        is no round, or `level` is not in (0, 1).
 
     References
     ----------

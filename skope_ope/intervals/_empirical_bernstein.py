@@ -24,20 +24,20 @@ def empirical_bernstein_interval(
 
     with the sample variance :math:`s^2` (ddof 1). It covers with at least `level`, for
     every n and every distribution within the bounds. With many terms the first part
-    decides, which knows their spread; with few the second, and the interval is then
-    wider than Hoeffding's. The limits are not cut at the bounds.
+    dominates, which uses their variance. With few terms the second part dominates, and
+    the interval is wider than Hoeffding's. The limits are not cut at the bounds.
 
     Parameters
     ----------
     z : array-like of shape (n_rounds,)
         Independent terms with the same mean, at least two.
     upper : float
-        Greatest value that a term can have: `max_weight` times the greatest reward for
-        the terms of IPS. Never the greatest that was seen.
+        Greatest possible value of a term: for IPS, `max_weight` times the greatest
+        possible reward. It is not the greatest value in the log.
     level : float, default=0.95
         Coverage, two-sided.
     lower : float, default=0.0
-        Least value that a term can have.
+        Least possible value of a term.
 
     Returns
     -------
@@ -46,13 +46,13 @@ def empirical_bernstein_interval(
     Raises
     ------
     ValueError
-        Where a term leaves its bounds (the row is named), there are fewer than two, or
-        `level` is no coverage.
+        If a term is outside its bounds (the message names the row), there are fewer
+        than two terms, or `level` is not in (0, 1).
 
     See Also
     --------
-    hoeffding_interval : From the range alone; for a single term, too.
-    betting_interval : The same promise, and nearly always narrower.
+    hoeffding_interval : Uses the range alone; also for a single term.
+    betting_interval : The same guarantee, and nearly always narrower.
 
     References
     ----------
@@ -73,8 +73,8 @@ def empirical_bernstein_interval(
     n = len(terms)
     if n < 2:
         raise ValueError(
-            "the empirical Bernstein interval needs a spread, and there is one term. "
-            "Hoeffding's interval needs none."
+            "the empirical Bernstein interval needs at least two terms, got one. Use "
+            "hoeffding_interval."
         )
     value, spread, needed = terms.mean(), terms.std(ddof=1), log(4 / (1 - level))
     half = spread * sqrt(2 * needed / n) + 7 * (upper - lower) * needed / (3 * (n - 1))

@@ -27,54 +27,54 @@ def empirical_bernstein_sequence(
     r"""Return the empirical Bernstein confidence sequence of a policy's value [1]_.
 
     The terms :math:`z_i = w_i (r_i - r_{min}) / (r_{max} - r_{min})` are not negative
-    and need no upper bound. With any prediction :math:`m_{i-1} \le 1` of the next one,
-    made from those before, and :math:`\psi(\lambda) = -\ln(1 - \lambda) - \lambda`,
+    and need no upper bound. Let :math:`m_{i-1} \le 1` be any prediction of the next
+    term from those before. With :math:`\psi(\lambda) = -\ln(1 - \lambda) - \lambda`,
 
     .. math:: \exp\Big( \lambda \sum_{i \le t} (z_i - \mu_i) - \psi(\lambda)
         \sum_{i \le t} (z_i - m_{i-1})^2 \Big), \qquad 0 \le \lambda < 1,
 
     is a supermartingale for the conditional means :math:`\mu_i`. So is its average over
-    :math:`\lambda`, here a gamma-exponential mixture [2]_: it reaches
-    :math:`2 / \alpha` at any time with probability :math:`\alpha / 2` at most, with
-    :math:`\alpha = 1 - level`. That gives the lower limit, and the terms
-    :math:`w_i (r_{max} - r_i)` give the upper one. The prediction is the mean of the
-    terms before and of one term 1/2, cut at 1: above 1 the process is no
+    :math:`\lambda`, here a gamma-exponential mixture [2]_. With
+    :math:`\alpha = 1 - level`, it reaches :math:`2 / \alpha` at any time with
+    probability at most :math:`\alpha / 2`. That gives the lower limit. The terms
+    :math:`w_i (r_{max} - r_i)` give the upper limit. The prediction is the mean of the
+    terms before and of one term 1/2, cut at 1: above 1 the process is not a
     supermartingale.
 
-    Both limits hold together after all rounds with probability `level`, whatever the
-    distribution of the rewards in their range, also for a logger that learned, with the
-    probabilities it then had. They are about the mean of :math:`\mu_1, \ldots, \mu_t`:
-    the value may change along the rounds. If the logger never takes some action of the
-    policy, the weights average less than 1; the limits are then wider and still hold.
+    Both limits hold together after all rounds with probability `level`. This is true
+    for every distribution of the rewards in their range, and for adaptive loggers with
+    their propensities. The limits are for the mean of :math:`\mu_1, \ldots, \mu_t`: the
+    value may change along the rounds. If the logger never takes some action of the
+    policy, the weights average less than 1. The limits then still hold, but are wider.
 
     Parameters
     ----------
     w : array-like of shape (n_rounds,)
-        Importance weights in the order of time, none of them negative.
+        Importance weights in the order of time, not negative.
     r : array-like of shape (n_rounds,)
         Rewards.
     reward_range : tuple (low, high)
         Range of the rewards.
     level : float, default=0.95
-        Probability with which all intervals cover, two-sided.
+        Probability that all intervals cover, two-sided.
     after : array-like of int of shape (n_times,), default=None
-        Numbers of rounds, rising, after which the interval is wanted; `None`: after
+        Increasing numbers of rounds after which to compute the interval. `None`: after
         every round.
     rho : float, default=10.0
-        The sequence is narrowest where :math:`\sum (z_i - m_{i-1})^2` is about ten
+        The sequence is narrowest when :math:`\sum (z_i - m_{i-1})^2` is about ten
         times `rho`.
 
     Returns
     -------
     low, high : ndarray of shape (n_times,)
-        Within the range of the rewards. NaN where no value agrees with the rounds: the
-        weights are wrong, for they should average 1 at most.
+        Within the range of the rewards. NaN if no value agrees with the rounds. Then
+        the weights are wrong: they should average at most 1.
 
     Raises
     ------
     ValueError
-        Where a weight or a reward leaves its bounds (the row is named), there is none,
-        or `level`, `rho` or `after` are not what they must be.
+        If a weight or a reward is outside its bounds (the message names the row), there
+        is no round, or `level`, `rho` or `after` is not valid.
 
     References
     ----------

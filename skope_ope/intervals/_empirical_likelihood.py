@@ -26,8 +26,8 @@ def empirical_likelihood_value(
 ) -> float:
     r"""Return the maximum likelihood estimate of a policy's value [1]_.
 
-    Of all distributions of weights and rewards within their bounds whose weights
-    average 1, it takes the one under which the logged rounds are most likely:
+    It considers all distributions of weights and rewards within their bounds whose
+    weights average 1. It takes the one under which the logged rounds are most likely:
 
     .. math:: q_i = \frac{1}{n (1 + \beta (w_i - 1))}, \qquad
         \hat V = \sum_i q_i w_i r_i
@@ -35,8 +35,8 @@ def empirical_likelihood_value(
 
     with the :math:`\beta` between :math:`1 / (1 - w_{max})` and
     :math:`1 / (1 - w_{min})` that maximises :math:`\sum_i \ln(1 + \beta (w_i - 1))`.
-    Where :math:`\beta` is at an end, a share of the weights belongs to rounds that were
-    not seen, and their reward is taken to be the middle of the range.
+    If :math:`\beta` is at an end, a share of the weights belongs to rounds that are not
+    in the log. Their reward is set to the middle of the range.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def empirical_likelihood_value(
     r : array-like of shape (n_rounds,)
         Rewards.
     max_weight : float
-        Largest weight that any round can have, logged or not. At least 1.
+        Largest possible weight of any round, logged or not. At least 1.
     min_weight : float, default=0.0
-        Smallest weight that any round can have. At most 1.
+        Smallest possible weight of any round. At most 1.
     reward_range : tuple (low, high)
         Range of the rewards.
 
@@ -58,8 +58,8 @@ def empirical_likelihood_value(
     Raises
     ------
     ValueError
-        Where a weight or a reward leaves its bounds (the row is named), or there is
-        none.
+        If a weight or a reward is outside its bounds (the message names the row), or
+        there is no round.
 
     References
     ----------
@@ -95,9 +95,9 @@ def empirical_likelihood_interval(
 ) -> tuple[float, float]:
     r"""Return the empirical likelihood interval for a policy's value [1]_.
 
-    The values v of all distributions of weights and rewards within their bounds whose
-    weights average 1 and under which the logged rounds are nearly as likely as under
-    the most likely one:
+    It considers all distributions of weights and rewards within their bounds whose
+    weights average 1. It holds the values v of those under which the logged rounds are
+    nearly as likely as under the most likely one:
 
     .. math:: 2 \Big[ \max_{b, g} \sum_i \ln(1 + b (w_i - 1) + g (w_i r_i - v))
         - \max_b \sum_i \ln(1 + b (w_i - 1)) \Big] \le F_{1, n - 1;\, level},
@@ -112,14 +112,13 @@ def empirical_likelihood_interval(
     :math:`A = (w_{max} - w) / (w_{max} - 1)`, :math:`B = (w - w_{min}) / (1 -
     w_{min})`, and m the line through the least products of weight and reward at
     both bounds of the weight (:math:`m(w) = w\, r_{min}` where no weight is negative);
-    :math:`\beta` as in :func:`empirical_likelihood_value`. The
-    function is concave, and a bound of the duality gap proves that its maximum was
-    found. Every s and t give an end that is at least as far out, so that what the
-    precision leaves never makes the interval too short. The upper end is
-    that of the rewards with the sign turned.
+    :math:`\beta` as in :func:`empirical_likelihood_value`. The function is concave, and
+    a bound on the duality gap proves that the maximum was found. Every s and t give an
+    end that is at least as far out, so limited precision never makes the interval too
+    short. The upper end is computed from the negative rewards.
 
-    The coverage holds for large n only (.89 where two or three rewarded rounds are to
-    be expected): use "gamma" or "betting" for few events.
+    The coverage holds only for large n (.89 if two or three rewarded rounds are
+    expected): use "gamma" or "betting" for few events.
 
     Parameters
     ----------
@@ -128,9 +127,9 @@ def empirical_likelihood_interval(
     r : array-like of shape (n_rounds,)
         Rewards.
     max_weight : float
-        Largest weight that any round can have, logged or not. At least 1.
+        Largest possible weight of any round, logged or not. At least 1.
     min_weight : float, default=0.0
-        Smallest weight that any round can have. At most 1.
+        Smallest possible weight of any round. At most 1.
     reward_range : tuple (low, high)
         Range of the rewards.
     level : float, default=0.95
@@ -143,10 +142,10 @@ def empirical_likelihood_interval(
     Raises
     ------
     ValueError
-        Where a weight or a reward leaves its bounds (the row is named), there is none,
-        or `level` is no coverage.
+        If a weight or a reward is outside its bounds (the message names the row), there
+        is no round, or `level` is not in (0, 1).
     ArithmeticError
-        If the gap stays above 1e-6 of the range.
+        If the duality gap stays above 1e-6 of the range.
 
     References
     ----------

@@ -174,7 +174,7 @@ def gamma_interval(
 ) -> tuple[float, float]:
     r"""Return the paired gamma interval of a mean of round values.
 
-    The deviations :math:`c_i = z_i - \hat V` above and below the mean are taken for
+    The deviations :math:`c_i = z_i - \hat V` above and below the mean are treated as
     two weighted Poisson counts. With :math:`y = \sum c`, :math:`v = \sum c^2` of the
     one kind and the largest deviation b that a round may have, their gamma limits [1]_
     are, for gamma variables :math:`\Gamma(y, v)` of mean y and variance v,
@@ -189,8 +189,8 @@ def gamma_interval(
     .. math:: \hat V + \frac1n \sqrt{(U_+ - y_+)^2 + (y_- - L_-)^2}, \qquad
         \hat V - \frac1n \sqrt{(y_+ - L_+)^2 + (U_- - y_-)^2},
 
-    widened as Student's limits are against normal ones. With many events it tends to
-    Student's interval; with none it still has the width that an unseen event of size b
+    widened by the ratio of Student's to normal limits. With many events it tends to
+    Student's interval. With none it still has the width that an unseen event of size b
     gives.
 
     Parameters
@@ -198,8 +198,8 @@ def gamma_interval(
     round_values : array-like of shape (n_rounds,)
         Terms whose mean is the value.
     up, down : float
-        The largest deviations from the mean that a round may have, upwards and
-        downwards, whether or not they were seen.
+        The largest possible deviations of a round from the mean, upwards and downwards,
+        logged or not.
     level : float, default=0.95
         Coverage, two-sided.
     group : array-like of int of shape (n_rounds,), default=None

@@ -22,7 +22,7 @@ def hoeffding_interval(
         \qquad \alpha = 1 - level.
 
     It covers with at least `level`, for every n and every distribution within the
-    bounds. Its width does not depend on the spread of the terms. The limits are not
+    bounds. Its width does not depend on the variance of the terms. The limits are not
     cut at the bounds.
 
     Parameters
@@ -30,12 +30,12 @@ def hoeffding_interval(
     z : array-like of shape (n_rounds,)
         Independent terms with the same mean.
     upper : float
-        Greatest value that a term can have: `max_weight` times the greatest reward for
-        the terms of IPS. Never the greatest that was seen.
+        Greatest possible value of a term: for IPS, `max_weight` times the greatest
+        possible reward. It is not the greatest value in the log.
     level : float, default=0.95
         Coverage, two-sided.
     lower : float, default=0.0
-        Least value that a term can have.
+        Least possible value of a term.
 
     Returns
     -------
@@ -44,13 +44,13 @@ def hoeffding_interval(
     Raises
     ------
     ValueError
-        Where a term leaves its bounds (the row is named), there is none, or `level` is
-        no coverage.
+        If a term is outside its bounds (the message names the row), there is no term,
+        or `level` is not in (0, 1).
 
     See Also
     --------
-    empirical_bernstein_interval : Narrower where the spread is small for the range.
-    betting_interval : The same promise, and nearly always narrower.
+    empirical_bernstein_interval : Narrower if the variance is small for the range.
+    betting_interval : The same guarantee, and nearly always narrower.
 
     References
     ----------

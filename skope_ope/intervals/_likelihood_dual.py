@@ -163,8 +163,8 @@ class Dual:
         gap = max(gradient.max(), 0.0) * self.farthest - gradient @ point
         if not gap <= FAILURE * scale:
             raise ArithmeticError(
-                "the empirical likelihood interval was not found: its end is known to "
-                f"{gap:.3g} only. Use 'gamma' or 'betting'."
+                "the empirical likelihood interval did not converge: the error of its "
+                f"end may be {gap:.3g}. Use 'gamma' or 'betting'."
             )
         return max(value, 0.0)
 

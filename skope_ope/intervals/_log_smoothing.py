@@ -109,9 +109,9 @@ def log_smoothing_interval(
     above = high - least(high - reward) if isfinite(high) else high
     if below > above:
         raise ValueError(
-            f"no value agrees with the rounds: they exclude all below {below:.6g} and "
-            f"all above {above:.6g}. Importance weights average one, and these average "
-            f"{weight.mean():.6g}: look at the propensities."
+            "no value agrees with the rounds: they exclude all values below "
+            f"{below:.6g} and all above {above:.6g}. Importance weights should average "
+            f"one, but these average {weight.mean():.6g}. Check the propensities."
         )
     return max(below, low), min(above, high)
 

@@ -25,8 +25,8 @@ def delta_ratio_interval(
     .. math:: \frac{a}{b} \pm t_{(1+level)/2, df}\, \frac{1}{|b|} \sqrt{s_a^2
         - 2 \tfrac{a}{b} s_{ab} + (\tfrac{a}{b})^2 s_b^2}
 
-    It is always bounded and always has the ratio in its middle, and covers too little
-    where the denominator is noisy: see `fieller_interval`.
+    It is always bounded and centred on the ratio. It covers too rarely if the
+    denominator is noisy: see `fieller_interval`.
 
     Parameters
     ----------
@@ -89,9 +89,9 @@ def fieller_interval(
     .. math:: (a - \rho b)^2 \le t_{(1+level)/2, df}^2\,
         (s_a^2 - 2 \rho s_{ab} + \rho^2 s_b^2),
 
-    so that it holds zero exactly where Student's interval of the numerator does. It is
-    an interval where Student's interval of the denominator is on one side of zero.
-    Elsewhere the set is unbounded, and the answer NaN.
+    so that it holds zero exactly if Student's interval of the numerator does. It is an
+    interval if Student's interval of the denominator is on one side of zero. Otherwise
+    the set is unbounded, and the limits are NaN.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def fieller_interval(
     Returns
     -------
     low, high : float
-        NaN where the denominator may be zero.
+        NaN if the denominator may be zero.
 
     References
     ----------

@@ -42,19 +42,19 @@ def sensitivity_bounds(
 ) -> tuple[Array, Array]:
     r"""Return the least and the greatest ratio of weighted rewards under confounding.
 
-    The optimum of the normalised programme of [1]_: of :math:`\sum w r / \sum w` over
-    all weights with :math:`w_i \in \pi_i [1 + (1/p_i - 1)/\Gamma,\; 1 + (1/p_i - 1)
-    \Gamma]`. It is not the sharp bound of the model, which has one more constraint
-    [2]_ and is narrower. Sorted once for all :math:`\Gamma`, :math:`O(n \log n)`.
+    They are the optima of :math:`\sum w r / \sum w` over all weights with
+    :math:`w_i \in \pi_i [1 + (1/p_i - 1)/\Gamma,\; 1 + (1/p_i - 1) \Gamma]`, the
+    normalised programme of [1]_. The sharp bounds of the model have one more constraint
+    [2]_ and are narrower. One sort serves all :math:`\Gamma`: :math:`O(n \log n)`.
 
     Parameters
     ----------
     w, r : array-like of shape (n_rounds,)
         Importance weights, not negative, and rewards.
     propensity : array-like of shape (n_rounds,)
-        With what probability the logged actions were taken.
+        Probabilities of the logged actions.
     gamma : float or array-like of shape (n_gammas,)
-        Odds ratios, at least 1; 1: nothing is hidden.
+        Odds ratios, at least 1. 1 means no hidden confounding.
     sample_weight : array-like of shape (n_rounds,), default=None
         Weights of the rounds.
 
@@ -90,8 +90,8 @@ def breakdown_gamma(
 ) -> float:
     r"""Return the least Gamma at which the bounds reach a baseline.
 
-    The least ratio is at most b where some weights have :math:`\sum w (r - b) \le 0`.
-    With the largest weights below b and the smallest above, that is
+    The least ratio is at most b if some weights give :math:`\sum w (r - b) \le 0`. With
+    the largest weights for rewards below b and the smallest above, that is
 
     .. math:: P + A / \Gamma - B \Gamma \le 0, \qquad P = \sum \pi (r - b),\;
         A = \sum d\, (r - b)^+,\; B = \sum d\, (r - b)^-,
@@ -103,16 +103,16 @@ def breakdown_gamma(
     w, r : array-like of shape (n_rounds,)
         Importance weights, not negative, and rewards.
     propensity : array-like of shape (n_rounds,)
-        With what probability the logged actions were taken.
+        Probabilities of the logged actions.
     baseline : float
-        The ratio that is to be reached, from above or from below.
+        The ratio to reach, from above or from below.
     sample_weight : array-like of shape (n_rounds,), default=None
         Weights of the rounds.
 
     Returns
     -------
     gamma : float
-        1 where the ratio is the baseline; infinite where no Gamma reaches it.
+        1 if the ratio is the baseline; infinite if no Gamma reaches it.
 
     Examples
     --------

@@ -45,8 +45,8 @@ def sequence_rounds(w, r, reward_range, level, after, max_weight=None):
     if max_weight is not None:
         if not 1 <= max_weight < math.inf:
             raise ValueError(
-                "max_weight must be a number of 1 or more, for weights average 1; got "
-                f"{max_weight!r}."
+                "max_weight must be a number of 1 or more, because weights average 1; "
+                f"got {max_weight!r}."
             )
         largest = max_weight * (1 + ROUNDING)
     remedy = (
@@ -78,7 +78,7 @@ def after_rounds(after, n_rounds):
         )
     if after[0] < 1 or after[-1] > n_rounds:
         raise ValueError(
-            f"after must lie between 1 and the {n_rounds} rounds that there are, got "
+            f"after must lie between 1 and {n_rounds}, the number of rounds, got "
             f"{after[0]} to {after[-1]}."
         )
     return after

@@ -69,9 +69,9 @@ def check_weighted_rewards(w, r, max_weight, min_weight, reward_range):
     check_inside("r", reward, low, high, "State the range that rewards can have.")
     smallest, largest = _check_weight_bounds(min_weight, max_weight)
     remedy = (
-        "max_weight and min_weight are the largest and the smallest weight that any "
-        "round can have, logged or not. As weights average 1, they are all 1 where one "
-        "of the bounds is: otherwise the logger never takes some actions of the policy."
+        "max_weight and min_weight are the largest and the smallest possible weight of "
+        "any round, logged or not. Weights average 1, so if one bound is 1, all "
+        "weights are 1; otherwise the logger never takes some actions of the policy."
     )
     slack = ROUNDING * max(largest, 1.0)
     check_inside("w", weight, smallest - slack, largest + slack, remedy)

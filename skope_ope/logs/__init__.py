@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was logged: containers of rounds."""
+"""Containers of logged rounds."""
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._context_encoder import ContextEncoder

@@ -44,42 +44,42 @@ if TYPE_CHECKING:
 class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
-    Everything is validated once, here. The logs are never written to: arrays are
-    kept as read-only views, frames as they are. Rows are taken in the order in which
-    they are stored. Read more in the :ref:`User Guide <logs>`.
+    The constructor validates every field. Nothing changes the logs later: arrays are
+    kept as read-only views, and frames as they are. The order of the rows is the order
+    of the rounds. Read more in the :ref:`User Guide <logs>`.
 
     Parameters
     ----------
     context : array, sparse matrix or data frame of shape (n_rounds, n_features)
         What was known when the action was chosen. pandas, polars and pyarrow tables
-        stay what they are.
+        are kept as they are.
     action : array-like of shape (n_rounds,)
         The logged action; labels of any kind.
     reward : array-like of shape (n_rounds,)
         The logged reward, any real number; greater is better.
     propensity : float or array-like of shape (n_rounds,), default=None
-        Probability with which the logger chose `action`, in (0, 1]. A number is that
-        of all rounds, 1/3 for a trial that drew among three arms. `None` means
-        unknown, unless `logging_proba` (or `logger` and `logger_proba`) tells it.
+        Probability with which the logger chose `action`, in (0, 1]. One number holds
+        for all rounds: 1/3 for a trial that drew among three arms. `None` means
+        unknown, unless `logging_proba` (or `logger` and `logger_proba`) gives it.
     actions : array-like of shape (n_actions,), default=None
         Ordered labels of all actions. `None`: the sorted distinct logged ones.
     logging_proba : array-like of shape (n_rounds, n_actions), default=None
-        The whole logging distribution, where known.
+        Probabilities of all actions under the logger, if known.
     logger : array-like of shape (n_rounds,), default=None
-        Which logger acted.
+        Label of the logger that acted in each round.
     logger_proba : array-like of shape (n_rounds, n_loggers), default=None
         Probability of the logged action under every logger, columns in the order of
         `loggers`.
     available : array-like of bool of shape (n_rounds, n_actions), default=None
-        The actions that were offered. `None`: all.
+        Whether each action was offered. `None`: all were.
     action_context : array-like, default=None
         Features of the actions, of shape (n_actions, n_action_features) or
         (n_rounds, n_actions, n_action_features).
     timestamp : array-like of shape (n_rounds,), default=None
-        Numbers or datetimes.
+        When each round was logged: numbers or datetimes.
     group : array-like of shape (n_rounds,) or (n_rounds, n_parts), default=None
-        Rounds that belong together (a user's, a session's): one label per round, or
-        one row of a 2-d array or frame, kept as a tuple.
+        Labels of rounds that belong together, such as those of a user or a session.
+        The rows of a 2-d array or frame become tuples.
     sample_weight : array-like of shape (n_rounds,), default=None
         Non-negative weights for subsampled logs, 1 / (probability of being kept).
     reward_range : tuple of (float, float), default=None
@@ -102,14 +102,15 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     columns : dict
         Named row fields added by `with_columns`.
     propensity_estimated : bool
-        Whether the propensities were estimated from rounds, as `PropensityEstimator`
-        does. They fit these rounds by construction, so nothing tests them.
+        Whether the propensities were estimated from these rounds, as by
+        `PropensityEstimator`. Such propensities are not tested: they fit the rounds
+        by construction.
 
     Raises
     ------
     ValueError, TypeError
-        If a field is empty, of another length, not finite, or contradicts another.
-        The message names the field, the row, the value and the remedy.
+        If a field is empty, has the wrong length, is not finite or contradicts another
+        field. The message names the field, the row and the value, and says what to do.
 
     Examples
     --------
@@ -310,10 +311,10 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         ----------
         **fields : array-like
             New values of `propensity`, `logging_proba`, `logger_proba`,
-            `available`, `reward`, `sample_weight`, `timestamp` or `group`; `None`
-            removes the field. A new `logger_proba` must agree with `propensity`;
-            `propensity` may depart from both distributions, as clipped ones do; it
-            counts as given, not as estimated.
+            `available`, `reward`, `sample_weight`, `timestamp` or `group`. `None`
+            removes the field. A new `logger_proba` must agree with `propensity`. A
+            new `propensity` may differ from both distributions, as clipped ones do.
+            It counts as given, not as estimated.
 
         Returns
         -------
@@ -330,8 +331,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         for name in sorted(fields):  # `available` comes first
             if name not in allowed:
                 raise ValueError(
-                    f"{name!r} cannot be replaced; one of {sorted(allowed)} can. "
-                    "Policies and models were trained on the rest: build new logs."
+                    f"{name!r} cannot be replaced, only {sorted(allowed)}. Policies "
+                    "and models may have learned from other fields: build new logs."
                 )
             out._set(name, fields[name])
         if fields.get("logger_proba") is not None and out.propensity is not None:
@@ -410,7 +411,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
     @cached_property
     def choices(self) -> Any:
-        """What the rounds tell of the actions that the logger could take."""
+        """What the rounds say about the actions that the logger could take."""
         from skope_ope.logs.checks._left_out import choices_of
 
         return choices_of(self)
@@ -438,7 +439,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return f"BanditLogs({', '.join(parts)})"
 
     def summary(self) -> dict[Any, Any]:
-        """Return what the logs hold as a dict of short texts.
+        """Describe the logs in a dict of short texts.
 
         Returns
         -------

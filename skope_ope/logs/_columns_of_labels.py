@@ -48,9 +48,9 @@ def named_columns(columns, actions=None, logging_proba=None):
             labels = check_labels("actions", actions).tolist()
             if set(labels) != set(some):
                 raise ValueError(
-                    f"{what} tells the columns of {short(_objects(some))}, and the "
-                    f"actions are {short(_objects(labels))}: name one column for each "
-                    "of them."
+                    f"{what} names columns for {short(_objects(some))}, but the "
+                    f"actions are {short(_objects(labels))}. Name one column for each "
+                    "action."
                 )
             given[what] = tuple(some[label] for label in labels)
     proba, *tables = given.values()
@@ -86,8 +86,8 @@ def check_order(what, columns, labels, remedy, are="actions"):
             like = [f"{first[:low]}{text}{first[high:]}" for text in texts]
             if names != like and sorted(names) == sorted(like):
                 raise ValueError(
-                    f"{what} names {short(_objects(columns))}, and the {are} are "
-                    f"{short(labels)}: name the columns in this order{remedy}."
+                    f"{what} names {short(_objects(columns))}, but the {are} are "
+                    f"{short(labels)}. Name the columns in this order{remedy}."
                 )
 
 

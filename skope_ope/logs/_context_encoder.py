@@ -21,43 +21,43 @@ from skope_ope.logs._validation import is_frame
 
 
 class ContextEncoder(TransformerMixin, Estimator):
-    """Make numbers of the columns of a context: texts, categories, dates, booleans.
+    """Encode the texts, categories, dates and booleans of a context as numbers.
 
-    - A number is standardised. Where it is missing it is the mean, and a further
-      column says so, if values were missing in `fit`.
-    - A text or category has a column of zeros and ones for each of its values. Where
-      there are more than `max_categories`, the rarest share the last one. A value that
-      is new in `transform` is in the shared column; where there is none, in none.
-      Missing ones have a column, if there were some in `fit`.
-    - A boolean is 0 or 1.
-    - A date is a number of days, standardised, the weekday, and the hour of the day
-      (where the hours differ), both as categories. Of a date with a time zone it is
-      the local time.
+    - Numbers are standardised. Missing ones become the mean. If `fit` saw missing
+      values, one more column marks them.
+    - Texts and categories are one-hot encoded. Beyond `max_categories`, the rarest
+      values share the last column. A value that is new in `transform` goes to the
+      shared column; if there is none, all columns are 0. If `fit` saw missing values,
+      they have a column.
+    - Booleans become 0 or 1.
+    - Dates become the number of days (standardised), the weekday and the hour of the
+      day. The last two are categories; the hour is left out if it never changes.
+      Dates with a time zone use the local time.
 
-    An array is numbers. A sparse matrix is scaled and not centred: zeros stay zeros.
-    Read more in the :ref:`User Guide <texts_and_dates>`.
+    Arrays are treated as numbers. Sparse matrices are scaled but not centred, so that
+    zeros stay zeros. Read more in the :ref:`User Guide <texts_and_dates>`.
 
     Parameters
     ----------
     max_categories : int, default=100
-        How many columns one text may take.
+        Maximum number of columns for one text column.
     sparse_output : bool or "auto", default=True
         Whether the result is a CSR matrix. `False`: a dense array, which models such
-        as `HistGradientBoostingRegressor` need. "auto": sparse where the input is, or
-        where there are more than three columns to one entry in a row.
+        as `HistGradientBoostingRegressor` need. "auto": sparse if the input is sparse,
+        or if a row has more than three columns per stored entry.
 
     Attributes
     ----------
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if they are texts.
+        Names of these columns, if the names are texts.
     n_features_out_ : int
         Number of columns of the result.
 
     See Also
     --------
-    ClassifierPolicy : Learns from frames, with this encoder where it is needed.
+    ClassifierPolicy : Learns from frames, and uses this encoder if needed.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class ContextEncoder(TransformerMixin, Estimator):
         self.sparse_output = sparse_output
 
     def fit(self, X: Any, y: Any = None) -> ContextEncoder:
-        """Learn means, spreads and categories.
+        """Learn means, standard deviations and categories.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class ContextEncoder(TransformerMixin, Estimator):
         Parameters
         ----------
         X : frame, array-like or sparse matrix of shape (n_samples, n_features)
-            Contexts, with the columns of `fit`.
+            Contexts with the same columns as in `fit`.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class ContextEncoder(TransformerMixin, Estimator):
         return self._joined(X.shape[0], found)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return what the columns of the result hold, such as "city = Rome".
+        """Return the names of the encoded columns, such as "city = Rome".
 
         Parameters
         ----------
@@ -252,8 +252,8 @@ def _kind_as_in_fit(series, kind, known, parts):
         return known
     holds = {"number": "numbers", "truth": "booleans", "text": "texts", "date": "dates"}
     raise ValueError(
-        f"column {series.name!r} of the context holds {holds[kind]}, and held "
-        f"{holds[known]} in fit. Give it the type that it had."
+        f"column {series.name!r} of the context holds {holds[kind]}, but held "
+        f"{holds[known]} in fit. Convert it to the type that it had in fit."
     )
 
 

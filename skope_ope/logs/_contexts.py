@@ -80,9 +80,9 @@ def check_context_names(context, fields):
     for field in ("action", "reward", "propensity"):
         if field in fields and fields[field] in context:
             raise ValueError(
-                f"column {fields[field]!r} is the {field}; it cannot be in the context "
-                "as well, which is what was known before the decision. Take it out of "
-                "the context."
+                f"column {fields[field]!r} is the {field}, so it cannot also be in the "
+                "context. The context is what was known before the decision. Take the "
+                "column out of the context."
             )
     twice = [name for k, name in enumerate(context) if name in context[:k]]
     if twice:
@@ -109,18 +109,18 @@ def choose_context(
     more = f" and {len(others) - LISTED:,} more" if len(others) > LISTED else ""
     if exclude is None and context is None and others:
         raise ValueError(
-            "it is not said which columns are the context, which is what was known "
-            "before the decision: an outcome in it, such as what was spent later, "
-            "makes every answer wrong. Name the columns of the context with "
-            f"{by_name}, or those that do not belong there with {by_exclusion}; "
-            f"{none} is for logs without features. Columns that mean nothing else: "
+            "name the columns of the context: those that were known before the "
+            "decision. An outcome in the context, such as later spending, makes every "
+            f"value wrong. Name the columns of the context with {by_name}, or the "
+            f"columns to leave out with {by_exclusion}. {none} is for logs without "
+            "features. Columns that are not used yet: "
             f"{', '.join(map(repr, others[:LISTED]))}{more}."
         )
     if exclude is None:
         return list(context or ())
     if context is not None:
         raise ValueError(
-            f"{by_name} and {by_exclusion} are both given. Name the columns of the "
-            "context, or those that do not belong there."
+            f"{by_name} and {by_exclusion} are both given. Name either the columns of "
+            "the context, or the columns to leave out."
         )
     return [name for name in others if name not in exclude]

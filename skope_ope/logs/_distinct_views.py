@@ -15,37 +15,36 @@ from skope_ope.logs._transformer import BaseLogTransformer
 
 
 class DistinctViews(BaseLogTransformer):
-    """Count consecutive rounds that show a user the same action as one visit [1]_.
+    """Merge consecutive rounds that show a user the same action [1]_.
 
-    Whoever sees the same article again and again clicks less and less, and a policy
-    that holds on to an action shows it again and again: its rounds are not independent
-    draws, and they differ from those of a logger that changes its mind. On distinct
-    views both are comparable. Within the sequence of rounds of every group (a user,
-    a session), runs of the same action become one round: the first row of the run is
-    kept, and its reward is the largest of the run (a click if there was any). Read
-    more in the :ref:`User Guide <distinct_views>`.
+    Users who see the same article repeatedly click less and less. A policy that keeps
+    its action repeats it more often than a logger that varies: its rounds are not
+    independent, and not comparable with those of the logger. Distinct views make both
+    comparable. Within each group (a user, a session), a run of the same action becomes
+    one round. It keeps the first row of the run, with the largest reward of the run
+    (a click if there was any). Read more in the :ref:`User Guide <distinct_views>`.
 
     Parameters
     ----------
     group : str, default=None
-        Name of a column of the logs that tells whose round it is. `None`:
+        Name of the column of the logs with the labels of the groups. `None`:
         `logs.group`.
 
     Attributes
     ----------
     n_merged_ : int
-        Rows of `fit` that were merged into an earlier one.
+        Number of rows of `fit` that were merged into an earlier row.
 
     Raises
     ------
     ValueError
-        If the logs do not tell the groups.
+        If the logs have no groups.
 
     Notes
     -----
-    The propensity of the first row stands for the run, since that is when the action
-    was chosen. Rows are taken in the order in which they are stored; where time runs
-    backwards within a group, a warning says so.
+    A run has the propensity of its first row, since the action was chosen there. Rows
+    are taken in the order in which they are stored. If time decreases within a group,
+    a warning says so.
 
     References
     ----------
@@ -98,8 +97,9 @@ class DistinctViews(BaseLogTransformer):
         if self.group is None:
             if logs.group is None:
                 raise ValueError(
-                    "DistinctViews needs to know whose rounds these are: build the "
-                    "logs with group=..., or name a column, DistinctViews('user')."
+                    "DistinctViews needs the groups of the rounds, such as users. "
+                    "Build the logs with group=..., or name a column, "
+                    "DistinctViews('user')."
                 )
             return logs.group_index
         if self.group not in logs.columns:

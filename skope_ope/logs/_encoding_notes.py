@@ -33,7 +33,7 @@ def encoding_note(message, context):
     """Return what to do about an error, or None where no column is its cause."""
     if "Found unknown categories" in message:
         return (
-            "A part of the log, such as a fold, need not hold every category: "
+            "A part of the log, such as a fold, may lack some categories. Use "
             "OneHotEncoder(handle_unknown='ignore')."
         )
     if "contains NaN" in message:
@@ -41,8 +41,8 @@ def encoding_note(message, context):
         shown = ", ".join(map(repr, columns[:LISTED]))
         return columns and (
             f"The context has missing values ({shown}), which this model does not "
-            "take. Fill them in a Pipeline, make_pipeline(ContextEncoder(), model) or "
-            "make_pipeline(SimpleImputer(), model)."
+            "accept. Fill them in a Pipeline: make_pipeline(ContextEncoder(), model) "
+            "or make_pipeline(SimpleImputer(), model)."
         )
     if "could not convert string to float" not in message:
         return None
@@ -51,8 +51,8 @@ def encoding_note(message, context):
         return None
     shown = ", ".join(map(repr, columns[:LISTED]))
     return (
-        f"The context holds texts ({shown}), which this model does not take. Encode "
-        "them in a Pipeline, make_pipeline(ContextEncoder(), model), or name them in "
+        f"The context holds texts ({shown}), which this model does not accept. Encode "
+        "them in a Pipeline: make_pipeline(ContextEncoder(), model). Or name them in "
         "your ColumnTransformer."
     )
 

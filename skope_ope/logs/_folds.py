@@ -212,7 +212,8 @@ def _checked(cv, logs, position, y=None):
         if both.size:
             raise ValueError(
                 f"cv puts row {both[0]} into the training and the test part of fold "
-                f"{k}: a round would be scored by a model that saw its reward."
+                f"{k}. The model would predict a round whose reward it has seen. Use "
+                "disjoint parts."
             )
         if position is not None:  # nor may a copy of a test row be learned from
             train = train[~np.isin(position[train], position[test])]

@@ -58,7 +58,7 @@ def kind_of_column(series):
     if name not in KINDS:
         raise TypeError(
             f"column {series.name!r} of the context holds values of type {name}, which "
-            "ContextEncoder does not take. Make numbers, texts or dates of it, or "
+            "ContextEncoder does not accept. Convert it to numbers, texts or dates, or "
             "leave it out."
         )
     return KINDS[name]

@@ -198,7 +198,7 @@ def candidates_of(candidates, rows, pages, round_, slot, item):
     if is_frame(candidates) or isinstance(candidates, Mapping):
         if pages.labels is None:
             raise ValueError(
-                "candidates are told by page, and no column names the pages: pass "
+                "candidates are given by page, but no column names the pages. Pass "
                 "round=, the name of that column."
             )
         if is_frame(candidates):

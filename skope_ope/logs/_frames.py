@@ -40,7 +40,7 @@ def import_narwhals():
 
 
 class Framed:
-    """What logs and data frames have to do with each other."""
+    """Logs from data frames, and data frames from logs."""
 
     @classmethod
     def from_frame(
@@ -74,23 +74,23 @@ class Framed:
             Name of the column, or the one propensity of all rounds: 1/3 for a trial
             that drew among three arms.
         context : list of str, default=None
-            Names of the columns that were known before the decision, kept as a frame
-            of the same library; `[]` for logs without features.
+            Names of the columns that were known before the decision. They are kept as
+            a frame of the same library. `[]`: no features.
         exclude : list of str, default=None
-            In place of `context`: names of columns that do not belong there, such as
-            outcomes. All others that are not named elsewhere do.
+            Instead of `context`: names of columns that are not context, such as
+            outcomes. All columns that no other argument names become the context.
         actions : array-like, default=None
             Ordered labels of all actions.
         logging_proba, logger_proba : list of str, default=None
             Names of the columns with the probabilities, in the order of `actions`
-            and of `loggers` (the sorted labels). For `logging_proba`, a dict may tell
-            the column of every action.
+            and of `loggers` (the sorted labels). `logging_proba` may be a dict
+            {action: column}.
         logger, timestamp, group, sample_weight : str, default=None
             Names of further columns.
         columns : list of str or dict, default=None
-            Columns that folds carry along (see `with_columns`). A dict tells the
-            column of every name, a list of columns for an array with a column for
-            each, or a dict that tells the column of every action.
+            Further columns to keep, also in folds (see `with_columns`). A dict gives
+            each new name a column, a list of columns, or a dict {action: column}.
+            The last two become an array with several columns.
         reward_range : tuple of (float, float), default=None
             Known bounds of the reward.
 
@@ -101,8 +101,8 @@ class Framed:
         Raises
         ------
         ValueError
-            If a column is missing, or columns that mean nothing else are neither in
-            `context` nor excluded; the message ends with the columns there are.
+            If a column is missing, or if neither `context` nor `exclude` is given
+            while columns are left over. The message lists the columns.
 
         Examples
         --------
@@ -149,9 +149,9 @@ class Framed:
         Returns
         -------
         frame : pandas, polars or pyarrow table
-            Context columns, then `action`, `reward` and the other fields there are;
-            fields with a column per action are named `logging_proba_<action>`, parts
-            of composite groups `group_0`, `group_1`, ...
+            Context columns, then `action`, `reward` and the other fields that are set.
+            Fields with a column per action are named like `logging_proba_<action>`.
+            Groups of several parts become `group_0`, `group_1`, ...
         """
         return _to_frame(self, backend)
 

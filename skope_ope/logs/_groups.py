@@ -142,8 +142,8 @@ def _check_hashable(labels):
             hash(label)
         except TypeError as error:
             raise TypeError(
-                f"group holds {label!r} at row {row}, which cannot tell groups apart "
-                f"({error}). Use texts, numbers or tuples of them."
+                f"group holds {label!r} at row {row}, which cannot be the label of a "
+                f"group ({error}). Use texts, numbers or tuples of them."
             ) from error
 
 

@@ -24,21 +24,20 @@ if TYPE_CHECKING:
 
 
 class HashKFold(Estimator):
-    r"""Folds by a hash of the group, the same wherever the rows lie.
+    r"""Folds by a hash of the group.
 
-    Whatever part of the rows is at hand, in whatever order, in whatever process: a
-    group is always in the same fold. So the parts of a large log can be split apart
-    from each other, and rows that come later do not move those that are there. The
-    folds are about equally large where there are many groups. Read more in the
-    :ref:`User Guide <hash_folds>`.
+    A group is always in the same fold: for any part of the rows, in any order, in any
+    process. So you can split the parts of a large log separately, and later rows do
+    not move earlier ones. With many groups, the folds are about equally large. Read
+    more in the :ref:`User Guide <hash_folds>`.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds, at least 2.
     random_state : int, default=None
-        Another number assigns the groups anew, the same number as before. `None` is
-        0: nothing is drawn.
+        Each number gives one fixed assignment of groups to folds. `None` is the same
+        as 0: nothing is random.
 
     Notes
     -----
@@ -83,13 +82,13 @@ class HashKFold(Estimator):
         Parameters
         ----------
         X : BanditLogs, SlateLogs or array-like of shape (n_rounds, ...)
-            What is split.
+            The rows to split.
         y : object, default=None
             Ignored.
         groups : array-like of shape (n_rounds,), default=None
-            Labels of the groups. `None`: those of the logs; where these have none,
-            every row by its `row_id`, which folds and samples keep; of arrays, every
-            row by its number.
+            Labels of the groups. `None`: the groups of the logs. Logs without groups
+            use the `row_id` of each row, which folds and samples keep. Arrays use the
+            row numbers.
 
         Yields
         ------
@@ -105,9 +104,10 @@ class HashKFold(Estimator):
         sizes = np.bincount(fold, minlength=self.n_splits)
         if not sizes.all():
             raise ValueError(
-                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
-                f"{len(fold)} rounds have too few groups for so many folds, or are "
-                "folds of the same hash themselves. Use fewer, or another random_state."
+                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty. The "
+                f"{len(fold)} rounds have too few groups for so many folds, or they "
+                "are themselves a fold of the same hash. Use fewer folds, or another "
+                "random_state."
             )
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -131,7 +131,7 @@ class HashKFold(Estimator):
     ) -> Array:
         """Return the fold in which every row is tested.
 
-        It follows from the row alone: parts of a log need not know of each other.
+        The fold depends on the row alone, so each part of a log can be split by itself.
 
         Parameters
         ----------
@@ -154,9 +154,9 @@ class HashKFold(Estimator):
         self._validate_params()
         if hasattr(X, "partitions"):
             raise TypeError(
-                "HashKFold gives the folds of rows that are read: pass a partition, "
-                "fold_of(lazy.partitions[0].read()), or cv=HashKFold() to what takes "
-                "lazy logs."
+                "HashKFold cannot split lazy logs, whose rows are not in memory. Pass "
+                "a partition, fold_of(lazy.partitions[0].read()), or pass "
+                "cv=HashKFold() to an evaluator."
             )
         n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
         if groups is not None:

@@ -51,8 +51,8 @@ def _number(label):
         type(label).__repr__ is object.__repr__
     ):
         raise TypeError(
-            f"a label is {label!r}: its text tells where it lies in memory, so it has "
-            "no hash that stays. Use texts, numbers or tuples of them."
+            f"a label is {label!r}: its text holds a memory address, so its hash "
+            "changes between processes. Use texts, numbers or tuples of them."
         )
     else:
         text = label

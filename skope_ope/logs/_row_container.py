@@ -222,13 +222,13 @@ class RowContainer:
         return True
 
     def with_columns(self, **columns: Any) -> Self:
-        """Return the same logs with named row fields that folds carry along.
+        """Return the same logs with further named columns, which folds keep.
 
         Parameters
         ----------
         **columns : array-like of shape (n_rounds,) or (n_rounds, ...)
-            One entry per round. The name of a column may stand for a policy or a
-            reward model wherever logs are evaluated.
+            One entry per round. You can pass the name of a column instead of a policy
+            or a reward model.
 
         Returns
         -------
@@ -264,19 +264,19 @@ class RowContainer:
     def audit(
         self, policy: PolicyLike = None, *, random_state: RandomSeed = 0
     ) -> Audit:
-        """Check whether the logs can answer, see :func:`~skope_ope.audit`.
+        """Check the logs, see :func:`~skope_ope.audit`.
 
         Parameters
         ----------
         policy : policy, array or str, default=None
-            What is to be evaluated; `None` checks the logs alone.
+            The policy to evaluate. `None` checks the logs alone.
         random_state : int, RandomState instance or None, default=0
-            Which rounds are drawn for the checks that fit models.
+            Seed of the rounds that are drawn for the checks that fit models.
 
         Returns
         -------
         audit : Audit
-            What the logs hold, and the findings: the worst first.
+            A summary of the logs and the findings, worst first.
         """
         from skope_ope.audit import audit
 

@@ -41,7 +41,7 @@ FORMS = ("wide", "long")
 
 
 class SlateFramed:
-    """What logs of slates and data frames have to do with each other."""
+    """Slate logs from data frames, and data frames from slate logs."""
 
     @classmethod
     def from_frame(
@@ -64,28 +64,28 @@ class SlateFramed:
         columns: Sequence[str] | Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] | None = None,
     ) -> SlateLogs:
-        """Build logs of slates from the named columns of a data frame.
+        """Build slate logs from the named columns of a data frame.
 
-        The wide form has a row for every page and a column for every slot; the long
+        The wide form has a row for every page and a column for every slot. The long
         form has a row for every item that was shown. Read more in the
         :ref:`User Guide <frames_of_pages>`.
 
         Parameters
         ----------
         frame : pandas, polars or pyarrow table
-            It is not written to.
+            The pages. The frame is not changed.
         item : list of str, or str
-            The wide form: names of the columns with the items, in the order of the
-            slots. The long form: name of the column with the item. Items are texts or
-            whole numbers. A missing value, and -1 among whole numbers, is an empty
-            slot.
+            Wide form: names of the columns with the items, in the order of the
+            slots. Long form: name of the column with the item. Items are texts or
+            whole numbers. A missing value is an empty slot, and so is -1 among whole
+            numbers.
         round : str, default=None
-            Name of the column that names the page; needed in the long form. In the
-            wide form it is needed where `candidates` are told by page.
+            Name of the column that names the page. The long form needs it. The wide
+            form needs it only if `candidates` differ by page.
         slot : str, default=None
-            The long form: name of the column with the position on the page. Positions
-            are sorted. One that a page lacks is an empty slot. Rows may stand in any
-            order; pages come in the order of their first rows.
+            Long form: name of the column with the position on the page. Positions are
+            sorted; a position that a page lacks is an empty slot. Rows can be in any
+            order; pages are in the order of their first rows.
         reward : str, default=None
             Name of the column with the reward of the page. `None`: the sum of
             `slot_reward`.
@@ -96,44 +96,52 @@ class SlateFramed:
             Name of the column with the probability of the whole page, or the one
             probability of all pages.
         context : list of str, default=None
-            Names of the columns that were known before the page was composed, kept as
-            a frame of the same library; `[]` for logs without features.
+            Names of the columns that were known before the page was composed. They
+            are kept as a frame of the same library. `[]`: no features.
         exclude : list of str, default=None
-            In place of `context`: names of columns that do not belong there. All others
-            that are not named elsewhere do.
+            Instead of `context`: names of columns that are not context. All columns
+            that no other argument names become the context.
         candidates : str, list, dict or frame, default=None
-            Which items could be shown. The name of a column of lists; or a list of all
-            items, in the order of their indices; or a dict of lists by the name of the
-            page; or a frame with a row for every page and candidate, whose columns are
-            called as `round` and `item` ("item" in the wide form). Lists may hold a
-            list for every slot. `None`: all items that any page shows.
+            Which items could be shown. `None`: all items that any page shows. You can
+            pass:
+
+            - the name of a column of lists;
+            - a list of all items, in the order of their indices;
+            - a dict {page: list of items};
+            - a frame with a row for every page and candidate. Its columns have the
+              names `round` and `item` of this call ("item" in the wide form).
+
+            A list may hold one list for every slot.
         item_features : frame, dict or array-like, default=None
-            Features of the items, numbers. A frame with a column called as `item`,
-            "item" or "item_id", or a pandas frame with the items as its index; a dict
-            of lists by item; or an array with a row for every item, in their order.
+            Features of the items, as numbers. You can pass:
+
+            - a frame; the column of the items has the name `item` of this call,
+              "item" or "item_id", or is the index of a pandas frame;
+            - a dict {item: list of features};
+            - an array with a row for every item, in their order.
         logging_policy : slate policy, default=None
-            The policy that composed the pages, where known.
+            The policy that composed the pages, if known.
         timestamp, group : str, default=None
             Names of further columns.
         columns : list of str or dict, default=None
-            Columns that folds carry along (see `with_columns`); one that is called
-            "sample_weight" weights the pages. A dict tells the column, or a list of
-            columns, of every name.
+            Further columns to keep, also in folds (see `with_columns`). A column
+            "sample_weight" weights the pages. A dict gives each new name a column or
+            a list of columns.
         reward_range : tuple of (float, float), default=None
             Known bounds of the reward.
 
         Returns
         -------
         logs : SlateLogs
-            Items have indices in sorted order, or in that of a list of `candidates`;
-            `item_id` holds their labels, unless these are the indices.
+            Indices follow the sorted items, or the list of `candidates`. `item_id`
+            holds the labels of the items, unless these are the indices.
 
         Raises
         ------
         ValueError, TypeError
-            If a column is missing, a page has two items in one slot, or a column of the
-            long form that belongs to the page changes within it. The message names the
-            page and what was found.
+            If a column is missing, or a page has two items in one slot. In the long
+            form, also if a column of the page changes within the page. The message
+            names the page and the value.
 
         Examples
         --------
@@ -235,7 +243,7 @@ class SlateFramed:
     def to_frame(self, backend: str | None = None, *, form: str = "wide") -> Frame:
         """Return the logs as a data frame.
 
-        Features of items are in no column, nor is the logging policy.
+        The frame leaves out the features of items and the logging policy.
 
         Parameters
         ----------
@@ -247,11 +255,11 @@ class SlateFramed:
         Returns
         -------
         frame : pandas, polars or pyarrow table
-            Context columns, then those of the wide form: `slot_1`, `slot_2`, ... with
-            the labels of the items, None where a slot is empty; `slot_reward_1`, ...;
-            or those of the long form: `round`, `slot`, `item`, `slot_reward`. Then
-            `reward` and the other fields there are. `candidates` is a column of lists,
-            where pages differ in them.
+            Context columns first. The wide form has `slot_1`, `slot_2`, ... with the
+            labels of the items (None in an empty slot), and `slot_reward_1`, ... The
+            long form has `round`, `slot`, `item` and `slot_reward`. Then `reward` and
+            the other fields that are set. `candidates` is a column of lists if pages
+            differ in them.
         """
         if form not in FORMS:
             raise ValueError(
@@ -331,8 +339,8 @@ def _check_form(items, round_, slot, is_long):
         ):
             if value is None:
                 raise ValueError(
-                    f"item={items[0]!r} is one column, with a row for every item that "
-                    f"was shown: name the column of {what} with {name}=. Where a row "
+                    f"item={items[0]!r} is one column, so each row is one item that "
+                    f"was shown. Name the column of {what} with {name}=. If each row "
                     "is a page, pass a list of columns, item=['slot_1', 'slot_2']."
                 )
         return

@@ -39,8 +39,9 @@ WEIGHT = "sample_weight"  # name of the column that weights the rounds
 class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     """Logs of (context, slate, reward), one row per round.
 
-    A slate is a row of indices into the round's candidates, one per slot; -1 marks
-    an empty slot. Everything is validated once, here; nothing is written to.
+    A slate has one index per slot, which names a candidate of the round. -1 marks an
+    empty slot. The constructor validates every field, and nothing changes the logs
+    later.
 
     Parameters
     ----------
@@ -51,29 +52,30 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     reward : array-like of shape (n_rounds,) or None
         Reward of the whole slate. `None`: the sum of `slot_reward`.
     n_candidates : int or array-like of shape (n_rounds,), default=None
-        How many candidates there were. `None`: those of `candidates`, or the largest
-        index in `slate` plus one.
+        Number of candidates. `None`: that of `candidates`, or the largest index in
+        `slate` plus one.
     candidates : array-like of bool, default=None
-        Which candidates could be shown, of shape (n_rounds, n_candidates), or where,
-        of shape (n_rounds, n_slots, n_candidates).
+        Which candidates could be shown, of shape (n_rounds, n_candidates); or in which
+        slots, of shape (n_rounds, n_slots, n_candidates).
     item_id : array-like of shape (n_rounds, n_candidates), default=None
-        Labels of the candidates, shared by rounds. `None`: the index.
+        Labels of the candidates, the same in all rounds. `None`: their indices.
     item_features : array-like, default=None
         Features of the candidates, of shape (n_candidates, n_item_features) or
-        (n_rounds, n_candidates, n_item_features). A third shape saves memory where
-        `item_id` numbers the rows of a catalogue: (n_items, n_item_features) with
-        n_items other than n_candidates.
+        (n_rounds, n_candidates, n_item_features). A catalogue of shape
+        (n_items, n_item_features) saves memory: `item_id` then holds its row numbers.
+        n_items must differ from n_candidates.
     slot_reward : array-like of shape (n_rounds, n_slots), default=None
-        Non-negative rewards of the slots (clicks, revenue), where known.
+        Non-negative rewards of the slots (clicks, revenue), if known.
     logging_policy : slate policy, default=None
-        The policy that composed the slates, where known.
+        The policy that composed the slates, if known.
     propensity : float or array-like of shape (n_rounds,), default=None
-        Probability with which the logger composed the slate (of all, if a number).
+        Probability with which the logger composed the whole slate. One number holds
+        for all rounds.
     timestamp : array-like of shape (n_rounds,), default=None
-        Numbers or datetimes.
+        When each round was logged: numbers or datetimes.
     group : array-like of shape (n_rounds,) or (n_rounds, n_parts), default=None
-        Rounds that belong together (a user's, a session's): one label per round, or
-        one row of a 2-d array or frame, kept as a tuple.
+        Labels of rounds that belong together, such as those of a user or a session.
+        The rows of a 2-d array or frame become tuples.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
 
@@ -88,13 +90,14 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     row_id : RowId
         Origin and position of every row, kept by indexing and pickling.
     columns : dict
-        Named row fields added by `with_columns`. One called "sample_weight" weights the
-        rounds wherever these logs are evaluated or learned from.
+        Named row fields added by `with_columns`. A column "sample_weight" weights the
+        rounds, both for evaluation and for learning.
 
     Raises
     ------
     ValueError, TypeError
-        The message names the field, the row, the value and the remedy.
+        If a field is wrong or contradicts another field. The message names the field,
+        the row and the value, and says what to do.
 
     Examples
     --------
@@ -309,7 +312,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         )
 
     def per_candidate(self, values: Array) -> Array:
-        """Values of the rows of `item_features`, for the candidates of every round.
+        """Arrange values of the rows of `item_features` by round and candidate.
 
         Parameters
         ----------
@@ -320,7 +323,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         Returns
         -------
         values : ndarray of shape (n_rounds or 1, n_candidates, ...)
-            A single entry where all rounds have the same.
+            One entry on the first axis if all rounds have the same values.
         """
         if self.item_features.ndim == 3:
             return values
@@ -335,7 +338,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         ----------
         **fields : array-like or slate policy
             New values of `logging_policy`, `propensity`, `reward`, `timestamp` or
-            `group`; `None` removes the field.
+            `group`. `None` removes the field.
 
         Returns
         -------
@@ -353,8 +356,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         for name, values in fields.items():
             if name not in checks:
                 raise ValueError(
-                    f"{name!r} cannot be replaced; one of {sorted(checks)} can. Build "
-                    "new logs for the rest."
+                    f"{name!r} cannot be replaced, only {sorted(checks)}. Build new "
+                    "logs for other fields."
                 )
             absent = values is None and name not in ("reward", "group")
             out.__dict__[name] = None if absent else checks[name](values)
@@ -383,10 +386,10 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
 
     @property
     def offered(self) -> Any:
-        """Who could be shown, from `candidates` and `n_candidates` together.
+        """Which candidates could be shown, by `candidates` and `n_candidates`.
 
         A boolean array of shape (n_rounds, n_candidates) or (n_rounds, n_slots,
-        n_candidates); None where every round offers all candidates.
+        n_candidates). None if every round offers all candidates.
         """
         limit = self.n_candidates
         if np.ndim(limit) == 0 and limit == self.max_candidates:
@@ -406,7 +409,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         )
 
     def summary(self) -> dict[Any, Any]:
-        """Return what the logs hold as a dict of short texts.
+        """Describe the logs in a dict of short texts.
 
         Returns
         -------

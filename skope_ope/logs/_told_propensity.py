@@ -58,8 +58,8 @@ def _check_possible(logs, name, told):
             whose += ", and under every other logger"
     raise ValueError(
         f"{name} is {told[row]:.9g} at row {row} for the logged action "
-        f"{plain(logs.action[row])!r}{whose} ({len(never)} such rows): it cannot have "
-        f"been logged. Correct {name}, or drop these rows."
+        f"{plain(logs.action[row])!r}{whose} ({len(never)} such rows). A logged action "
+        f"has a positive probability. Correct {name}, or drop these rows."
     )
 
 

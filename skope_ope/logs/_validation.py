@@ -137,17 +137,15 @@ def check_y(y, n_rounds, who):
         return
     what = f"{who}.fit takes no y beside logs, which hold actions and rewards"
     if n_rounds is None:
-        raise TypeError(
-            f"{what}, and lazy logs have no array beside them; leave out y."
-        )
+        raise TypeError(f"{what}. Leave out y.")
     if is_vector(y):
         raise ValueError(
-            f"{what}. One with an entry per round is ignored: the logs have {n_rounds} "
-            f"rounds, y has {len(y)} entries. Leave it out."
+            f"{what}. The logs have {n_rounds} rounds, y has {len(y)} entries. Leave "
+            "out y. (A y with one entry per round is ignored.)"
         )
     raise TypeError(
-        f"{what}. An array of shape ({n_rounds},) is ignored; got "
-        f"{type(y).__name__}. Leave it out."
+        f"{what}. Got {type(y).__name__}. Leave out y. (An array of shape "
+        f"({n_rounds},) is ignored.)"
     )
 
 
@@ -308,9 +306,10 @@ def check_propensity(
     if isinstance(propensity, Real) and not isinstance(propensity, (bool, np.bool_)):
         if not np.finfo(float).tiny <= propensity <= 1:
             raise ValueError(
-                f"propensity {propensity!r} is no number in (0, 1], the one propensity "
-                "of all rounds (1/3 for a trial that drew among three arms). It is the "
-                "probability itself, neither its inverse nor a percentage."
+                f"propensity {propensity!r} is not in (0, 1]. As a number, propensity "
+                "is the probability of the logged action in all rounds, such as 1/3 "
+                "for a trial that drew among three arms. It is neither the inverse nor "
+                "a percentage."
             )
         propensity = np.full(n_rounds, float(propensity))
     array = as_numbers("propensity", propensity, finite=False)
@@ -321,19 +320,19 @@ def check_propensity(
         bad = np.flatnonzero((array < least) | (array > 1 + 1e-9))
         if array[bad[0]] > 1:
             remedy = (
-                "It is the probability itself, neither its inverse nor a percentage."
+                "Pass the probability itself, not its inverse and not a percentage."
             )
         elif array[bad[0]] > 0:
             remedy = (
-                "Nobody draws what is that improbable, and one over it is infinite. "
+                "Such a small probability is an error, and its inverse is infinite. "
                 f"Correct these rows, drop them or {instead}."
             )
         elif array[bad[0]] < 0:
-            remedy = f"No probability is negative. Correct these rows or {instead}."
+            remedy = f"Probabilities are not negative. Correct these rows or {instead}."
         else:
             remedy = (
-                "A round with propensity 0 cannot have been logged. Was it rounded to "
-                f"0? Then pass it with all digits. Else drop these rows or {instead}."
+                "A round with propensity 0 cannot occur. If the propensity was rounded "
+                f"to 0, pass all digits. Otherwise drop these rows or {instead}."
             )
         raise RowError(
             f"propensity must lie in (0, 1], got {array[bad[0]]:.9g}",

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What we want to evaluate: policies, and their probabilities on logs."""
+"""Policies, and their probabilities on logs."""
 
 from skope_ope.policies._action_probabilities import action_probabilities
 from skope_ope.policies._adaptive import AdaptivePolicy

@@ -38,7 +38,7 @@ def action_probabilities(
     *,
     unknown: Literal["raise", "ignore"] = "raise",
 ) -> Array:
-    """Probability with which a policy takes each action of the logs.
+    """Return the probability of every action of the logs under a policy.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ def action_probabilities(
     logs : BanditLogs
         The rounds.
     unknown : {"raise", "ignore"}, default="raise"
-        What to do where the policy gives positive probability to actions that are
-        not among `logs.actions`: raise, or leave that mass out and warn with its
-        mean (the rows then sum to less than one).
+        What to do if the policy gives positive probability to actions that are not in
+        `logs.actions`. "ignore" drops this probability, so that rows sum to less than
+        one, and warns with its mean.
 
     Returns
     -------
     proba : ndarray of shape (n_rounds, n_actions)
-        Columns in the order of `logs.actions`. Actions that the policy never saw get
-        probability 0; where `logs.available` is given, unavailable ones do too.
+        Columns in the order of `logs.actions`. Actions that the policy does not know
+        have probability 0, and so have actions that are not available.
 
     Raises
     ------
@@ -85,8 +85,8 @@ def action_probabilities(
             return proba
     elif proba.ndim == 1:
         raise ValueError(
-            "an array with the probability of the logged action only, of shape "
-            f"({len(logs)},), is not enough here: pass one of shape "
+            f"an array of shape ({len(logs)},) has the probability of the logged "
+            "action only, which is not enough here. Pass an array of shape "
             f"({len(logs)}, {logs.n_actions}) with all actions."
         )
     proba = np.asarray(proba, dtype=np.float64)
@@ -169,9 +169,9 @@ def refuse_non_policies(policy):
     if hasattr(policy, "__sklearn_tags__") and is_classifier(policy):
         raise TypeError(
             f"{type(policy).__name__} is a classifier, not a policy. Wrap it: "
-            f"ClassifierPolicy({_told(policy)}).fit(logs), on other rounds than those "
-            "it is evaluated on; it says whether the policy acts greedily, by softmax "
-            "or with exploration."
+            f"ClassifierPolicy({_told(policy)}).fit(logs), fitted on other rounds than "
+            "you evaluate on. Its parameters choose between greedy actions, softmax "
+            "and exploration."
         )
     if hasattr(policy, "predict_proba") and hasattr(policy, "classes_"):
         return

@@ -28,21 +28,20 @@ class AdaptivePolicy(BasePolicy):
 
     A subclass implements `reset(logs)`, `predict_proba(X, available=None)` (or
     `_proba(X, available)`, its checked core) and `update(X, action, reward, proba)`.
-    **It changes only inside `update`.** That rule lets an evaluator ask for a whole
-    block of coming rounds at once, and throw away only what a change has made stale.
-    Randomness inside a policy is seeded from its `random_state` at `reset`.
-    `check_adaptive_policy` tests a policy of one's own. Read more in the
-    :ref:`User Guide <adaptive_policies>`.
+    **A policy may change only inside `update`.** So an evaluator can ask for a block of
+    coming rounds at once, and ask again only after a change. `reset` seeds all random
+    numbers of a policy from its `random_state`. `check_adaptive_policy` tests your own
+    policy. Read more in the :ref:`User Guide <adaptive_policies>`.
 
     Attributes
     ----------
     context_free : bool
-        Whether one row of probabilities serves all contexts. Such a policy
-        implements `action_row()`, a new list with the probability of every action
-        (then `predict_proba` needs not be written), and its `update` ignores X.
+        Whether the probabilities are the same in all contexts. Such a policy
+        implements `action_row()`, which returns a new list with the probability of
+        every action. It does not need `predict_proba`, and its `update` ignores X.
     takes_weight : bool
-        Whether `update` takes a keyword `weight`, how often the round counts, above
-        one; `DRns(excess="weight")` passes it.
+        Whether `update` takes a keyword `weight`: how often the round counts, more
+        than once. `DRns(excess="weight")` passes it.
     """
 
     context_free = False
@@ -55,7 +54,7 @@ class AdaptivePolicy(BasePolicy):
         Parameters
         ----------
         X : BanditLogs
-            Logs that tell the actions and the features.
+            Logs with the actions and the features.
         y : array-like of shape (n_rounds,), default=None
             Ignored.
 
@@ -65,8 +64,8 @@ class AdaptivePolicy(BasePolicy):
         """
         if not isinstance(X, BanditLogs):
             raise TypeError(
-                f"{type(self).__name__} is fitted on logs, from which it takes the "
-                f"actions only; got {kind_of(X)}."
+                f"{type(self).__name__} is fitted on BanditLogs, got {kind_of(X)}. fit "
+                "only reads their actions and features."
             )
         check_y(y, len(X), type(self).__name__)
         self._validate_params()
@@ -79,7 +78,7 @@ class AdaptivePolicy(BasePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         self.classes_ = logs.actions
         self.n_features_in_ = logs.n_features
@@ -136,7 +135,7 @@ class AdaptivePolicy(BasePolicy):
         return changed
 
     def context_of(self, logs: BanditLogs) -> Any:
-        """Return what the policy is given as `X` for the rounds of these logs.
+        """Return the `X` that the policy gets for the rounds of these logs.
 
         Parameters
         ----------
@@ -146,7 +145,7 @@ class AdaptivePolicy(BasePolicy):
         Returns
         -------
         X : array, sparse matrix, frame or other rows
-            The context, unless the policy needs other fields of a row too.
+            The context, with other fields of a row if the policy needs them.
         """
         return logs.context
 
@@ -163,9 +162,10 @@ class AdaptivePolicy(BasePolicy):
         Returns
         -------
         block : object
-            With `proba` of shape (n_rounds, n_actions), and `refresh(start, action)`,
-            called after `update` has returned True: it brings `proba[start:]` up to
-            date and returns True, or returns False to be thrown away.
+            It has `proba` of shape (n_rounds, n_actions) and `refresh(start, action)`,
+            which is called after `update` has returned True. `refresh` updates
+            `proba[start:]` and returns True, or returns False if it cannot: the block
+            is then computed again.
         """
         return Block(self.predict_proba(X, available))
 
@@ -174,8 +174,8 @@ class AdaptivePolicy(BasePolicy):
     ) -> Any:
         """Probabilities of one given action in each of a block of coming rounds.
 
-        An evaluator that needs no others asks for this first: whether the logged
-        action is the one to take may be found without all the others.
+        An evaluator that needs one action only calls this first. It can be faster than
+        computing all actions.
 
         Parameters
         ----------
@@ -189,8 +189,8 @@ class AdaptivePolicy(BasePolicy):
         Returns
         -------
         block : object or None
-            As of `look_ahead`, but `proba` has the shape (n_rounds,). `None`, the
-            default, where `look_ahead` is as fast.
+            As of `look_ahead`, but `proba` has the shape (n_rounds,). `None` (the
+            default) if `look_ahead` is as fast.
         """
         return None
 
@@ -200,8 +200,8 @@ class AdaptivePolicy(BasePolicy):
         Parameters
         ----------
         explore : bool, default=False
-            Whether it keeps exploring; otherwise it takes the action that it holds
-            for the best (the most likely one, where it does not tell).
+            Whether the policy keeps exploring. Otherwise it takes the action that it
+            predicts to be best, or the most likely action if it predicts none.
 
         Returns
         -------
@@ -243,8 +243,8 @@ class FrozenPolicy(BasePolicy):
     policy : AdaptivePolicy
         A policy with a history.
     explore : bool, default=False
-        Whether it keeps exploring; otherwise it takes the action that it holds for
-        the best: the one of the best mean, say, without a bonus for uncertainty.
+        Whether the policy keeps exploring. Otherwise it takes the action that it
+        predicts to be best, such as the best mean without a bonus for uncertainty.
 
     Attributes
     ----------
@@ -293,7 +293,7 @@ class FrozenPolicy(BasePolicy):
         return self.policy.classes_
 
     def context_of(self, logs):
-        """Return what the policy is given as `X` for these logs.
+        """Return the `X` that the policy gets for these logs.
 
         Parameters
         ----------
@@ -338,10 +338,9 @@ def restart(policy, logs, seeds=None):
 def seeds_of(policy, *numbers):
     """Return the integers that seed a policy and what it is made of, for one start.
 
-    What a policy draws is a part of the chance in its value. If it drew the same
-    numbers after every start, the mean over its histories would keep the chance of
-    these numbers, and their spread would not show it. The first start, whose numbers
-    are zero, has the seeds that the user gave.
+    Each restart draws new random numbers. With the same numbers after every start, the
+    mean over the histories would depend on them, and the spread of the histories would
+    not show it. The first start, whose numbers are zero, has the seeds of the user.
 
     Parameters
     ----------

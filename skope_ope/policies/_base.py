@@ -38,19 +38,19 @@ class BasePolicy(TellsOfFit, Estimator):
     or, if it depends on other row fields than the context, also `logs_proba(logs)`,
     one column per entry of `logs.actions`.
 
-    A policy that can answer without a column for every action may offer two more
-    methods, always both. With very many actions, evaluators that need no more then
-    never hold a table of probabilities. Both return one number per round:
+    A policy may offer two more methods, always both. They save memory with very many
+    actions: evaluators that need no more never hold a table of all probabilities. Both
+    return one number per round:
 
     - ``logged_proba(logs)``, the probability of the logged action;
     - ``mass_on(logs, codes)``, the probability of a set of actions, given by their
       distinct indices into `logs.actions`.
 
-    Both respect `logs.available`, and equal, up to rounding, what
-    `action_probabilities` gives: its column of the logged action, and the sum over
-    columns of the set. A policy that gives probability to actions that the logs do not
-    know raises, as it does there. A subclass that changes the probabilities of its
-    parent defines both methods again; otherwise those of the parent are not used.
+    Both respect `logs.available`. Up to rounding, they equal the results of
+    `action_probabilities`: the column of the logged action, and the sum over the
+    columns of the set. They also raise if the policy gives probability to actions that
+    the logs do not know. A subclass that changes the probabilities of its parent must
+    define both methods again; the methods of the parent are not used.
     """
 
     def fit(self, X, y=None):
@@ -61,7 +61,7 @@ class BasePolicy(TellsOfFit, Estimator):
         X : BanditLogs, or array-like of shape (n_samples, n_features)
             Logs, whose `actions` become `classes_`, or contexts.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts; ignored where `X` are logs.
+            Action labels, if `X` are contexts. Ignored if `X` are logs.
 
         Returns
         -------
@@ -71,12 +71,12 @@ class BasePolicy(TellsOfFit, Estimator):
         return self
 
     def get_metadata_routing(self) -> Any:
-        """Return what scikit-learn may hand to the methods beside the rounds.
+        """Return the metadata requests of the methods, for scikit-learn.
 
         Returns
         -------
         routing : MetadataRequest
-            Without `available`: offers are a part of the logs.
+            It does not include `available`, which is part of the logs.
         """
         routing = super().get_metadata_routing()
         # __metadata_request__predict_proba would be read for predict, too
@@ -101,9 +101,9 @@ class BasePolicy(TellsOfFit, Estimator):
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
-            Contexts; or logs, whose `context` and `available` are taken.
+            Contexts; or logs, whose `context` and `available` are used.
         available : ndarray of bool of shape (n_rounds, n_classes), default=None
-            Offered actions, in the order of `classes_`, where `X` are contexts.
+            Offered actions, in the order of `classes_`, if `X` are contexts.
 
         Returns
         -------
@@ -152,12 +152,12 @@ class BasePolicy(TellsOfFit, Estimator):
         return available
 
     def predict(self, X: Contexts) -> Array:
-        """Most likely action of every round; the first one where several tie.
+        """Most likely action of every round; of several, the first.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
-            Contexts; or logs, whose `context` and `available` are taken.
+            Contexts; or logs, whose `context` and `available` are used.
 
         Returns
         -------
@@ -172,7 +172,7 @@ class BasePolicy(TellsOfFit, Estimator):
 class FitFreePolicy(BasePolicy):
     """Base class of policies that can be evaluated without `fit`.
 
-    They take contexts as they come, of any kind.
+    They accept contexts of any kind.
     """
 
     def __sklearn_is_fitted__(self):
@@ -384,8 +384,8 @@ def check_some_mass(some):
     if lost.size:
         raise ValueError(
             f"the policy gives probability 0 to every offered action at row {lost[0]} "
-            f"({lost.size} such rows). Give it exploration, or a policy that knows "
-            "which actions are offered."
+            f"({lost.size} such rows). Add exploration, or use a policy that takes "
+            "offered actions only."
         )
 
 

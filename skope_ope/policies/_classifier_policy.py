@@ -31,40 +31,40 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
 
     With :math:`f(x)` the classifier's most likely action and :math:`K` actions,
 
-    .. math:: \pi(a|x) = (1 - \epsilon)\, 1[f(x) = a] + \epsilon / K,
+    .. math:: \pi(a|x) = (1 - \epsilon)\, 1[f(x) = a] + \epsilon / K.
 
-    or, with a temperature :math:`T`, softmax of its log-probabilities,
-    :math:`\pi(a|x) \propto \hat P(a|x)^{1/T}`, in place of the indicator. Read more
-    in the :ref:`User Guide <policies>`.
+    With a temperature :math:`T`, the softmax of its log-probabilities,
+    :math:`\pi(a|x) \propto \hat P(a|x)^{1/T}`, replaces the indicator. Read more in
+    the :ref:`User Guide <policies>`.
 
     Parameters
     ----------
     classifier : classifier, default=None
-        Any classifier that follows scikit-learn, of whatever package. `None`: a
-        `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`. Pass one to
-        tune its parameters, as `classifier__C`. Where one refuses the texts or dates of
-        a frame, a `ContextEncoder` comes in front of it, see :ref:`texts_and_dates`.
+        Any classifier with the interface of scikit-learn. `None`: a `ContextEncoder`
+        and `LogisticRegression(max_iter=1000)`. Pass one to tune its parameters, such
+        as `classifier__C`. If a classifier does not accept the texts or dates of a
+        frame, a `ContextEncoder` is put in front of it, see :ref:`texts_and_dates`.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
-        `None` acts greedily and needs only `predict` (over varying offers also
-        `predict_proba` or `decision_function`); a positive number needs
+        `None` acts greedily and needs only `predict`. If offers vary, it also needs
+        `predict_proba` or `decision_function`. A positive number needs
         `predict_proba`.
 
     Attributes
     ----------
     classifier_ : classifier
-        The fitted classifier. One that takes only the labels 0, 1, ... learns codes
-        of the labels in their order.
+        The fitted classifier. If it accepts only the labels 0, 1, ..., it learns the
+        codes of the sorted labels.
     classes_ : ndarray of shape (n_actions,)
         Action labels; those of the logs after `fit(logs)`.
     n_features_in_ : int
-        Number of features seen during `fit`, if the classifier tells it.
+        Number of features seen during `fit`, if the classifier has this attribute.
 
     See Also
     --------
     IPSPolicy : Learns from rewards of any sign.
-    UniformPolicy : The policy that explores only.
+    UniformPolicy : A policy that only explores.
 
     Examples
     --------
@@ -94,13 +94,13 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
         Parameters
         ----------
         X : BanditLogs, or array-like of shape (n_samples, n_features)
-            Contexts, or logs: then the classifier learns the logged action of the
-            rows with a positive reward, with `sample_weight` reward / propensity
-            (the reward where propensities are unknown; a Pipeline hands it to its
-            last step). A classifier without `sample_weight` is fitted on rows
-            resampled in that proportion.
+            Contexts or logs. From logs, the classifier learns the logged action of the
+            rows with a positive reward. Their `sample_weight` is reward / propensity,
+            or the reward if propensities are unknown; a Pipeline passes it to its last
+            step. A classifier without `sample_weight` is fitted on rows that are
+            resampled in proportion to these weights.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts; ignored where `X` are logs.
+            Action labels, if `X` are contexts. Ignored if `X` are logs.
 
         Returns
         -------
@@ -109,8 +109,8 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
         Raises
         ------
         ValueError
-            If logs hold negative rewards (`IPSPolicy` learns from them) or none that
-            is positive.
+            If logs hold a negative reward (`IPSPolicy` learns from these), or no
+            positive one.
         """
         if isinstance(X, LazyLogs):
             raise TypeError(
@@ -182,7 +182,7 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
         Raises
         ------
         TypeError
-            If given logs: how good a policy is on logs is an estimate, which needs
+            If `X` are logs. The value of a policy on logs is an estimate, which needs
             an evaluator.
         """
         if isinstance(X, BanditLogs):

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class ConstantPolicy(FitFreePolicy):
     """Always take the same action.
 
-    It needs no `fit` to be evaluated. Where the action is not offered it has nothing
-    to say, and raises.
+    You can evaluate it without `fit`. If a round does not offer the action, it raises
+    an error.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ class ConstantPolicy(FitFreePolicy):
         self.action = action
 
     def fit(self, X, y=None):
-        """Learn the set of actions, among which must be the constant one.
+        """Learn the set of actions, which must include the constant one.
 
         Parameters
         ----------
         X : BanditLogs, or array-like of shape (n_samples, n_features)
             Logs or contexts.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts.
+            Action labels, if `X` are contexts.
 
         Returns
         -------

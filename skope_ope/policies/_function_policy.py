@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 class FunctionPolicy(FitFreePolicy):
     """Act by a function of the contexts.
 
-    It needs no `fit` to be evaluated: the columns are then taken in the order of
+    You can evaluate it without `fit`: the columns then follow the order of
     `logs.actions`.
 
     Parameters
     ----------
     func : callable
         `func(X)` gives an array of shape (n_rounds, n_actions) with the probability
-        of every action; over varying offers it is renormalised.
+        of every action. If offers vary, it is renormalised over the offered actions.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class FunctionPolicy(FitFreePolicy):
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n_rounds, n_features), or BanditLogs
-            Contexts; or logs, whose `context` and `available` are taken.
+            Contexts; or logs, whose `context` and `available` are used.
 
         Returns
         -------

@@ -36,17 +36,17 @@ CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
     told_by=lambda first, *others, **named: isinstance(first, BanditLogs),
 )
 def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> BanditLogs:
-    """Return logs that know every logged action's probability under every logger.
+    """Compute the probability of every logged action under every logger.
 
-    `logger_proba` is computed from the policies that logged; `propensity`, where the
-    logs have none, too. Read more in the :ref:`User Guide <multi_logger>`.
+    The policies of the loggers give `logger_proba`, and `propensity` if the logs have
+    none. Read more in the :ref:`User Guide <multi_logger>`.
 
     Parameters
     ----------
     policies : dict
-        For every logger, by its label, the policy that it was: a policy, an array of
-        shape (n_rounds, n_actions) or, for the logged actions alone, (n_rounds,), or
-        the name of such a column.
+        The policy of every logger, by label: a policy object, an array of shape
+        (n_rounds, n_actions), an array of shape (n_rounds,) for the logged actions
+        alone, or the name of such a column.
     logs : BanditLogs
         Logs with `logger`.
 
@@ -60,12 +60,12 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
     TypeError
         If a policy learns while it acts: its probabilities depend on its history.
     ValueError
-        If a logger has no policy, a policy gives probability 0 to what its logger
-        did, or the probabilities contradict the recorded propensities.
+        If a logger has no policy, a policy gives probability 0 to an action that its
+        logger took, or the probabilities contradict the recorded propensities.
 
     See Also
     --------
-    LoggerPropensityEstimator : Where the policies are not at hand.
+    LoggerPropensityEstimator : If you do not have the policies.
 
     Examples
     --------
@@ -90,8 +90,8 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
         )
     if logs.loggers is None:
         raise ValueError(
-            "the logs do not say who acted: build them with logger=..., the label of "
-            "the logger of every round."
+            "the logs have no logger: build them with logger=..., the label of the "
+            "logger of every round."
         )
     if not hasattr(policies, "keys"):
         raise TypeError(
@@ -119,8 +119,8 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
         raise ValueError(
             f"the policy of logger {labels[logs.logger_index[row]]!r} gives "
             f"probability {told[row]:.6g} to {plain(logs.action[row])!r}, which it "
-            f"logged at row {row} ({never.size} such rows): it is not the policy that "
-            "acted. Correct it or drop the rows."
+            f"logged at row {row} ({never.size} such rows). So another policy acted. "
+            "Correct the policy or drop the rows."
         )
     if logs.propensity is None:
         return logs.replace(
@@ -136,8 +136,9 @@ def _logged_probability(policy, label, logs):
     if isinstance(policy, AdaptivePolicy):
         raise TypeError(
             f"the policy of logger {label!r}, {type(policy).__name__}, learns while "
-            "it acts: its probabilities depend on its history. Pass those it had as "
-            "an array of shape (n_rounds,), or policy.frozen() if it stopped learning."
+            "it acts, so its probabilities depend on its history. Pass its recorded "
+            "probabilities as an array of shape (n_rounds,). If it stopped learning, "
+            "pass policy.frozen()."
         )
     given = policy if isinstance(policy, np.ndarray) else None
     if given is not None and given.ndim == 1:

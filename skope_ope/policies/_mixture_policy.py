@@ -44,7 +44,7 @@ class MixturePolicy(FitFreePolicy):
     Parameters
     ----------
     policies : list of policies
-        Fitted policies may be evaluated at once; `fit` fits clones of them.
+        You can evaluate a mixture of fitted policies without `fit`. `fit` fits clones.
     weights : array-like of shape (n_policies,)
         Probabilities of the policies; they sum to one.
 
@@ -108,7 +108,7 @@ class MixturePolicy(FitFreePolicy):
         X : BanditLogs, or array-like of shape (n_samples, n_features)
             Logs or contexts.
         y : array-like of shape (n_samples,), default=None
-            Action labels, where `X` are contexts.
+            Action labels, if `X` are contexts.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class MixturePolicy(FitFreePolicy):
 
     @available_if(_members_answer_alone)
     def logged_proba(self, logs: BanditLogs) -> Array:
-        """Return the probability of the logged actions; needs members that can.
+        """Return the probability of the logged actions, if all members have it.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class MixturePolicy(FitFreePolicy):
 
     @available_if(_members_answer_alone)
     def mass_on(self, logs: BanditLogs, codes: ArrayLike) -> Array:
-        """Return the probability of a set of actions; needs members that can.
+        """Return the probability of a set of actions, if all members have it.
 
         Parameters
         ----------

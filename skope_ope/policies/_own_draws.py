@@ -70,10 +70,10 @@ def repeated_draws_warnings(start):
     return [
         OPEWarning(
             f"the random numbers of {type(policy).__name__} are the same in every "
-            f"history: {same[0]!r} does not follow random_state, an integer, which "
-            "evaluators change. The mean over the histories keeps the chance of these "
-            "numbers, and the standard error leaves it out: seed at reset from "
-            "random_state; check_adaptive_policy tests it.",
+            f"history: {same[0]!r} does not follow random_state, an integer that "
+            "evaluators change. So the standard error leaves out the variance of these "
+            "numbers. Seed them from random_state in reset; check_adaptive_policy "
+            "tests it.",
             len(same),
         )
     ]

@@ -115,7 +115,7 @@ def read_policy_table(path, actions, by=None):
         actions = actions.astype(str)
     codes = label_codes(actions, labels)
     if len(set(labels.tolist())) != len(labels):
-        raise ValueError(f"{path}: an action stands there twice.")
+        raise ValueError(f"{path}: an action occurs twice. Keep one row per action.")
     if by is None:
         column = _only_column(path, header)
         return _distribution(path, header, rows, column, codes, len(actions))

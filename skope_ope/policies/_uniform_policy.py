@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class UniformPolicy(FitFreePolicy):
     """Take every (offered) action with the same probability.
 
-    It needs no `fit` to be evaluated: the actions are those of the logs.
+    You can evaluate it without `fit`: the actions are those of the logs.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""With what probability: estimate and bound propensities, logs -> logs."""
+"""Estimate and bound propensities: from logs to logs."""
 
 from skope_ope.propensities._logger_propensity_estimator import (
     LoggerPropensityEstimator,

@@ -10,41 +10,40 @@ from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._propensity_estimator import PropensityEstimator
 
 IN_A_SEARCH = (
-    "in a search pass cv=KFold(shuffle=True), for loggers act one after the other, or "
-    "estimate before the search."
+    "in a search pass cv=KFold(shuffle=True), because loggers follow each other in the "
+    "log, or estimate before the search."
 )
 
 
 class LoggerPropensityEstimator(PropensityEstimator):
     r"""Estimate the probability of the logged actions under every logger.
 
-    A classifier per logger, fitted to the rounds of that logger. These are predicted
-    out of fold; the rounds of the other loggers, which it did not see, and other
-    logs by a classifier of all its rounds. `logger_proba` and `propensity` are
-    replaced. Unlike `PropensityEstimator` it takes loggers that look deterministic:
-    several of them together explore. Read more in the
-    :ref:`User Guide <propensities>`.
+    One classifier per logger is fitted to the rounds of that logger. It predicts these
+    rounds out of fold. A classifier of all rounds of the logger predicts the rounds of
+    the other loggers, and other logs. `logger_proba` and `propensity` are replaced.
+    Unlike `PropensityEstimator`, this accepts deterministic loggers: they explore if
+    they differ in the same context. Read more in the :ref:`User Guide <propensities>`.
 
     Parameters
     ----------
     classifier : classifier with `predict_proba`, default=None
-        `None`: a `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`.
-        Other ones take frames with texts and dates, too: :ref:`texts_and_dates`.
+        `None`: a `ContextEncoder` and `LogisticRegression(max_iter=1000)`. Any
+        classifier can take frames with texts and dates: :ref:`texts_and_dates`.
     cv : int or splitter, default=5
-        How the rounds of each logger are held out.
+        Folds of the rounds of each logger.
     calibration : {"sigmoid", "isotonic"}, default=None
         Calibrate every classifier by `CalibratedClassifierCV`.
     floor : float, default=1e-3
-        Lower bound of the estimates; raised ones of the loggers' own rounds are
-        counted and warned of.
+        Lower bound of the estimates. A warning counts the rounds whose propensity was
+        raised to it.
 
     Attributes
     ----------
     estimators_ : dict
         The `PropensityEstimator` of every logger, by label.
     loggers_ : ndarray of shape (n_loggers,)
-        Labels of the loggers that acted in the logs of `fit`. Others of their
-        `loggers` are ignored; their column of `logger_proba` is 0.
+        Labels of the loggers that acted in the logs of `fit`. Other entries of
+        `logs.loggers` are ignored; their column of `logger_proba` is 0.
     n_floored_ : int
         Rounds of `fit` whose propensity was raised to the floor.
     actions_ : ndarray of shape (n_actions,)
@@ -52,7 +51,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
 
     See Also
     --------
-    with_logger_policies : Where the policies of the loggers are at hand.
+    with_logger_policies : If you have the policies of the loggers.
     PropensityEstimator : For a single logger.
 
     Examples
@@ -78,7 +77,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
         if logs.loggers is None:
             raise ValueError(
                 "LoggerPropensityEstimator needs logs with logger=..., the label of "
-                "the logger of every round. PropensityEstimator takes those of one."
+                "the logger of every round. For one logger use PropensityEstimator."
             )
         acted = np.flatnonzero(logs.logger_counts)
         self.loggers_ = logs.loggers[acted]
@@ -101,7 +100,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
 
     def _transform(self, logs):
         if logs.loggers is None:
-            raise ValueError("the logs do not say who acted; fit had logs with logger.")
+            raise ValueError("the logs have no logger, but those of fit had one.")
         unknown = label_codes(self.loggers_, logs.loggers) < 0
         acted = logs.logger_counts > 0
         if (unknown & acted).any():

@@ -16,7 +16,8 @@ from skope_ope.logs._transformer import BaseLogTransformer
 class PropensityClipper(BaseLogTransformer):
     r"""Bound the logged propensities from below: :math:`\max(p_i, low)`.
 
-    Weights are then at most 1 / low: less variance, and a bias towards 0.
+    Weights are then at most 1 / low. This lowers the variance and biases values
+    towards 0.
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ class PropensityClipper(BaseLogTransformer):
     Attributes
     ----------
     n_clipped_ : int
-        Rounds of `fit` whose propensity lies below the bound.
+        Number of rounds of `fit` whose propensity was below the bound.
 
     See Also
     --------

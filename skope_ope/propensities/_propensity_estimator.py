@@ -39,42 +39,42 @@ class PropensityEstimator(BaseLogTransformer):
     .. math:: \hat p_i = \max(\hat P_{-k(i)}(a_i | x_i),\ floor)
 
     The rounds of `fit` are predicted out of fold, by a classifier that did not see
-    them; other rounds by one of all rounds of `fit`. Where actions vary by round,
-    probabilities are renormalised over the offered ones. Weights of the logs enter
-    as `sample_weight`; a classifier that takes none is fitted to rounds drawn in their
-    proportion, with a warning. Recorded propensities and
-    logging distributions are replaced, and `logs.propensity_estimated` is true: no
-    test of propensities is made of what was learned from the rounds. Read more in the
-    :ref:`User Guide <propensities>`.
+    them. A classifier of all rounds of `fit` predicts other rounds. If offers vary by
+    round, probabilities are renormalised over the offered actions. Weights of the logs
+    are passed as `sample_weight`. A classifier without `sample_weight` is fitted to
+    rounds drawn in proportion to the weights, with a warning. Recorded propensities
+    and logging distributions are replaced. `logs.propensity_estimated` becomes true,
+    so that the propensities are not tested on the rounds that they come from. Read
+    more in the :ref:`User Guide <propensities>`.
 
     Parameters
     ----------
     classifier : classifier with `predict_proba`, default=None
-        `None`: a `ContextEncoder` in front of `LogisticRegression(max_iter=1000)`.
-        Other ones take frames with texts and dates, too: :ref:`texts_and_dates`.
+        `None`: a `ContextEncoder` and `LogisticRegression(max_iter=1000)`. Any
+        classifier can take frames with texts and dates: :ref:`texts_and_dates`.
     cv : int, splitter or iterable, default=5
-        How rounds are held out. An int is `KFold` without shuffling, with rounds of
-        every logger in every fold where there are several, or `GroupKFold` where the
-        logs have groups.
+        Folds. An int is `KFold` without shuffling; with several loggers, every fold has
+        rounds of each. If the logs have groups, an int is `GroupKFold`.
     calibration : {"sigmoid", "isotonic"}, default=None
         Calibrate every classifier by `CalibratedClassifierCV`.
     floor : float, default=1e-3
-        Lower bound of the estimates; raised ones are counted and warned of.
+        Lower bound of the estimates. A warning counts the estimates that were raised
+        to it.
 
     Attributes
     ----------
     classifier_ : classifier
         Fitted on all rounds of `fit`.
     n_floored_ : int
-        Rounds of `fit` whose estimate was raised to the floor.
+        Number of rounds of `fit` whose estimate was raised to the floor.
     actions_ : ndarray of shape (n_actions,)
         Action labels of the logs of `fit`.
 
     Raises
     ------
     ValueError
-        If the logger looks deterministic: nearly every logged action is certain
-        given the context, so that the logs say nothing about other actions.
+        If the logger looks deterministic: the context determines nearly every logged
+        action, so the logs say nothing about other actions.
 
     See Also
     --------
@@ -157,10 +157,10 @@ class PropensityEstimator(BaseLogTransformer):
         if several > 1:
             warnings.warn(
                 PropensityWarning(
-                    f"these logs are those of {several} loggers, and "
-                    f"{type(self).__name__} learns one logger of all rounds: where "
-                    "they acted one after the other the estimates are those of none. "
-                    "Use LoggerPropensityEstimator.",
+                    f"these logs have {several} loggers, but {type(self).__name__} "
+                    "learns one logger from all rounds. If the loggers follow each "
+                    "other, the estimates are wrong for all of them. Use "
+                    "LoggerPropensityEstimator.",
                     several,
                 ),
                 stacklevel=4,
@@ -170,10 +170,10 @@ class PropensityEstimator(BaseLogTransformer):
         certain = float((estimates > CERTAIN).mean())
         if logs.n_actions > 1 and certain > CERTAIN_SHARE:
             raise ValueError(
-                f"the logged action is certain given the context in {certain:.1%} of "
-                "the rounds: the logger looks deterministic, and its logs say nothing "
-                "about other actions. Logs of several loggers, or of one that "
-                "explores, are needed."
+                f"the context determines the logged action in {certain:.1%} of the "
+                "rounds. The logger looks deterministic, and its logs say nothing "
+                "about other actions. Use logs of a logger that explores, or of "
+                "several loggers."
             )
 
     def _inner(self):

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where logs come from: files of other formats."""
+"""Readers of logs in other formats."""
 
 from skope_ope.readers._obp import from_obp, to_obp
 from skope_ope.readers._read_assignments import read_eppo, read_growthbook

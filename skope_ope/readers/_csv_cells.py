@@ -166,9 +166,9 @@ class TextFeatures(_FirstLines):
             warnings.warn(
                 LogsWarning(
                     f"{self.path}, line {self.first[odd]}: column {self.name!r} is "
-                    f"{quoted(odd)} in the midst of numbers ({n_texts} such rows), so "
-                    "that all of it is taken for texts. Correct these cells, or leave "
-                    "them empty.",
+                    f"{quoted(odd)} among numbers ({n_texts} such rows), so the whole "
+                    "column is read as texts. Correct these cells, or leave them "
+                    "empty.",
                     n_texts,
                 ),
                 stacklevel=7,

@@ -31,8 +31,7 @@ def check_keys(event, decisive=()):
             known = first.setdefault(key.lower(), value)
             if known is not value and known != value:
                 raise MalformedLineError(
-                    f"{key!r} stands there twice, as {quoted(known)} and as "
-                    f"{quoted(value)}"
+                    f"{key!r} occurs twice, as {quoted(known)} and as {quoted(value)}"
                 )
 
 

@@ -135,8 +135,8 @@ def _first_exposures(table, wanted, user, when, variation):
     )
     if wanted.several_variations == "raise":
         raise ValueError(
-            f"{told}, so that their outcomes belong to none. Find out why, or leave "
-            "them out: several_variations='drop'."
+            f"{told}, so their outcomes belong to no single variation. Find out why, "
+            "or leave them out: several_variations='drop'."
         )
     kept = first[~moved[users[first]]]
     if not kept.size:
@@ -207,9 +207,9 @@ def _places(table, found, user):
     place[user[place] != found] = -1
     if (place < 0).all():
         raise ValueError(
-            f"{table.name}: no outcome is of a user who was assigned. Outcomes are of "
-            f"users such as {quoted(found[0].item())}, assignments of users such as "
-            f"{quoted(user[0].item())}."
+            f"{table.name}: no user of the outcomes is among the assignments. Users of "
+            f"outcomes are such as {quoted(found[0].item())}, users of assignments "
+            f"such as {quoted(user[0].item())}. Name columns with the same labels."
         )
     return place
 
@@ -220,7 +220,7 @@ def _stated_split(weights, variation):
     if isinstance(weights, str) and weights == "even":
         if len(logged) == 1:
             raise ValueError(
-                "weights='even' of one variation: the log holds only "
+                "weights='even' needs several variations, but the log holds only "
                 f"{quoted(logged[0].item())}. State all: weights={{variation: share}}."
             )
         return variation, logged, np.full(len(logged), 1 / len(logged))

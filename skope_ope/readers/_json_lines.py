@@ -50,7 +50,7 @@ def load(line):
 
 
 def _refuse(constant):
-    raise MalformedLineError(f"{constant} is not a number to reckon with; drop it")
+    raise MalformedLineError(f"{constant} is not a finite number; drop it")
 
 
 def plain_loader():

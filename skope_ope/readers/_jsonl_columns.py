@@ -90,7 +90,8 @@ class _Field:
                 LogsWarning(
                     f"{self.path}, line {self.lines[odd[0]]}: field {self.name!r} is "
                     f"{quoted(self.values[odd[0]])} among texts ({len(odd)} such "
-                    "lines), so that all of it is taken for texts.",
+                    "lines), so the whole field is read as texts. Correct these lines "
+                    "if that is wrong.",
                     len(odd),
                 ),
                 stacklevel=6,

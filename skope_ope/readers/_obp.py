@@ -24,36 +24,36 @@ SLATE_COLUMNS = (CASCADE, SLOTS, "expected_reward_factual")
 def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:
     """Build logs from a feedback dictionary of the Open Bandit Pipeline.
 
-    What `obtain_batch_bandit_feedback` of obp's data sets returns [1]_. obp itself is
-    not needed. Read more in the :ref:`User Guide <readers>`.
+    It is the dictionary that `obtain_batch_bandit_feedback` of an obp data set returns
+    [1]_. You do not need obp itself. Read more in the :ref:`User Guide <readers>`.
 
     Parameters
     ----------
     bandit_feedback : dict
-        With the keys `n_rounds`, `n_actions`, `context`, `action`, `reward` and, where
-        they are known, `pscore`, `position`, `action_context`, `pi_b` of shape
-        (n_rounds, n_actions, len_list) and `expected_reward`. A dictionary with
-        `slate_id` is one of slates, a row for every slot.
+        With the keys `n_rounds`, `n_actions`, `context`, `action` and `reward`.
+        Optional keys are `pscore`, `position`, `action_context`, `expected_reward`,
+        and `pi_b` of shape (n_rounds, n_actions, len_list). A dictionary with
+        `slate_id` holds slates, with a row for every slot.
 
     Returns
     -------
     logs : BanditLogs or SlateLogs
-        The actions are 0..n_actions-1 and the propensity is `pscore`. `pi_b`, at the
-        position of the round, is `logging_proba`. The columns `position`,
-        `expected_reward` and, with several positions, `pi_b` are carried along. Of
-        slates, `action` is `slate`, `reward` is `slot_reward`, `pscore` is the
-        propensity of the slate, and the other scores are columns.
+        The actions are 0..n_actions-1 and the propensity is `pscore`. `pi_b` at the
+        position of the round is `logging_proba`. `position`, `expected_reward` and,
+        with several positions, `pi_b` are kept as columns. For slates, `action`
+        becomes `slate`, `reward` becomes `slot_reward` and `pscore` becomes the
+        propensity of the slate; the other scores are columns.
 
     Raises
     ------
     TypeError
-        If it is no dictionary.
+        If `bandit_feedback` is not a dictionary.
     ValueError
         If a key is missing, or arrays contradict each other.
 
     See Also
     --------
-    to_obp : The way back.
+    to_obp : The reverse.
 
     References
     ----------
@@ -110,34 +110,35 @@ def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:
 
 
 def to_obp(logs: BanditLogs | SlateLogs) -> dict[str, Any]:
-    """Return the feedback dictionary of the Open Bandit Pipeline for logs.
+    """Convert logs to a feedback dictionary of the Open Bandit Pipeline.
 
-    obp itself is not needed. Read more in the :ref:`User Guide <readers>`.
+    You do not need obp itself. Read more in the :ref:`User Guide <readers>`.
 
     Parameters
     ----------
     logs : BanditLogs or SlateLogs
-        The rounds. The context must hold numbers; slates must have no empty slots, the
-        rewards of their slots, and the same candidates in every round.
+        The rounds. The context must hold numbers. Slates need a reward for every slot,
+        no empty slot, and the same candidates in every round.
 
     Returns
     -------
     bandit_feedback : dict
-        New arrays under the keys that `from_obp` takes. Actions are codes: action `k`
+        New arrays with the keys that `from_obp` takes. Actions are codes: action `k`
         is `logs.actions[k]`. `position` is the column of this name, counted from 0, or
-        None. `pi_b` has shape (n_rounds, n_actions, len_list), and is there where it is
-        known at every position.
+        None. `pi_b` has shape (n_rounds, n_actions, len_list); it is left out unless
+        it is known at every position.
 
     Raises
     ------
     TypeError
-        If these are no logs, or the context holds texts.
+        If `logs` are not logs, or the context holds texts.
     ValueError
-        If slates lack what the format needs.
+        If slates lack rewards of slots, have an empty slot, or have other candidates
+        in other rounds.
 
     See Also
     --------
-    from_obp : The way back.
+    from_obp : The reverse.
 
     Examples
     --------

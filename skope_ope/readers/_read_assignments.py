@@ -52,62 +52,61 @@ def read_growthbook(
 ) -> BanditLogs:
     """Read an experiment from rows of GrowthBook's experiment assignment query.
 
-    The query returns who saw which variation of which experiment, and when: the columns
-    `user_id` (or another identifier), `timestamp`, `experiment_id` and `variation_id`,
-    and further ones as dimensions [1]_. Export its rows, and a table of what users did.
-    A round is a user at the first exposure. Read more in the
-    :ref:`User Guide <readers>`.
+    The query returns the columns `user_id` (or another identifier), `timestamp`,
+    `experiment_id` and `variation_id`, and dimensions as further columns [1]_. Export
+    its rows, and a table of what users did. Each user becomes one round, at the first
+    exposure. Read more in the :ref:`User Guide <readers>`.
 
     Parameters
     ----------
     assignments : path or frame
-        The exported rows: a csv, JSON lines or parquet file; or a pandas, polars or
-        pyarrow table.
+        The exported rows, as a csv, JSON lines or parquet file, or as a pandas, polars
+        or pyarrow table.
     outcomes : path or frame
-        What users did: a row for every outcome, with the user, the time and, if there
-        is one, the value.
+        What users did: one row per outcome, with the user, the time and, optionally,
+        a value.
     weights : "even" or dict
-        The split that the experiment was set to, {variation: share}. "even": every
-        logged variation had the same share. It becomes the propensity; nothing is
-        estimated.
+        The split that the experiment was configured with, {variation: share}. "even":
+        every logged variation had the same share. The shares become the propensities;
+        nothing is estimated.
     experiment : str, default=None
-        Which experiment. `None`: the only one there is.
+        Name of the experiment. `None`: the only one in the table.
     reward : str, default=None
-        Column of the outcomes with the value of each. `None`: an outcome counts 1.
+        Column of the outcomes with their values. `None`: every outcome counts 1.
     context : list of str, default=None
         Columns of the assignments that were known at the exposure, such as dimensions.
-        `None`: no features. `attributes.country` is a field of what `attributes` holds,
-        objects or texts of JSON.
+        `None`: no features. `attributes.country` is the field `country` of the column
+        `attributes`, which holds objects or JSON texts.
     aggregate : {"sum", "any"}, default="sum"
         The reward of a user: the sum of the outcomes, or 1 if any is not zero. A user
         without an outcome has the reward 0.
     window : timedelta or float, default=None
-        How long after the first exposure outcomes count; a number where times are
+        How long after the first exposure outcomes count. Pass a number if times are
         numbers. `None`: to the end of the table.
     several_variations : {"raise", "drop"}, default="raise"
-        What to do with users who were in several variations. They are left out with a
-        warning that counts them, or an error.
+        What to do if users were in several variations: raise an error, or drop these
+        users with a warning.
     user, timestamp, experiment_column, variation : str
-        Columns of the assignments, where they have other names.
+        Names of these columns in the assignments.
     outcome_user : str, default=None
-        Column of the outcomes with the user. `None`: as in the assignments.
+        Column of the outcomes with the user. `None`: the name in the assignments.
     outcome_time : str or None, default="timestamp"
-        Column of the outcomes with the time. `None`: all outcomes of the table are
-        known to come after the exposure.
+        Column of the outcomes with the time. `None`: all outcomes came after the
+        exposure.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
 
     Returns
     -------
     logs : BanditLogs
-        A row for every user, in the order of the first exposures. The action is the
-        variation, `group` the user, and `logging_proba` the split.
+        One row per user, in the order of the first exposures. The action is the
+        variation, `group` is the user, and `logging_proba` is the split.
 
     Raises
     ------
     ValueError
         If a column is missing or malformed, there are several experiments, users are in
-        several variations, or the weights are no split of the logged variations.
+        several variations, or the weights do not match the logged variations.
     TypeError
         If a table is neither a path nor a frame.
 
@@ -119,7 +118,7 @@ def read_growthbook(
     See Also
     --------
     read_eppo : The same for Eppo.
-    audit : Tells whether the counts of the variations agree with the stated split.
+    audit : Checks whether the counts of the variations agree with the stated split.
 
     References
     ----------
@@ -200,59 +199,59 @@ def read_eppo(
 
     An event has the fields `subject`, `timestamp`, `experiment`, `variation`,
     `featureFlag`, `allocation` and `subjectAttributes` [1]_. `experiment` joins the
-    flag and the allocation, so that it names one split. A round is a subject at the
-    first assignment. Read more in the :ref:`User Guide <readers>`.
+    flag and the allocation, so it names one split. Each subject becomes one round, at
+    the first assignment. Read more in the :ref:`User Guide <readers>`.
 
     Parameters
     ----------
     assignments : path or frame
-        The events, or the table that they are written to: a csv, JSON lines or parquet
-        file; or a pandas, polars or pyarrow table.
+        The events, as a csv, JSON lines or parquet file, or as a pandas, polars or
+        pyarrow table.
     outcomes : path or frame
-        What subjects did: a row for every outcome, with the subject, the time and, if
-        there is one, the value.
+        What subjects did: one row per outcome, with the subject, the time and,
+        optionally, a value.
     weights : "even" or dict
-        The split that the allocation was set to, {variation: share}. "even": every
-        logged variation had the same share. It becomes the propensity; nothing is
-        estimated.
+        The split that the allocation was configured with, {variation: share}. "even":
+        every logged variation had the same share. The shares become the propensities;
+        nothing is estimated.
     experiment : str, default=None
-        Which experiment. `None`: the only one there is.
+        Name of the experiment. `None`: the only one in the table.
     reward : str, default=None
-        Column of the outcomes with the value of each. `None`: an outcome counts 1.
+        Column of the outcomes with their values. `None`: every outcome counts 1.
     context : list of str, default=None
-        Columns that were known at the assignment. `subjectAttributes.country` is the
-        field `country` of the attributes, objects or texts of JSON. `None`: no
-        features.
+        Columns that were known at the assignment. `None`: no features.
+        `subjectAttributes.country` is the field `country` of the column
+        `subjectAttributes`, which holds objects or JSON texts.
     aggregate : {"sum", "any"}, default="sum"
         The reward of a subject: the sum of the outcomes, or 1 if any is not zero. A
         subject without an outcome has the reward 0.
     window : timedelta or float, default=None
-        How long after the first assignment outcomes count; a number where times are
+        How long after the first assignment outcomes count. Pass a number if times are
         numbers. `None`: to the end of the table.
     several_variations : {"raise", "drop"}, default="raise"
-        What to do with subjects who were in several variations. They are left out with
-        a warning that counts them, or an error.
+        What to do if subjects were in several variations: raise an error, or drop
+        these subjects with a warning.
     user, timestamp, experiment_column, variation : str
-        Columns of the assignments, where they have other names.
+        Names of these columns in the assignments.
     outcome_user : str, default=None
-        Column of the outcomes with the subject. `None`: as in the assignments.
+        Column of the outcomes with the subject. `None`: the name in the assignments.
     outcome_time : str or None, default="timestamp"
-        Column of the outcomes with the time. `None`: all outcomes of the table are
-        known to come after the assignment.
+        Column of the outcomes with the time. `None`: all outcomes came after the
+        assignment.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
 
     Returns
     -------
     logs : BanditLogs
-        A row for every subject, in the order of the first assignments. The action is
-        the variation, `group` the subject, and `logging_proba` the split.
+        One row per subject, in the order of the first assignments. The action is the
+        variation, `group` is the subject, and `logging_proba` is the split.
 
     Raises
     ------
     ValueError
         If a column is missing or malformed, there are several experiments, subjects are
-        in several variations, or the weights are no split of the logged variations.
+        in several variations, or the weights do not match the logged variations.
     TypeError
         If a table is neither a path nor a frame.
 
@@ -264,7 +263,7 @@ def read_eppo(
     See Also
     --------
     read_growthbook : The same for GrowthBook.
-    audit : Tells whether the counts of the variations agree with the stated split.
+    audit : Checks whether the counts of the variations agree with the stated split.
 
     References
     ----------

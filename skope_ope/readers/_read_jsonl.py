@@ -48,17 +48,17 @@ def read_jsonl(
     reward_range: tuple[float, float] | None = None,
     backend: str = "pandas",
 ) -> BanditLogs:
-    r"""Read decision traces: one JSON object a line, one decision an object.
+    r"""Read decision traces from JSON lines, one decision per line.
 
-    Routers of language models, recommenders and other services write such files. A
-    nested field is named with dots: `user.age` is the field `age` of the object `user`,
-    `probs.0` the first entry of the list `probs`. Read more in the
+    Routers of language models, recommenders and other services write such files. Name
+    a nested field with dots: `user.age` is the field `age` of the object `user`, and
+    `probs.0` is the first entry of the list `probs`. Read more in the
     :ref:`User Guide <readers>`.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or packed by gzip or zstd (which needs pyarrow).
+        The file, plain or compressed by gzip or zstd (zstd needs pyarrow).
     action, reward : str
         Fields of the logged action and its reward.
     propensity : str or float in (0, 1], default=None
@@ -66,21 +66,21 @@ def read_jsonl(
         probability of all rounds.
     context : list of str, default=None
         Fields that were known before the decision. The name of an object or a list
-        stands for all that it holds. `[]`: none.
+        includes all its fields. `[]`: no features.
     exclude : list of str, default=None
-        In place of `context`: fields that do not belong there, such as outcomes. All
-        others that are not named elsewhere do.
+        Instead of `context`: fields that are not context, such as outcomes. All fields
+        that no other argument names become the context.
     actions : array-like of shape (n_actions,), default=None
         Ordered labels of all actions.
     logging_proba : list of str or dict, default=None
-        Fields with the probabilities of all actions, in the order of `actions`; a
-        dict tells the field of every action.
+        Fields with the probabilities of all actions, in the order of `actions`; or a
+        dict {action: field}.
     logger_proba : list of str, default=None
         Fields with the probability of the logged action under every logger.
     logger, timestamp, group, sample_weight : str, default=None
         Further fields.
     columns : list of str or dict, default=None
-        Fields that the logs carry along, as in :meth:`BanditLogs.from_frame`.
+        Further fields to keep as columns, as in :meth:`BanditLogs.from_frame`.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
     backend : {"pandas", "polars", "pyarrow"}, default="pandas"
@@ -90,23 +90,24 @@ def read_jsonl(
     -------
     logs : BanditLogs
         Rows in the order of the file. The context is a frame with a column for every
-        field: numbers and booleans are floats, texts stay texts. A field that is absent
-        or null is missing: NaN among numbers, what the library has for it among texts.
+        field: numbers and booleans become floats, texts stay texts. A field that is
+        absent or null is missing: NaN for numbers, the missing value of the library
+        for texts.
 
     Raises
     ------
     ValueError
-        If a line is no JSON object, a field has a missing or another value than its
-        meaning allows, or no line has such a field. The message names the line.
+        If a line is not a JSON object, a field is missing or has a wrong value, or no
+        line has the field. The message names the line.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ImportError
         If the library of the frame is not installed.
 
     See Also
     --------
     read_vw : Reads the JSON of Vowpal Wabbit.
-    scan_logs : Scans parquet and csv files that are larger than memory.
+    scan_logs : Reads parquet and csv files that are larger than memory.
 
     Examples
     --------

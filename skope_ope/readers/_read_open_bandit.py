@@ -55,10 +55,10 @@ def read_open_bandit(
 ) -> BanditLogs | SlateLogs:
     r"""Read a log of the Open Bandit Dataset.
 
-    Each row is one item shown at one of three positions of a fashion shop, by a
-    uniformly random logger (`random`) or by Bernoulli Thompson sampling (`bts`), with
-    the probability of the item at that position and whether it was clicked [1]_.
-    Rows stay in the order of the file. Read more in the :ref:`User Guide <readers>`.
+    Each row is one item that a fashion shop showed at one of three positions [1]_. It
+    has the probability of the item at that position, and the click. The logger was
+    uniformly random (`random`) or Bernoulli Thompson sampling (`bts`). Rows keep the
+    order of the file. Read more in the :ref:`User Guide <readers>`.
 
     Parameters
     ----------
@@ -66,27 +66,26 @@ def read_open_bandit(
         The csv file, plain or gzip, or the folder of a campaign (`obd/random/men`,
         which holds `men.csv`).
     item_context : str or path-like, default=None
-        The csv file with the features of the items. `None` takes
-        `<name of the log>_item_context.csv` or `item_context.csv` beside the log
-        where there is one. Items are coded anew for each logger: a log goes with its
-        own file only.
+        The csv file with the features of the items. `None`: the file
+        `<name of the log>_item_context.csv` or `item_context.csv` in the same folder,
+        if it exists. Each logger has other item codes, so use the file of the same
+        logger.
     user_features : bool, default=True
         Whether the context holds the categories of the user.
     affinity : bool, default=True
         Whether the context holds the user's past clicks on each item.
     align_with : str or path-like, default=None
-        Another log of the dataset, whose categories of users get columns too. Logs
-        that are used together, such as those of the two loggers, must be read with
-        each other here: a category that is missing in one of them would shift its
-        columns.
+        Another log of the dataset. Its user categories get columns, too. If you use
+        two logs together, such as those of the two loggers, pass each when you read
+        the other. Otherwise a category that one log lacks shifts its columns.
     as_frame : bool, default=False
         Whether the context is a pandas frame with columns `position`,
         `user_feature_<j>` (categorical) and `user_item_affinity_<k>`.
     as_slates : bool, default=False
         Whether to return slates of one slot: each impression is a round, and its
-        position a column. The files do not say which impressions were on one page, and
-        hardly any page is complete. What stood in the other two positions, and what it
-        did to a click, cannot be known.
+        position is a column. The files do not say which impressions shared a page, and
+        hardly any page is complete. The items in the other two positions, and their
+        effect on a click, are unknown.
 
     Returns
     -------
@@ -106,11 +105,11 @@ def read_open_bandit(
 
         Those of `SlateLogs` are the same `context`, `propensity`, `timestamp`,
         `reward_range` and column, the items as `slate` and `n_candidates`, the clicks
-        as `slot_reward`, and the features of the items as `item_features`. Where every
+        as `slot_reward`, and the features of the items as `item_features`. If every
         probability is 1 / n_items, the logger was random, and `logging_policy` is
-        `UniformSlatePolicy(1)`. Of `bts` the file has the probability of the item
-        that was shown, and of no other: `logging_policy` is None, so that `SlateIPS`
-        can evaluate, but `PseudoInverse` cannot.
+        `UniformSlatePolicy(1)`. The files of `bts` have only the probability of the
+        item that was shown: `logging_policy` is None. `SlateIPS` can evaluate such
+        logs, `PseudoInverse` cannot.
 
     Raises
     ------

@@ -73,42 +73,40 @@ def read_vw(
 ) -> BanditLogs | SlateLogs:
     r"""Read a contextual bandit log of Vowpal Wabbit.
 
-    Text (`--cb`, `--cb_adf`) and JSON (`--json`, `--dsjson`) are recognised by their
-    content, gzip by its first bytes. Costs become rewards by their sign. Events
-    without a cost and a probability are skipped with a counted warning. Read more in
-    the :ref:`User Guide <readers>`.
+    The format is recognised from the content: text (`--cb`, `--cb_adf`), JSON
+    (`--json`, `--dsjson`), plain or gzip. The reward is minus the cost. Events without
+    a cost and a probability are skipped, and a warning counts them. Read more in the
+    :ref:`User Guide <readers>`.
 
     Parameters
     ----------
     path : str or path-like
         The log file, plain or gzip.
     format : str, default=None
-        "cb", "cb_eval", "cb_adf", "json", "dsjson", "ccb" or "slates". `None` tells
-        one of the first five from the first lines. "cb_eval" is the input of
-        `--cb --eval`, which has the evaluated action in front of each label and
-        cannot be told from a list of offered actions; it is never guessed. "ccb" and
-        "slates", text or JSON, have several slots; they are named, because they give
-        `SlateLogs`.
+        "cb", "cb_eval", "cb_adf", "json", "dsjson", "ccb" or "slates". `None`
+        recognises "cb", "cb_adf", "json" and "dsjson" from the first lines. Name the
+        others: "cb_eval" is the input of `--cb --eval`, with the evaluated action in
+        front of each label. It looks like a list of offered actions. "ccb" and
+        "slates", text or JSON, have several slots and give `SlateLogs`.
     n_features : int, default=2**18
-        Number of columns into which the context is hashed. Logs that are used
-        together must be read with the same number.
+        Number of columns into which the context is hashed. Use the same number for
+        all logs that you use together.
     n_action_features : int, default=2**8
-        Number of columns into which the features of the actions are hashed, 0 to
-        leave them out. `None` hashes them into `n_features` columns and keeps the
-        ones that occur: free of all but a few collisions, but columns of two files
-        do not correspond.
+        Number of columns into which the features of the actions are hashed. 0 leaves
+        them out. `None` hashes them into `n_features` columns and keeps the columns
+        that occur. This gives few collisions, but columns of two files differ.
     n_actions : int, default=None
-        Number of actions there are, where not all of them occur in the file.
+        Number of actions, if some do not occur in the file.
     action_labels : {"number", "tag"}, default="number"
-        Labels of the actions. "number": the file's own numbers (from 1) in "cb",
+        Labels of the actions. "number": the numbers of the file (from 1) in "cb",
         positions in the event (from 0) otherwise. "tag": the tags of the actions
-        (`_tag` in JSON, the word that touches the `|` in text), which recognise an
-        action whatever its position.
+        (`_tag` in JSON, the word before the `|` in text), which do not depend on the
+        position.
     on_error : {"raise", "skip"}, default="raise"
         What to do with a malformed line: raise a `ValueError` with its number, or
-        skip it (with the event it belongs to) with a counted warning.
+        skip its event with a warning that counts them.
     max_action_bytes : int, default=2**30
-        Largest size of the dense array of action features.
+        Maximum size of the dense array of action features.
 
     Returns
     -------
@@ -117,76 +115,75 @@ def read_vw(
 
         - `context`: CSR matrix of the shared features, (n_rounds, n_features);
         - `reward`: minus the cost; `propensity`: the logged probability;
-        - `available`: where not every round offers every action, None otherwise;
-        - `action_context`: the hashed features of the actions, of shape (n_actions,
-          n_action_features) where they are the same in all rounds, (n_rounds,
-          n_actions, n_action_features) otherwise, None without any;
-        - `logging_proba`: `p` of dsjson in the order of `actions`, where `a` and `p`
-          agree with the label in every event, None otherwise;
-        - `timestamp`: UTC, where every event has one;
-        - `sample_weight`: 1 / (1 - pdrop) of dsjson, where any event was dropped with
-          a positive probability;
+        - `available`: the offered actions; None if every round offers every action;
+        - `action_context`: the hashed features of the actions. Its shape is
+          (n_actions, n_action_features) if they are the same in all rounds, otherwise
+          (n_rounds, n_actions, n_action_features). None without features;
+        - `logging_proba`: `p` of dsjson in the order of `actions`, if `a` and `p`
+          agree with the label in every event, otherwise None;
+        - `timestamp`: in UTC, if every event has one;
+        - `sample_weight`: 1 / (1 - pdrop) of dsjson, if any `pdrop` is positive;
         - `columns["evaluated"]`, in "cb_eval" only: the evaluated actions as
-          probabilities, (n_rounds, n_actions); its name stands for that policy.
+          probabilities, (n_rounds, n_actions). Pass this name as the policy.
 
         Those of `SlateLogs` are:
 
         - `context`: shared features, and those of the slots as `slot0.name`, ...;
-        - `slate`: positions of the actions in the event, from 0, -1 where the event
-          has fewer slots than others; `candidates` or `n_candidates` say which there
-          were; `item_id` are the tags with `action_labels="tag"`;
-        - `reward`: minus the cost, in "ccb" its sum over slots; `slot_reward` in "ccb"
-          unless a cost is positive, the column "signed_slot_reward" then;
-        - `propensity`: the product of those of the slots, which are the column
-          "slot_propensity"; in "slates" these are enough for
-          ``ProductSlatePolicy("slot_propensity")``, and the column "slot_proba" has
-          the whole distributions where every event logs them;
-        - `item_features` as `action_context`, `timestamp`, and the column
-          "sample_weight", 1 / (1 - pdrop), where events were dropped: evaluators and
+        - `slate`: positions of the actions in the event, from 0; -1 for slots that
+          the event lacks. `candidates` or `n_candidates` give the offered actions.
+          `item_id` holds the tags with `action_labels="tag"`;
+        - `reward`: minus the cost, summed over slots in "ccb". There `slot_reward`
+          holds the rewards of the slots; if a cost is positive, the column
+          "signed_slot_reward" holds them instead;
+        - `propensity`: the product of the propensities of the slots, which are the
+          column "slot_propensity". For "slates" you can pass
+          ``ProductSlatePolicy("slot_propensity")``. The column "slot_proba" has the
+          whole distributions, if every event logs them;
+        - `item_features`: as `action_context` above; `timestamp`; and, if any `pdrop`
+          is positive, the column "sample_weight", 1 / (1 - pdrop). Evaluators and
           `PseudoInverseRanker` weight the rounds by it.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ValueError
-        If the file is empty, holds no labelled event, is damaged, has a malformed
-        line, or logs something else than what is read: several slots (ccb, slates)
-        that are not asked for, continuous actions (CATS), or feedback without reward
-        (igl).
+        If the file is empty or damaged, has a malformed line or no labelled event. Also
+        if it holds something else: several slots while `format` is not "ccb" or
+        "slates", continuous actions (CATS), or feedback without reward (igl).
 
     Warns
     -----
     LogsWarning
-        When events were skipped, or some of them lack the time or the distribution
-        that others have, so that the logs have none; `value` is their number.
+        If events are skipped, or if some events lack the time or the distribution that
+        others have; the logs then have none. `value` is the number of these events.
 
     Notes
     -----
-    Of several costs in a `--cb` label the one with a probability belongs to the
-    logged action. The other entries say which actions were offered, as in Vowpal
-    Wabbit, and their costs, if any, are ignored: nobody observed them. A label with
-    one entry offers every action.
+    If a `--cb` label has several entries, the one with a probability is the logged
+    action. The other entries are offered actions, as in Vowpal Wabbit. Their costs
+    were not observed, so they are ignored. A label with one entry offers every action.
 
-    The features are named `namespace^feature`, only `feature` in the anonymous
-    namespace, `namespace^feature=text` where the value is text, and
-    `namespace^0`, `namespace^1`, ... where values stand alone. Nested objects join
-    their names by a dot. Features are added up within a column, without alternating
-    signs. Features valued 0, false or null carry nothing and are left out, keys of
-    JSON that start with an underscore are not features, and there is no constant.
-    A name's column is that of
+    Features are named `namespace^feature`. In the anonymous namespace they are named
+    `feature`, text values are named `namespace^feature=text`, and values without a
+    name are `namespace^0`, `namespace^1`, ... Nested objects join their names by a
+    dot. Features with the same column are summed, without alternating signs. Features
+    with value 0, false or null are left out, and so are JSON keys that start with an
+    underscore. No constant is added. The column of a name is that of
     ``FeatureHasher(n_features, input_type="string", alternate_sign=False)``.
 
-    In multi-line text the labelled line is the chosen action and the number in its
-    label means nothing. In JSON the chosen action is `_labelIndex`, counted from 0.
+    In multi-line text the labelled line is the chosen action, and the number in its
+    label is ignored. In JSON the chosen action is `_labelIndex`, counted from 0.
     Events with `_skipLearn` and lines of dsjson without a decision are skipped as
     unlabelled.
 
-    What an event of dsjson says twice must agree, or its line is malformed:
-    `_label_Action` is `_labelIndex`, or one more in all events of the file; `a` names
-    actions of the event, each once, the chosen one among them; `p` sums to one, and
-    gives the chosen action `_label_probability`, but for rounding to the digits that
-    are written; a key that decides has one value.
+    A dsjson line is malformed if its keys contradict each other:
+
+    - `_label_Action` must be `_labelIndex`, or one more in all events of the file;
+    - `a` must name actions of the event, each once, with the chosen one among them;
+    - `p` must sum to one and give the chosen action `_label_probability`, up to the
+      rounding of the written digits;
+    - each of these keys must have one value.
 
     Examples
     --------
@@ -284,8 +281,8 @@ def _no_rounds(path, format, unlabelled, malformed, complaint):
             "`_label_probability` in JSON."
         )
     return ValueError(
-        f"{path} has no event to evaluate with: {unlabelled} without a cost and a "
-        f"probability, {malformed} malformed, read as format={format!r}. {hint}"
+        f"{path} has no usable event: {unlabelled} without a cost and a probability, "
+        f"{malformed} malformed, read as format={format!r}. {hint}"
     )
 
 
@@ -303,8 +300,8 @@ def _blocks(path):
             if size > LONGEST:
                 raise ValueError(
                     f"{path}, line {block[0][0]}: the event that begins there is "
-                    f"longer than {LONGEST:,} characters, the most that it may have. "
-                    "Put an empty line between events; format='cb' has one a line."
+                    f"longer than {LONGEST:,} characters, the maximum. Put an empty "
+                    "line between events; format='cb' has one event per line."
                 )
         elif block:
             yield block[0][0], block

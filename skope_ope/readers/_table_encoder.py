@@ -65,9 +65,9 @@ def _categories(name, texts):
     if n_kept < len(counts):
         warnings.warn(
             LogsWarning(
-                f"column {name!r} holds {len(counts)} different texts: the context "
-                f"tells the {n_kept} most frequent ones apart, the others share a "
-                "column. Leave the column out if it names single rounds or users.",
+                f"column {name!r} holds {len(counts)} different texts. The {n_kept} "
+                "most frequent ones have a column each, the others share one. Leave "
+                "the column out if it names single rounds or users.",
                 len(counts),
             ),
             stacklevel=5,

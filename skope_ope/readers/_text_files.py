@@ -22,8 +22,8 @@ MANY = " Folders and globs are for scan_logs, in Python."
 LONGEST = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
 LONGEST_CELL = csv.field_size_limit()  # characters of a cell of a csv file
 CARRIAGE_RETURN = (
-    "a carriage return stands alone inside the line, as in files whose lines end with "
-    "it. Lines must end with a line feed: convert the file, e.g. with tr '\\r' '\\n'."
+    "the line holds a carriage return without a line feed. Lines must end with a line "
+    "feed. Convert the file, e.g. with tr '\\r' '\\n'."
 )
 DAY = r"[0-9]{4}(-[0-9]{2}-[0-9]{2}|[0-9]{4})"
 TIME = r"[0-9]{2}(:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?|[0-9]{2}([0-9]{2}([.,][0-9]+)?)?)?"

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What we believe: models of the reward of every action, fitted out of fold."""
+"""Models of the reward of every action, fitted out of fold."""
 
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
 from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel

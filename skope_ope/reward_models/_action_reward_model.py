@@ -59,29 +59,32 @@ class ActionRewardModel(TellsOfFit, Estimator):
     Parameters
     ----------
     model : regressor or classifier
-        Any regressor that follows scikit-learn, of whatever package; a classifier
-        only where rewards are 0/1, then its probability of 1 is the prediction.
+        Any regressor with the interface of scikit-learn. If rewards are 0/1, also a
+        classifier: its probability of 1 is the prediction.
     encoding : {"per_action", "one_hot", "action_context", "column"}
         "per_action", the default, fits one clone of the model per action. The others
-        fit one model for all, which sees the context and, beside it: an indicator
-        column per action ("one_hot"; in frames they are called `action = <label>`); the
-        features in `logs.action_context` ("action_context"); or the labels as the
-        column `action` of a frame ("column"), which a ColumnTransformer of your own
-        encodes.
+        fit one model for all actions, which sees the context and:
+
+        - "one_hot": an indicator column per action; in frames these are called
+          `action = <label>`;
+        - "action_context": the features in `logs.action_context`;
+        - "column": the labels as the column `action` of a frame, which your
+          ColumnTransformer encodes.
     memory : str, path or joblib.Memory, default=None
-        Folder in which fitted models are kept, as in scikit-learn's Pipeline: equal
-        models are fitted to equal rounds once, in whatever search or process. Classes
-        are known by their names there: delete the folder after you edit one.
+        Folder in which fitted models are kept, as in scikit-learn's Pipeline. An equal
+        model is fitted to equal rounds only once, in every search and process. Classes
+        are identified by their names: delete the folder after you edit a class.
 
     Attributes
     ----------
     actions_ : ndarray of shape (n_actions,)
         Action labels, the order of the columns of `predict`.
     models_ : list
-        The fitted models, one per action (`None` where the mean reward is used) or
-        a single one.
+        The fitted models: one per action (`None` if the mean reward is used), or a
+        single one.
     mean_reward_ : float
-        Mean reward of the training rounds, the prediction for actions without any.
+        Mean reward of the training rounds. It is the prediction for actions without a
+        training round.
 
     Examples
     --------
@@ -129,8 +132,8 @@ class ActionRewardModel(TellsOfFit, Estimator):
         y : array-like of shape (n_rounds,), default=None
             Ignored: the logs hold the rewards.
         sample_weight : ndarray of shape (n_rounds,), default=None
-            Row weights; `None`: `logs.sample_weight`. A model that takes none is
-            fitted to rounds drawn in their proportion, with a warning.
+            Row weights. `None`: `logs.sample_weight`. A model without `sample_weight`
+            is fitted to rounds drawn in proportion to the weights, with a warning.
 
         Returns
         -------
@@ -215,8 +218,8 @@ class ActionRewardModel(TellsOfFit, Estimator):
     ) -> Self:
         """Learn from more rounds, where the model has `partial_fit`.
 
-        Calls one after the other, with parts of a log, teach the model the whole of it
-        without its being in memory. `fit` begins anew, and is not continued here.
+        Call it for one part of a log after the other. The model learns the whole log,
+        which need not be in memory. It does not continue a model fitted by `fit`.
 
         Parameters
         ----------
@@ -225,8 +228,9 @@ class ActionRewardModel(TellsOfFit, Estimator):
         y : array-like of shape (n_rounds,), default=None
             Ignored: the logs hold the rewards.
         sample_weight : ndarray of shape (n_rounds,), default=None
-            Row weights; `None`: `logs.sample_weight`. A model that takes none learns
-            without those of the logs, with a warning, and refuses others.
+            Row weights. `None`: `logs.sample_weight`. A model without `sample_weight`
+            ignores the weights of the logs, with a warning, and raises an error for
+            others.
 
         Returns
         -------
@@ -382,7 +386,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         Parameters
         ----------
         logs : BanditLogs
-            The rounds; their actions are matched by label with `actions_`.
+            The rounds. Their actions are matched with `actions_` by label.
 
         Returns
         -------
@@ -450,8 +454,8 @@ def warn_unweighted(model):
     """Warn that an `ActionRewardModel` is fitted without the weights of the logs."""
     warnings.warn(
         ModelErrorWarning(
-            f"{type(model.model).__name__} takes no sample_weight: the "
-            "reward model learns in parts without the weights of the logs."
+            f"{type(model.model).__name__} takes no sample_weight: the reward model "
+            "ignores the weights of the logs while it learns in parts."
         ),
         stacklevel=6,
     )

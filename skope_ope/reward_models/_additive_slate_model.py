@@ -34,26 +34,25 @@ if TYPE_CHECKING:
 
 @renamed_parameters(regressor="model", regressor_="model_")
 class AdditiveSlateModel(TellsOfFit, Estimator):
-    r"""A slate's reward as a sum over slots of one model of candidate and slot.
+    r"""Model the reward of a slate as a sum over its slots.
 
     .. math:: \hat r(x, s) = b + \sum_j f(x, s_j, j)
 
     The regressor f sees the context, the candidate's features and the slot. It is
-    fitted by backfitting: in turn, what the sum leaves unexplained is shared among
-    the slots of a slate, and the regressor is fitted to its own values plus that
-    share. A slate whose value is a sum over slots needs no more than slot marginals of
-    a policy, which is why `SlateDoublyRobust` takes this form of model only. Read
-    more in the :ref:`User Guide <slates>`.
+    fitted by backfitting: the residual of the sum is shared among the slots of a
+    slate, and the regressor is fitted to its own predictions plus that share. A sum
+    over slots needs only the slot marginals of a policy. So `SlateDoublyRobust` accepts
+    only this kind of model. Read more in the :ref:`User Guide <slates>`.
 
     Parameters
     ----------
     model : scikit-learn regressor, default=None
         The model of a slot. `None`: `Ridge()`.
     max_iter : int, default=20
-        Most rounds of backfitting.
+        Maximum number of backfitting iterations.
     tol : float, default=1e-3
-        Backfitting stops where no sum changes by more than this share of the spread
-        of the rewards.
+        Backfitting stops if no sum changes by more than this share of the standard
+        deviation of the rewards.
 
     Attributes
     ----------
@@ -62,7 +61,7 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
     model_ : regressor
         The fitted model of a slot.
     n_iter_ : int
-        Rounds of backfitting.
+        Number of backfitting iterations.
 
     Examples
     --------

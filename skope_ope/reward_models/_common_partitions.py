@@ -35,10 +35,10 @@ class CommonPartitions:
             there = starts.get(part.key)
             if part.start is None or (is_common and there is None):
                 raise ValueError(
-                    f"{lazy.partitions[common.index(True)].name} was in the logs of "
-                    "fit, too, and where its rounds lie is known only after the files "
-                    "are read: they could not be predicted out of fold. Evaluate on "
-                    "the logs of fit, on other files, or on parquet files."
+                    f"{lazy.partitions[common.index(True)].name} was also in the logs "
+                    "of fit, but the numbers of its rounds are unknown before the "
+                    "files are read. So they cannot be predicted out of fold. Evaluate "
+                    "on the logs of fit, on other files, or on parquet files."
                 )
             ends.append((part.start, there if is_common else -1))
         self._starts, self._there = np.array(ends).T

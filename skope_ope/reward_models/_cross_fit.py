@@ -30,7 +30,7 @@ class MeanReward:
     Parameters
     ----------
     by_action : bool, default=True
-        Whether every action has a mean of its own, or all of them have one together.
+        Whether every action has its own mean, or all actions share one.
     """
 
     def __init__(self, by_action=True):
@@ -123,7 +123,7 @@ def summands(reward, weight):
 
 
 class OfFolds:
-    """What models of folds say of themselves, as fitted evaluators show them."""
+    """The text by which fitted evaluators show models of folds."""
 
     def __repr__(self):
         n_folds = sum(fold >= 0 for fold in self.models_)
@@ -278,7 +278,7 @@ def warn_of_missing(actions, counts, logged, model):
     shown = _first(map(repr, labels))
     by_fold = enumerate(missing.sum(axis=1).tolist())
     folds = _first(f"{n} in fold {fold}" for fold, n in by_fold if n)
-    predicted = "by what other actions taught it"
+    predicted = "from the rounds of other actions"
     if getattr(model, "encoding", "per_action") == "per_action":
         predicted = "the mean reward of that part"
     warnings.warn(
@@ -300,10 +300,10 @@ def _first(texts):
 
 
 class KeptPredictions:
-    """A source whose predictions for some rounds lie in a table.
+    """A source whose predictions for some rounds are kept in a table.
 
-    Evaluators that differ in nothing but what comes after the model read the table
-    in place of asking the model again. Other rounds go to the source itself.
+    Evaluators that share a model read the table instead of predicting again. For other
+    rounds the source predicts.
 
     Parameters
     ----------

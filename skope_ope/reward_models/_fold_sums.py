@@ -128,10 +128,10 @@ def check_folds(sizes, cv):
     """
     if np.count_nonzero(sizes) < 2:
         raise ValueError(
-            f"all {int(sizes.sum())} rounds are in one fold of {cv!r}: they are of one "
-            "group, or of too few. Use another random_state of HashKFold, or pass the "
-            "name of a column of predictions, a number, or a model of other rounds as "
-            "FrozenEstimator(model)."
+            f"all {int(sizes.sum())} rounds are in one fold of {cv!r}: they have too "
+            "few groups. Use another random_state of HashKFold. Or pass as "
+            "reward_model the name of a column of predictions, a number, or a model "
+            "that was fitted to other rounds, FrozenEstimator(model)."
         )
 
 

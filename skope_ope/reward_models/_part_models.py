@@ -87,10 +87,10 @@ def part_models(
     fitted = [name for name, plan in plans.items() if plan.given is None]
     if fitted and lazy.partitions is None:
         raise TypeError(
-            f"{type(evaluators[fitted[0]]).__name__} needs a reward model, and a lazy "
-            "frame gives sums, no rounds that one could learn from or predict. Pass "
-            "the name of a column of predictions as reward_model, or write the frame "
-            "as parquet files and scan these."
+            f"{type(evaluators[fitted[0]]).__name__} needs a reward model, which "
+            "cannot be fitted to a lazy frame: a lazy frame gives sums, not rounds. "
+            "Pass the name of a column of predictions as reward_model, or write the "
+            "frame as parquet files and scan these."
         )
     folds = [plan.cv for plan in plans.values() if plan.cv is not None]
     fits = Fits(lazy, folds, n_sample, random_state, n_jobs, verbose, progress)
@@ -113,9 +113,10 @@ def source_on(source, lazy):
         slates = lazy.log_type is SlateLogs
         model = "AdditiveSlateModel" if slates else "ActionRewardModel"
         raise ValueError(
-            "the reward model was fitted to logs in memory, whose rounds could not be "
-            "known again in a log in parts. Fit the evaluator on lazy logs, or pass a "
-            f"model of other rounds as FrozenEstimator({model}(regressor).fit(logs))."
+            "the reward model was fitted to logs in memory, whose rounds cannot be "
+            "recognised in a log in parts. Fit the evaluator on lazy logs, or pass a "
+            "model that was fitted to other rounds: "
+            f"FrozenEstimator({model}(regressor).fit(logs))."
         )
     return source
 
@@ -142,9 +143,8 @@ def hash_folds(cv):
         folds._validate_params()
         return folds
     raise TypeError(
-        "the rounds of a log in parts are shared out to folds by HashKFold, one by one "
-        "or by their group; others need all rounds at once. Pass cv=HashKFold(5) or a "
-        f"number of folds, got {cv!r}."
+        "a log in parts can only be split by HashKFold; other splitters need all "
+        f"rounds at once. Pass cv=HashKFold(5) or a number of folds, got {cv!r}."
     )
 
 

@@ -74,10 +74,10 @@ class _OnPartitions:
             for one in (self.lazy.roles["group"], group)
         )
         return ValueError(
-            f"the reward model holds out rounds of fit by {own}, and these logs, which "
-            f"have some of them, have {other}: they could not be predicted out of "
-            f"fold. Scan these with {own}, too, or fit to logs that were scanned as "
-            "these are."
+            f"the reward model holds out rounds of fit by {own}, but these logs, which "
+            f"share rounds with fit, have {other}. So these rounds cannot be predicted "
+            f"out of fold. Scan these logs with {own}, too, or fit to logs that were "
+            "scanned in the same way."
         )
 
     def on(self, lazy):
@@ -111,8 +111,9 @@ class _OnPartitions:
             return self._fit_all()
         except OSError as error:
             error.add_note(
-                "The reward model of all rounds of fit is fitted when other logs first "
-                "ask for it, to the files of fit. A model that needs them no more: "
+                "The reward model of all rounds of fit is fitted to the files of fit "
+                "when you first evaluate on other logs. This model does not need the "
+                "files later: "
                 "FrozenEstimator(ActionRewardModel(model).fit(lazy.sample(1_000_000)))."
             )
             raise

@@ -114,9 +114,9 @@ class ItemColumns:
         if indicators and self.indicators:
             raise ValueError(
                 f"the logs have {logs.max_candidates} candidates, those of the reward "
-                f"model's fit had {self.width}: without item_features it knows them by "
-                "their index. Pass SlateLogs(..., item_features=...) in both, or the "
-                "same n_candidates."
+                f"model's fit had {self.width}. Without item_features the model "
+                "identifies candidates by their index. Pass SlateLogs(..., "
+                "item_features=...) in both, or the same n_candidates."
             )
         had, have = (
             "no item_features" if none else f"item_features of {width} columns"
@@ -126,8 +126,8 @@ class ItemColumns:
             )
         )
         raise ValueError(
-            f"the logs have {have}, those of the reward model's fit had {had}: it "
-            "needs the same features of candidates in both."
+            f"the logs have {have}, those of the reward model's fit had {had}. Use the "
+            "same features of candidates in both."
         )
 
 

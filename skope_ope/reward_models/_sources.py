@@ -66,8 +66,8 @@ class ArraySource(TableSource):
     def __init__(self, q_hat, logs):
         self.logs = logs
         remedy = (
-            " An array belongs to the rows of fit; folds need a model that is fitted "
-            "to them, or, where the values come from other rounds, a column: "
+            " An array belongs to the rows of fit. For folds, pass a model. If the "
+            "values come from other rounds, pass a column: "
             "logs.with_columns(q_hat=...), reward_model='q_hat'."
         )
         self.q_hat = _check_q_hat(q_hat, logs, "reward_model", remedy)
@@ -80,8 +80,8 @@ class ArraySource(TableSource):
         if logs is not self.logs and logs.row_id != self.logs.row_id:
             raise ValueError(
                 "reward_model is an array of values for the rows of the logs of fit; "
-                "it cannot predict for other logs. Pass a model; or, where the values "
-                "come from other rounds, carry them along: "
+                "it cannot predict for other logs. Pass a model. If the values come "
+                "from other rounds, pass a column: "
                 "logs.with_columns(q_hat=...), reward_model='q_hat'."
             )
         return self.q_hat
@@ -259,10 +259,10 @@ def given_source(model, logs):
             )
         if logs is None:
             raise ValueError(
-                "reward_model is an array of values for the rounds in their order, of "
-                "which a log in parts knows nothing. Carry them as a column of the "
-                "files, one number per action: scan_logs(..., columns={'q_hat': "
-                "[...]}), reward_model='q_hat'."
+                "reward_model is an array for rounds in memory, which does not work "
+                "for a log in parts. Store the values as columns of the files, one "
+                "per action: scan_logs(..., columns={'q_hat': [...]}), "
+                "reward_model='q_hat'."
             )
         return ArraySource(model, logs)
     refuse_non_models(model, "reward_model")

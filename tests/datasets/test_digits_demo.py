@@ -46,6 +46,6 @@ def test_what_the_notes_say_is_so(demo):
         assert errors[name] > 4
     for name in ("IPS", "SNIPS", "DoublyRobust", "SNDR", "MRDR"):
         assert abs(errors[name]) < 4
-    assert "looked at the label" in demo.notes[0]
+    assert "used the label" in demo.notes[0]
     assert f"{demo.table['DirectMethod'].value - demo.truth:+.3f}" in demo.notes[0]
     assert set(demo.about) == {"log", "policy", "model"}

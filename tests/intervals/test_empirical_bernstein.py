@@ -47,7 +47,7 @@ def test_terms_that_are_all_alike_leave_the_range():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"there is one term\. Hoeffding's interval"):
+    with pytest.raises(ValueError, match=r"at least two terms, got one"):
         empirical_bernstein_interval([0.5], 1)
     with pytest.raises(ValueError, match=r"first 5\.0 in row 1"):
         empirical_bernstein_interval([0, 5], 4)

@@ -85,7 +85,7 @@ def test_a_known_largest_weight_narrows(rounds):
         ({"after": [0]}, "after must lie between 1"),
         ({"after": [3, 2]}, "rising numbers of rounds"),
         ({"after": [2.5]}, "rising numbers of rounds"),
-        ({"after": [2001]}, "the 2000 rounds"),
+        ({"after": [2001]}, "between 1 and 2000"),
         ({"reward_range": (0, 0.5)}, "r has .* entries outside"),
         ({"reward_range": None}, "reward_range must be a pair"),
     ],

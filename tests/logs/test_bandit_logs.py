@@ -48,7 +48,7 @@ def test_one_propensity_for_all_rounds():
         assert_array_equal(logs.propensity, np.full(3, float(number)))
         assert_array_equal(logs.replace(propensity=0.5).propensity, [0.5] * 3)
     for number in (2.0, 0, -1, float("nan")):
-        with pytest.raises(ValueError, match=r"is no number in \(0, 1\], the one"):
+        with pytest.raises(ValueError, match=r"is not in \(0, 1\]. As a number"):
             logs.replace(propensity=number)
 
 
@@ -282,7 +282,7 @@ def test_replace_takes_every_field_but_those_of_the_past():
         again = logs.replace(**{name: None}).replace(**{name: FIELDS[name]})
         assert_array_equal(getattr(again, name), FIELDS[name])
     for name in ("context", "action", "actions", "logger", "reward_range", "colour"):
-        with pytest.raises(ValueError, match=f"{name!r} cannot be replaced; one of"):
+        with pytest.raises(ValueError, match=f"{name!r} cannot be replaced, only"):
             logs.replace(**{name: None})
 
 

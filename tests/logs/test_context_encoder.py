@@ -180,8 +180,8 @@ def test_a_copy_of_a_fitted_encoder_is_as_good():
     [
         ({"x": [[1], [2]]}, None, "column 'x' of the context holds values of type"),
         ({"x": [1.0, np.inf]}, None, "column 'x' of the context is infinite at row 1"),
-        ({"x": ["a", "b"]}, {"x": [1, 2]}, "'x' .* holds numbers, and held texts"),
-        ({"x": [1, 2]}, {"x": ["a", "b"]}, "'x' .* holds texts, and held numbers"),
+        ({"x": ["a", "b"]}, {"x": [1, 2]}, "'x' .* holds numbers, but held texts"),
+        ({"x": [1, 2]}, {"x": ["a", "b"]}, "'x' .* holds texts, but held numbers"),
         ({"x": ["a", "b"]}, np.zeros((2, 1)), "fitted on a frame with texts or dates"),
         ({"x": [1]}, {"y": [1]}, "feature names"),
         ({"x": []}, None, "the frame has none"),

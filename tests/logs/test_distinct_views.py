@@ -119,7 +119,9 @@ def test_time_that_runs_backwards_within_a_group_warns():
 
 def test_bad_input():
     bare = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0])
-    with pytest.raises(ValueError, match=r"whose rounds these are: .*group=\.\.\."):
+    with pytest.raises(
+        ValueError, match=r"needs the groups of the rounds.*group=\.\.\."
+    ):
         DistinctViews().fit(bare)
     with pytest.raises(TypeError, match="DistinctViews takes BanditLogs, got ndarray"):
         DistinctViews().fit(np.zeros((2, 1)))

@@ -148,9 +148,9 @@ def test_a_context_is_never_guessed(make_frame):
     """Outcomes beside the reward would be in it."""
     names = {**NAMES, "context": None, "logging_proba": None, "columns": ["age"]}
     message = (
-        r"Name the columns of the context with context, or those that do not belong "
-        r"there with exclude; context=\[\] is for logs without features\. "
-        r"Columns that mean nothing else: "
+        r"Name the columns of the context with context, or the columns to leave out "
+        r"with exclude\. context=\[\] is for logs without features\. "
+        r"Columns that are not used yet: "
         r"'city', 'mu_a', 'mu_b', 'mu_c'\.$"
     )
     with pytest.raises(ValueError, match=message):
@@ -492,7 +492,7 @@ def test_without_narwhals_the_remedy_is_named(monkeypatch):
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        (["age", "click"], "column 'click' is the reward; it cannot be in the context"),
+        (["age", "click"], "column 'click' is the reward, so it cannot"),
         (["age", "item"], "column 'item' is the action"),
         (["age", "age"], "names column 'age' twice"),
     ],

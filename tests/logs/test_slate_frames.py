@@ -380,16 +380,16 @@ WRONG = {
     },
     "item names no column": {"item": []},
     "item names column 'first' twice": {"item": ["first", "first"]},
-    "name the column of the page with round=": {"item": "first"},
-    "name the column of the position on the page with slot=": {
+    "Name the column of the page with round=": {"item": "first"},
+    "Name the column of the position on the page with slot=": {
         "item": "first",
         "round": "t",
     },
     "slot='t' names the position in the long form": {"slot": "t"},
     "slot_reward must be a list of columns, one per slot": {"slot_reward": "click_1"},
     "slot_reward names 1 columns and item names 2": {"slot_reward": ["click_1"]},
-    "it is not said which columns are the context": {"context": None},
-    "column 'total' is the reward; it cannot be in the context": {"context": ["total"]},
+    "name the columns of the context": {"context": None},
+    "column 'total' is the reward, so it cannot": {"context": ["total"]},
     "column 'second' says what was shown": {"context": ["second"]},
     "reward is None: pass it, or slot_reward": {"reward": None},
     "candidates='agee' is no column.* Did you mean 'age'": {"candidates": "agee"},
@@ -398,7 +398,7 @@ WRONG = {
     },
     "row 0 shows 'a', which is not among candidates": {"candidates": ["b", "c", "ab"]},
     "candidates lists 'b' twice": {"candidates": ["b", "c", "b"]},
-    "candidates are told by page, and no column names the pages": {
+    "candidates are given by page, but no column names the pages": {
         "candidates": {0: ["a"]}
     },
     "query 'q' names 2 rows. In the wide form a row is a page": {"round": "query"},

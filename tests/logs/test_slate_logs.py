@@ -39,7 +39,7 @@ def slates_of(**fields):
 def test_one_propensity_for_all_slates():
     logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [1, 0]], [1.0, 0], propensity=1 / 2)
     assert_array_equal(logs.propensity, [0.5, 0.5])
-    with pytest.raises(ValueError, match="propensity 2 is no number in"):
+    with pytest.raises(ValueError, match="propensity 2 is not in"):
         logs.replace(propensity=2)
 
 
@@ -259,7 +259,7 @@ def test_fields_that_can_be_replaced():
     assert new.replace(propensity=None).propensity is None
     assert logs.logging_policy is None
     for fields, message in (
-        ({"slate": SLATE}, "'slate' cannot be replaced; one of"),
+        ({"slate": SLATE}, "'slate' cannot be replaced, only"),
         ({"reward": [3, 0, 0]}, "lies outside reward_range"),
         ({"reward": [1, 0]}, "reward has 2 rows"),
         ({"propensity": [0, 1, 1]}, r"in \(0, 1\], got 0"),

@@ -17,8 +17,9 @@ def test_the_distribution_of_an_impossible_action_is_named():
     with pytest.raises(ValueError) as found:
         logs_of(logging_proba=proba)
     assert str(found.value) == (
-        "logging_proba is 0 at row 3 for the logged action 'c' (1 such rows): it "
-        "cannot have been logged. Correct logging_proba, or drop these rows."
+        "logging_proba is 0 at row 3 for the logged action 'c' (1 such rows). A "
+        "logged action has a positive probability. Correct logging_proba, or drop "
+        "these rows."
     )
 
 

@@ -192,7 +192,7 @@ def test_mixed_objects_are_class_targets_as_codes():
         ([0.5, 0.0], r"got 0 at row 1 \(1 such.*rounded to 0.*PropensityEstimator"),
         (
             [-0.1, -0.2],
-            r"got -0\.1 at row 0 \(2 such rows\)\. No probability is negative",
+            r"got -0\.1 at row 0 \(2 such rows\)\. Probabilities are not negative",
         ),
         ([1.0, 1.2], r"must lie in \(0, 1\], got 1\.2 at row 1"),
         ([0.5], "propensity has 1 rows, action has 2"),

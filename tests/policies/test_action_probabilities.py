@@ -273,7 +273,7 @@ def test_a_column_stands_for_a_policy():
             r"\(60, 2\), but the logs have .*3 actio",
         ),
         (np.full((60, 3, 1), 1 / 3), ValueError, r"array of shape \(60, 3\), got"),
-        (np.ones(60), ValueError, r"of the logged action only, of shape \(60,\)"),
+        (np.ones(60), ValueError, r"of shape \(60,\) .*logged action only"),
         (CODES, TypeError, r"vector of integers: .* np\.eye\(n_actions\)\[codes\]"),
         (np.full((60, 3), 0.3), ValueError, "must sum to 1 over the actions"),
         (np.tile([1.5, -0.5, 0], (60, 1)), ValueError, "not be negative, got -0.5"),

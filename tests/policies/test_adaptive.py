@@ -112,7 +112,7 @@ def test_fit_only_starts_anew(policy):
     np.testing.assert_array_equal(fitted.fit(logs).predict_proba(logs.context), first)
     np.testing.assert_array_equal(fitted.classes_, logs.actions)
     assert fitted.n_features_in_ == 3
-    with pytest.raises(TypeError, match=r"is fitted on logs, .* got ndarray"):
+    with pytest.raises(TypeError, match=r"is fitted on BanditLogs, got ndarray"):
         fitted.fit(logs.context, logs.action)
 
 
@@ -171,7 +171,7 @@ def test_scikit_learns_checks_that_need_no_arrays(policy):
         type(result["exception"])
         for result in results
         if result["status"] == "failed"
-        and "is fitted on logs" not in str(result["exception"])
+        and "is fitted on BanditLogs" not in str(result["exception"])
     }
     assert wrong <= {AssertionError}  # a check that wanted another message
 

@@ -128,5 +128,5 @@ def test_bad_logs():
     with pytest.raises(TypeError, match="logs must be BanditLogs"):
         with_logger_policies(POLICIES, np.zeros((3, 2)))
     nameless = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0])
-    with pytest.raises(ValueError, match="do not say who acted"):
+    with pytest.raises(ValueError, match="the logs have no logger"):
         with_logger_policies(POLICIES, nameless)

@@ -169,7 +169,7 @@ def test_labels_may_be_numbers_in_one_of_the_files(table):
         ("", None, "is empty"),
         ("item,p\n", None, "is empty"),
         ("item,p\na,1,2\n", None, "line 2: 3 cells under 2 column names"),
-        ("item,p\na,0.5\na,0.5\n", None, "an action stands there twice"),
+        ("item,p\na,0.5\na,0.5\n", None, "an action occurs twice"),
         ("item,p,q\na,1,1\n", None, "'item', 'p', 'q': call the one with the probab"),
         ("item,p\na,x\n", None, "line 2: column 'p' is 'x', expected a probability"),
         ("item,p\na,0_1.0\n", None, "'p' is '0_1.0', expected a probability"),

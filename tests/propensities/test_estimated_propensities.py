@@ -28,7 +28,7 @@ GIVEN = BanditLogs(
 STEPS = [PropensityEstimator(), LoggerPropensityEstimator()]
 
 
-@pytest.mark.filterwarnings("ignore:these logs are those of 2 loggers")
+@pytest.mark.filterwarnings("ignore:these logs have 2 loggers")
 @pytest.mark.parametrize("step", STEPS)
 def test_estimates_are_said_to_be_estimates(step):
     logs = step.fit(GIVEN).transform(GIVEN)

@@ -118,7 +118,7 @@ def test_bad_logs():
     nameless = BanditLogs(logs.context, logs.action, logs.reward)
     with pytest.raises(ValueError, match="needs logs with logger"):
         LoggerPropensityEstimator().fit(nameless)
-    with pytest.raises(ValueError, match="do not say who acted"):
+    with pytest.raises(ValueError, match="the logs have no logger"):
         LoggerPropensityEstimator().fit(logs).transform(nameless)
     single = np.array(["old"] * 399 + ["new"])
     with pytest.raises(ValueError, match=r"logger 'new' has 1 round: .*shuffle=True"):

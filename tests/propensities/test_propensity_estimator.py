@@ -205,7 +205,9 @@ def test_a_classifier_without_weights_warns():
     ids=["tree", "logistic regression", "always the same"],
 )
 def test_a_deterministic_logger_is_refused(logs, classifier):
-    with pytest.raises(ValueError, match=r"certain given the context in .*determinist"):
+    with pytest.raises(
+        ValueError, match=r"determines the logged action in .*determinist"
+    ):
         PropensityEstimator(classifier).fit(logs)
 
 
@@ -267,7 +269,7 @@ def test_only_the_probabilities_change():
         logger_proba=np.column_stack([logged(MU)] * 2),
         group=np.arange(N),
     ).with_columns(q=np.zeros(N))
-    with pytest.warns(PropensityWarning, match="those of 2 loggers"):
+    with pytest.warns(PropensityWarning, match="these logs have 2 loggers"):
         out = PropensityEstimator().fit(logs).transform(logs)
     assert out.context is logs.context
     assert out.row_id == logs.row_id

@@ -97,7 +97,7 @@ def test_a_text_among_numbers_is_told(read_csv, csv_file, monkeypatch, late):
     cells = [*range(9), "NA", "n.a.", *range(9)]
     path = csv_file("x\n" + "".join(f"{cell}\n" for cell in cells))
     pattern = (
-        r"log\.csv, line 12: column 'x' is 'n\.a\.' in the midst .*\(1 such rows\)"
+        r"log\.csv, line 12: column 'x' is 'n\.a\.' among numbers .*\(1 such rows\)"
     )
     with pytest.warns(LogsWarning, match=pattern) as told:
         columns = read_csv(path, [("x", "feature")])

@@ -55,7 +55,7 @@ def test_a_field(name, value):
     [
         ('{"a": 1}\n{"a": \n', r"log\.jsonl, line 2: not valid JSON"),
         ('{"a": 1}\n[1]\n', "line 2: the line holds .* one JSON object on one line"),
-        ('{"a": NaN}\n', "line 1: NaN is not a number"),
+        ('{"a": NaN}\n', "line 1: NaN is not a finite number"),
         ('{"a": 1, "a": 2}\n', "line 1: the key 'a' comes twice"),
         ('{"u": [{"a": 1, "a": 2}]}\n', "line 1: the key 'a' comes twice"),
         ('{"u.a": 1, "u": {"a": 2}}\n', "two fields are called 'u.a'"),

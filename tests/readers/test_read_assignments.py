@@ -130,7 +130,7 @@ def test_users_as_numbers_and_texts(exposures, orders):
     logs = read_growthbook(exposures, orders, **COMMON)
     assert logs.reward.tolist() == [3, 0, 5, 0]
     orders["user_id"] = "x"
-    with pytest.raises(ValueError, match="no outcome is of a user who was assigned"):
+    with pytest.raises(ValueError, match="no user of the outcomes is among"):
         read_growthbook(exposures, orders, **COMMON)
 
 
@@ -191,7 +191,7 @@ def test_a_variation_that_nobody_saw(exposures, orders):
 
 def test_an_even_split_is_of_several(exposures, orders):
     one = exposures[exposures["variation_id"] == 0]
-    with pytest.raises(ValueError, match="weights='even' of one variation"):
+    with pytest.raises(ValueError, match="weights='even' needs several"):
         read_growthbook(one, orders, **{**COMMON, "weights": "even"})
 
 

@@ -156,9 +156,9 @@ def test_a_mistake_is_told_with_its_line(tmp_path):
         read(0, {}, action="mdel")
     with pytest.raises(ValueError, match=r"no column 'contxt'. Did you mean 'cont"):
         read(0, {}, context=["contxt"])
-    with pytest.raises(ValueError, match="'model' is the action; it cannot be in"):
+    with pytest.raises(ValueError, match="'model' is the action, so it cannot also be"):
         read(0, {}, context=["model"])
-    with pytest.raises(ValueError, match="not said which columns are the context"):
+    with pytest.raises(ValueError, match="name the columns of the context"):
         read(0, {}, context=None)
     with pytest.raises(TypeError, match=r"Use \['context'\]"):
         read(0, {}, context="context")

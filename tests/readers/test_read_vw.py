@@ -245,7 +245,7 @@ MALFORMED = [
     ("dsjson", FILES["dsjson"] + lines([{**DSJSON[0], "pdrop": 1}]), 3, "'pdrop' is"),
     ("cb", CB + "1:0:0_1.0 | a\n", 3, "the probability '0_1.0'"),
     ("cb", CB + "1:0:1e-320 | a\n", 3, "probability of the logged action is 9.99"),
-    ("cb", CB + "1:0:0.5 | a\r| b\n", 3, "a carriage return stands alone"),
+    ("cb", CB + "1:0:0.5 | a\r| b\n", 3, "the line holds a carriage return"),
     (
         "cb",
         CB + "1" * 5000 + ":0:0.5 | a\n",

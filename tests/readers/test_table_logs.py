@@ -170,7 +170,7 @@ def test_an_action_that_is_not_listed_is_refused(path):
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        (("age", "click"), "column 'click' is the reward; it cannot be in the context"),
+        (("age", "click"), "column 'click' is the reward, so it cannot"),
         (("p",), "column 'p' is the propensity"),
         (("age", "city", "age"), "names column 'age' twice"),
     ],

@@ -88,8 +88,8 @@ def test_a_sample_of_lines_ends_where_they_are_long(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"a,b\r1,2\r3,4\r", r"line 1: a carriage return stands alone"),
-        (b"a,b\n1,2\r3,4\r", r"line 2: a carriage return stands alone"),
+        (b"a,b\r1,2\r3,4\r", r"line 1: the line holds a carriage return"),
+        (b"a,b\n1,2\r3,4\r", r"line 2: the line holds a carriage return"),
         (b'a,b\n1,"x\n3,4\n', "line 2: unexpected end of data. Correct the quotes"),
         (b'a,b\n1,2\n1,"x"y\n', "line 3: .* Correct the quotes"),
         (b"a,b\n1,\x00\n", "line 2: holds a null byte. Name a text file in UTF-8"),

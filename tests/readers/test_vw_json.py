@@ -159,7 +159,7 @@ def test_rewards_in_o_are_not_feedback_of_igl():
     [
         ('{"a": 1', "not valid JSON"),
         ("[1, 2]", "an event is one JSON object on one line"),
-        (json_line({"x": float("nan"), "_multi": MULTI}), "NaN is not a number"),
+        (json_line({"x": float("nan"), "_multi": MULTI}), "NaN is not a finite number"),
         (json_line({"_multi": {}}), "'_multi' must be an array"),
         (json_line({"_multi": []}), "'_multi' must be an array"),
         (json_line({"_multi": [1]}), "'_multi' holds 1, not an object"),
@@ -180,7 +180,7 @@ def test_rewards_in_o_are_not_feedback_of_igl():
             '{"_labelIndex": 0, "_multi": [{}, {"_label": "0:1:0.5"}]}',
             "'_labelIndex' is 0 and action 1 carries the cost",
         ),
-        ('{"_label_cost": 1, "_label_Cost": 2}', "'_label_Cost' stands there twice"),
+        ('{"_label_cost": 1, "_label_Cost": 2}', "'_label_Cost' occurs twice"),
         ('{"a": ' + "1" * 5000 + "}", "not valid JSON .Exceeds the limit"),
         (json_line({"_label_Action": 2**63}), "'_label_Action' is 9223372036854775808"),
         (json_line({"_label_Action": 0}), "'_label_Action' is 0; without '_multi'"),
@@ -210,8 +210,8 @@ def test_malformed_json(line, message):
         (dsjson_line(_label_Action=3), "'_label_Action' is 3 and '_labelIndex' is 1"),
         (dsjson_line(p=[0.7, 0.7]), "sum to 1.4"),
         (dsjson_line(a=[2, 1], p=[0.6, 0.4]), "is 0.5, and 'p' gives 0.6"),
-        (dsjson_line()[:-1] + ', "_labelIndex": 0}', "'_labelIndex' stands there twi"),
-        (dsjson_line()[:-1] + ', "pdrop": 0, "pdrop": 0.5}', "'pdrop' stands there tw"),
+        (dsjson_line()[:-1] + ', "_labelIndex": 0}', "'_labelIndex' occurs twi"),
+        (dsjson_line()[:-1] + ', "pdrop": 0, "pdrop": 0.5}', "'pdrop' occurs tw"),
     ],
 )
 def test_malformed_dsjson(line, message):

@@ -105,7 +105,7 @@ def test_skipped_events(read):
         read(f"{CCB}\n\n{broken}", format="ccb", on_error="skip")
     with pytest.raises(ValueError, match="read it as slates with format='ccb'"):
         read(CCB)
-    with pytest.raises(ValueError, match="no event to evaluate with"):
+    with pytest.raises(ValueError, match="no usable event"):
         read(bare, format="ccb")
 
 

@@ -95,7 +95,9 @@ def test_other_candidates_than_those_of_fit():
     logs = logs.replace(reward=np.arange(20.0))
     more = SlateLogs(logs.context, logs.slate, logs.reward, n_candidates=6)
     model = AdditiveSlateModel().fit(logs)
-    with pytest.raises(ValueError, match=r"have 6 candidates, .*fit had 4: without it"):
+    with pytest.raises(
+        ValueError, match=r"have 6 candidates, .*fit had 4\. Without it"
+    ):
         model.predict(more, more.slate)
     policy = PlackettLuceSlatePolicy(np.ones(6), 3)
     with pytest.raises(ValueError, match="have 6 candidates"):

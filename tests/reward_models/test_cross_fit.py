@@ -289,7 +289,7 @@ def test_folds_without_weights_warn_once():
 def test_one_model_for_all_actions_says_what_it_does_instead():
     code = np.append(np.zeros(9, dtype=int), 1)
     logs = BanditLogs(X[:10], code, REWARD[:10])
-    with pytest.warns(ModelErrorWarning, match="by what other actions taught it"):
+    with pytest.warns(ModelErrorWarning, match="from the rounds of other actions"):
         CrossFittedModel(ActionRewardModel(Ridge(), "one_hot"), logs, 5)
 
 

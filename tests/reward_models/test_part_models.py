@@ -369,7 +369,7 @@ def test_a_model_without_weights_warns_once():
             return super().partial_fit(X, y)
 
     lazy = Parts(logs_of(sample_weight=WEIGHT), CUTS)
-    with pytest.warns(ModelErrorWarning, match="without the weights") as told:
+    with pytest.warns(ModelErrorWarning, match="ignores the weights") as told:
         source_of(Unweighted(random_state=0), lazy, n_sample=None)
     assert len(told) == 1
 
@@ -427,7 +427,7 @@ def test_common_partitions_without_a_place_are_refused():
     other = Parts(logs_of(), [*CUTS])
     for part in other.partitions[2:]:
         part.start = None
-    with pytest.raises(ValueError, match="log, part 0 was in the logs of fit, too"):
+    with pytest.raises(ValueError, match="log, part 0 was also in the logs of fit"):
         source_on(source_of(None, lazy), other)
 
 
@@ -559,7 +559,7 @@ def test_frames_take_what_needs_no_fit():
     lazy.partitions, lazy.frame = None, object()
     assert source_of(0.5, lazy).number == 0.5
     assert source_of("q", lazy).name == "q"
-    with pytest.raises(TypeError, match=r"^DoublyRobust needs a reward model, and a"):
+    with pytest.raises(TypeError, match=r"^DoublyRobust needs a reward model, which"):
         source_of(None, lazy)
 
 

@@ -170,7 +170,7 @@ def test_files_of_fit_are_needed_for_new_ones_alone(frame, tmp_path):
     new = scan_logs(tmp_path / "new.parquet", **roles)
     with pytest.raises(FileNotFoundError, match=r"0\.parquet, row group 0") as told:
         parts.score(UniformPolicy(), new)
-    assert "is fitted when other logs first ask" in told.value.__notes__[0]
+    assert "is fitted to the files of fit" in told.value.__notes__[0]
     fewer = scan_logs(tmp_path / "new.parquet", **roles | {"context": ["x"]})
     with pytest.raises(ValueError, match="have 1 features, those of fit had 2"):
         parts.score(UniformPolicy(), fewer)
@@ -206,7 +206,7 @@ def test_other_groups_than_those_of_fit_do_not_mix_the_folds(folder):
     fitted = DirectMethod(reward_model=Memory()).fit(by_user)
     assert fitted.evaluate(UniformPolicy(), day).value == 0.0
     for lazy in (plain, by_name, scan_logs(folder / "1.parquet", **ROLES)):
-        with pytest.raises(ValueError, match="Scan these with group='user', too"):
+        with pytest.raises(ValueError, match="Scan these logs with group='user', too"):
             fitted.evaluate(UniformPolicy(), lazy)
     with pytest.raises(ValueError, match=r"these logs.* have no group"):
         fitted.evaluate(UniformPolicy(), plain.head(50))

@@ -238,7 +238,7 @@ def test_warnings_of_the_reader_are_told(tmp_path, run):
             ["--policy", "uniform", "--policy-table", "t.csv"],
             "name one policy to audit",
         ),
-        (["--context", "*"], "Columns that mean nothing else: 'age', 'city', 'shown'"),
+        (["--context", "*"], "Columns that are not used yet: 'age', 'city', 'shown'"),
         (["--context", "age", "--exclude", "city"], "--context and --exclude are both"),
         (["--exclude", "spend"], "no column 'spend'"),
         (

@@ -154,7 +154,7 @@ def test_policies_of_files_and_of_the_logged_action(clicks, record, tmp_path):
         (["a=columns:pi_book,p"], "names 2 columns, but there are 3 actions"),
         (
             ["a=columns:pi_song,pi_book,pi_film"],
-            "['pi_song', 'pi_book', 'pi_film'], and the actions are ['book', 'film',",
+            "['pi_song', 'pi_book', 'pi_film'], but the actions are ['book', 'film',",
         ),
         (["a=columns:x\ny"], "--policy columns:... is no list of names"),
         (["a=table:missing.csv"], "missing.csv: no such file"),

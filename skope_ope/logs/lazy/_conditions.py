@@ -11,9 +11,9 @@ from skope_ope.logs._frames import import_narwhals
 
 ROW = "__row__"  # a column that numbers the rows, while rows are chosen
 ALONE = (
-    "the filter judges a row by the rows around it, as a comparison with a mean does: "
-    "files are read part by part, so that it would keep other rows with other parts. "
-    "Compute the number beforehand, and compare with that."
+    "the filter compares a row with other rows, such as with their mean. Files are "
+    "read in parts, so the result would depend on the parts. Compute the number "
+    "first, and compare with that."
 )
 
 
@@ -45,8 +45,8 @@ class Condition:
             told = str(error).strip("'").partition("\n")[0]  # lists of columns follow
             told = told.removesuffix(f" in {typed[0]}").removesuffix(".")
             raise ValueError(
-                f"the filter cannot be asked of these columns: {told}. They are "
-                f"{', '.join(typed)}. What names of folders tell is text, as "
+                f"the filter does not fit these columns: {told}. They are "
+                f"{', '.join(typed)}. Columns from names of folders are texts, as "
                 "in field('day') >= '2026-11-01'."
             ) from error
         self.names = tuple(n for n in empty.column_names if self._needs(n, empty))

@@ -93,15 +93,15 @@ class CsvPart:
             if "conversion error" not in str(error):
                 raise
             raise ValueError(
-                f"{error}. The type of a column is told by the first megabyte of each "
-                "file: correct this cell, or write the log as parquet, which knows the "
-                "types of its columns."
+                f"{error}. The type of a column is taken from the first megabyte of "
+                "each file. Correct this cell, or write the log as parquet, which "
+                "stores the types of its columns."
             ) from error
         if len(table) != self.n_rounds:
-            more = " If it was not changed, a quote stands within a cell: double it, "
-            more += "and put the cell into quotes."
+            more = " If it did not change, a cell holds a quote: double the quote, and "
+            more += "put the cell into quotes."
             raise ValueError(
-                "the file has other rows than when it was scanned. Scan it again."
+                "the file has changed since it was scanned. Scan it again."
                 + more * (b'"' in data)
             )
         yield from table.combine_chunks().to_batches()
@@ -216,8 +216,8 @@ def _look(file):
     """Return header, types and blocks of a csv file, and columns of no numbers."""
     if file.path.endswith(COMPRESSED):
         raise ValueError(
-            f"{file.path} is compressed, so that no block of it can be read by itself. "
-            "Unpack it, or write the log as parquet, which is compressed inside."
+            f"{file.path} is compressed, so it cannot be read in parts. Decompress it, "
+            "or write the log as parquet, which compresses each part."
         )
     try:
         with opened(file.path, file.file_system) as stream:
@@ -273,9 +273,9 @@ def _header(stream):
     other = next((mark for mark in ";\t|" if mark in text), None)
     if len(names) == 1 and other:
         raise ValueError(
-            f"its columns seem to be separated by {other!r}, and a comma is expected. "
-            "Write it anew, or pass a lazy frame that reads it, such as polars."
-            f"scan_csv(path, separator={other!r})."
+            f"its columns seem to be separated by {other!r}, but a comma is expected. "
+            "Write it again with commas, or pass a lazy frame that reads it, such as "
+            f"polars.scan_csv(path, separator={other!r})."
         )
     return names, len(line)
 
@@ -294,8 +294,8 @@ def _blocks(stream, start):
         else:
             if data.count(b'"') % 2:
                 raise ValueError(
-                    "a quote is opened and never closed, so that its rows cannot be "
-                    "told apart. Close it; within a cell in quotes, double it."
+                    "a quote is opened and never closed, so the ends of the rows are "
+                    "unknown. Close the quote; inside a quoted cell, double it."
                 )
             _, n_rows = _end_of_rows(data + b"\n")
             size = len(data)

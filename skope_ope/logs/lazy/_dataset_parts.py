@@ -98,8 +98,8 @@ def scan_dataset(dataset):
         fragments = list(dataset.get_fragments())
     except (ArrowException, ValueError) as error:
         raise ValueError(
-            f"the files of the Dataset cannot be told apart: {error}. Scan the Dataset "
-            "itself, and its rows with scan_logs(dataset, ...).filter(expression)."
+            f"the files of the Dataset cannot be listed: {error}. Scan the Dataset "
+            "itself, and filter its rows: scan_logs(dataset, ...).filter(expression)."
         ) from error
     if not fragments:
         raise ValueError("the Dataset has no file.")

@@ -4,7 +4,7 @@
 
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
-REMEDY = "take some, lazy.sample(100_000, random_state=0)"
+REMEDY = "draw some, lazy.sample(100_000, random_state=0)"
 
 
 def kind_of(value):
@@ -29,6 +29,6 @@ def refuse_lazy(logs):
     """Raise where rounds themselves are needed and logs hold none."""
     if isinstance(logs, LazyLogs):
         raise TypeError(
-            "what every round does is asked for here, and the rounds of LazyLogs are "
-            f"not in memory: {REMEDY}, and fit on them."
+            "this needs every round in memory, and the rounds of LazyLogs are not in "
+            f"memory: {REMEDY}, and fit on them."
         )

@@ -15,9 +15,9 @@ from skope_ope.logs._label_kinds import UNKNOWN
 from skope_ope.logs.lazy._conditions import ROW, is_expression, module_of
 
 RAY = (
-    "scan_logs takes no Ray Dataset: its blocks have no names by which rounds could be "
-    "counted once. Write it as parquet, dataset.write_parquet(folder), and scan the "
-    "folder; joblib.parallel_config('ray') puts Ray's workers to the task."
+    "scan_logs does not accept a Ray Dataset: its blocks have no names, so rounds "
+    "could be counted twice. Write it as parquet, dataset.write_parquet(folder), and "
+    "scan the folder. joblib.parallel_config('ray') uses the workers of Ray."
 )
 
 SQL = ("duckdb", "pyspark")  # their filters take texts
@@ -56,8 +56,8 @@ def lazy_frame(source):
     if isinstance(frame, narwhals.DataFrame):
         raise TypeError(
             f"this {kind.__module__.split('.')[0]} {kind.__name__} is in memory "
-            f"already ({len(frame):,} rows): BanditLogs.from_frame takes it. scan_logs "
-            "takes files and lazy frames, as polars makes them with frame.lazy()."
+            f"already ({len(frame):,} rows). Pass it to BanditLogs.from_frame. "
+            "scan_logs takes files and lazy frames, such as frame.lazy() of polars."
         )
     raise TypeError(
         "scan_logs takes a path, folder, glob, list of files, a pyarrow Dataset or a "
@@ -202,7 +202,7 @@ def sample_of_frame(frame, names, n, random_state):
         found = narwhals.from_native(frame.to_native().query("log", query))
         return found.collect("pyarrow").to_native(), None
     raise TypeError(
-        f"frames of {library} have no rows that could be drawn by number. Draw them "
-        "with its own functions, and pass them to BanditLogs.from_frame, or write the "
+        f"rows of {library} frames have no numbers to draw them by. Draw rows with the "
+        "functions of the library and pass them to BanditLogs.from_frame. Or write the "
         "frame as parquet and scan that."
     )

@@ -91,8 +91,8 @@ def check_numbered(slate, names):
     if slate.dtype.kind not in "biuf":
         raise TypeError(
             f"slate columns {', '.join(map(repr, names))} hold {slate.dtype}, first "
-            f"{slate.flat[0]!r}: candidates are numbered 0, 1, ... in the order of the "
-            "policy's. Write their numbers."
+            f"{slate.flat[0]!r}. Candidates are numbered 0, 1, ... in the order of the "
+            "policy. Write these numbers."
         )
 
 

@@ -37,24 +37,24 @@ FEW_TASKS = 32  # of any size
 
 
 class LazyLogs:
-    """Logs of which nothing is read before it is needed, made by `scan_logs`.
+    """Logs that are read only when needed, made by `scan_logs`.
 
-    They are given to whatever takes logs; rounds are read part by part, used and
-    dropped. Read more in the :ref:`User Guide <lazy_logs>`.
+    Pass them to functions that take logs. Rounds are read in parts, which are dropped
+    after use. Read more in the :ref:`User Guide <lazy_logs>`.
 
     Parameters
     ----------
     reading : Reading
-        What is read of every part, and what it means.
+        The columns to read, and their meaning.
     scanned : Scanned or ScannedFrame
-        Where the rows lie.
+        The source of the rows.
     source : str
-        What messages and the repr call the source.
+        Name of the source in messages and in the repr.
 
     Attributes
     ----------
     n_rounds : int or None
-        Number of rounds; `None` where only a pass over them tells.
+        Number of rounds. `None` if it is unknown before a pass over them.
     partitions : tuple of Partition or None
         The parts of files; `None` for a frame.
     frame : narwhals LazyFrame or None
@@ -88,7 +88,7 @@ class LazyLogs:
 
     @property
     def log_type(self) -> type[Any]:
-        """`BanditLogs` or `SlateLogs`, what the partitions are read as."""
+        """`BanditLogs` or `SlateLogs`: the type of the partitions once read."""
         return self._reading.log_type
 
     @property
@@ -147,7 +147,7 @@ class LazyLogs:
     def __len__(self) -> int:
         if self.n_rounds is None:
             raise TypeError(
-                "the number of rounds is not known before they are read: ask "
+                "the number of rounds is unknown before they are read. Use "
                 "describe().n_rounds."
             )
         return self.n_rounds
@@ -155,29 +155,29 @@ class LazyLogs:
     def __getattr__(self, name):
         if not name.startswith("_") and hasattr(self.log_type, name):
             raise AttributeError(
-                f"LazyLogs have no {name!r}, for their rounds are not in memory: "
-                "describe() tells what they hold, sample(100_000) and head() are logs "
-                "in memory, and fields are named in scan_logs."
+                f"LazyLogs have no {name!r}, because their rounds are not in memory. "
+                "describe() summarises them. sample(100_000) and head() return logs in "
+                "memory. Fields are named in scan_logs."
             )
         raise AttributeError(f"LazyLogs have no attribute {name!r}.")
 
     def __getitem__(self, key):
         raise TypeError(
-            "rows of LazyLogs cannot be taken: they are not in memory. Take some at "
-            "random, lazy.sample(100_000, random_state=0), and split or search these; "
-            "or keep files apart, scan_logs(train_files, ...)."
+            "LazyLogs cannot be indexed: their rounds are not in memory. Draw some, "
+            "lazy.sample(100_000, random_state=0), and split or search these. Or scan "
+            "training and test files separately: scan_logs(train_files, ...)."
         )
 
     __iter__ = None  # `for` would ask for rows
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
-            "LazyLogs are no array: their rounds are not in memory. Take some, "
-            "lazy.sample(100_000, random_state=0)."
+            "LazyLogs cannot become an array: their rounds are not in memory. Draw "
+            "some, lazy.sample(100_000, random_state=0)."
         )
 
     def label_kind(self, field: Literal["group", "logger"]) -> str:
-        """Return the kind of the labels of a field; of several columns, one for each.
+        """Return the kind of the labels of a field, for each of its columns.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class LazyLogs:
         Returns
         -------
         kind : str
-            "numbers", "texts", "times" and so on; "" where it is not known.
+            "numbers", "texts", "times" and so on; "" if it is unknown.
         """
         types, names = self._reading.types, self._reading.roles.get(field, ())
         return joined([self._scanned.label_kind(name, types) for name in names])
@@ -203,14 +203,14 @@ class LazyLogs:
     def needing(
         self, context: bool = True, columns: Sequence[str] | None = None
     ) -> LazyLogs:
-        """Return the same logs, of which less is read.
+        """Return the same logs with fewer columns to read.
 
         Parameters
         ----------
         context : bool, default=True
             Whether the features are read.
         columns : sequence of str, default=None
-            The named row fields that are read. `None`: all.
+            The named row fields to read. `None`: all.
 
         Returns
         -------
@@ -236,8 +236,8 @@ class LazyLogs:
         Parameters
         ----------
         n_tasks : int
-            Number of tuples; there are fewer where there are fewer partitions, and
-            beyond 32 where they would have less than 65,536 rounds: every task costs.
+            Number of tuples. There are never more than partitions. Beyond 32 tuples,
+            each has at least 65,536 rounds, because every task has a fixed cost.
 
         Returns
         -------
@@ -259,15 +259,15 @@ class LazyLogs:
         """Return the partitions; raise where there are none because it is a frame."""
         if self.partitions is None:
             raise TypeError(
-                "a lazy frame has no partitions that could be read one by one: write "
-                "it as parquet, and scan that; or let it compute what you ask for."
+                "a lazy frame has no partitions to read one by one. Write it as "
+                "parquet and scan that, or use a method that the frame can compute."
             )
         return self.partitions
 
     def labelled(self, n_jobs: int | None = None) -> LazyLogs:
-        """Return the same logs, of which the labels of actions and loggers are known.
+        """Return the same logs with known labels of actions and loggers.
 
-        What is stated is taken; otherwise one pass is made over these columns alone.
+        Stated labels are used. Otherwise one pass over these columns finds them.
 
         Parameters
         ----------
@@ -277,8 +277,8 @@ class LazyLogs:
         Returns
         -------
         logs : LazyLogs
-            With `actions` and, where there is such a column, `loggers`; slates with
-            `n_candidates`.
+            With `actions` and, if there is a logger column, `loggers`. Slates have
+            `n_candidates` instead.
         """
         return labelled(self, n_jobs)
 
@@ -290,7 +290,7 @@ class LazyLogs:
         partition : Partition
             One of `partitions`.
         logs : BanditLogs, SlateLogs or None
-            Its rounds; `None` where there are none.
+            Its rounds, or `None` if it has none.
         """
         yield from read_partitions(self._in_files())
 
@@ -300,7 +300,7 @@ class LazyLogs:
         Parameters
         ----------
         n : int, default=5
-            How many, at most.
+            Maximum number of rounds.
 
         Returns
         -------
@@ -313,15 +313,15 @@ class LazyLogs:
     ) -> BanditLogs | SlateLogs:
         """Return rounds drawn at random as ordinary logs, in the order of the source.
 
-        Every round is as likely as any other, and none is drawn twice. All partitions
-        are read, which is why it costs a pass over the data.
+        Rounds are equally likely, and none is drawn twice. It reads all partitions, so
+        it costs a pass over the data.
 
         Parameters
         ----------
         n : int
-            How many; all, where there are no more.
+            Number of rounds. All are returned if there are no more than `n`.
         random_state : int, RandomState instance or None, default=None
-            Which rounds are drawn.
+            Seed of the draw.
         n_jobs : int, default=None
             Number of tasks at a time, as in scikit-learn.
 
@@ -332,17 +332,17 @@ class LazyLogs:
         return some_rows(self, check_size("sample", n), random_state, n_jobs)
 
     def filter(self, condition: Any) -> LazyLogs:
-        """Return the logs of the rounds that fulfil a condition.
+        """Return the logs of the rounds that satisfy a condition.
 
-        Their positions stay those in the source. Rounds for which the answer is
-        missing, as a comparison with a missing value is, are left out.
+        Rounds keep their positions in the source. Rounds with a missing answer, such as
+        a comparison with a missing value, are left out.
 
         Parameters
         ----------
         condition : expression or callable
-            An expression of narwhals, about any column of the source. For files also
-            one of pyarrow, or a function that takes a narwhals frame and returns a
-            mask; for a frame one of its own library.
+            A narwhals expression of any columns of the source. For files you can also
+            pass a pyarrow expression, or a function that takes a narwhals frame and
+            returns a mask. For a frame, also an expression of its library.
 
         Returns
         -------
@@ -351,7 +351,7 @@ class LazyLogs:
         return filtered(self, condition)
 
     def describe(self, n_jobs: int | None = None) -> LogDescription:
-        """Tell what the logs hold, in one pass over the fields.
+        """Describe the logs, in one pass over the fields.
 
         Parameters
         ----------
@@ -372,21 +372,21 @@ class LazyLogs:
         random_state: RandomSeed = 0,
         n_jobs: int | None = None,
     ) -> Audit:
-        """Check whether the logs can answer, see :func:`~skope_ope.audit`.
+        """Check the logs, see :func:`~skope_ope.audit`.
 
         Parameters
         ----------
         policy : policy or str, default=None
-            What is to be evaluated; `None` checks the logs alone.
+            The policy to evaluate. `None` checks the logs alone.
         random_state : int, RandomState instance or None, default=0
-            Which rounds are drawn for the checks that look at them one by one.
+            Seed of the rounds that are drawn for some of the checks.
         n_jobs : int, default=None
             Number of tasks at a time, as in scikit-learn.
 
         Returns
         -------
         audit : Audit
-            What the logs hold, and the findings: the worst first.
+            A summary of the logs and the findings, worst first.
         """
         from skope_ope.audit import audit
 
@@ -401,7 +401,7 @@ class LazyLogs:
         return f"LazyLogs({self.source!r}, {kind}{known}{where})"
 
     def summary(self) -> dict[Any, Any]:
-        """Return what is known without reading as a dict of short texts.
+        """Describe the logs in a dict of short texts, without reading rounds.
 
         Returns
         -------

@@ -125,7 +125,7 @@ class ParquetPart:
             found.row_group(one.row_group).num_rows != one.of[0] for one in whole
         ):
             raise ValueError(
-                "the file has other rows than when it was scanned. Scan it again."
+                "the file has changed since it was scanned. Scan it again."
             )
         yield from file.iter_batches(
             n_rows,

@@ -59,35 +59,33 @@ def scan_logs(
 ) -> LazyLogs:
     """Scan logs that may be larger than memory.
 
-    Footers of files are read, and nothing else; the rows of csv files are counted. Read
-    more in the
-    :ref:`User Guide <lazy_logs>`.
+    Only the footers of parquet files are read, and the rows of csv files are counted.
+    Read more in the :ref:`User Guide <lazy_logs>`.
 
     Parameters
     ----------
     source : path, list of paths, pyarrow Dataset or lazy frame
-        Parquet or csv files: a path, a folder, a glob, or a list of them. Folders
-        ``day=2026-01-01`` are columns. Or a frame that narwhals takes as lazy: a
+        Parquet or csv files: a path, a folder, a glob, or a list of them. Folders like
+        ``day=2026-01-01`` become columns. Or a lazy frame that narwhals supports: a
         polars LazyFrame, a duckdb relation, a Dask or Spark DataFrame, an Ibis table.
     action, reward : str
-        Names of the columns. For slates, the reward may be left out where
-        `slot_reward` is named.
+        Names of the columns. Slates with `slot_reward` need no `reward`.
     propensity : str or float in (0, 1], default=None
         Name of the column, or the one propensity of all rounds.
     context : list of str, default=None
-        Names of the columns that were known before the decision. `None`: none, as
-        nothing is read that was not named.
+        Names of the columns that were known before the decision. `None`: no features;
+        only named columns are read.
     exclude : list of str, default=None
-        In place of `context`: names of columns that do not belong there. All others
-        that are not named elsewhere do.
+        Instead of `context`: names of columns that are not context. All columns that
+        no other argument names become the context.
     actions : array-like, default=None
-        Ordered labels of all actions. `None`: found by one pass over their column
-        where they are needed.
+        Ordered labels of all actions. `None`: one pass over the column finds them when
+        they are needed.
     logging_proba : list of str or dict, default=None
         Names of the columns with the probabilities, in the order of `actions`, or of
-        one column of lists. A dict tells the column of every action.
+        one column of lists. Or a dict {action: column}.
     logger : str, default=None
-        Name of the column that says which logger acted.
+        Name of the column with the label of the logger that acted.
     logger_proba : list of str, default=None
         As `logging_proba`, in the order of the sorted loggers.
     timestamp : str, default=None
@@ -97,27 +95,27 @@ def scan_logs(
     sample_weight : str, default=None
         Name of the column.
     columns : list of str or dict, default=None
-        Columns that go along as named row fields. A dict tells the column of every
-        name, or a list of columns, which becomes an array with a column for each. In
-        place of such a list a dict may tell the column of every action.
+        Further columns to keep as named row fields. A dict gives each new name a
+        column, a list of columns, or a dict {action: column}. The last two become an
+        array with several columns.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
     slate : list of str or str, default=None
-        For logs of slates, in place of `action`: the columns with the candidate in
-        every slot, or one column of lists.
+        For slates, instead of `action`: the columns with the candidate in every slot,
+        or one column of lists.
     slot_reward : list of str or str, default=None
-        Rewards of the slots, likewise.
+        Columns with the rewards of the slots, or one column of lists.
     n_candidates : int, default=None
-        How many candidates there were in every round.
+        Number of candidates in every round.
     logging_policy : slate policy, default=None
-        The policy that composed the slates, where known.
+        The policy that composed the slates, if known.
     format : {"parquet", "csv"}, default=None
-        Format of the files. `None`: as their names end.
+        Format of the files. `None`: by the endings of their names.
 
     Returns
     -------
     logs : LazyLogs
-        To be given to `evaluate` and others in place of logs.
+        Pass them to `evaluate` and other functions instead of logs.
 
     Raises
     ------
@@ -234,8 +232,8 @@ def _check_stated(stated):
     number = stated.get("n_candidates", 1)
     if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
         raise ValueError(
-            f"n_candidates must be a number of candidates, got {number!r}: rounds with "
-            "several numbers of them are read as SlateLogs in memory."
+            f"n_candidates must be one number for all rounds, got {number!r}. If the "
+            "number varies by round, use SlateLogs in memory."
         )
 
 

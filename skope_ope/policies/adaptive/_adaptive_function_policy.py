@@ -33,19 +33,19 @@ class History(NamedTuple):
 class AdaptiveFunctionPolicy(AdaptivePolicy):
     """Act by a function of the contexts and of the policy's own history.
 
-    It turns a rule into a policy in three lines; a class with a cheap `update`
-    is faster. Read more in the :ref:`User Guide <adaptive_policies>`.
+    It makes a policy of a function. A subclass of `AdaptivePolicy` with a cheap
+    `update` is faster. Read more in the :ref:`User Guide <adaptive_policies>`.
 
     Parameters
     ----------
     func : callable
         `func(X, history)` gives an array of shape (n_rounds, n_actions) with the
-        probability of every action, columns in the order of `logs.actions`; over
-        varying offers it is renormalised. `history` is a tuple (contexts, actions,
-        rewards, proba) of the rounds so far: their contexts, shape
-        (n_history, n_features), and three arrays of shape (n_history,): action
-        indices, rewards, and the policy's own probabilities of these actions. They
-        must not be written to, and the answer must depend on nothing else.
+        probability of every action, columns in the order of `logs.actions`. If offers
+        vary, it is renormalised over the offered actions. `history` is a tuple
+        (contexts, actions, rewards, proba) of the rounds so far. Contexts have the
+        shape (n_history, n_features). Action indices, rewards and the policy's own
+        probabilities of these actions have the shape (n_history,). The function must
+        not change them, and its result must depend on nothing else.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         super().reset(logs)
         self._contexts = [self.context_of(logs)]

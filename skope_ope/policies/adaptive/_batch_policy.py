@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
-    r"""Act by what another log had taught at the start of the current batch of time.
+    r"""Act by what the policy learned from another log before the current batch.
 
-    Time is cut into batches of length `every`, from the first timestamp
-    :math:`s_0` of the exploration log on. In a round at time t the policy knows the
-    exploration rows with timestamps
+    Time is divided into batches of length `every`. The first batch begins at the first
+    timestamp :math:`s_0` of the exploration log. In a round at time t the policy has
+    learned from the exploration rows with timestamps
 
     .. math:: s < s_0 + \lfloor (t - s_0) / \text{every} \rfloor \cdot \text{every}
 
-    and nothing of the rounds it is evaluated on. It is therefore not its own logger:
-    evaluators treat it as stationary, `logs_proba(logs)` has the probabilities. In
-    [1]_ three such policies are compared with what they did online,
+    and from no round that it is evaluated on. So evaluators treat it as stationary,
+    with the probabilities of `logs_proba(logs)`. [1]_ compares three such policies with
+    their online results:
 
     - EMP, `BatchPolicy(EpsilonGreedy(0), logs, every)`: the most popular action;
     - SEMP, `BatchPolicy(SegmentedPolicy(EpsilonGreedy(0), segment), logs, every)`: the
@@ -48,17 +48,17 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
     Parameters
     ----------
     policy : AdaptivePolicy
-        A clone of it learns, by `update_many` once per batch.
+        A clone of it learns, by one `update_many` per batch.
     exploration_logs : BanditLogs
-        The rows to learn from; they need timestamps. They may be the rows that are
-        evaluated: nothing is learned from a row before its batch is over.
+        The rows to learn from. They need timestamps. They may be the rows that you
+        evaluate on: the policy learns from a row only after its batch is over.
     every : float or timedelta
-        Length of a batch in the units of the timestamps; `numpy.timedelta64` or
-        `datetime.timedelta` where they are datetimes.
+        Length of a batch in the units of the timestamps. For datetimes, a
+        `numpy.timedelta64` or `datetime.timedelta`.
     min_trials : int, default=0
-        Exploration rows that an action needs before it may be chosen; those of the
-        segment, where `policy` is a `SegmentedPolicy`. Where no offered action has as
-        many, all of them may be. See Notes.
+        Number of exploration rows that an action needs before it may be chosen. A
+        `SegmentedPolicy` counts the rows of the segment. If no offered action has
+        enough rows, every offered action may be chosen. See Notes.
 
     Raises
     ------
@@ -72,15 +72,15 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
 
     Notes
     -----
-    The policy is told the exploration log's propensity as the probability of an
-    action, 1 / (offered actions) where it is unknown.
+    `update` gets the propensity of the exploration log as the probability of the
+    action, or 1 / (number of offered actions) if it is unknown.
 
-    A policy that tries untried actions first (`EpsilonGreedy`, `UCB1`) learns of its
-    trial only when the batch is over: with `min_trials=0` an action that is new, or new
-    in a segment, is shown to everybody for a whole batch, and one that was lucky once
-    (a click in one row) for the next. Online, such a policy would move on after a
-    round. `min_trials` keeps actions out until the exploration log says something of
-    them; an action that it never explores then is never chosen.
+    `EpsilonGreedy` and `UCB1` try untried actions first, and learn the result only
+    after the batch. With `min_trials=0`, a new action (or one that is new in a segment)
+    is shown to all users for a whole batch. An action with a click in its only row is
+    shown for the next batch. Online, the policy would change after one round.
+    `min_trials` excludes actions until the exploration log has enough rows of them. An
+    action that is never explored is then never chosen.
 
     References
     ----------
@@ -171,8 +171,8 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
 
     def _proba(self, X, available):
         raise TypeError(
-            "BatchPolicy acts by the time of a round, which contexts do not tell: "
-            "pass logs to logs_proba, to action_probabilities or to an evaluator."
+            "BatchPolicy needs the time of every round, which contexts lack. Pass "
+            "logs to logs_proba, to action_probabilities or to an evaluator."
         )
 
     def _batches(self, logs):

@@ -35,7 +35,7 @@ class ContextFreePolicy(AdaptivePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         super().reset(logs)
         self._n_rounds = 0

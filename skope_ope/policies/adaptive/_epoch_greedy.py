@@ -30,28 +30,27 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
     r"""Alternate one round of exploration with epochs of exploitation [1]_.
 
     Epoch :math:`\ell = 1, 2, \dots` begins with one round whose action is drawn
-    uniformly. From the explored rounds, and from no others, a model of the reward is
-    learned per action; then follow
+    uniformly. One reward model per action learns from these explored rounds only. Then
+    follow
 
     .. math:: s(\ell) = \lfloor c \sqrt{\ell / K} \rfloor
 
-    rounds in which the action with the largest estimate is taken. With K actions the
-    first :math:`K / c^2` epochs only explore; of T rounds in the order of
-    :math:`T^{2/3}` do. Read more in the :ref:`User Guide <adaptive_policies>`.
+    rounds that take the action with the largest estimate. With K actions, the first
+    :math:`K / c^2` epochs only explore. Of T rounds, about :math:`T^{2/3}` explore.
+    Read more in the :ref:`User Guide <adaptive_policies>`.
 
     Parameters
     ----------
     reward_model : regressor or classifier, default=None
-        Any scikit-learn regressor, or a classifier with `predict_proba` where rewards
-        are 0/1; one clone per action. One with `partial_fit` learns the new round
-        only, any other is fitted again. `None`: `Ridge()`.
+        Any scikit-learn regressor, or a classifier with `predict_proba` if rewards are
+        0/1. Every action has a clone. Models with `partial_fit` learn the new round
+        only; others are fitted again. `None`: `Ridge()`.
     exploit : float or callable, default=1.0
-        The constant c of the formula (it stands for the complexity of the models that
-        the paper's bound knows), or `exploit(l)`, the number of rounds in which epoch
-        l exploits.
+        The constant c of the formula, which stands for the complexity of the models in
+        the bound of the paper. Or `exploit(l)`, the number of rounds in which epoch l
+        exploits.
     random_state : int, default=0
-        Seeds nested models that have no `random_state` of their own, anew at every
-        `reset`.
+        Seed of nested models without a `random_state`, set again at every `reset`.
 
     Attributes
     ----------
@@ -60,7 +59,7 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
     n_features_in_ : int
         Number of features.
     n_epochs_ : int
-        Epochs begun.
+        Number of epochs that have begun.
 
     See Also
     --------
@@ -70,10 +69,10 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
     Notes
     -----
     The paper minimises the importance-weighted error of a policy class over the
-    explored rounds; a regression per action and its argmax is the reduction of that to
-    scikit-learn's models. An action without an explored round is estimated by the
-    mean over all of them; a classifier that has not seen both rewards of an action,
-    by (successes + 1) / (pulls + 2).
+    explored rounds. One regression per action and its argmax does this with models of
+    scikit-learn. An action without an explored round gets the mean reward of all
+    explored rounds. If a classifier has not seen both rewards of an action, the
+    estimate is (successes + 1) / (pulls + 2).
 
     References
     ----------
@@ -118,7 +117,7 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         super().reset(logs)
         model = self.reward_model

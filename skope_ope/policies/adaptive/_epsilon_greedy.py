@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EpsilonGreedy(ContextFreePolicy):
-    r"""Take the action with the best mean reward so far, and sometimes any [1]_.
+    r"""Take the action with the best mean reward so far, or explore uniformly [1]_.
 
     With :math:`\hat\mu_a` the mean reward of action a in the policy's own history
     (infinite before it was tried) and K actions,
@@ -26,15 +26,15 @@ class EpsilonGreedy(ContextFreePolicy):
     .. math:: \pi_t(a) = (1 - \epsilon_t)\, 1[a = \arg\max_b \hat\mu_b]
         + \epsilon_t / K.
 
-    The context plays no role. Means within 1e-12 (relative) of the best are tied, the
-    lowest index wins. Over varying offers, choice and exploration run over the offered
+    The context is ignored. Means within 1e-12 (relative) of the best are tied; the
+    lowest index wins. If offers vary, the policy chooses and explores among the offered
     actions. Read more in the :ref:`User Guide <adaptive_policies>`.
 
     Parameters
     ----------
     epsilon : float or callable, default=0.1
-        Share of uniform exploration in [0, 1], or `epsilon(t)` of the number
-        t = 1, 2, ... of the coming round in the policy's own history.
+        Share of uniform exploration in [0, 1], or a function `epsilon(t)`. t is the
+        number 1, 2, ... of the coming round in the policy's own history.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class EpsilonGreedy(ContextFreePolicy):
     See Also
     --------
     OnlineClassifierPolicy : Epsilon-greedy on a classifier, which uses the context.
-    UCB1 : Explores what is uncertain, not everything.
+    UCB1 : Explores uncertain actions.
 
     References
     ----------
@@ -82,7 +82,7 @@ class EpsilonGreedy(ContextFreePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         super().reset(logs)
         self._set_epsilon()

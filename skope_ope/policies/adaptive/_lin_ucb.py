@@ -37,8 +37,8 @@ MANY_ACTIONS = 128
 class LinUCB(AdaptivePolicy):
     r"""Take the action with the largest upper bound of a ridge regression [1]_.
 
-    Every action has a regression of its own (the disjoint form). From the rounds of
-    the policy's own history in which a was taken,
+    Every action has its own regression (the disjoint form). With the rounds of the
+    policy's own history in which a was taken,
 
     .. math:: A_a = \lambda I + \sum x x^\top, \quad b_a = \sum r x, \quad
         \hat\theta_a = A_a^{-1} b_a,
@@ -47,7 +47,7 @@ class LinUCB(AdaptivePolicy):
         + \alpha \sqrt{x_t^\top A_a^{-1} x_t}.
 
     There is no intercept: add a column of ones to the contexts if they have none.
-    Bounds within 1e-12 (relative) of the best are tied, the lowest index wins. Read
+    Bounds within 1e-12 (relative) of the best are tied; the lowest index wins. Read
     more in the :ref:`User Guide <adaptive_policies>`.
 
     Parameters
@@ -57,8 +57,8 @@ class LinUCB(AdaptivePolicy):
     regularization : float, default=1.0
         :math:`\lambda`, the ridge penalty.
     features : transformer, default=None
-        What makes features of the contexts, such as those of a frame with texts. It is
-        fitted before, to earlier contexts, and it is frozen, for policies are cloned:
+        Makes features of the contexts, such as a frame with texts. Fit it to earlier
+        contexts and freeze it, because policies are cloned:
         `FrozenEstimator(ContextEncoder().fit(earlier))`. `None`: the contexts
         themselves.
 
@@ -79,10 +79,10 @@ class LinUCB(AdaptivePolicy):
 
     Notes
     -----
-    :math:`A_a^{-1}` is kept by rank-one updates (Sherman-Morrison),
-    :math:`O(d^2)` a round, and computed from scratch every 10,000 updates of an
-    action. An update concerns one action only: in a block of coming rounds only the
-    scores of that action are computed anew.
+    :math:`A_a^{-1}` is updated by rank one (Sherman-Morrison), :math:`O(d^2)` a round.
+    It is computed from scratch every 10,000 updates of an action. An update changes
+    one action only: in a block of coming rounds, only the scores of that action are
+    computed again.
 
     References
     ----------
@@ -122,7 +122,7 @@ class LinUCB(AdaptivePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         super().reset(logs)
         n_actions, n_features = logs.n_actions, logs.n_features
@@ -241,8 +241,8 @@ class LinUCB(AdaptivePolicy):
             check_is_fitted(self.features)
         except NotFittedError as error:
             raise NotFittedError(
-                "features of LinUCB must be fitted before, to earlier contexts, and "
-                "frozen: FrozenEstimator(ContextEncoder().fit(earlier))."
+                "features of LinUCB must be fitted to earlier contexts and frozen: "
+                "FrozenEstimator(ContextEncoder().fit(earlier))."
             ) from error
         return self.features
 
@@ -256,8 +256,8 @@ class LinUCB(AdaptivePolicy):
         if not np.isfinite(X.sum()) and not np.isfinite(X).all():
             row = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
             raise ValueError(
-                f"LinUCB needs finite contexts; row {row} of those asked for is "
-                f"{X[row].tolist()}. Fill missing values before the logs are built."
+                f"LinUCB needs finite contexts, but row {row} is {X[row].tolist()}. "
+                "Fill missing values before you build the logs."
             )
         return X
 

@@ -30,7 +30,7 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
     r"""Learn to act with a scikit-learn classifier per action.
 
     One clone of the classifier per action learns :math:`\hat P_a(r = 1 | x)` from the
-    rounds in which that action was taken (the "adaptive policy" of [1]_); with K
+    rounds in which that action was taken (the "adaptive policy" of [1]_). With K
     actions,
 
     .. math:: \pi_t(a|x) = (1 - \epsilon)\, 1[a = \arg\max_b \hat P_b(r = 1 | x)]
@@ -38,28 +38,27 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
 
     An action that has not seen both rewards is estimated by
     (successes + 1) / (pulls + 2). The classifiers are trained again after every
-    `update_every` rounds of the policy's own history; in between nothing changes, so
-    that coming rounds are predicted in blocks. Read more in the
+    `update_every` rounds of the policy's own history. Between two trainings nothing
+    changes, so that coming rounds are predicted in blocks. Read more in the
     :ref:`User Guide <adaptive_policies>`.
 
     Parameters
     ----------
     classifier : classifier, default=None
-        Any scikit-learn classifier with `predict_proba`. One with `partial_fit`
-        learns the new rounds only, any other is fitted again on all rounds of its
-        action. `None`: `LogisticRegression()`.
+        Any scikit-learn classifier with `predict_proba`. Classifiers with
+        `partial_fit` learn the new rounds only; others are fitted again on all rounds
+        of their action. `None`: `LogisticRegression()`.
     epsilon : float, default=0.1
         Share of uniform exploration over all (offered) actions, in [0, 1].
     update_every : int, default=15
         Rounds between two trainings.
     initial : tuple (X, y), default=None
-        Fully labelled contexts that every classifier learns before the first round: y
-        holds the right action of each (reward 1 for it, 0 for all others), or, of
-        shape (n_samples, n_actions), the 0/1 reward of every action in the order of
-        `logs.actions`.
+        Fully labelled contexts that every classifier learns before the first round. y
+        holds the right action of each, with reward 1 for it and 0 for all others. Or y
+        has the shape (n_samples, n_actions), with the 0/1 reward of every action in
+        the order of `logs.actions`.
     random_state : int, default=0
-        Seeds nested classifiers that have no `random_state` of their own, anew at
-        every `reset`.
+        Seed of nested classifiers without a `random_state`, set again at every `reset`.
 
     Attributes
     ----------
@@ -70,7 +69,7 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
     classifiers_ : list of (classifier or None)
         The classifier of every action, None before its first training.
     n_trainings_ : int
-        How often they were trained.
+        Number of trainings so far.
 
     Raises
     ------
@@ -81,12 +80,12 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
 
     See Also
     --------
-    ClassifierPolicy : A policy learned once.
+    ClassifierPolicy : Learns once, before it acts.
     EpochGreedy : Learns from its exploration only.
 
     Notes
     -----
-    A logged row enters the data of its own action only; `initial` enters those of all.
+    A logged row trains the classifier of its own action only. `initial` trains all.
 
     References
     ----------
@@ -134,7 +133,7 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         super().reset(logs)
         classifier = self.classifier

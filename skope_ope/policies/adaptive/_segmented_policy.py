@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
-    """Let one clone of a policy learn in every segment.
+    """Let a separate clone of a policy learn in every segment.
 
     With :class:`EpsilonGreedy` it is the "segmented most popular" policy of [1]_: the
     best action of each group of users. Read more in the
@@ -36,11 +36,11 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
     Parameters
     ----------
     policy : AdaptivePolicy
-        It is cloned for every segment; the clones share nothing.
+        Every segment gets a clone of it. The clones share nothing.
     segment : callable, int or str
-        `segment(X)` gives the segment of every round, labels of any kind; or the
-        index or the name of a column of the context; or the name of a column of the
-        logs (see `BanditLogs.with_columns`).
+        A function `segment(X)` that returns a label for every round; the index or the
+        name of a column of the context; or the name of a column of the logs (see
+        `BanditLogs.with_columns`).
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         super().reset(logs)
         self._empty_logs = logs
@@ -101,7 +101,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         self._last = None
 
     def context_of(self, logs: BanditLogs) -> Any:
-        """Return the contexts, beside the segments if the logs hold them.
+        """Return the contexts, with the segments if these are a column of the logs.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         proba : float
             The policy's own probability of the action.
         weight : float, default=1.0
-            How often the round counts, where the policy takes weights.
+            How often the round counts, if the policy takes weights.
 
         Returns
         -------
@@ -251,7 +251,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         Returns
         -------
         block : object
-            Its `refresh` brings one segment up to date, if the policy can.
+            Its `refresh` updates one segment, if the policy can.
         """
         return _SegmentedBlock(self, X, available)
 

@@ -26,8 +26,8 @@ class UCB1(ContextFreePolicy):
     .. math:: a_t = \arg\max_a \hat\mu_a + \alpha \sqrt{\ln t / n_a},
 
     untried actions first, in their order. With `width="constant"` the bonus is
-    :math:`\alpha / \sqrt{n_a}` [2]_. The context plays no role. Bounds within 1e-12
-    (relative) of the best are tied, the lowest index wins. Read more in the
+    :math:`\alpha / \sqrt{n_a}` [2]_. The context is ignored. Bounds within 1e-12
+    (relative) of the best are tied; the lowest index wins. Read more in the
     :ref:`User Guide <adaptive_policies>`.
 
     Parameters
@@ -52,7 +52,7 @@ class UCB1(ContextFreePolicy):
 
     Notes
     -----
-    The policy is deterministic: of rounds with uniformly logged actions only one in K
+    The policy is deterministic. If actions were logged uniformly, only one in K rounds
     can enter its history.
 
     References
@@ -91,7 +91,7 @@ class UCB1(ContextFreePolicy):
         Parameters
         ----------
         logs : BanditLogs
-            `logs[:0]` of those to come.
+            `logs[:0]` of the logs that the policy will act on.
         """
         super().reset(logs)
         self._alpha = float(self.alpha)

@@ -37,24 +37,24 @@ NOT_GIVEN = object()  # by=None means that all rounds are alike
 
 
 class EmpiricalSlatePolicy(BaseSlatePolicy):
-    """Draw one of a list of slates, the same for all rounds or one list per label.
+    """Draw one of a list of slates: one list for all rounds, or one per label.
 
-    A logger that showed some slates of every query at random is of this kind: the
-    labels are the queries, the slates those that were seen.
+    An example is a logger that showed some slates of every query at random. The labels
+    are the queries, and the slates are those that the log shows.
 
     Parameters
     ----------
     slates : array-like of int of shape (n_slates, n_slots), or dict
-        The slates, for all rounds or, in a dict, by the labels that `by` gives the
-        rounds. -1 is an empty slot.
+        The slates for all rounds, or a dict {label: slates}; `by` gives the label of a
+        round. -1 is an empty slot.
     proba : array-like of shape (n_slates,), or dict, default=None
-        Their probabilities. `None`: every distinct slate alike.
+        Their probabilities. `None`: distinct slates are equally likely.
     by : str or callable, default=None
-        Where `slates` is a dict: the name of a column or a row field of the logs with
+        If `slates` is a dict: the name of a column or a row field of the logs with
         the label of every round, or a function of the logs that returns the labels.
 
         .. deprecated:: 0.1
-            A dict without `by` stands for ``by="group"``, and warns.
+            A dict without `by` means ``by="group"``, and warns.
 
     See Also
     --------
@@ -62,8 +62,8 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
 
     Notes
     -----
-    As a logger with probabilities of `None` it is compared with the logs: an evaluator
-    warns where their counts refute that all slates are alike.
+    As a logging policy with `proba=None` it is compared with the logs: an evaluator
+    warns if the counts of the slates contradict equal probabilities.
 
     Examples
     --------
@@ -102,32 +102,33 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     ) -> EmpiricalSlatePolicy:
         """Policy over the slates that logs show, in all rounds or by label.
 
-        Slates are drawn as often as they were seen. Where these are the rounds that
-        are evaluated, a pseudoinverse by such probabilities is least squares label by
-        label: unbiased for sums over slots, with errors that are rather too large. What
-        the policy wants and the rounds of a label do not tell is left out, however, and
-        a label of few rounds tells little: see the :ref:`User Guide <seen_slates>`.
+        Slates are drawn as often as they were seen. If you evaluate on the same rounds,
+        a pseudoinverse with these probabilities is least squares, label by label. It is
+        unbiased if rewards are sums over slots, and its standard errors are rather too
+        large. It leaves out what the policy shows and the rounds of a label do not.
+        Labels with few rounds say little: see the :ref:`User Guide <seen_slates>`.
 
         Parameters
         ----------
         logs : SlateLogs
-            The rounds. Their `group` says whose rounds depend on each other, and
-            nothing of the slates.
+            The rounds. Their `group` says which rounds depend on each other. It does
+            not choose the slates.
         frequencies : bool, default=True
-            Whether slates are drawn as often as they were seen (the weights of a
-            column ``"sample_weight"`` count), or all alike: only where the logger is
-            known to draw so.
+            Whether slates are drawn as often as they were seen (a column
+            ``"sample_weight"`` weights the counts). `False`: all slates are equally
+            likely. Use it only if you know that the logger draws so.
 
             .. versionchanged:: 0.2
                 The default was False.
         by : str, callable or array-like of shape (n_rounds,), default=None
-            What tells rounds with different slates apart: the name of a column or a
-            row field of the logs, a function of the logs, or the label of every round.
-            An array belongs to the rows of these logs. `None`: all rounds are alike.
+            Which rounds share a list of slates: the name of a column or a row field of
+            the logs, a function of the logs, or the label of every round. An array
+            belongs to the rows of these logs. `None`: all rounds share one list.
 
             .. versionchanged:: 0.1
-                It was the `group` of the logs. Where they have one and `by` is not
-                given, a FutureWarning says so; ``by="group"`` is the former behaviour.
+                Before, it was the `group` of the logs. If the logs have groups and you
+                leave out `by`, a FutureWarning says so. ``by="group"`` is the former
+                behaviour.
 
         Returns
         -------
@@ -181,7 +182,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         if missing:
             raise ValueError(
                 f"proba has no probabilities for the slates of label {missing[0]!r}. "
-                "Give them, or None where every distinct slate is alike."
+                "Pass them, or None if distinct slates are equally likely."
             )
         lists = []
         for label, slates in given.items():
@@ -231,9 +232,9 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         by = self.by
         if by is None:
             warnings.warn(
-                "slates are given by label, and `by` does not say by which: it is "
-                "taken to be the `group` of the logs, which will raise in the next "
-                'release. Pass by="group", or the name of a column.',
+                "slates are given by label, but `by` is missing. The `group` of the "
+                "logs is used; the next release will raise an error. Pass "
+                'by="group", or the name of a column.',
                 FutureWarning,
                 stacklevel=2,
             )
@@ -246,7 +247,8 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0])
             raise ValueError(
-                f"slates know no label {plain(found[row])!r}, that of row {row}."
+                f"slates has no label {plain(found[row])!r}, which row {row} has. Add "
+                "its slates, or drop the row."
             )
         return codes
 

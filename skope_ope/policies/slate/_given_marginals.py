@@ -10,7 +10,7 @@ from skope_ope.policies.slate._slate_checks import row_values
 from skope_ope.policies.slate._slate_tables import entries
 
 _MARGINALS_ONLY = (
-    "the target is known by its slot marginals only, which do not tell the probability "
+    "the target is given by its slot marginals, which do not determine the probability "
     "of a slate. Pass a slate policy, or slates of shape (n_rounds, n_slots)."
 )
 

@@ -117,12 +117,13 @@ def alike_warnings(name, labels, counts, slates):
     where = "rounds" if label is None else f"rounds of {plain(label)!r}"
     return [
         PropensityWarning(
-            f"{name} takes all slates for alike, and the logged ones are not: "
+            f"{name} assumes equally likely slates, but the logged slates are not: "
             f"{slates[worst][slate].tolist()} has {count[slate] / count.sum():.1%} of "
             f"the {int(count.sum()):,} {where}, not 1/{len(count)} (the counts of all "
             f"slates are e^{ratio:.0f} times as likely under unequal probabilities). "
-            "What divides by these probabilities is biased. Give the logger's proba, "
-            "or count: EmpiricalSlatePolicy.seen_in(logs, by=...).",
+            "Estimates that divide by these probabilities are biased. Pass the "
+            "logger's proba, or use counts: EmpiricalSlatePolicy.seen_in(logs, "
+            "by=...).",
             ratio,
         )
     ]

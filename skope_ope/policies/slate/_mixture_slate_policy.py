@@ -27,8 +27,8 @@ class MixtureSlatePolicy(BaseSlatePolicy):
     .. math:: \pi(s|x) = \sum_k w_k \pi_k(s|x)
 
     With a :class:`UniformSlatePolicy` of weight :math:`\epsilon` among them, every
-    slate is logged now and then: the second moments of the logger then cover every
-    policy, at the price of a variance of order :math:`l m / \epsilon` [1]_.
+    slate has a positive probability. As a logger it then supports every policy, with a
+    variance of order :math:`l m / \epsilon` [1]_.
 
     Parameters
     ----------
@@ -70,9 +70,9 @@ class MixtureSlatePolicy(BaseSlatePolicy):
         Parameters
         ----------
         X : SlateLogs, or array-like of shape (n_samples, n_features)
-            What the policies learn from.
+            The data that the policies learn from.
         y : array-like of shape (n_samples,), default=None
-            Targets, where `X` are features.
+            Targets, if `X` are features.
 
         Returns
         -------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlackettLuceSlatePolicy(RankingDistribution):
-    r"""Draw slot by slot, without repetition, in proportion to weights.
+    r"""Draw candidates slot by slot, without repetition, in proportion to weights.
 
     .. math:: \pi(s|x) = \prod_j \frac{w_{s_j}}{\sum_{a \notin s_{1..j-1}} w_a}
 
@@ -32,8 +32,8 @@ class PlackettLuceSlatePolicy(RankingDistribution):
     weights : array-like of shape (n_candidates,), callable or str
         Positive weights of the candidates: the same in every round, a function of the
         logs, or the name of a column of the logs. The last two have the shape
-        (n_rounds, n_candidates) or (n_candidates,). Weights of candidates that are
-        not offered are not looked at.
+        (n_rounds, n_candidates) or (n_candidates,). Weights of candidates that are not
+        offered are ignored.
     n_slots : int
         Number of slots.
 
@@ -44,10 +44,10 @@ class PlackettLuceSlatePolicy(RankingDistribution):
 
     Notes
     -----
-    Moments are exact: dynamic programming runs over the sets of candidates that
-    earlier slots may have taken, or, where weights repeat, over the number of
-    candidates taken of every weight. Rounds whose weights differ by their order only
-    share one distribution.
+    Moments are exact. They are computed by dynamic programming over the sets of
+    candidates that earlier slots may have taken. If weights repeat, it runs over the
+    number of candidates taken of every weight. Rounds with the same weights in another
+    order share one distribution.
 
     Examples
     --------
@@ -106,8 +106,8 @@ def rank_weights(rank: ArrayLike, alpha: float) -> Array:
 
     .. math:: w = 2^{-\alpha \lfloor \log_2 rank \rfloor}
 
-    With `alpha` 0 they are all one, the uniform distribution; the greater `alpha`, the
-    closer the slates to the ranking. There are few distinct ones, so that moments of
+    With `alpha` 0 all weights are one, the uniform distribution. A greater `alpha`
+    draws slates closer to the ranking. Few weights are distinct, so that moments of
     long slates of many candidates are exact and fast.
 
     Parameters

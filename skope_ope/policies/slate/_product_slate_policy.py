@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ProductSlatePolicy(BaseSlatePolicy):
-    r"""Fill every slot on its own; a candidate may be shown twice.
+    r"""Fill every slot independently; a candidate may be shown twice.
 
     .. math:: \pi(s|x) = \prod_j \pi_j(s_j|x)
 
@@ -33,12 +33,12 @@ class ProductSlatePolicy(BaseSlatePolicy):
     slot_proba : array-like of shape (n_slots, n_candidates), callable or str
         Probability of every candidate in every slot: the same in every round, a
         function of the logs, or the name of a column of the logs. The last two have
-        the shape (n_slots, n_candidates) or (n_rounds, n_slots, n_candidates). Slots
-        sum to one; a slot that a round does not have has zeros.
+        the shape (n_slots, n_candidates) or (n_rounds, n_slots, n_candidates). Every
+        slot sums to one. A slot that a round does not have holds zeros.
 
-        A logger's column may also have the shape (n_rounds, n_slots): the
-        probabilities of the logged candidates only. That is enough for product-form
-        weights, and nothing else can be asked.
+        For a logging policy, a column may also have the shape (n_rounds, n_slots): the
+        probabilities of the logged candidates only. They are enough for product-form
+        weights, but for nothing else.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class ProductSlatePolicy(BaseSlatePolicy):
         return np.array(np.broadcast_to(table, (len(logs), *table.shape[1:])))
 
     def closed_form(self, logs: SlateLogs) -> Literal["product"]:
-        """Name the form of the distribution for which the pseudoinverse is known.
+        """Return the form of the distribution, if its pseudoinverse is known.
 
         Parameters
         ----------

@@ -43,19 +43,20 @@ CHUNK = 2**18  # candidates that are scored at once
 class RankingPolicy(BaseSlatePolicy):
     r"""Rank the candidates by a regressor's prediction from their features.
 
-    The slate shows the best candidates in order, without repetition; of equal ones
-    the lowest index first. A `temperature` or `alpha` makes it random: the slots are
-    then drawn by Plackett-Luce weights of the scores or of their ranks.
+    The slate shows the best candidates in order, without repetition. Of tied ones, the
+    lowest index comes first. A `temperature` or `alpha` makes it random: slots are then
+    drawn by Plackett-Luce weights of the scores or of their ranks.
 
     Parameters
     ----------
     regressor : scikit-learn regressor
-        It predicts how good a candidate is from a row of `logs.item_features`. A
-        fitted one is given as ``FrozenEstimator(regressor)`` and needs no `fit`.
+        It predicts the score of a candidate from a row of `logs.item_features`. Pass a
+        fitted one as ``FrozenEstimator(regressor)``; the policy then needs no `fit`.
     n_slots : int
         Number of slots.
     temperature : float, default=None
-        Weights ``exp(score / temperature)``: softmax rankings. `None`: the best ones.
+        Weights ``exp(score / temperature)``: softmax rankings. `None`: the best
+        candidates in order.
     alpha : float, default=None
         Weights ``2 ** (-alpha * floor(log2(rank)))``, the multinomial distribution of
         [1]_.
@@ -115,11 +116,10 @@ class RankingPolicy(BaseSlatePolicy):
         Parameters
         ----------
         X : SlateLogs, or array-like of shape (n_items, n_item_features)
-            Features of candidates; or logs, whose `item_features` of the shown
-            candidates are fitted to their `slot_reward`.
+            Features of candidates, or logs. From logs, the regressor learns the
+            `slot_reward` of the shown candidates from their `item_features`.
         y : array-like of shape (n_items,), default=None
-            How good the candidates are, where `X` are features; ignored where `X` are
-            logs.
+            Scores of the candidates, if `X` are features. Ignored if `X` are logs.
         **fit_params : dict
             Passed to the regressor.
 
@@ -151,7 +151,7 @@ class RankingPolicy(BaseSlatePolicy):
             )
 
     def scores(self, logs: SlateLogs) -> Array:
-        """Predict how good the candidates are.
+        """Predict the scores of the candidates.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class RankingPolicy(BaseSlatePolicy):
         Returns
         -------
         scores : ndarray of shape (n_rounds or 1, n_candidates)
-            A single row where all rounds have the same candidates.
+            A single row if all rounds have the same candidates.
         """
         self._check_logs(logs)
         features = logs.item_features
@@ -195,7 +195,7 @@ class RankingPolicy(BaseSlatePolicy):
         Returns
         -------
         slates : ndarray of int of shape (n_rounds, n_slots), or None
-            None where `temperature` or `alpha` makes the slates random.
+            None if `temperature` or `alpha` makes the slates random.
         """
         if self.temperature is None and self.alpha is None:
             return self._best(logs)
@@ -329,7 +329,7 @@ def _shown(logs):
     if logs.item_features is None or logs.slot_reward is None:
         raise ValueError(
             "RankingPolicy learns from item_features and slot_reward, which the logs "
-            "lack. From the reward of whole slates learns PseudoInverseRanker."
+            "lack. PseudoInverseRanker learns from the reward of whole slates."
         )
     rows, slots = np.nonzero(logs.slate != EMPTY)
     X = item_rows(logs, rows, logs.slate[rows, slots])

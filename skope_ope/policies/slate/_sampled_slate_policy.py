@@ -24,27 +24,26 @@ if TYPE_CHECKING:
 
 
 class SampledSlatePolicy(BaseSlatePolicy):
-    r"""A policy that is known by its draws: marginals are means over samples.
+    r"""A policy whose slot marginals are means over draws.
 
-    What can only be sampled can be evaluated: the pseudoinverse needs no more of a
-    target than its slot marginals, and replacing them by means over draws leaves it
-    unbiased [1]_. The probability of a slate is that of the policy itself; what can
-    only be sampled has none. For a logger this is the last resort. Its second moments
-    are inverted, which makes the weights biased, and a hundred thousand draws are not
-    many.
+    Use it for a target policy that you can only sample. The pseudoinverse needs only
+    the slot marginals of a target, and means over draws keep it unbiased [1]_. The
+    probability of a slate is that of the policy itself; a policy that you can only
+    sample has none. Use it for a logging policy only if nothing else is possible: its
+    estimated second moments are inverted, which biases the weights. Even 100,000 draws
+    may be too few.
 
     Parameters
     ----------
     policy : slate policy, object with `sample`, or callable
         `policy.sample(logs, random_state)` or `policy(logs, rng)` draws a slate for
         every round, integers of shape (n_rounds, n_slots). Only slate policies of
-        this package can stand for loggers.
+        this package can be logging policies.
     n_samples : int, default=1000
         Draws per round, or per distinct distribution of a slate policy.
     random_state : int or RandomState instance, default=0
         Seed of the draws. The same number gives the same marginals again. The moments
-        of a logger leave an instance as it is: they are those of the same draws
-        whenever they are asked for.
+        of a logging policy do not advance an instance: they always use the same draws.
 
     References
     ----------
@@ -107,8 +106,9 @@ class SampledSlatePolicy(BaseSlatePolicy):
     def _known(self, what):
         if not self._is_known:
             raise TypeError(
-                f"{what} cannot be had from draws of a {type(self.policy).__name__}: "
-                "it can be a target whose marginals are enough, not a logger."
+                f"{what} cannot be computed from draws of a "
+                f"{type(self.policy).__name__}. Use it as a target of evaluators that "
+                "need slot marginals only, not as a logger."
             )
         return self.policy
 

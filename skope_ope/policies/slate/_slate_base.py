@@ -29,10 +29,9 @@ CHUNK_BYTES = 2**26  # of row-wise temporaries
 class BaseSlatePolicy(TellsOfFit, Estimator):
     r"""Base class of policies that compose slates.
 
-    A slate policy holds nothing per row. What it knows of a round is a table with one
-    row of parameters per candidate, so that rounds with the same table (up to the
-    order of the candidates) share one distribution, see `distributions`. A subclass
-    implements
+    A slate policy describes a round by a table with one row of parameters per
+    candidate. Rounds with the same table (up to the order of the candidates) share one
+    distribution, see `distributions`. A subclass implements
 
     - ``_items(logs)``: the tables, of shape (n_rounds, n_candidates, n_parameters),
       or (1, ...) where all rounds have the same one. Candidates that cannot be shown
@@ -43,10 +42,9 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
       of them;
     - ``_prefix_proba(items, slates)`` and ``_sample(items, n_rounds, rng)``, by round.
 
-    One that answers for the rounds of logs without tables overrides, in their place,
-    ``_round_marginals(logs)``, ``_round_slots(logs, slates)``,
-    ``_round_prefixes(logs, slates)`` and ``_round_draws(logs, rng)``: what the public
-    methods give after their checks.
+    A subclass without such tables overrides ``_round_marginals(logs)``,
+    ``_round_slots(logs, slates)``, ``_round_prefixes(logs, slates)`` and
+    ``_round_draws(logs, rng)`` instead. They return the results of the public methods.
 
     Attributes
     ----------
@@ -84,7 +82,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         return self
 
     def distributions(self, logs: SlateLogs) -> SlateDistributions:
-        """Return the distinct distributions by which the slates of the logs are drawn.
+        """Return the distinct distributions of the slates of the logs.
 
         Parameters
         ----------
@@ -94,7 +92,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         Returns
         -------
         distributions : SlateDistributions
-            The distributions, which of them every round has, and their second moments.
+            The distributions, the distribution of every round, and second moments.
         """
         self._check_logs(logs)
         policy = self._for(logs)
@@ -135,7 +133,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         Returns
         -------
         marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-            A slot sums to one, or to less by the probability that it stays empty.
+            A slot sums to one minus the probability that it stays empty.
         """
         self._check_logs(logs)
         return self._round_marginals(logs)
@@ -186,7 +184,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         Returns
         -------
         proba : ndarray of shape (n_rounds, n_slots)
-            Column j: that slots 0 to j are filled so; the last one is `slate_proba`.
+            Column j: the probability for slots 0 to j. The last one is `slate_proba`.
         """
         self._check_logs(logs)
         return self._round_prefixes(logs, self._check_slates(slates, logs))
@@ -212,8 +210,8 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         Returns
         -------
         proba : ndarray of shape (n_rounds, n_slots)
-            The slot marginals of the slate's candidates; one minus their sum where a
-            slot is empty.
+            The slot marginals of the slate's candidates. For an empty slot, one minus
+            the sum of the marginals of the slot.
         """
         self._check_logs(logs)
         return self._round_slots(logs, self._check_slates(slates, logs))
@@ -245,7 +243,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         Parameters
         ----------
         logs : SlateLogs
-            The rounds; what was shown in them is not looked at.
+            The rounds. The logged slates are ignored.
         random_state : int, RandomState instance or None, default=None
             Seed of the draws.
 
@@ -276,12 +274,12 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         Returns
         -------
         slates : ndarray of int of shape (n_rounds, n_slots), or None
-            None where the policy draws its slates.
+            None if the policy draws its slates.
         """
         return None
 
     def closed_form(self, logs: SlateLogs) -> Literal["uniform", "product"] | None:
-        """Name the form of the distribution for which the pseudoinverse is known.
+        """Return the form of the distribution, if its pseudoinverse is known.
 
         Parameters
         ----------

@@ -28,7 +28,7 @@ def offered_slots(logs, n_slots):
         return offered[:, None]
     if offered.shape[1] != n_slots:
         raise ValueError(
-            f"the logs say for {offered.shape[1]} slots who may be shown, the policy "
-            f"fills {n_slots}."
+            f"logs.candidates has {offered.shape[1]} slots, but the policy fills "
+            f"{n_slots}. Use a policy with the same number of slots."
         )
     return offered

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class UniformSlatePolicy(RankingDistribution):
-    """Compose slates without repetition, every order being equally likely.
+    """Compose slates without repetition, with every order equally likely.
 
-    A round that offers fewer candidates than slots leaves the last slots empty. Where
+    A round that offers fewer candidates than slots leaves the last slots empty. If
     `logs.candidates` differ by slot, each slot in turn takes any of its candidates
     that no earlier slot shows.
 
@@ -43,7 +43,7 @@ class UniformSlatePolicy(RankingDistribution):
         return offered_slots(logs, self.n_slots).transpose(0, 2, 1).astype(float)
 
     def closed_form(self, logs: SlateLogs) -> Literal["uniform", "product"] | None:
-        """Name the form of the distribution for which the pseudoinverse is known.
+        """Return the form of the distribution, if its pseudoinverse is known.
 
         Parameters
         ----------
@@ -53,7 +53,7 @@ class UniformSlatePolicy(RankingDistribution):
         Returns
         -------
         form : {"uniform", "product"} or None
-            "product" where no candidate is offered to two slots.
+            "product" if no candidate is offered to two slots.
         """
         offered = offered_slots(logs, self.n_slots)
         if offered.shape[1] == 1:

@@ -23,7 +23,7 @@ from tests._quiet import quiet
 PHI = np.array([[0.6, 0.2, 0.1], [0.3, 0.15, 0.05]])
 TARGET = np.array([0, 1])
 VALUE = PHI[0, 0] + PHI[1, 1]
-REFUTED = "takes all slates for alike, and the logged ones are not"
+REFUTED = "assumes equally likely slates, but the logged slates are not"
 
 
 def logged(n_rounds, weights, seed, n_queries=1, **fields):

@@ -106,9 +106,9 @@ def test_bad_input():
             golden_logs(logging_policy=EmpiricalSlatePolicy([[2, 0], [2, 1]]))
         )
     fitted = SlateIPS().fit(golden_logs())
-    with pytest.raises(TypeError, match="slot marginals only"):
+    with pytest.raises(TypeError, match="by its slot marginals"):
         fitted.evaluate(np.full((5, 2, 3), 1 / 3))
-    with pytest.raises(TypeError, match="probability of a slate cannot be had"):
+    with pytest.raises(TypeError, match="probability of a slate cannot be computed"):
         fitted.evaluate(SampledSlatePolicy(lambda logs, rng: logs.slate))
     with pytest.raises(TypeError, match="IndependentSlotIPS"):
         fitted.evaluate(np.full((5, 2), 0.5))

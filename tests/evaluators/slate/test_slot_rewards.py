@@ -154,7 +154,7 @@ def test_bad_input(evaluator):
         evaluator.fit(logs.replace(logging_policy=EmpiricalSlatePolicy([[0, 1, 2]])))
     fitted = evaluator.fit(logs)
     if not isinstance(evaluator, IndependentSlotIPS):
-        with pytest.raises(TypeError, match="slot marginals only"):
+        with pytest.raises(TypeError, match="by its slot marginals"):
             fitted.evaluate(np.full((30, 3, 4), 0.25))
         with pytest.raises(TypeError, match="serves IndependentSlotIPS"):
             fitted.evaluate(np.full((30, 3), 0.25))

@@ -247,7 +247,7 @@ def test_right_propensities_are_hardly_ever_impossible():
 
 
 def test_a_propensity_whose_inverse_is_infinite_is_refused_for_that_reason():
-    with pytest.raises(ValueError, match=r"row 1 .*one over it is infinite"):
+    with pytest.raises(ValueError, match=r"row 1 .*its inverse is infinite"):
         plain_logs([0, 1], [0.5, 5e-324])
 
 

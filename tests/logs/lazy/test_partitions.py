@@ -547,7 +547,7 @@ def test_csv_rewards_may_be_true_or_false(tmp_path):
     ("text", "told"),
     [
         ('a,r\nx,1\ny",0\nx,1\n', "a quote is opened and never closed"),
-        ('a,r\nx,1\ny",0\nx",1\n', "block 0 .* a quote stands within a cell"),
+        ('a,r\nx,1\ny",0\nx",1\n', "block 0 .* a cell holds a quote"),
         ("a,r\n\xe9,1\ny,0\n", "column 'a' holds texts that are not in UTF-8"),
     ],
 )

@@ -204,7 +204,7 @@ def test_clone_and_parameters():
 
 def test_bad_input():
     logs = make_logs(20)
-    with pytest.raises(TypeError, match="acts by the time of a round"):
+    with pytest.raises(TypeError, match="needs the time of every round"):
         BatchPolicy(EMP, logs, 5).predict_proba(logs.context)
     for source, evaluated, name in [
         (logs.replace(timestamp=None), logs, "exploration_logs"),

@@ -155,7 +155,7 @@ def test_contexts_of_other_kinds():
 
 def test_contexts_that_are_not_numbers():
     policy = reset(LinUCB(), 2, 1)
-    with pytest.raises(ValueError, match=r"finite contexts; row 1 .* is \[nan\]"):
+    with pytest.raises(ValueError, match=r"finite contexts, but row 1 is \[nan\]"):
         policy.predict_proba(np.array([[1.0], [np.nan]]))
     with pytest.raises(TypeError, match="LinUCB needs contexts of numbers"):
         policy.predict_proba(np.array([["red"]]))

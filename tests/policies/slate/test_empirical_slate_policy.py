@@ -83,7 +83,7 @@ def test_groups_no_longer_choose_the_slates_and_a_warning_says_so():
         seen = EmpiricalSlatePolicy.seen_in(logs)
     assert not isinstance(seen.slates, dict)
     by_group = EmpiricalSlatePolicy({0: [[0, 1]], 1: [[1, 0]]})
-    with pytest.warns(FutureWarning, match="taken to be the `group` of the logs"):
+    with pytest.warns(FutureWarning, match="`group` of the logs is used"):
         proba = by_group.slate_proba(logs, np.array([[0, 1]] * 4))
     assert_array_equal(proba, [1, 1, 0, 0])
 
@@ -123,7 +123,7 @@ def test_an_array_of_labels_belongs_to_its_rows():
         ([[0, -2]], None, ValueError, "slates holds -2"),
         ([[0, 1]], [0.5, 0.5], ValueError, "proba has 2 entries, slates has 1"),
         ([[0, 1]], [0.5], ValueError, "sum to 1, got minimum 0.5, sum 0.5"),
-        ({1: [[0, 1]]}, None, ValueError, "no label 0, that of row 0"),
+        ({1: [[0, 1]]}, None, ValueError, "no label 0, which row 0 has"),
         ({0: [[0, 1]], 1: [[0]]}, None, ValueError, r"number of slots, got \[1, 2\]"),
         ({0: [[0, 1]]}, [1.0], TypeError, "proba must be a dict"),
         ({0: [[0, 1]], 1: [[1, 0]]}, {0: [1.0]}, ValueError, "the slates of label 1"),
