@@ -12,6 +12,7 @@ from skope_ope.evaluators.scavenging._predictability import (
 )
 from skope_ope.exceptions import ExplorationWarning
 from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._finding import Finding
 
@@ -73,8 +74,8 @@ def _told(z):
     if np.isnan(z):
         return "nothing to ask: one action, a constant context or few rounds"
     if z > LOW_Z:
-        return f"the context tells the actions (z = {z:.1f})"
-    return f"no classifier tells the actions (z = {z:.1f})"
+        return f"the context tells the actions (z = {z:,.1f})"
+    return f"no classifier tells the actions (z = {z:,.1f})"
 
 
 def _finding(one, logs, whose):
@@ -83,8 +84,8 @@ def _finding(one, logs, whose):
         "context_tells_actions",
         "note",
         f"The context {tells} the logged actions{whose}: a classifier beats their "
-        f"frequencies by {one.gain:.3g} nats a round ({one.z:.1f} standard errors) on "
-        "rounds it did not see.",
+        f"frequencies by {figure(one.gain)} nats a round ({one.z:,.1f} standard "
+        "errors) on rounds it did not see.",
         (
             f"Estimate the propensities with {estimating_step(logs)}: scavenging would "
             "be biased.",

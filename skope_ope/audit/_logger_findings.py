@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
 from skope_ope.exceptions import LoggerWarning, PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step, propensity_by_action
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, plain
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
@@ -96,9 +97,9 @@ def _few_rounds(logs, acting):
         Finding(
             "few_rounds_of_a_logger",
             "note",
-            f"{len(few)} of {len(acting)} loggers have fewer than {FEW} rounds (logger "
-            f"{_label(logs, fewest)} has {logs.logger_counts[fewest]}): their spread, "
-            "and faults of theirs, can hardly be seen.",
+            f"{len(few):,} of {len(acting):,} loggers have fewer than {FEW} rounds "
+            f"(logger {_label(logs, fewest)} has {logs.logger_counts[fewest]:,}): "
+            "their spread, and faults of theirs, can hardly be seen.",
             ("Pool them with pooling='balanced', or leave them out.",),
             number=int(logs.logger_counts[fewest]),
             effect=float(logs.logger_counts[few].sum() / len(logs)),
@@ -131,9 +132,10 @@ def _other_actions(logs, rows):
         Finding(
             "loggers_without_overlap",
             "note",
-            f"{n_loggers} of {len(loggers)} loggers lack {n_lost} of {n_actions} "
-            f"actions that others take: logger {_label(logs, loggers[place])} {why} "
-            f"action {plain(logs.actions[action])!r}.",
+            f"{n_loggers:,} of {len(loggers):,} loggers lack {n_lost:,} of "
+            f"{n_actions:,} actions that others take: logger "
+            f"{_label(logs, loggers[place])} {why} action "
+            f"{plain(logs.actions[action])!r}.",
             (
                 "For a policy that takes them use pooling='balanced', which asks only "
                 "that some logger does.",
@@ -160,13 +162,14 @@ def _contradictions(logs):
     name = logs._called(off)[0]
     clipped = bool((p[off] > own[off]).all() and np.ptp(p[off]) == 0)
     found = (
-        f"In {len(off)} of {len(p)} rounds the propensity is not what logger_proba has "
-        f"for the logger that acted: {p[row]:.4g} and {own[row]:.4g} in row {name}, of "
-        f"logger {_label(logs, logs.logger_index[row])}."
+        f"In {len(off):,} of {len(p):,} rounds the propensity is not what "
+        f"logger_proba has for the logger that acted: {figure(p[row])} and "
+        f"{figure(own[row])} in row {name}, of logger "
+        f"{_label(logs, logs.logger_index[row])}."
     )
     if clipped:
         found = (
-            f"The propensities of {len(off)} rounds were raised to {p[row]:.4g}; "
+            f"The propensities of {len(off):,} rounds were raised to {figure(p[row])}; "
             "logger_proba has the unclipped ones, which pooling='balanced' uses."
         )
     return [
@@ -203,9 +206,9 @@ def _other_contexts(logs, random):
             "loggers_of_other_contexts",
             "warning" if mixes else "note",
             "The context tells which logger acted: a classifier beats the shares of "
-            f"the loggers by {found.gain:.3g} nats a round ({found.z:.1f} standard "
-            "errors) on rounds it did not see. Balanced and weighted pooling take the "
-            "rounds of all loggers for samples of the same contexts.",
+            f"the loggers by {figure(found.gain)} nats a round ({found.z:,.1f} "
+            "standard errors) on rounds it did not see. Balanced and weighted "
+            "pooling take the rounds of all loggers for samples of the same contexts.",
             (
                 "Loggers were given other users, or acted at other times in which the "
                 "contexts were others: use pooling='naive', or IPS and DoublyRobust, "
@@ -256,7 +259,7 @@ def _told_of(logs, k, one, loggers):
     others = [_label(logs, other) for other in loggers if other != k]
     more = ""
     if others:
-        more = f" (and of {len(others)} more: {', '.join(others[:SHOWN])})"
+        more = f" (and of {len(others):,} more: {', '.join(others[:SHOWN])})"
     text = f"{one.found[0].lower()}{one.found[1:]}"
     return replace(one, found=f"Rounds of logger {_label(logs, k)}{more}: {text}")
 

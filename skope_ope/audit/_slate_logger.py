@@ -7,15 +7,17 @@ the next one is known, so that decisions are martingale differences: their count
 likelihoods have exact moments, whatever the policy does with earlier slots.
 """
 
-from math import exp, log
+from math import log
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._propensity_findings import power_of_ten
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
@@ -92,7 +94,7 @@ def slate_logger_findings(logs, random_state=0):
     never = np.flatnonzero(proba[:, -1] <= 0)
     if never.size:
         findings.append(_impossible(drawn, rows, never, proba))
-    facts = {WHAT: f"{len(rows)} rounds compared"}
+    facts = {WHAT: f"{len(rows):,} rounds compared"}
     if len(rows) < FEWEST:
         facts = {WHAT: f"not possible: fewer than {FEWEST} independent rounds"}
     elif not never.size:
@@ -162,9 +164,9 @@ def _contradictions(drawn, rows, proba):
     return [
         _alarm(
             "contradicting_propensity",
-            f"The recorded propensities of {len(off)} of {len(drawn)} slates are not "
-            f"the logging policy's: row {_named(drawn, rows, row)} has "
-            f"{drawn.propensity[row]:.4g}, the policy gives {proba[row]:.4g}.",
+            f"The recorded propensities of {len(off):,} of {len(drawn):,} slates are "
+            f"not the logging policy's: row {_named(drawn, rows, row)} has "
+            f"{figure(drawn.propensity[row])}, the policy gives {figure(proba[row])}.",
             ("One of the two was not in force: leave it out.", *ADVICE[:2]),
             number=len(off) / len(drawn),
             effect=float(np.median(gap[off])),
@@ -185,7 +187,7 @@ def _impossible(drawn, rows, never, proba):
     what = "leaves it empty" if shown == EMPTY else f"holds candidate {shown}"
     return _alarm(
         "impossible_slates",
-        f"The logging policy cannot compose {len(never)} of {len(drawn)} logged "
+        f"The logging policy cannot compose {len(never):,} of {len(drawn):,} logged "
         f"slates: slot {slot} of row {_named(drawn, rows, row)} {what}, which has "
         "probability 0 there.",
         ADVICE,
@@ -219,9 +221,9 @@ def _counted(laws, code):
     return [
         _alarm(
             "slate_counts",
-            f"Slot {place} {what} {count[worst]:.0f} times in {len(laws)} rounds, "
+            f"Slot {place} {what} {count[worst]:,.0f} times in {len(laws):,} rounds, "
             "where the logging policy, given the slots before, lets expect "
-            f"{mean[worst]:.4g} ({z:+.1f} standard errors).",
+            f"{figure(mean[worst])} ({z:+,.1f} standard errors).",
             ADVICE,
             number=z,
             effect=float(effect[worst]),
@@ -245,13 +247,12 @@ def _calibrated(laws, code):
     if not found > SURE:
         return []
     more = "more" if best > 1 else "less"
-    power = f"10^{found / log(10):.0f}" if found > log(1e6) else f"{exp(found):.0f}"
     return [
         _alarm(
             "slate_calibration",
             f"The logger was {more} sure of its candidates than the logging policy "
-            f"says: its temperature divided by {best:.3g} fits the slates better "
-            f"(e-value {power}).",
+            f"says: its temperature divided by {figure(best)} fits the slates better "
+            f"(e-value {power_of_ten(found)}).",
             ADVICE,
             number=found,
             effect=max(best, 1 / best) - 1,
@@ -268,8 +269,8 @@ def _fitted(drawn, rows, law, code, random):
         _alarm(
             "slate_misfit",
             "A model that was fitted to other rounds predicts the candidate in slot 0 "
-            f"from the context better than the logging policy, by {one.effect:.0%} on "
-            f"average (e-value 10^{one.number / log(10):.0f}).",
+            f"from the context better than the logging policy, by {one.effect:,.0%} on "
+            f"average (e-value {power_of_ten(one.number)}).",
             ADVICE,
             number=one.number,
             effect=one.effect,

@@ -7,6 +7,7 @@ from math import log
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import capital, listed
 from skope_ope.logs.checks._finding import Finding
 
@@ -103,7 +104,7 @@ def _told(column, value, equal):
     if np.isnan(value):
         text = "missing"
     else:
-        text = repr(column.labels[int(value)]) if column.categorical else f"{value:g}"
+        text = repr(column.labels[int(value)]) if column.categorical else figure(value)
     return f"is {text}" if equal else f"is not {text}"
 
 

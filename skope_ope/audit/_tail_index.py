@@ -6,6 +6,7 @@ from math import isnan
 
 from skope_ope.exceptions import TailWarning
 from skope_ope.intervals._tail_shape import UNRELIABLE
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 
 
@@ -19,7 +20,7 @@ def tail_findings(shape, error):
             "heavy_tail",
             "warning" if certain else "note",
             f"The weighted rewards have a heavy tail: shape k = {shape:.2f} (tail index"
-            f" {1 / shape:.2f}), where the variance is infinite from .5 on and no "
+            f" {figure(1 / shape)}), where the variance is infinite from .5 on and no "
             "practical number of rounds makes a mean reliable from .7 on. Standard "
             "errors and effective sizes are too optimistic.",
             (

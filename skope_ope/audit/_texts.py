@@ -9,18 +9,23 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._harmless import harmless
-from skope_ope.evaluators.core._diagnostics import number_text
-from skope_ope.logs._html import table_html, tag
-from skope_ope.logs._markup import joined, pairs, table
+from skope_ope.evaluators.core._diagnostics import (
+    is_number,
+    is_share,
+    named_text,
+    number_text,
+)
+from skope_ope.logs._html import card, tag
+from skope_ope.logs._markup import element, joined, pairs, table
 from skope_ope.logs._shown_numbers import column, decimals, figure, fixed, share
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._finding import STEPS
 
 SHOWN = 12  # rows of a table
 SOME = 6  # columns, actions or rows of a finding
 LONGEST = 40  # characters of a label
 ERRORS = "standard error"  # name of a column
-HEADER = ("severity", "finding", "what was found and what to do", "where")
 
 
 def plain_record(value):
@@ -60,16 +65,35 @@ def audit_text(audit):
 
 def audit_html(audit):
     """Return an audit as a card: findings, and what the log holds to open."""
-    rows = [
-        (tag(one.severity, one.is_alarm), one.name, one.text, "; ".join(places(one)))
-        for one in audit.findings
-    ]
+    found = [finding_html(one, one.severity) for one in audit.findings]
     facts, tables = _parted(audit.facts)
     details = {"What the log holds": pairs(facts)} if facts else {}
     for name, columns in tables.items():
         header, cells, more = _cells(columns)
         details[name] = joined(table(header, cells), more)
-    return table_html(headline(audit), HEADER, rows, left=HEADER, details=details)
+    return card(headline(audit), *found, details=details)
+
+
+def finding_html(finding, answer):
+    """Return a finding as a part of a card: what was found, what to do, and where.
+
+    Parameters
+    ----------
+    finding : Finding
+        What was found.
+    answer : str
+        The word in a frame before its name.
+    """
+    name = element("span", finding.name, class_="title")
+    told = [element("p", tag(answer, finding.is_alarm), name)]
+    if len(finding.advice) < 2:
+        told.append(element("p", finding.text))
+    else:
+        steps = element("ol", *(element("li", one) for one in finding.advice))
+        told += [element("p", f"{finding.found} {STEPS}"), steps]
+    where = "; ".join(places(finding))
+    told += [element("p", where, class_="note")] if where else []
+    return element("div", *told, class_="finding")
 
 
 def headline(audit):
@@ -106,7 +130,7 @@ def places(finding):
 def _parted(facts):
     """Return facts of one line as texts, and those that are tables."""
     tables = {name: one for name, one in facts.items() if _is_table(one)}
-    pairs = {n: _told(n, one) for n, one in facts.items() if n not in tables}
+    pairs = {n: named_text(n, one) for n, one in facts.items() if n not in tables}
     return pairs, tables
 
 
@@ -139,24 +163,11 @@ def _cells(columns):
 
 def _column(name, values, places):
     """Return the cells of a column; numbers have one format."""
-    if {_is_number(one) for one in values if one is not None} != {True}:
+    if {is_number(one) for one in values if one is not None} != {True}:
         return [number_text(value) for value in values]
-    if _is_share(name):
+    if is_share(name):
         return list(map(share, values))
     texts = column(values)
     if places is None or not any("." in text for text in texts):
         return texts
     return [fixed(value, places) for value in values]
-
-
-def _told(name, fact):
-    """Return a fact as a short text."""
-    return share(fact) if _is_share(name) and _is_number(fact) else number_text(fact)
-
-
-def _is_share(name):
-    return "share" in str(name).split()
-
-
-def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from skope_ope.audit._assumptions import NO_AUDIT, NO_POLICY, assumptions_of
 from skope_ope.audit._result import Audit
+from skope_ope.audit._texts import finding_html
 from skope_ope.audit._verdict_reasons import reasons_of
 from skope_ope.audit._verdict_thresholds import VerdictThresholds
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.logs._html import table_html, tag
+from skope_ope.logs._html import card
 from skope_ope.logs._markup import bullets
 from skope_ope.logs._text_table import wrapped
 from skope_ope.logs.checks._finding import SEVERITIES
@@ -139,16 +140,10 @@ class Verdict:
         return "\n".join(lines)
 
     def _repr_html_(self):
-        rows = [
-            (tag(_told(one), one.is_alarm), one.name, one.text) for one in self.reasons
-        ]
-        header = ("answer", "reason", "what was found and what to do")
         n = len(self.unchecked)
-        return table_html(
+        return card(
             f"Verdict: {self.answer}",
-            header,
-            rows,
-            left=header,
+            *(finding_html(one, _told(one)) for one in self.reasons),
             lead=self._meaning,
             details={f"Not checked ({n})": bullets(self.unchecked) if n else ""},
         )

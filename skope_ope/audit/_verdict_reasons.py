@@ -17,7 +17,7 @@ from skope_ope.exceptions import (
     SupportWarning,
     TailWarning,
 )
-from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._shown_numbers import counts, figure
 from skope_ope.logs.checks._finding import Finding
 
 COLLECT = "Collect more rounds, or logs closer to the policy."
@@ -86,7 +86,7 @@ def _effective_rounds(grounds, thresholds):
         size,
         thresholds.effective_rounds,
         "low_overlap",
-        f"The value rests on {size:.1f} effective rounds: a few decide.",
+        f"The value rests on {counts([size])[0]} effective rounds: a few decide.",
         COLLECT,
     )
 
@@ -97,7 +97,11 @@ def _effective_events(value, warned, thresholds):
         return None
     events = value._deviations.effective_events
     told = [str(one) for one in warned if isinstance(one, FewEventsWarning)]
-    text = told[0] if told else f"The value rests on {events:.1f} effective events."
+    text = (
+        told[0]
+        if told
+        else f"The value rests on {counts([events])[0]} effective events."
+    )
     return _below(
         events, thresholds.effective_events, "few_events", _sentence(text), COLLECT
     )
@@ -114,7 +118,7 @@ def _tail(value, warned, thresholds):
     if not (value._deviations.known or any(map(_tells_skewness, warned))):
         return None  # sums do not tell it, and the interval does not ask
     told = [str(one) for one in warned if _tells_skewness(one)]
-    text = f"Few rounds make much of the spread (skewness {skewness:.2f})."
+    text = f"Few rounds make much of the spread (skewness {figure(skewness)})."
     return _above(
         skewness,
         thresholds.skewness,

@@ -307,7 +307,7 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
         marked = [i for i, r in enumerate(records) if r["recommended"]]
         kinds = ["chosen" if r["recommended"] else "told" for r in records]
         limits = [(r["value"], r["low"], r["high"]) for r in records]
-        header, rows = with_bars(header, rows, limits, "95% high", kinds=kinds)
+        header, rows, foot = with_bars(header, rows, limits, "95% high", kinds=kinds)
         told = self._numbered_warnings()[1]
         return table_html(
             "Values of policies",
@@ -315,6 +315,7 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
             rows,
             notes=self._plain_notes(),
             bold=marked,
+            foot=foot,
             left=(*self._index, *LEFT),
             details={f"Warnings ({len(told)})": listed(told) if told else ""},
         )

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Intervals as bars of inline SVG, which needs no script and no picture file."""
 
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, inf, isfinite, log10
 
 from skope_ope.logs._markup import element, joined
 
 MARGIN = 4  # percent of the width on either side, for the text of the outer ticks
 MOST_TICKS = 5
+GAP = 1  # characters between texts of ticks
 
 
 class Scale:
@@ -97,8 +98,10 @@ def _mark(x, kind):
     return element("svg", diamond, x=x, overflow="visible")
 
 
-def axis(scale, text_of):
+def axis(scale, text_of, room=inf):
     """Return the ticks below the bars.
+
+    Zero, where it is drawn as a line, and the ends are labelled first.
 
     Parameters
     ----------
@@ -106,13 +109,37 @@ def axis(scale, text_of):
         Where numbers lie.
     text_of : callable
         Takes a number and returns its text.
+    room : float, default=inf
+        How many characters fit from end to end. A text that would touch another is
+        left out.
     """
     parts = []
-    for tick in scale.ticks:
+    texts = [text_of(tick) for tick in scale.ticks]
+    shown = _apart(texts, room, _first_labelled(scale))
+    for i, tick in enumerate(scale.ticks):
         x = scale.place(tick)
         parts.append(element("line", x1=x, x2=x, y1="0", y2="5"))
-        parts.append(element("text", text_of(tick), x=x, y="18", text_anchor="middle"))
+        if i in shown:
+            parts.append(element("text", texts[i], x=x, y="18", text_anchor="middle"))
     return element("svg", *parts, class_="axis", height="22", aria_hidden="true")
+
+
+def _first_labelled(scale):
+    """Return the numbers of the ticks, the most important ones first."""
+    n = len(scale.ticks)
+    zero = [i for i, x in enumerate(scale.ticks) if scale.zero and x == 0]
+    middle = [n // 2] if n % 2 else []
+    return list(dict.fromkeys([*zero, n - 1, 0, *middle, *range(n)]))
+
+
+def _apart(texts, room, order):
+    """Return the numbers of texts that fit beside each other, in the order given."""
+    step, shown = room / (len(texts) - 1), []
+    for i in order:
+        widths = {j: (len(texts[i]) + len(texts[j])) / 2 + GAP for j in shown}
+        if all(abs(i - j) * step >= width for j, width in widths.items()):
+            shown.append(i)
+    return shown
 
 
 def share_bar(share):

@@ -11,6 +11,8 @@ from skope_ope.logs._html_style import STYLE
 from skope_ope.logs._markup import Markup, bullets, element, joined, pairs, table
 from skope_ope.logs._shown_numbers import figure
 
+ROOM = 15  # characters of the axis of a column of bars; a picture has twice as many
+
 
 def card(
     title: str,
@@ -65,6 +67,7 @@ def table_html(
     notes: Iterable[str] = (),
     bold: Collection[int] = (),
     left: int | Collection[str] = 1,
+    foot: Sequence = (),
     **given,
 ) -> str:
     """Return a card with a table.
@@ -83,15 +86,17 @@ def table_html(
         Rows in bold letters.
     left : int or collection of str, default=1
         Columns of words; the others hold numbers.
+    foot : sequence, default=()
+        Cells of a last row that is no data.
     **given : dict
         Passed to `card`.
     """
-    body = table(header, rows, marked=bold, left=left) if rows else ""
+    body = table(header, rows, marked=bold, left=left, foot=foot) if rows else ""
     return card(title, body, notes=notes, **given)
 
 
 def with_bars(header, rows, limits, after, *, zero=False, kinds=None):
-    """Return a table with a column of bars of intervals, and a row of their axis.
+    """Return a table with a column of bars of intervals, and their axis below.
 
     Parameters
     ----------
@@ -110,7 +115,7 @@ def with_bars(header, rows, limits, after, *, zero=False, kinds=None):
 
     Returns
     -------
-    header, rows : list
+    header, rows, foot : list
     """
     scale = Scale((x for three in limits for x in three), 4, zero=zero)
     place = list(header).index(after) + 1
@@ -121,9 +126,9 @@ def with_bars(header, rows, limits, after, *, zero=False, kinds=None):
         told = f"{row[0]}: {row[place - 1]}"
         bar = interval_bar(scale, *three, told, kind)
         filled.append([*row[:place], bar, *row[place:]])
-    blank = [""] * len(header)
-    blank[place] = axis(scale, lambda x: figure(x, sign="+" if zero else ""))
-    return header, [*filled, blank]
+    foot = [""] * len(header)
+    foot[place] = axis(scale, lambda x: figure(x, sign="+" if zero else ""), ROOM)
+    return header, filled, foot
 
 
 def interval_picture(
@@ -134,6 +139,7 @@ def interval_picture(
     *,
     reach: tuple[float, float] | None = None,
     zero: bool = False,
+    unit: str = "",
 ) -> Markup:
     """Return the bar of one interval above its axis.
 
@@ -147,10 +153,13 @@ def interval_picture(
         Range of the value, which the axis shows where it is known.
     zero : bool, default=False
         Whether zero is on the axis, as for gains.
+    unit : str, default=""
+        What stands behind the numbers of the axis.
     """
     scale = Scale([value, low, high, *(reach or ())], 4, zero=zero)
     bar = interval_bar(scale, value, low, high, label, "told")
-    ticks = axis(scale, lambda x: figure(x, sign="+" if zero else ""))
+    sign = "+" if zero else ""
+    ticks = axis(scale, lambda x: figure(x, sign=sign) + unit, 2 * ROOM)
     return element("div", bar, ticks)
 
 

@@ -52,7 +52,7 @@ def joined(*content):
     return Markup("".join(map(_safe, content)))
 
 
-def table(header, rows, caption=None, marked=(), left=1):
+def table(header, rows, caption=None, marked=(), left=1, foot=()):
     """Return a table whose cells stand below each other on a narrow screen.
 
     Parameters
@@ -67,6 +67,8 @@ def table(header, rows, caption=None, marked=(), left=1):
         Rows that are marked.
     left : int or collection of str, default=1
         How many columns hold words, or their names; the others hold numbers.
+    foot : sequence, default=()
+        Cells of a last row that is no data, such as an axis.
     """
     words = header[:left] if isinstance(left, int) else left
     kinds = ["word" if name in words else "number" for name in header]
@@ -77,18 +79,31 @@ def table(header, rows, caption=None, marked=(), left=1):
     for i, row in enumerate(rows):
         cells = zip(row, header, kinds, strict=True)
         (first, _, _), *others = cells
-        inner = [element("th", first, scope="row", class_="word")]
-        inner += [
-            element("td", cell, class_=kind, data_label=name)
-            for cell, name, kind in others
+        inner = [
+            element("th", _cell(first, kinds[0]), scope="row", class_=kinds[0]),
+            *(
+                element("td", _cell(cell, kind), class_=kind, data_label=name)
+                for cell, name, kind in others
+            ),
         ]
         marks = "marked" if i in marked else None
         body.append(element("tr", *inner, class_=marks))
     top = element("caption", caption) if caption else ""
+    cells = [element("td", cell) for cell in foot]
     inner = element(
-        "table", top, element("thead", element("tr", head)), element("tbody", *body)
+        "table",
+        top,
+        element("thead", element("tr", head)),
+        element("tbody", *body),
+        element("tfoot", element("tr", *cells)) if cells else "",
     )
     return element("div", inner, class_="wide")
+
+
+def _cell(cell, kind):
+    """Return what a cell holds; words of a column wrap at the same width."""
+    plain = kind == "word" and cell and not isinstance(cell, Markup)
+    return element("span", cell, class_="label") if plain else cell
 
 
 def pairs(told):

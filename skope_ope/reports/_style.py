@@ -56,7 +56,8 @@ td.word{overflow-wrap:break-word}tbody th{overflow-wrap:anywhere;min-width:6rem}
 .wide{overflow-x:auto}.facts th,.facts td{text-align:left;overflow-wrap:anywhere}
 .facts th{width:15rem}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-tbody th{font-weight:400}.marked th,.marked td{font-weight:600}
+tbody th{font-weight:400}.marked{background:var(--panel)}
+.marked .number{font-weight:600}
 details{border:1px solid var(--line);border-radius:6px;
 padding:.5rem .8rem;margin:.5rem 0}
 summary{cursor:pointer}

@@ -327,13 +327,16 @@ class PolicyComparison(ValueTable):
         ends = [f"difference{end}" for end in ("", "_low", "_high")]
         limits = [tuple(record[end] for end in ends) for record in records]
         kinds = [kind_of_mark(record) for record in records]
-        header, rows = with_bars(header, rows, limits, "high", zero=True, kinds=kinds)
+        header, rows, foot = with_bars(
+            header, rows, limits, "high", zero=True, kinds=kinds
+        )
         return table_html(
             self.decision.upper() + (f" {self.choice}" if self.choice else ""),
             header,
             rows,
             bold=[i for i, name in enumerate(self) if name == self.choice],
             left=("policy", "answer"),
+            foot=foot,
             lead=f"gains over {self._against}",
             notes=notes_below(self),
         )

@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import card
+from skope_ope.logs._markup import Markup, bullets, element, joined, pairs
 from skope_ope.logs._text_table import wrapped
 
 
@@ -93,7 +94,16 @@ class Suggestion:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return table_html("Suggestion", ("", ""), self._lines(), self.code.splitlines())
+        told = {}
+        for name, text in self._lines():
+            told.setdefault(name, []).append(text)
+        rows = {
+            name: texts[0] if len(texts) == 1 else bullets(texts)
+            for name, texts in told.items()
+        }
+        lines = [joined(line, Markup("\n")) for line in self.code.splitlines()]
+        code = element("pre", *lines) if lines else ""
+        return card("Suggestion", pairs(rows), code)
 
 
 def one_line(evaluator):

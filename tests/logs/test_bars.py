@@ -53,6 +53,30 @@ def test_no_mark_is_drawn_without_a_value():
     assert "<circle" not in interval_bar(Scale([1]), nan, nan, nan, "", "open")
 
 
+def shown(scale, text_of, room):
+    made = axis(scale, text_of, room)
+    return re.findall(r"<text[^>]*>([^<]*)<", made)
+
+
+def test_texts_of_ticks_do_not_touch():
+    scale = Scale([-0.02, 0.06])
+    assert len(scale.ticks) == 5
+    assert shown(scale, lambda x: f"{x:+.2f}", 40) == [
+        "-0.02",
+        "+0.00",
+        "+0.02",
+        "+0.04",
+        "+0.06",
+    ]
+    assert shown(scale, lambda x: f"{x:+.2f}", 15) == ["+0.00", "+0.06"]
+
+
+def test_ends_are_labelled_where_there_is_no_line_of_zero():
+    scale = Scale([0.61, 0.69], 5, zero=False)
+    texts = shown(scale, lambda x: f"{x:.2f}", 12)
+    assert texts == ["0.60", "0.70"]
+
+
 def test_the_axis_tells_every_tick():
     scale = Scale([-1, 1])
     made = axis(scale, lambda x: f"{x:+g}")

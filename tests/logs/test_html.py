@@ -27,6 +27,7 @@ from skope_ope.logs._html import (
     tag,
     with_bars,
 )
+from skope_ope.logs._html_style import RULES
 from skope_ope.logs._markup import Markup
 
 EVIL = "<b onclick='x'>&amp\x1b[2J\u202e"
@@ -177,16 +178,36 @@ def test_warnings_are_told_once():
 
 
 def test_bars_stand_behind_their_limits():
-    header, rows = with_bars(
+    header, rows, foot = with_bars(
         ["name", "low", "high", "p"],
         [["x", "1", "3", ".5"], ["y", "-", "-", "-"]],
         [(2, 1, 3), (nan, nan, nan)],
         "high",
     )
     assert header == ["name", "low", "high", "", "p"]
-    assert [row[4] for row in rows] == [".5", "-", ""]
+    assert [row[4] for row in rows] == [".5", "-"]
     assert "<circle" in rows[0][3] and "<circle" not in rows[1][3]
-    assert 'class="axis"' in rows[2][3] and "zero" not in rows[0][3]
+    assert 'class="axis"' in foot[3] and "zero" not in rows[0][3]
+
+
+def test_the_axis_is_no_row_of_data():
+    for name in ("table", "comparison", "sensitivity"):
+        body, foot = RESULTS[name]._repr_html_().split("<tfoot>")
+        assert 'class="axis"' not in body and 'class="axis"' in foot
+
+
+def test_names_wrap_alike_and_numbers_never():
+    html = table_html("Values", ["a", "b"], [["x y", "1"], ["z", "2"]], bold=[0])
+    assert '<span class="label">x y</span>' in html
+    assert '<td class="number" data-label="b">1</td>' in html
+    rules = dict(re.findall(r"\n& ([^{}]*)\{([^}]*)\}", RULES))
+    assert "white-space:nowrap" in rules["tbody .number"]
+    assert not any(".marked th" in one for one in rules if "weight" in rules[one])
+
+
+def test_the_axis_of_a_lift_is_in_percent():
+    ticks = re.findall(r"<text[^>]*>([^<]*)<", RESULTS["lift"]._repr_html_())
+    assert ticks and all(text.endswith("%") for text in ticks)
 
 
 def test_a_picture_shows_the_whole_range():

@@ -67,3 +67,9 @@ def test_numbers_are_tabular_and_nothing_is_loaded():
 
 def test_reports_have_the_same_colours():
     assert LIGHT in _style.STYLE and DARK in _style.STYLE
+
+
+def test_notebooks_stripe_no_rows():
+    # theirs are ".jp-RenderedHTMLCommon tbody tr:nth-child(odd)" and "... tr:hover"
+    [rule] = re.findall(r"\n& tr:nth-child\(n\)\{([^}]*)\}", RULES)
+    assert "background:none" in rule

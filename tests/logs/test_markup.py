@@ -63,3 +63,14 @@ def test_cells_know_their_columns():
     assert read.attributes.count(("class", "marked")) == 1
     assert read.tags.count("tr") == 3
     assert ("class", "number") in read.attributes
+
+
+def test_the_foot_is_not_in_the_body():
+    made = table(["policy", "value"], [["new", "1.0"]], foot=["", "axis"])
+    assert made.index("</tbody>") < made.index("<tfoot>") < made.index("axis")
+    assert "<tfoot>" not in table(["policy", "value"], [["new", "1.0"]])
+
+
+def test_a_first_column_of_numbers_stands_below_its_header():
+    made = table(["gamma", "low"], [["1", "0.5"]], left=0)
+    assert '<th scope="row" class="number">1</th>' in made

@@ -3,6 +3,8 @@
 
 import copy
 import pickle
+import re
+from html import unescape
 
 from sklearn.pipeline import make_pipeline
 
@@ -32,6 +34,17 @@ def test_html_is_escaped():
     found = Suggestion("x", stop="<b>a</b>", doubts={"y": "1 < 2"})
     html = found._repr_html_()
     assert "<b>" not in html and "1 &lt; 2" in html
+
+
+def test_html_has_a_heading_once_and_code_as_it_is_written():
+    logs, policy, _ = _situations.one_logger_unknown()
+    found = suggest(logs, policy)
+    html = found._repr_html_()
+    for name, texts in (("because", found.reasons), ("ask", found.questions)):
+        assert len(texts) > 1 and html.count(f">{name}<") == 1
+        assert f"<li>{texts[-1]}</li>" in html
+    [code] = re.findall(r"<pre>(.*?)</pre>", html, flags=re.DOTALL)
+    assert unescape(code).rstrip("\n") == found.code.rstrip("\n")
 
 
 def test_copies():

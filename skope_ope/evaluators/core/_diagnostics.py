@@ -11,7 +11,7 @@ import numpy as np
 from skope_ope._harmless import harmless
 from skope_ope.logs._html import card
 from skope_ope.logs._markup import pairs
-from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._shown_numbers import figure, share
 
 SHOWN = 4  # entries of an array
 
@@ -78,7 +78,7 @@ class Diagnostics(Mapping):
         return {"_entries": dict(self)}  # functions hold the logs: call them now
 
     def _texts(self):
-        return [(name, number_text(value)) for name, value in self.items()]
+        return [(name, named_text(name, value)) for name, value in self.items()]
 
     def __repr__(self):
         if not self:
@@ -101,6 +101,21 @@ def group_entries(estimate):
         "effective_groups": estimate.frame.effective_clusters,
         "design_effect": estimate.design_effect,
     }
+
+
+def named_text(name, value):
+    """Return a number as `number_text` does; a share, by its name, in percent."""
+    return share(value) if is_share(name) and is_number(value) else number_text(value)
+
+
+def is_share(name):
+    """Whether a name says that it is of a share: "effective_share", "share of a"."""
+    return "share" in str(name).replace("_", " ").split()
+
+
+def is_number(value):
+    """Whether something is one number."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def number_text(value):

@@ -261,7 +261,7 @@ class Lift:
             headline(
                 told,
                 f"95% interval {limits} ({interval.method})",
-                interval_picture(*about, zero=True),
+                interval_picture(*about, zero=True, unit="%"),
             ),
             pairs(facts),
             lead="relative gain over the baseline",

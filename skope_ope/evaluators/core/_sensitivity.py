@@ -115,9 +115,9 @@ class Sensitivity:
         records = self.to_records()
         limits = [(self.value, r["interval_low"], r["interval_high"]) for r in records]
         header, rows = self._texts()
-        header, rows = with_bars(header, rows, limits, header[-1])
+        header, rows, foot = with_bars(header, rows, limits, header[-1])
         title = f"SNIPS: {self._value_text}"
-        return table_html(title, header, rows, [note], left=0)
+        return table_html(title, header, rows, [note], left=0, foot=foot)
 
     @property
     def _places(self):

@@ -157,7 +157,7 @@ class LoggerOverlap:
 
     def _repr_html_(self):
         title = " ".join(["Loggers and policies.", self._beyond_all]).strip(". ")
-        return table_html(title, *self._texts(), left=0)
+        return table_html(title, *self._texts())
 
 
 def _had_logs_first(first, *others, **named):

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import least_possible
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import (
     Column,
     binned,
@@ -185,9 +186,9 @@ def _known_finding(leaks, n_rounds):
     """Tell of columns that beat propensities which are fine without the first one."""
     first, others = leaks[0], _so_do(leaks[1:])
     gain, effect = mean_gain(first.ratio), misfit_effect(first.ratio)
-    better = f"{1 + effect:.3g} times as likely as they say"
+    better = f"{figure(1 + effect)} times as likely as they say"
     if gain > LEAST_EFFECT:
-        better = f"{gain:.3g} nats a round"
+        better = f"{figure(gain)} nats a round"
     label = capital(first.column.label)
     return Finding(
         "action_leak",

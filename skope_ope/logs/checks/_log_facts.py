@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.exceptions import FewEventsWarning, FewGroupsWarning, SupportWarning
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._fact_sums import MOST_VALUES, FactSums
 from skope_ope.logs.checks._finding import Finding
 
@@ -159,7 +160,7 @@ def _few_rewards(log):
         every = (
             "No round has a reward"
             if not rewarded
-            else (f"All rewards are {log.reward_low:g}")
+            else (f"All rewards are {figure(log.reward_low)}")
         )
         return [
             Finding(
@@ -200,7 +201,7 @@ def _few_groups(groups):
     effective, n_groups = groups.effective, groups.n
     found = f"The rounds belong to {n_groups:,} group{'s' * (n_groups > 1)}"
     if effective < 0.8 * n_groups:
-        found += f", which count as {effective:.3g}, for some are much larger"
+        found += f", which count as {figure(effective)}, for some are much larger"
     return [
         Finding(
             "few_groups",

@@ -249,7 +249,7 @@ def _reward_drift(logs):
 
 
 def _p_value(chance):
-    return "(p < 1e-9)" if chance < 1e-9 else f"(p = {chance:.1g})"
+    return "(p < 1e-9)" if chance < 1e-9 else f"(p = {figure(chance, 1)})"
 
 
 def _largest_partial_sum(deviation, logs):

@@ -169,10 +169,9 @@ def _rounded(logs, inverse):
     return Finding(
         "rounded_propensities",
         "note",
-        f"All propensities are multiples of {2 * step:g}. If they were rounded, the "
-        f"smallest, {figure(lowest, 3)}, may be off by {effect:.0%}, and so may the "
-        "weights "
-        "of its rounds. The tests allow for it.",
+        f"All propensities are multiples of {figure(2 * step)}. If they were rounded, "
+        f"the smallest, {figure(lowest, 3)}, may be off by {effect:,.0%}, and so may "
+        "the weights of its rounds. The tests allow for it.",
         ("Record propensities with all their digits. Exact ones need nothing.",),
         2 * step,
         effect,
@@ -200,10 +199,9 @@ def _impossible(logs, least):
     return _alarm(
         "impossible_propensity",
         f"Row {logs._called(rows)[0]} has propensity {figure(lowest, 3)}: right "
-        "propensities "
-        f"bring one that small into a log of {len(logs)} rounds with {logs.n_actions} "
-        f"actions with probability {chance:.1g} at most, and its weight drowns all "
-        "others.",
+        f"propensities bring one that small into a log of {len(logs):,} rounds with "
+        f"{logs.n_actions:,} actions with probability {figure(chance, 1)} at most, "
+        "and its weight drowns all others.",
         (
             "It is a placeholder, or that of a model of the logger that does not know "
             "how the logger explores: record the probability that the action was drawn "
@@ -243,8 +241,8 @@ def _miscounted(logs, inverse):
     return _alarm(
         "action_too_frequent" if often else "action_too_rare",
         f"Action {plain(logs.actions[worst])!r} was logged "
-        f"{int(counts[worst])} times in {int(counts.sum())} rounds, where the "
-        f"propensities let expect {mean[worst]:.6g} ({z:+.1f} standard errors).",
+        f"{int(counts[worst]):,} times in {int(counts.sum()):,} rounds, where the "
+        f"propensities let expect {figure(mean[worst])} ({z:+,.1f} standard errors).",
         (
             "The propensities are those of another action, of another version of the "
             "logger, or of a logger that was never in force (1 / number of actions).",
@@ -286,7 +284,7 @@ def _miscalibrated(logs, inverse):
 def power_of_ten(evidence):
     """Return a number as a text, from its natural logarithm."""
     small = evidence < log(1e6)
-    return f"{exp(evidence):.0f}" if small else f"10^{evidence / log(10):.0f}"
+    return f"{exp(evidence):,.0f}" if small else f"10^{evidence / log(10):.0f}"
 
 
 def _too_small(logs, inverse):
@@ -396,7 +394,7 @@ def _too_large(logs, inverse):
     return _alarm(
         "propensity_too_large",
         f"The mean of 1 / propensity is too small for the number of actions that the "
-        f"logger took, by {excess.ratio - 1:.0%} ({_errors(excess.z)}): propensities "
+        f"logger took, by {excess.ratio - 1:,.0%} ({_errors(excess.z)}): propensities "
         "are too large, or some actions were not offered in some contexts.",
         advice,
         excess.z,
@@ -406,7 +404,7 @@ def _too_large(logs, inverse):
 
 
 def _errors(z):
-    return "without any spread" if np.isinf(z) else f"{z:.1f} standard errors"
+    return "without any spread" if np.isinf(z) else f"{z:,.1f} standard errors"
 
 
 def _first(mask):

@@ -7,6 +7,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import uneven_weight
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import (
     FLOOR,
@@ -124,7 +125,7 @@ def _drawn_quarters(logs, random):
 
 
 def _by(effect):
-    return f"by {effect:.1%} on average" if effect < MANY_TIMES else "many times over"
+    return f"by {effect:,.1%} on average" if effect < MANY_TIMES else "many times over"
 
 
 def _misfit(logs, rows, predicted, ratio, evidence, effect):
@@ -143,8 +144,8 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         "A model of the logger, fitted to other rounds of this log, makes a logged "
         f"action likelier than its propensity {_by(effect)} (e-value "
         f"{power_of_ten(evidence)}). Most of it comes from action {label!r}: mean "
-        f"propensity {p[mine].mean():.3g} where it was logged, by the model "
-        f"{predicted[mine].mean():.3g}.",
+        f"propensity {figure(p[mine].mean())} where it was logged, by the model "
+        f"{figure(predicted[mine].mean())}.",
         (
             "The propensities belong to other rounds, to another action or another "
             "logger: check the join, the labels and the order of the rows.",

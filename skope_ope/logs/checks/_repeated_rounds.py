@@ -8,6 +8,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._factorise import first_alike
 from skope_ope.logs._known_rows import done_words
 from skope_ope.logs._row_content import column_words, combined
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
@@ -138,8 +139,8 @@ class _Repeats:
                 "independent rounds"
             )
         return (
-            f"{self.n_repeats} repeats of an action in its context, "
-            f"{self.expected:.4g} expected"
+            f"{self.n_repeats:,} repeats of an action in its context, "
+            f"{figure(self.expected)} expected"
         )
 
 
@@ -169,7 +170,7 @@ def _misled(test, rows):
         "note",
         f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
         f"before in the same context, where the propensities let expect "
-        f"{test.expected:,.4g}. But these do not fit the logged actions, so that "
+        f"{figure(test.expected)}. But these do not fit the logged actions, so that "
         "whether there are copies cannot be told.",
         ("Mend the propensities, and audit the log again.",),
         number=float(test.z),
@@ -203,8 +204,8 @@ def _finding(test, whole, rows, logs):
         "warning",
         f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
         "before in the same context, where independent draws let expect "
-        f"{test.expected:,.4g} ({test.z:+.1f} standard errors), as if {test.share:.0%} "
-        f"of all rounds were copies. {alike}",
+        f"{figure(test.expected)} ({test.z:+,.1f} standard errors), as if "
+        f"{test.share:.0%} of all rounds were copies. {alike}",
         advice,
         number=float(test.z),
         effect=float(test.share),

@@ -74,7 +74,7 @@ def _finding(side, gain, z, known, own_fits):
     what = "propensities" if known else "actions"
     found = (
         f"The {what} follow from the context of the row {side}, not of the same row. "
-        f"It explains {gain:.1%} more of their variance ({z:.1f} standard errors, on "
+        f"It explains {gain:.1%} more of their variance ({z:,.1f} standard errors, on "
         "rounds that the model did not see)."
     )
     advice = (

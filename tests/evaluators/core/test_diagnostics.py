@@ -317,7 +317,8 @@ def test_names_and_numbers_are_shown():
     found = Diagnostics(
         {
             "n_rounds": 12345,
-            "share": lambda: 0.123456789,
+            "a_share": lambda: 0.123456789,
+            "loss": 0.123456789,
             "whole": 7.0,
             "model": True,
             "missing": None,
@@ -329,7 +330,8 @@ def test_names_and_numbers_are_shown():
     )
     assert repr(found).splitlines() == [
         "n_rounds    12,345",
-        "share       0.1235",
+        "a_share     12.3%",
+        "loss        0.1235",
         "whole       7",
         "model       True",
         "missing     None",
@@ -339,7 +341,7 @@ def test_names_and_numbers_are_shown():
         "nothing     -",
     ]
     html = found._repr_html_()
-    for text in ("n_rounds", "12,345", "share", "0.1235", "&lt;b&gt;"):
+    for text in ("n_rounds", "12,345", "a_share", "12.3%", "0.1235", "&lt;b&gt;"):
         assert text in html
     assert repr(Diagnostics()) == "no diagnostics"
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Wrong propensities are told with numbers and remedies, right ones are left alone."""
 
+import re
 import warnings
 from itertools import product
 
@@ -75,6 +76,16 @@ def test_a_third_written_as_33_percent():
     assert found(logs) == {}
     third = plain_logs(action, np.full(200_000, 1 / 3))
     assert found(third, alarms=False) == {}
+
+
+def test_counts_of_a_sentence_have_commas_and_expectations_four_digits():
+    action = np.random.default_rng(0).choice(3, size=40_000, p=[0.2, 0.45, 0.35])
+    law = np.full((40_000, 3), 1 / 3)
+    logs = plain_logs(action, None, logging_proba=law)
+    told = found(logs)["action_too_rare"].found
+    number = r"\d{1,2},\d{3}"  # an expectation of thousands has no decimals
+    assert re.search(f"logged {number} times in {number} rounds, where", told)
+    assert re.search(rf"let expect {number} \(-", told)
 
 
 def test_a_logger_without_a_choice():
