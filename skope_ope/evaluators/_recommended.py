@@ -4,6 +4,7 @@
 
 from typing import NamedTuple
 
+from skope_ope._inside import inside
 from skope_ope.evaluators._defaults import (
     BALANCED,
     DEFAULTS,
@@ -37,8 +38,10 @@ LEARNS = (
 
 
 def learns(policy):
-    """Whether a policy learns while it acts."""
-    return isinstance(policy, AdaptivePolicy)
+    """Whether a policy, or what a search or Pipeline around it uses, learns."""
+    return isinstance(policy, AdaptivePolicy) or isinstance(
+        inside(policy), AdaptivePolicy
+    )
 
 
 class Recommendation(NamedTuple):

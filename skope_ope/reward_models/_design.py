@@ -182,9 +182,22 @@ def _action_features(logs, codes):
     return logs.action_context[np.arange(len(codes)), codes]
 
 
+def _with_text_names(frame):
+    """Return a frame with names of columns that are texts, as the added ones are.
+
+    pandas numbers the columns of arrays, and scikit-learn refuses a mixture.
+    """
+    if not hasattr(frame, "set_axis"):  # other libraries know texts only
+        return frame
+    names = [str(name) for name in frame.columns]
+    if names == list(frame.columns) or len(set(names)) < len(names):
+        return frame
+    return frame.set_axis(names, axis="columns")
+
+
 def _frame_design(logs, codes, encoding):
     narwhals = import_narwhals()
-    frame = narwhals.from_native(logs.context, eager_only=True)
+    frame = narwhals.from_native(_with_text_names(logs.context), eager_only=True)
     if encoding == "column":
         columns = {"action": logs.actions[codes]}
     elif encoding == "one_hot":

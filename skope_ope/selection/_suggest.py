@@ -14,6 +14,7 @@ from skope_ope.evaluators._recommended import (
     recommended_evaluator,
 )
 from skope_ope.evaluators.adaptive_logger import AdaptiveDR
+from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.multi_logger import MultiLoggerIPS
 from skope_ope.evaluators.scavenging import (
     AttentionDecay,
@@ -22,6 +23,7 @@ from skope_ope.evaluators.scavenging import (
     ReorderingPolicy,
     ReorderingScavenging,
 )
+from skope_ope.evaluators.scavenging._matching import strata_of
 from skope_ope.evaluators.scavenging._predictability import (
     HIGH_Z,
     LOW_Z,
@@ -35,13 +37,14 @@ from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
 from skope_ope.selection._suggested_code import code_for
-from skope_ope.selection._suggested_doubts import doubts_of, with_model_of_actions
+from skope_ope.selection._suggested_doubts import THIN, doubts_of, with_model_of_actions
 from skope_ope.selection._suggested_learner import for_learner
 from skope_ope.selection._suggested_texts import (
     ADAPTIVE,
     ASKED,
     BLIND,
     CERTAIN,
+    CERTAIN_LOGGERS,
     ESTIMATED,
     HIDDEN,
     LATER_ROUNDS,
@@ -50,6 +53,7 @@ from skope_ope.selection._suggested_texts import (
     SLATES,
     SLOT_CLICKS,
     UNPREDICTED,
+    WEIGHTED_ROUNDS,
 )
 from skope_ope.selection._suggestion import Suggestion
 
@@ -162,6 +166,8 @@ def _for(logs, policy):
         stop = f"{_sentence(MISFIT)} {alarm.text}"
         return _answer("misfit", None, link="guide/audit", stop=stop)
     if learns(policy):
+        if combined_weights(logs, None) is not None:
+            return _of_weighted_rounds()
         return _answer(*for_learner(logs), link="guide/evaluators")
     learned = adaptive_logger_findings(logs)[1]
     if learned:
@@ -199,6 +205,13 @@ def _of_known(logs, more=(), step=None):
     )
 
 
+def _of_weighted_rounds():
+    """Return the answer for a policy that learns, on rounds that count unequally."""
+    return _answer(
+        "learner_weighted", None, link="guide/evaluators", stop=WEIGHTED_ROUNDS
+    )
+
+
 def _behind(step, evaluator):
     from sklearn.pipeline import make_pipeline
 
@@ -209,6 +222,9 @@ def _of_certain_actions(logs, policy):
     """Return the answer where every propensity is 1: only several loggers explore."""
     if acting_loggers(logs) < 2:
         return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
+    if learns(policy):
+        stop = CERTAIN_LOGGERS
+        return _answer("deterministic", None, link="guide/multi_logger", stop=stop)
     if logs.logger_proba is not None:
         return _of_known(logs)
     return _without_propensities(logs, policy)
@@ -218,17 +234,20 @@ def _without_propensities(logs, policy):
     """Return the answer where nobody wrote down how likely the actions were."""
     step = estimating_step(logs)
     more = {"propensity"}
-    if acting_loggers(logs) > 1:
-        return _of_known(logs, more | {"logger_proba"}, step)
-    asked = predictability(logs, logs.action_index)
-    if asked.certain:
+    several = acting_loggers(logs) > 1
+    asked = None if several else predictability(logs, logs.action_index)
+    if asked is not None and asked.certain:
         return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
     if learns(policy):
+        if combined_weights(logs, None) is not None:
+            return _of_weighted_rounds()
         situation, evaluator, *reasons = for_learner(logs, known=False)
         evaluator = _behind(step, evaluator)
         link, assumes = "guide/propensities", (HIDDEN,)
         reasons = [ESTIMATED, *reasons]
         return _answer(situation, evaluator, *reasons, link=link, assumes=assumes)
+    if several:
+        return _of_known(logs, more | {"logger_proba"}, step)
     if asked.z > LOW_Z:
         found = _of_known(logs, more, step)
         found["reasons"] = (
@@ -237,14 +256,30 @@ def _without_propensities(logs, policy):
             *found["reasons"],
         )
         return found
+    return _of_blind_logger(logs, more, step)
+
+
+def _of_blind_logger(logs, more, step):
+    """Return the answer for a logger that did not look at the context."""
+    strata = _offer_strata(logs)
+    if strata is not None and len(logs) < THIN * logs.n_actions * (strata.max() + 1):
+        return _of_known(logs, more, step)  # too few rounds in each set of offers
     return _answer(
         "blind_logger",
-        ExplorationScavenging(),
+        ExplorationScavenging(strata=None if strata is None else "available"),
         UNPREDICTED,
         check=_behind(step, SNIPS()),
         link="guide/scavenging",
         assumes=(BLIND,),
     )
+
+
+def _offer_strata(logs):
+    """Return codes of the sets of offered actions, None: all rounds had the same."""
+    if logs.available is None:
+        return None
+    strata = strata_of(logs, "available")
+    return strata if strata.max() else None
 
 
 def _for_slates(logs, policy):

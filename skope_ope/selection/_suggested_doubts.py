@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope._inside import inside
 from skope_ope.audit._policy_rounds import PolicyRounds
 from skope_ope.audit._policy_weights import weights_of_policy
 from skope_ope.audit._rows_not_recognised import training_findings
@@ -14,12 +15,14 @@ from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.static import DoublyRobust
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_range import known_range
+from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.logs.checks._log_facts import log_facts
 from skope_ope.reward_models import ActionRewardModel
 from skope_ope.selection._suggested_texts import NO_OVERLAP
 
 TINY = 100  # rounds
 MANY, THIN = 30, 50  # actions; rounds per action that a model of each would have
+SHORT = 10  # rounds of a life
 TOLD_OF_LOG = ("few_rewards", "few_groups")
 
 
@@ -45,6 +48,8 @@ def doubts_of(logs, policy, found):
     doubts |= _of_log(logs)
     if policy is None:
         return doubts, None
+    if learns(policy):
+        doubts |= _of_lives(logs, found["evaluator"])
     findings, stop = training_findings(policy, logs), None
     if isinstance(logs, SlateLogs):
         findings = slate_policy_findings(policy, logs, None)[1]
@@ -146,6 +151,23 @@ def _of_log(logs):
             f"{logs.n_actions:,} actions share {len(logs):,} rounds, too few for a "
             "model of each. Pass action_context (features of the actions), and use "
             "ActionRewardModel(model, encoding='action_context')."
+        )
+    return doubts
+
+
+def _of_lives(logs, evaluator):
+    """Return what makes the lives of a policy that learns doubtful."""
+    horizon = getattr(inside(evaluator), "horizon", None)
+    doubts = {}
+    if horizon is not None and horizon < SHORT:
+        doubts["short_life"] = (
+            f"A life of horizon={horizon} rounds teaches a policy little: these "
+            f"{len(logs):,} rounds are too few to value what it learns."
+        )
+    if logs.propensity is not None and adaptive_logger_findings(logs)[1]:
+        doubts["logger_learned"] = (
+            "The logger learned, too. Where it gave up an action that the policy "
+            "takes, few rounds are accepted: look at n_trajectories."
         )
     return doubts
 

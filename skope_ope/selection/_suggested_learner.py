@@ -30,8 +30,9 @@ def for_learner(logs, known=True):
     horizon = max(1, int(accepted / TRAJECTORIES))
     reasons = [
         "The policy learns while it acts, so its value is that of a whole life.",
-        f"horizon={horizon:,} is a life about {TRAJECTORIES} of which fit into this "
-        "log. Set it to the number of rounds that your policy will live.",
+        f"horizon={horizon:,} is a life of which about {TRAJECTORIES} fit into "
+        "this log, fewer if the policy wants what the logger avoids. "
+        "Set it to the number of rounds that your policy will live.",
     ]
     if uniform:
         reasons.append("The logger was uniform: accepted rounds are as in a live run.")

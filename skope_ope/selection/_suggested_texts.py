@@ -48,6 +48,16 @@ CERTAIN = (
     "same action, and the log tells nothing about the others. Let the logger explore, "
     "or add the rounds of another logger that decides otherwise."
 )
+CERTAIN_LOGGERS = (
+    "Each logger had no choice, and a policy that learns is valued round by round, by "
+    "what the logger of the round could have done. Evaluate the policy as it is now, "
+    "policy.frozen()."
+)
+WEIGHTED_ROUNDS = (
+    "The policy learns from a history, and a round cannot enter it by halves: the "
+    "sample weights of these rounds differ. Use rounds that were not subsampled, or "
+    "evaluate the policy as it is now, policy.frozen()."
+)
 NO_PROPENSITIES_OF_SLATES = (
     "Neither the logging policy nor propensities nor rewards of slots are known: only "
     "a reward model is left, and no interval knows its error. Pass logging_policy=... "

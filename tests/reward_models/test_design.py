@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -186,6 +186,16 @@ def test_frames_get_an_indicator_per_action(library):
     taken = logs_of(frame_of(library, ("action = b", "v")))
     with pytest.raises(ValueError, match="already has a column 'action = b'"):
         design(taken, CODES, "one_hot")
+
+
+@pytest.mark.parametrize("encoding", ["one_hot", "action_context"])
+def test_numbered_columns_of_pandas_are_named_by_texts(encoding):
+    frame = pytest.importorskip("pandas").DataFrame(X)
+    logs = logs_of(frame, action_context=FEATURES)
+    assert design(logs, CODES, encoding).columns[:2].tolist() == ["0", "1"]
+    assert frame.columns.tolist() == [0, 1]
+    model = ActionRewardModel(LinearRegression(), encoding)
+    assert np.isfinite(model.fit(logs).predict_logs(logs)).all()
 
 
 def test_labels_that_read_alike_are_quoted():

@@ -6,18 +6,24 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 from skope_ope import (
+    UCB1,
     BanditLogs,
     ConstantPolicy,
+    EpsilonGreedy,
     IndependentSlotIPS,
+    PolicyScorer,
+    Replay,
     SlateLogs,
+    UniformPolicy,
     evaluate,
     scan_logs,
     suggest,
 )
 from skope_ope.base import BaseEvaluator
-from skope_ope.datasets import make_slate_logs
+from skope_ope.datasets import make_adaptive_logs, make_slate_logs
 from skope_ope.selection._suggestion import one_line
 from tests.packaging._tree import ROOT
 from tests.selection import _situations
@@ -163,6 +169,92 @@ def test_pages_that_follow_the_context_stop():
     pages = np.column_stack([x, 1 - x])
     logs = SlateLogs(x[:, None].astype(float), pages, None, slot_reward=pages * 1.0)
     assert "predicts which items" in suggest(logs).stop
+
+
+def of_learner(n_rounds=900, **fields):
+    rng = np.random.default_rng(0)
+    action = rng.integers(3, size=n_rounds)
+    reward = (rng.random(n_rounds) < 0.3).astype(float)
+    return BanditLogs(rng.normal(size=(n_rounds, 2)), action, reward, **fields)
+
+
+def test_several_loggers_without_propensities_value_a_learner():
+    logs = of_learner(logger=np.repeat(["a", "b"], 450))
+    found = suggest(logs, EpsilonGreedy())
+    assert found.situation == "learner_unknown"
+    names = {"logs": logs, "policy": EpsilonGreedy()}
+    exec(found.code, names)
+    assert np.isfinite(names["value"].standard_error)
+
+
+@pytest.mark.parametrize("propensity", [None, 1 / 3])
+def test_a_learner_on_weighted_rounds_stops(propensity):
+    weight = np.repeat([1.0, 2.0], 450)
+    logs = of_learner(propensity=propensity, sample_weight=weight)
+    assert "sample weights" in suggest(logs, EpsilonGreedy()).stop
+    even = logs.replace(sample_weight=np.ones(900))
+    assert suggest(even, EpsilonGreedy()).stop is None
+
+
+def test_a_learner_on_loggers_without_a_choice_stops():
+    logs, _, _ = _situations.several_deterministic_loggers()
+    assert "frozen()" in suggest(logs, EpsilonGreedy()).stop
+
+
+def test_a_search_over_policies_that_learn_is_one():
+    logs = of_learner(propensity=1 / 3)
+    scorer = PolicyScorer(Replay(random_state=0))
+    search = GridSearchCV(EpsilonGreedy(), {"epsilon": [0.1, 1]}, scoring=scorer)
+    found = suggest(logs, search.fit(logs))
+    assert found.situation == "learner_uniform"
+
+
+def test_few_rounds_make_short_lives():
+    logs = of_learner(90, propensity=1 / 3)
+    assert "short_life" in suggest(logs, EpsilonGreedy()).doubts
+    logs = of_learner(propensity=1 / 3)
+    assert "short_life" not in suggest(logs, EpsilonGreedy()).doubts
+
+
+def test_a_learner_on_the_log_of_another_is_doubted():
+    logs = make_adaptive_logs(3000, means=(0.6, 0.4), random_state=0)
+    assert "logger_learned" in suggest(logs, UCB1()).doubts
+
+
+@QUIET
+@pytest.mark.parametrize(("n_sets", "strata"), [(1, None), (2, "available")])
+def test_offers_that_vary_are_strata(n_sets, strata):
+    logs = of_learner()
+    offered = np.ones((900, 3), dtype=bool)
+    set_of = np.arange(900) % n_sets == 1
+    offered[set_of, 2] = False
+    logs = BanditLogs(
+        logs.context,
+        np.where(set_of, logs.action_index % 2, logs.action_index),
+        logs.reward,
+        available=offered,
+    )
+    found = suggest(logs, UniformPolicy())
+    assert found.evaluator.strata == strata
+    names = {"logs": logs, "policy": UniformPolicy()}
+    exec(found.code, names)
+    assert np.isfinite(names["value"].value)
+
+
+@QUIET
+def test_offers_that_vary_too_much_are_no_strata():
+    logs = of_learner()
+    offered = np.random.default_rng(1).random((900, 5)) < 0.5
+    offered[np.arange(900), logs.action_index] = True
+    logs = BanditLogs(
+        logs.context,
+        logs.action_index,
+        logs.reward,
+        actions=range(5),
+        available=offered,
+    )
+    found = suggest(logs, UniformPolicy())
+    assert found.situation == "one_logger_unknown"
 
 
 def test_what_is_no_log_is_refused():
