@@ -247,7 +247,7 @@ def test_demo(run):
     for name in (*STATIC, "true value"):
         assert f"\n{name} " in text
     assert "covers" in text
-    assert "The logger used the label" in text
+    assert "The logger used the\nlabel" in text
     report = json.loads(run("demo", "--json", "--random-state", 3))
     assert report["arguments"]["random_state"] == 3
     for record in report["values"]:
