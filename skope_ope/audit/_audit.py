@@ -82,9 +82,9 @@ def audit(
         )
     if isinstance(policy, AdaptivePolicy):
         raise TypeError(
-            f"{type(policy).__name__} learns while it acts: it has no probabilities "
-            "that a log could be checked for. Audit the log alone, or what the policy "
-            "has learned already, policy.frozen()."
+            f"{type(policy).__name__} learns while it acts, so its probabilities are "
+            "not fixed and cannot be checked against a log. Audit the log alone, or "
+            "audit what the policy has learned so far: policy.frozen()."
         )
     if isinstance(logs, LazyLogs):
         refuse_frame(logs)
@@ -94,7 +94,7 @@ def audit(
         with rows_told_by_files(logs, few):
             return audit(policy, few, random_state=random_state)
     if not len(logs):
-        raise ValueError("the logs are empty: an audit needs a round.")
+        raise ValueError("the logs are empty: an audit needs at least one round.")
     policies = {} if policy is None else {"": policy}
     of_log, of_policies = audits(policies, logs, random_state=random_state)
     return of_policies.get("", of_log)

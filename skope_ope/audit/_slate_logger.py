@@ -27,12 +27,12 @@ EFFECT = 0.1  # of the expected count
 SMALL = 1e-9  # a probability that is rounding
 WHAT = "slates against the logging policy"
 ADVICE = (
-    "The policy is another version of the one that was in force, or has another "
+    "logging_policy is another version of the policy that was used, or has another "
     "temperature or other weights.",
-    "The candidates are numbered in another order than the policy's, or the slates "
-    "belong to other rounds.",
-    "Slates were filtered or re-ordered after the policy had composed them, or slates "
-    "of some rounds were dropped.",
+    "The candidates have another order than in logging_policy, or the slates belong "
+    "to other rounds.",
+    "Slates were filtered or re-ordered after logging_policy had composed them, or "
+    "some rounds were dropped because of their slates.",
 )
 
 
@@ -84,7 +84,8 @@ def slate_logger_findings(logs, random_state=0):
         return {WHAT: "not possible: the policy refuses these rounds"}, [
             _alarm(
                 "logging_policy_refuses",
-                f"The logging policy cannot be asked about the logged slates: {error}",
+                "The logging policy gives no probabilities for the logged "
+                f"slates: {error}",
                 ADVICE[:2],
             )
         ]
@@ -162,10 +163,10 @@ def _contradictions(drawn, rows, proba):
     return [
         _alarm(
             "contradicting_propensity",
-            f"The recorded propensities of {len(off)} of {len(drawn)} slates are not "
-            f"the logging policy's: row {_named(drawn, rows, row)} has "
+            f"The recorded propensities of {len(off)} of {len(drawn)} slates differ "
+            f"from the logging policy's: row {_named(drawn, rows, row)} has "
             f"{drawn.propensity[row]:.4g}, the policy gives {proba[row]:.4g}.",
-            ("One of the two was not in force: leave it out.", *ADVICE[:2]),
+            ("One of the two is wrong: leave it out.", *ADVICE[:2]),
             number=len(off) / len(drawn),
             effect=float(np.median(gap[off])),
             rows=np.sort(rows[worst]).tolist(),
@@ -219,9 +220,9 @@ def _counted(laws, code):
     return [
         _alarm(
             "slate_counts",
-            f"Slot {place} {what} {count[worst]:.0f} times in {len(laws)} rounds, "
-            "where the logging policy, given the slots before, lets expect "
-            f"{mean[worst]:.4g} ({z:+.1f} standard errors).",
+            f"Slot {place} {what} {count[worst]:.0f} times in {len(laws)} rounds. "
+            f"Given the slots before, the logging policy expects {mean[worst]:.4g} "
+            f"({z:+.1f} standard errors).",
             ADVICE,
             number=z,
             effect=float(effect[worst]),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ANSWERS = ("not supported", "caution", "trustworthy")  # the worst first
 BY_SEVERITY = dict(zip(SEVERITIES, ANSWERS, strict=True))
 MEANINGS = {
-    "trustworthy": "nothing speaks against the value",
+    "trustworthy": "no check found a problem",
     "caution": "read the reasons before you act on the value",
     "not supported": "the logs do not support the value: do not act on it",
 }
@@ -105,8 +105,8 @@ class Verdict:
 
     def __bool__(self):
         raise TypeError(
-            'a verdict is no yes or no: write verdict == "trustworthy", or '
-            'verdict >= "caution".'
+            "a verdict has three answers, not yes or no: write verdict == "
+            '"trustworthy", or verdict >= "caution".'
         )
 
     @property
@@ -155,7 +155,7 @@ class Verdict:
 
     @property
     def _meaning(self):
-        by = "" if self.audited else ", as far as it tells by itself"
+        by = "" if self.audited else " (the log was not audited)"
         return MEANINGS[self.answer] + (by if self.answer == ANSWERS[-1] else "")
 
 
@@ -223,8 +223,8 @@ def verdict(
 def _check(value, audit, thresholds):
     if not isinstance(value, PolicyValue):
         raise TypeError(
-            f"value must be a PolicyValue, as evaluate gives, got "
-            f"{type(value).__name__}. Of a table: verdict(table['IPS'])."
+            "value must be a PolicyValue, as evaluate gives, got "
+            f"{type(value).__name__}. Take one from a table: verdict(table['IPS'])."
         )
     if not isinstance(thresholds, VerdictThresholds):
         raise TypeError(
@@ -241,8 +241,8 @@ def _check(value, audit, thresholds):
     rounds = audit.facts.get("rounds", value.n_rounds)
     if rounds < value.n_rounds:
         raise ValueError(
-            f"the audit is of {rounds:,} rounds, and the value of {value.n_rounds:,}: "
-            "audit the log that the value comes from."
+            f"the audit has {rounds:,} rounds, and the value has {value.n_rounds:,}: "
+            "audit the log of the value."
         )
 
 

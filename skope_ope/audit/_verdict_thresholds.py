@@ -72,8 +72,8 @@ class VerdictThresholds:
         check_level(self.level)
         if isinstance(self.accepted, str):
             raise TypeError(
-                f"accepted must be a collection of names, ({self.accepted!r},), got "
-                "one text."
+                f"accepted must be a collection of names, ({self.accepted!r},), got a "
+                "single string."
             )
         if not isinstance(self.accepted, Collection):
             raise TypeError(
@@ -82,8 +82,8 @@ class VerdictThresholds:
             )
         if NO_ESTIMATE in self.accepted:
             raise ValueError(
-                f"accepted cannot hold {NO_ESTIMATE!r}: where there is no value, or no "
-                "interval, there is nothing to act on."
+                f"accepted cannot hold {NO_ESTIMATE!r}: without a value or an "
+                "interval you cannot act."
             )
         object.__setattr__(self, "accepted", tuple(self.accepted))
 
@@ -102,6 +102,6 @@ class VerdictThresholds:
         if caution != lost and (caution < lost) != rising:
             raise ValueError(
                 f"{name} must be a pair whose second number is the worse one, got "
-                f"{pair!r}."
+                f"{pair!r}. Swap the two numbers."
             )
         object.__setattr__(self, name, (caution, lost))

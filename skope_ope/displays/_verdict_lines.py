@@ -37,7 +37,7 @@ def verdict_lines(report):
         names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
         answer = found["answer"] + (f" ({names})" if names else "")
         if found["answer"] == "trustworthy" and not found["audited"]:
-            answer += ", as far as it tells by itself"
+            answer += " (the log was not audited)"
         lines += wrapped(f"{told}: {answer}.")
         who = [record["policy"]] * several + [record["evaluator"]] * (not marked)
         for one in found["reasons"]:
