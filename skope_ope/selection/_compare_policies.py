@@ -210,10 +210,10 @@ def _refuse_walks(evaluator):
     if walks(evaluator):
         name = type(evaluator).__name__
         raise ValueError(
-            f"compare_policies sums lazy logs, and {name} walks through the rounds in "
-            "their order. Compare on rounds in memory, "
-            "compare_policies(policies, lazy.head(100_000), ...), or subtract "
-            "repeated_runs of two policies, which take lazy logs."
+            f"compare_policies sums lazy logs, but {name} needs their rounds in "
+            "order. Compare on rounds in memory, compare_policies(policies, "
+            "lazy.head(100_000), ...). Or subtract repeated_runs of two policies, "
+            "which take lazy logs."
         )
 
 
@@ -274,9 +274,8 @@ def check_comparison(policies, logs, baseline, level):
     _check_texts(names)
     if baseline == LOGGER and LOGGER in names:
         raise ValueError(
-            f"policies has the name {LOGGER!r}, which as a baseline means the mean "
-            "reward of the logs. Call that policy something else, or name another "
-            "baseline."
+            f"policies has the name {LOGGER!r}, but this name stands for the mean "
+            "reward of the logs. Rename the policy, or name another baseline."
         )
     if baseline != LOGGER and baseline not in names:
         raise ValueError(
@@ -299,14 +298,14 @@ def _check_texts(names):
     for name, text in zip(names, texts, strict=True):
         if not text:
             raise ValueError(
-                f"policies has the name {name!r}, which no sentence can show. Give "
-                "every policy a name with letters."
+                f"policies has the name {name!r}, which contains nothing readable. "
+                "Give every policy a name with letters."
             )
         if texts.count(text) > 1:
             alike = [one for one, t in zip(names, texts, strict=True) if t == text]
             raise ValueError(
-                f"policies has names that read alike, {alike}: nobody can tell which "
-                "one is meant. Give every policy its own name."
+                f"policies has names that look the same, {alike}. Give every policy "
+                "its own name."
             )
 
 
@@ -318,7 +317,7 @@ def _evaluator(evaluator, logs, n_loggers=None):
     found = recommended_evaluator(logs, n_loggers)
     if found.evaluator is None:
         raise ValueError(
-            f"no evaluator is recommended for these logs: {found.reason}. One that is "
-            "named, evaluator=DirectMethod() say, gives gains, and no decision."
+            f"no evaluator is recommended for these logs: {found.reason}. If you name "
+            "one, such as evaluator=DirectMethod(), you get gains but no decision."
         )
     return found.evaluator

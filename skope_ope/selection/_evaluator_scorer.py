@@ -133,8 +133,8 @@ class EvaluatorScorer:
         """
         if not is_logs(X):
             raise TypeError(
-                f"EvaluatorScorer scores an evaluator on held-out logs, got "
-                f"{kind_of(X)}. For the value of a policy call "
+                "EvaluatorScorer scores an evaluator on held-out logs, got "
+                f"{kind_of(X)}. To get the value of a policy, call "
                 "search.best_estimator_.score(policy)."
             )
         candidate, pipeline = fitted_part(estimator)

@@ -74,8 +74,8 @@ def one_standard_error(cv_results: Mapping[Any, Any], metric: str | None = None)
         split = int(np.flatnonzero(~np.isfinite(losses[:, 0]))[0])
         first = cv_results["params"][0] if "params" in cv_results else "the first"
         raise ValueError(
-            f"all {len(bound)} candidates failed in some split, and there is nothing "
-            f"to choose from: the score of {first} in split {split} is "
+            f"all {len(bound)} candidates failed in some split, so none can be "
+            f"chosen: the score of {first} in split {split} is "
             f"{-losses[split, 0]:.4g}. The warnings of the search say why a score is "
             "NaN (OPESearchCV repeats the first of them here), and "
             "error_score='raise' shows errors."
@@ -94,8 +94,9 @@ def split_losses(cv_results, metric=None):
         [metric] = names
     if metric not in names:
         raise ValueError(
-            f"the search has the scores {names}, not metric={metric!r}. Say which one "
-            "chooses: refit=functools.partial(one_standard_error, metric=...)."
+            f"the search has the scores {names}, not metric={metric!r}. Name the "
+            "score to choose by: refit=functools.partial(one_standard_error, "
+            "metric=...)."
         )
     columns = []
     while f"split{len(columns)}_test_{metric}" in cv_results:

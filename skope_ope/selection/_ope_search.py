@@ -246,9 +246,9 @@ class OPESearchCV(BaseSearch):
             return
         raise TypeError(
             "OPESearchCV needs scoring=EvaluatorScorer(policy), got "
-            f"{type(self.scoring).__name__}: evaluators are compared by their errors "
-            "about a policy, and without one there is no error. A search over policies "
-            "needs scoring=PolicyScorer(evaluator)."
+            f"{type(self.scoring).__name__}: an evaluator's error is known only for a "
+            "given policy. To search over policies, pass "
+            "scoring=PolicyScorer(evaluator)."
         )
 
     def _plan(self, logs, y, candidates):

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 NO_CORRECTION = (
-    "All intervals of gains hold together (Bonferroni), and p-values agree with them: "
-    "leave it out. For intervals that hold one by one compare one policy at a time."
+    "All intervals of gains hold together (Bonferroni), as the p-values do: leave it "
+    "out. For intervals that hold one by one, compare one policy at a time."
 )
 
 

@@ -228,7 +228,7 @@ def check_search_evaluator(evaluator, user):
     if not isinstance(found, BaseEvaluator):
         raise TypeError(
             f"{user} expects an evaluator such as DoublyRobust(reward_model=Ridge()), "
-            f"got {type(found).__name__}. Policies are what is compared; a search over "
-            "evaluators is scored by EvaluatorScorer(policy)."
+            f"got {type(found).__name__}. The policies are the candidates. To search "
+            "over evaluators, pass scoring=EvaluatorScorer(policy)."
         )
     refuse_array_models(evaluator, user)

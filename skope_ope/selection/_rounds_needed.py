@@ -102,9 +102,10 @@ def _check(gain, standard_deviation, level, n_comparisons, power):
         )
     if not isinstance(standard_deviation, Real) or standard_deviation < 0:
         raise ValueError(
-            "standard_deviation must be a number of at least 0, that of the paired "
-            f"difference of a round, got {standard_deviation!r}. A difference of two "
-            "values brings its own: rounds_needed(comparison.differences['new'])."
+            "standard_deviation must be a number of at least 0, the one of the "
+            f"paired differences of the rounds, got {standard_deviation!r}. If you "
+            "pass a difference of two values, leave it out: "
+            "rounds_needed(comparison.differences['new'])."
         )
     for name, value in (("level", level), ("power", power)):
         if not isinstance(value, Real) or not 0 < value < 1:

@@ -241,7 +241,7 @@ def test_rare_rounds_of_large_weights_that_the_logs_do_not_hold():
     lacking = 1 - value.diagnostics["mean_weight"]
     assert reason.number == pytest.approx(lacking)
     assert lacking > 0.1
-    assert f"{lacking:.0%} less than is expected" in reason.text
+    assert f"{lacking:.0%} less than expected" in reason.text
     gain = value - logged_value(logs)
     assert "missing_weight" in names(gain.verdict)
     calm, near, _ = drawn_world(1000, 3, 1.0, rotated=False)

@@ -206,8 +206,8 @@ def test_what_is_left_out_and_why_is_told():
     )
     assert table.left_out == ("A", "B", "C")
     assert repr(table).splitlines()[-2:] == [
-        "Left out, for want of loggers: A, C.",
-        "Left out, for want of propensities: B.",
+        "Left out, because the logs lack loggers: A, C.",
+        "Left out, because the logs lack propensities: B.",
     ]
 
 

@@ -242,7 +242,7 @@ def test_labels_bring_nothing_to_the_terminal(hostile):
         (({}, LOGS), TypeError, "policies must be a dict of policies"),
         (({"new": NEW}, LOGS.context), TypeError, "logs must be BanditLogs"),
         (({"new": NEW}, LOGS[:0]), ValueError, "the logs are empty"),
-        (({"logger": NEW}, LOGS), ValueError, "Call that policy something else"),
+        (({"logger": NEW}, LOGS), ValueError, "Rename the policy"),
         (({"new": NEW}, LOGS, None, "none"), ValueError, "baseline must be one of"),
     ],
 )
