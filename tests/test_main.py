@@ -217,7 +217,9 @@ def test_json_holds_version_and_arguments(log, run):
     assert (report["n_rounds"], report["n_actions"]) == (300, 3)
     assert report["warnings"] == []
     assert report["recommendation"]["evaluator"] == "DoublyRobust"
-    assert report["recommendation"]["reason"].startswith("the propensities make it unbiased")
+    assert report["recommendation"]["reason"].startswith(
+        "the propensities make it unbiased"
+    )
     marked = {record["evaluator"]: record["recommended"] for record in report["values"]}
     assert marked == dict.fromkeys(DEFAULTS, False) | {"DoublyRobust": True}
 

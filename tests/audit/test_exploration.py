@@ -20,7 +20,9 @@ def test_a_logger_that_looks_at_the_context_is_noted():
     assert one.severity == "note" and one.name == "context_tells_actions"
     assert one.number > 4 and one.effect > 0.05
     assert "with PropensityEstimator" in one.text
-    assert "the context predicts the actions (z = " in facts["actions against the context"]
+    assert (
+        "the context predicts the actions (z = " in facts["actions against the context"]
+    )
 
 
 def test_a_weak_dependence_is_told_as_such():

@@ -135,7 +135,9 @@ def test_without_propensities_the_direct_method_is_left():
     assert table["DirectMethod"].leaves_bias_out == "the error of the reward model"
     assert table.recommended is None
     assert "none of these; without propensities only a" in " ".join(repr(table).split())
-    note = "Left out, because the logs lack propensities: IPS, SNIPS, DoublyRobust, SNDR."
+    note = (
+        "Left out, because the logs lack propensities: IPS, SNIPS, DoublyRobust, SNDR."
+    )
     assert note in repr(table).splitlines()
     assert note in table._repr_html_()
     for complete in (
@@ -767,5 +769,5 @@ def test_labels_of_rounds_that_are_not_there_are_named():
     value = IPS().fit(logs).evaluate(policy)
     with pytest.raises(ValueError, match=r"column 'hour'.* have .*'action'"):
         value.by("hour")
-    with pytest.raises(ValueError, match="'action': the logs are not at hand"):
+    with pytest.raises(ValueError, match="'action': this value does not hold its logs"):
         pickle.loads(pickle.dumps(value)).by("action")

@@ -37,7 +37,11 @@ class NewWarning(OPEWarning):
     [
         (LowOverlapWarning("", 12.0), set(), "few rounds carry most of the weight"),
         (FewGroupsWarning("", 12.0), set(), "few groups"),
-        (LowOverlapWarning("", 0.0), BOTH, "no logged round with information on the policy"),
+        (
+            LowOverlapWarning("", 0.0),
+            BOTH,
+            "no logged round with information on the policy",
+        ),
         (LearnedRoundsWarning("", 0.5), {"better"}, "learned from 50.0% of these"),
         (FewEventsWarning("", 3.0), BOTH, "fewer than ten effective events"),
         (AdaptiveLoggerWarning("", 0.01), BOTH, "a logger that learned from these"),

@@ -82,7 +82,9 @@ def test_a_search_does_not_take_the_policy_whose_rounds_are_left_out(name):
     scorer = PolicyScorer(RANGED[name])
     grid = {"limit": [np.inf, 0.5]}
     search = GridSearchCV(TwoContexts(), grid, scoring=scorer)
-    with pytest.warns(SupportWarning, match="NaN: .* has no information on the policy in"):
+    with pytest.warns(
+        SupportWarning, match="NaN: .* has no information on the policy in"
+    ):
         search.fit(pages())
     assert search.best_params_ == {"limit": np.inf}
     assert np.isnan(search.cv_results_["mean_test_score"][1])

@@ -146,7 +146,9 @@ def test_evaluators_that_cannot_value_a_policy_that_learns():
     scorer = EvaluatorScorer(EpsilonGreedy())
     with pytest.raises(ValueError, match=r"IPS has no horizon.*DRns"):
         scorer(IPS().fit(logs), logs)
-    with pytest.raises(ValueError, match=r"DirectMethod simulates the policy along all"):
+    with pytest.raises(
+        ValueError, match=r"DirectMethod simulates the policy along all"
+    ):
         scorer(DirectMethod().fit(logs), logs)
 
 

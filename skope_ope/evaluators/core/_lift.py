@@ -328,8 +328,8 @@ def lift_of(value, baseline):
         )
     if not isfinite(baseline) or not baseline:
         raise ValueError(
-            f"a relative gain needs a baseline that is not zero, got {baseline!r}. "
-            "Give the gain itself: the value less the baseline."
+            f"a relative gain needs a baseline that is not zero, got {baseline!r}. Give "
+            "the gain itself: the value minus the baseline."
         )
     return Lift(value, float(baseline))
 
@@ -346,7 +346,7 @@ def _zero_warnings(limits, level):
     )
     text = (
         f"the baseline may be zero: it {known} ({level_text(level)} interval). The "
-        "relative gain and its interval are NaN. Give the gain itself, the value less "
-        "the baseline, or collect more rounds."
+        "relative gain and its interval are NaN. Give the gain itself, the value "
+        "minus the baseline, or collect more rounds."
     )
     return [ZeroBaselineWarning(text, low)]
