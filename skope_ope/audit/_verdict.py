@@ -37,23 +37,20 @@ MEANINGS = {
 class Verdict:
     """Whether a value can be acted on.
 
-    Verdicts compare by their answers, with each other and with texts:
-    ``value.verdict >= "caution"``. Read more in the :ref:`User Guide <verdict>`.
+    You can compare verdicts with each other and with texts: ``value.verdict >=
+    "caution"``. Read more in the :ref:`User Guide <verdict>`.
 
     Parameters
     ----------
     reasons : iterable of Finding
-        What speaks against the value: errors, warnings, and notes of what was
-        accepted.
+        Problems of the value: errors, warnings, and notes of what was accepted.
     unchecked : iterable of str, default=()
         What the value assumes and nothing has shown.
     audited : bool, default=False
-        Whether an audit of the log has been taken in.
-
-    Attributes
+        Whether an audit of the log was used. Attributes
     ----------
     answer : {"trustworthy", "caution", "not supported"}
-        The worst of the reasons decides.
+        The worst reason decides.
     reasons : tuple of Finding
         The worst first. Each has a `name`, a `severity` ("error": not supported,
         "warning": caution, "note": accepted), a `number` and a `text` that says what
@@ -167,19 +164,19 @@ def verdict(
 ) -> Verdict:
     """Judge whether a value can be acted on.
 
-    ``value.verdict`` is the same without an audit, by the default thresholds: what a
-    value knows by itself, in a moment. An audit knows what only a look at the whole log
-    shows. Read more in the :ref:`User Guide <verdict>`.
+    ``value.verdict`` gives the quick answer: without an audit, with the default
+    thresholds. An audit adds faults that only the whole log shows. Read more in the
+    :ref:`User Guide <verdict>`.
 
     Parameters
     ----------
     value : PolicyValue
         A value, or a difference of two.
     audit : Audit, default=None
-        What `audit(policy, logs)` has found in the log of the value: an error makes
-        it "not supported", a warning "caution".
+        The result of `audit(policy, logs)` for the log of the value. An error makes the
+        value "not supported", a warning makes it "caution".
     thresholds : VerdictThresholds, default=None
-        From where on numbers matter; `None`: the default ones.
+        Numbers that separate the answers. `None`: the default ones.
 
     Returns
     -------
@@ -189,7 +186,7 @@ def verdict(
     Raises
     ------
     TypeError
-        If the value, the audit or the thresholds are something else.
+        If the value, the audit or the thresholds have another type.
     ValueError
         If the audit is of fewer rounds than the value.
 
