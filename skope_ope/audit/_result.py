@@ -32,7 +32,9 @@ class Audit:
     findings : iterable of Finding
         What the checks found, in the order of the checks.
     about_policy : bool, default=False
-        Whether the audit included a policy. Attributes
+        Whether the audit included a policy.
+
+    Attributes
     ----------
     facts : dict
         What the log holds.

@@ -47,7 +47,9 @@ class Verdict:
     unchecked : iterable of str, default=()
         What the value assumes and nothing has shown.
     audited : bool, default=False
-        Whether an audit of the log was used. Attributes
+        Whether an audit of the log was used.
+
+    Attributes
     ----------
     answer : {"trustworthy", "caution", "not supported"}
         The worst reason decides.

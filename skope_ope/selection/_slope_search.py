@@ -51,21 +51,21 @@ class SlopeSearch(BaseSearch):
 
     The candidates are listed from the least to the most biased one, so that their
     standard errors fall: ``{"cmax": [None, 30, 10, 3, 1]}``. All are fitted on all
-    rounds. As long as their intervals agree, the narrower one is preferred; the first
-    that disagrees with an earlier one shows a bias. A candidate of :class:`DRns` whose
-    bias mass raises an alarm (above 0.1, and two of its standard errors) is left out of
-    the path: what its history keeps out, no interval shows. Nothing is held out, and no
+    rounds. As long as their intervals agree, the narrower one is preferred. The first
+    that disagrees with an earlier one shows a bias. A candidate of :class:`DRns` with a
+    large bias mass (above 0.1, and above two of its standard errors) is left out of the
+    path, because no interval includes this bias. No rounds are held out, and no
     validator is needed. Read more in the :ref:`User Guide <slope>`.
 
     Parameters
     ----------
     estimator : evaluator or Pipeline
-        What is cloned for every candidate.
+        It is cloned for every candidate.
     param_grid : dict or list of dicts
         The path, in the order of scikit-learn's `ParameterGrid`: list the values of
         one parameter in a dict, or one dict per candidate.
     scoring : EvaluatorScorer
-        It holds the policy.
+        The scorer, which has the policy.
     method : {"slope", "slope++"}, default="slope"
         `"slope"`: the last candidate such that the intervals of all up to it, value
         plus or minus twice the width, have a common point. `"slope++"`: all pairs up to
@@ -75,16 +75,16 @@ class SlopeSearch(BaseSearch):
         Standard errors per width. `None`: 1 for `"slope"`, Student's 90% quantile for
         `"slope++"`.
     refit : bool, default=True
-        Keep the chosen evaluator, which is fitted on all rounds.
+        Whether to keep the chosen evaluator, which is fitted on all rounds.
 
     Attributes
     ----------
     best_index_ : int
-        The choice.
+        Index of the chosen candidate.
     best_params_ : dict
         Its parameters.
     best_estimator_ : evaluator or Pipeline
-        It itself, fitted on all rounds.
+        The chosen evaluator, fitted on all rounds.
     best_score_ : float
         Minus its width.
     cv_results_ : dict
@@ -101,8 +101,9 @@ class SlopeSearch(BaseSearch):
     Raises
     ------
     ValueError
-        If the widths grow along the path: it runs the wrong way. If a candidate has no
-        value or no standard error, with the reason; if all raise the alarm of bias.
+        If the widths grow along the path, which is then in the wrong order. If a
+        candidate has no value or no standard error. If all candidates have a large bias
+        mass.
 
     See Also
     --------

@@ -73,8 +73,8 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
     logs : BanditLogs or SlateLogs
         The rounds on which the policy is to be evaluated.
     policy : policy, array or str, default=None
-        What is to be evaluated. `None`: only the log is looked at, and a policy that
-        does not learn is assumed.
+        The policy to evaluate. `None`: only the log is used, and a policy that does not
+        learn is assumed.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
     Raises
     ------
     TypeError
-        If `logs` are no logs in memory.
+        If `logs` are not logs in memory.
     ValueError
         If the logs are empty.
 
