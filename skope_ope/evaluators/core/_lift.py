@@ -66,7 +66,7 @@ class Lift:
         By the delta method; NaN where the value is, and where the gain or the baseline
         has none.
     gain : float
-        The value less that of the baseline.
+        The value minus that of the baseline.
     baseline : float
         The value of the baseline.
     degrees_of_freedom : float
