@@ -413,7 +413,7 @@ def test_filters_of_duckdb_may_be_texts(tmp_path):
     assert logs.filter("first = 0").describe().n_rounds == 40
 
 
-@pytest.mark.filterwarnings("ignore:merged sums do not show")
+@pytest.mark.filterwarnings("ignore:merged sums do not tell")
 def test_a_policy_over_loggers_has_a_column_for_each(tmp_path):
     servers = np.array(list("xyz") * 20)
     columns = {"who": ["p", "pi", "x"], "new": ["pi", "p"]}

@@ -183,7 +183,7 @@ def test_intervals_that_leave_a_bias_out_are_marked(log, run):
         assert mark in row.split("  ")[-2:] or row.endswith(mark)
     assert "* leaves out the bias of clipped weights" in lines
     assert "** leaves out the error of the reward model" in lines
-    assert "These intervals leave out a bias that their evaluators have by" in joined
+    assert "These intervals leave out a bias of their evaluators." in joined
     assert "Recommended: none of these; these logs allow DoublyRobust" in joined
     assert joined.count("ModelErrorWarning (DirectMethod)") == 1
 
@@ -638,7 +638,7 @@ def test_a_policy_of_named_columns_finds_them(log, world, tmp_path, values):
 def test_a_learned_policy_is_evaluated_on_other_rows(log, run):
     options = ("evaluate", log, *COLUMNS, *CONTEXT, "--policy", "greedy")
     text = " ".join(run(*options, "--train-share", "0.25").split())
-    told = "learned on 75 rounds; everything here is told of the 225 others"
+    told = "learned on 75 rounds; all numbers below are about the 225 others"
     assert told in text
     report = json.loads(run(*options, "--train-share", "0.25", "--json"))
     assert report["n_rounds"] == 225

@@ -169,10 +169,8 @@ def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
         names = ", ".join(map(str, alike))
         return None, f"{names} differ only in their reward models"
     if found.name in left_out:
-        return (
-            None,
-            f"{found.name} would be recommended, but the logs lack {left_out[found.name]}",
-        )
+        lacking = left_out[found.name]
+        return None, f"{found.name} would be recommended, but the logs lack {lacking}"
     return None, f"these logs allow {found.name}, which was not asked for"
 
 

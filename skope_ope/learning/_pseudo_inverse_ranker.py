@@ -262,9 +262,9 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         if not share:
             return
         text = (
-            f"in {share:.1%} of the queries of fit the slate of the largest predicted "
-            "sum lies outside of the range of the logger's second moments: no reward "
-            "tells what it is worth. "
+            f"in {share:.1%} of the queries of fit, the slate with the largest "
+            "predicted sum lies outside the range of the logger's second moments: "
+            "the log has no rewards that show its value. "
         )
         if self.outside_range == "avoid":
             text += (

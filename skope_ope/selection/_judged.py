@@ -131,9 +131,9 @@ def _of_size(result):
     size = result.effective_sample_size
     return [
         LowOverlapWarning(
-            f"scores of {result.estimator} rest on few effective held-out rounds, and "
-            "the best score may be best by chance. Hold out more rounds, and choose "
-            "with refit=one_standard_error.",
+            f"scores of {result.estimator} rest on few effective rounds of the "
+            "held-out part, and the best score may be best by chance. Hold out more "
+            "rounds, and choose with refit=one_standard_error.",
             size,
         )
     ]

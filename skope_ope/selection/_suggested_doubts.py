@@ -125,7 +125,8 @@ _OF = {
         "larger: pages are resampled."
     },
     "slot_clicks_reordered": {
-        "learned_ranks": "Ranks that were learned from the same clicks give too good a value."
+        "learned_ranks": "Ranks that were learned from the same clicks give too good "
+        "a value."
     },
 }
 

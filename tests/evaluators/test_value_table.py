@@ -194,7 +194,7 @@ def test_intervals_that_leave_a_bias_out_are_marked():
     assert ">biased *</td>" in MARKED._repr_html_()
     for text in (repr(MARKED), MARKED._repr_html_()):
         assert f"* {reason}" in text
-    sentence = "These intervals leave out a bias that their evaluators have by"
+    sentence = "These intervals leave out a bias of their evaluators."
     assert sentence in repr(MARKED) and sentence in MARKED._repr_html_()
     assert sentence not in repr(TABLE)
     assert MARKED.to_records()[0]["leaves_bias_out"] == "the bias of shrunk weights"

@@ -131,7 +131,7 @@ def test_deploy_does_not_read_as_deploy_beside_an_error(leaking):
     assert "Deploy" not in re.sub(r"<(style|pre)>.*?</\1>", "", page, flags=re.S)
     head = page[: page.index("Gains")]
     assert "predicts the reward" in head and "No decision yet" in head
-    assert page.count("Not to be trusted until the errors are mended.") == 2
+    assert page.count("Do not trust this until the errors are corrected.") == 2
 
 
 def test_findings_that_are_accepted_are_no_alarms(leaking):

@@ -55,7 +55,8 @@ def test_undecided():
     assert text == (
         "Undecided: these 1,000 rounds cannot tell a from the logger. For a (+0.05 per "
         "round, -0.05 to +0.15), about 4,400 more rounds would decide with "
-        "probability 0.8, if the true gain equals the estimate. b is worse than the logger."
+        "probability 0.8, if the true gain equals the estimate. b is worse than "
+        "the logger."
     )
 
 

@@ -111,7 +111,7 @@ def test_nan_satisfies_nothing(clicks, told, tmp_path):
         assert code == 1
         joined = " ".join(out.split())
         assert f"DOES NOT HOLD: {text} (nan against" in joined
-        assert "(NaN) satisfies nothing" in joined
+        assert "(NaN) meets no requirement" in joined
 
 
 def test_verdicts(clicks, record, told):

@@ -328,8 +328,8 @@ def lift_of(value, baseline):
         )
     if not isfinite(baseline) or not baseline:
         raise ValueError(
-            f"a relative gain needs a baseline that is not zero, got {baseline!r}. Give "
-            "the gain itself: the value minus the baseline."
+            f"a relative gain needs a baseline that is not zero, got {baseline!r}. "
+            "Give the gain itself: the value minus the baseline."
         )
     return Lift(value, float(baseline))
 
