@@ -170,7 +170,7 @@ def test_text_says_what_was_read_and_found(log, run):
         assert first.count(name) == 1
     [row] = [line for line in lines if line.endswith("  recommended")]
     assert row.startswith("DoublyRobust ")
-    assert "Recommended: DoublyRobust; the logs have propensities" in joined
+    assert "Recommended: DoublyRobust; the propensities make it unbiased" in joined
 
 
 def test_intervals_that_leave_a_bias_out_are_marked(log, run):
@@ -183,7 +183,7 @@ def test_intervals_that_leave_a_bias_out_are_marked(log, run):
         assert mark in row.split("  ")[-2:] or row.endswith(mark)
     assert "* leaves out the bias of clipped weights" in lines
     assert "** leaves out the error of the reward model" in lines
-    assert "These intervals leave out a bias that their evaluators have by" in joined
+    assert "These intervals leave out a bias of their evaluators." in joined
     assert "Recommended: none of these; these logs allow DoublyRobust" in joined
     assert joined.count("ModelErrorWarning (DirectMethod)") == 1
 
@@ -217,7 +217,9 @@ def test_json_holds_version_and_arguments(log, run):
     assert (report["n_rounds"], report["n_actions"]) == (300, 3)
     assert report["warnings"] == []
     assert report["recommendation"]["evaluator"] == "DoublyRobust"
-    assert report["recommendation"]["reason"].startswith("the logs have propensities")
+    assert report["recommendation"]["reason"].startswith(
+        "the propensities make it unbiased"
+    )
     marked = {record["evaluator"]: record["recommended"] for record in report["values"]}
     assert marked == dict.fromkeys(DEFAULTS, False) | {"DoublyRobust": True}
 
@@ -636,7 +638,7 @@ def test_a_policy_of_named_columns_finds_them(log, world, tmp_path, values):
 def test_a_learned_policy_is_evaluated_on_other_rows(log, run):
     options = ("evaluate", log, *COLUMNS, *CONTEXT, "--policy", "greedy")
     text = " ".join(run(*options, "--train-share", "0.25").split())
-    told = "learned on 75 rounds; everything here is told of the 225 others"
+    told = "learned on 75 rounds; all numbers below are about the 225 others"
     assert told in text
     report = json.loads(run(*options, "--train-share", "0.25", "--json"))
     assert report["n_rounds"] == 225
@@ -719,7 +721,7 @@ def test_another_log_stands_beside(log, run, fitted, tmp_path):
     gap = record["value"] - on_policy["value"]
     error = np.hypot(record["standard_error"], on_policy["standard_error"])
     assert record["z_on_policy"] == pytest.approx(gap / error)
-    assert "is not the one that acted there" in on_policy["caveat"]
+    assert "differs from the one that acted there" in on_policy["caveat"]
     clicks = [report["arguments"]["logs"] == str(log), on_policy["rewarded_rounds"]]
     assert clicks[1][0] == clicks[1][1] > 0
     text = run(*options, "--policy", "uniform")
@@ -969,7 +971,7 @@ def test_open_bandit_men(data_dir, run):
     assert by_name["IPS"]["value"] == pytest.approx(0.004542, rel=1e-3)
     text = " ".join(run(*options).split())
     assert "with 46 rewarded rounds here and 69 there" in text
-    assert "the policy is not the one that acted there" in text
+    assert "the policy differs from the one that acted there" in text
 
 
 def test_hillstrom(data_dir, run):

@@ -151,7 +151,7 @@ assert e_mails.decision == "deploy" and not e_mails.alarms
 assert e_mails.comparison.differences[e_mails.choice].value > 0.03
 assert fashion.decision == "undecided"
 assert "cannot tell" in fashion.sentence
-assert mistake.headline == "No decision yet: mend the log first"
+assert mistake.headline == "No decision yet: correct the log first"
 assert mistake.decision == "undecided" and mistake.choice is None
 for one in (e_mails, fashion, mistake):
     assert "<script" not in one.to_html() and "http" not in one.to_html()

@@ -144,8 +144,8 @@ def _add_decision(args, report, policies, values, logs):
     n_policies = len(policies)
     report["notes"].append(
         f"The intervals of the {n_policies} policies hold together at "
-        f"{100 * args.level:g}%, for values and for gains over the logger: each by "
-        f"itself is at {100 * level_of_each(args, n_policies):.5g}%."
+        f"{100 * args.level:g}%, for values and for gains over the logger. Each alone "
+        f"has the level {100 * level_of_each(args, n_policies):.5g}%."
     )
     if values.recommended is None:
         return
@@ -204,17 +204,17 @@ def for_learning(args, source, policies, model):
     policy, *others = policies.values()
     if others:
         raise ValueError(
-            "a policy that learns while it acts is evaluated by itself: its value is "
-            "that of a history, and has no paired gain. Name one --policy, or save "
-            "policy.frozen() and evaluate what it has learned already."
+            "a policy that learns while it acts must be evaluated alone: its value "
+            "is that of a history, and has no paired gain. Name one --policy, or "
+            "save policy.frozen() to evaluate what it has learned so far."
         )
     if not args.evaluators:
         raise ValueError(
             f"{type(policy).__name__} learns while it acts, so its value depends on "
-            "the length of its history: name evaluators that walk through the log, as "
+            "the length of its history. Name evaluators that simulate it, such as "
             "--evaluators DRns:horizon=100,RejectionSampling:horizon=100, or "
-            "Replay:horizon=100 where the logger chose uniformly. To evaluate what it "
-            "has learned already, save policy.frozen()."
+            "Replay:horizon=100 if the logger chose uniformly. To evaluate what it "
+            "has learned so far, save policy.frozen()."
         )
     if hasattr(model, "fit"):
         model = with_seed(model, check_random_state(args.random_state))

@@ -156,7 +156,7 @@ def _gated(requirement, results):
     about = [side for side in requirement.sides if side.name not in (None, LOGGER)]
     holds, because = requirement.holds(left, right), ""
     if left != left or right != right:
-        because = "a number that is not known (NaN) satisfies nothing"
+        because = "a number that is not known (NaN) meets no requirement"
     if holds:
         doubts = [_doubt(side, results) for side in about if not side.is_verdict]
         because = "; ".join(filter(None, dict.fromkeys(doubts)))

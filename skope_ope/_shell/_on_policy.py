@@ -16,7 +16,8 @@ def refuse_several(args, wanted):
     """Raise if there is a log of the policy, and more than one policy."""
     if args.compare_logs and len(wanted) > 1:
         raise ValueError(
-            f"--compare-logs is the log of one policy, and {len(wanted)} are named."
+            f"--compare-logs is the log of one policy, but {len(wanted)} are "
+            "named. Name one."
         )
 
 
@@ -75,7 +76,8 @@ def compare(report, values, logs, other, policy):
         "caveat": caveat,
     }
     note = (
-        f"On-policy: the mean reward of the {len(other):,} rounds of {path}; z is the "
-        "difference of an estimate to it in their combined standard errors."
+        f"On-policy: the mean reward of the {len(other):,} rounds of {path}. z is the "
+        "difference between an estimate and this mean, in units of their combined "
+        "standard error."
     )
     report["notes"].append(f"{note} Caveat: {caveat}" if caveat else note)

@@ -114,7 +114,7 @@ def _add_audit(commands):
 def _add_demo(commands):
     demo = commands.add_parser(
         "demo",
-        help="digits whose true answer is known; needs no file",
+        help="handwritten digits with a known true value; needs no file",
         description="Log handwritten digits by a confounded rule, train a classifier's "
         "policy on others, and print all static evaluators beside the true value.",
     )
@@ -127,8 +127,8 @@ def _add_log(command):
     command.add_argument("logs", metavar="LOGS", help="the log file")
     add = command.add_argument_group(
         "the log",
-        "Columns of csv and parquet files, and fields of JSON lines (user.age); other "
-        "formats know theirs. Lists are parted by commas.",
+        "Columns of csv and parquet files, and fields of JSON lines (user.age). "
+        "Other formats have fixed names. Separate the items of a list by commas.",
     ).add_argument
     add("--format", choices=FORMATS, help="default: told from the file")
     add("--action", metavar="COLUMN", help="the logged action")
@@ -144,22 +144,27 @@ def _add_log(command):
         "--context",
         type=names,
         metavar="COLUMNS",
-        help="what was known before the decision, for models and learned policies; "
-        "patterns such as 'user_*' match columns that mean nothing else; '' for logs "
-        "without features. It, or --exclude, is needed where there are such columns",
+        help="what was known before the decision, for models and learned policies. "
+        "Patterns such as 'user_*' match columns without another role; '' is "
+        "for logs without features. Give this or --exclude if there are such "
+        "columns",
     )
     add(
         "--exclude",
         type=names,
         metavar="COLUMNS",
-        help="in place of --context: what was not known before the decision, such as "
-        "outcomes, by name or as 'new_*'; all other columns that mean nothing else are "
-        "the context",
+        help="instead of --context: what was not known before the decision, such as "
+        "outcomes, by name or as 'new_*'. All other columns without another "
+        "role are the context",
     )
-    add("--actions", type=names, metavar="LABELS", help="all actions, in their order")
+    add("--actions", type=names, metavar="LABELS", help="all actions, in order")
     add("--logger", metavar="COLUMN", help="which logger acted")
-    add("--timestamp", metavar="COLUMN", help="when; numbers or datetimes")
-    add("--group", metavar="COLUMN", help="rows that belong together, as a user's")
+    add("--timestamp", metavar="COLUMN", help="time of the round; numbers or datetimes")
+    add(
+        "--group",
+        metavar="COLUMN",
+        help="rows that depend on each other, such as those of a user",
+    )
     add("--weight", metavar="COLUMN", help="1 / (probability of being kept)")
     add(
         "--skip-bad-lines",
@@ -198,8 +203,8 @@ def _add_policy(command, title, several=False):
     add(
         "--policy-table-by",
         metavar="COLUMN",
-        help="column of the log whose value chooses the column of the table: the one "
-        "that is called like the value or ends in _VALUE",
+        help="column of the log whose value chooses the column of the table: one "
+        "with this value as its name, or whose name ends in _VALUE",
     )
 
 
@@ -210,8 +215,8 @@ def _add_learning(command):
     add(
         "--trust",
         action="store_true",
-        help="load a pickle, or unknown types in a .skops file: only from files whose "
-        "writer you trust with your account",
+        help="load a pickle, or unknown types in a .skops file. Such a file can run "
+        "any code: trust its author",
     )
     add(
         "--train-share",
@@ -234,7 +239,10 @@ def _add_learning(command):
         "boosted trees",
     )
     add(
-        "--folds", type=integer, default=5, help="parts for fits out of fold, default 5"
+        "--folds",
+        type=integer,
+        default=5,
+        help="number of folds for out-of-fold fits, default 5",
     )
     add("--random-state", type=integer, default=0, metavar="SEED", help="default 0")
 
@@ -263,31 +271,31 @@ def _add_evaluation(command):
         "--level",
         type=number_in(0, 1),
         default=LEVEL,
-        help="of the intervals, those of all policies together; default 0.95",
+        help="level of the intervals, for all policies together; default 0.95",
     )
     add(
         "--baseline",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="the logger's own mean reward as a line of the table (default: yes)",
+        help="show the logger's own mean reward as a line of the table (default: yes)",
     )
     add(
         "--gain",
         action="store_true",
-        help="paired differences to the logger's mean reward (of several policies "
-        "they are always shown)",
+        help="show paired differences to the logger's mean reward (always shown for "
+        "several policies)",
     )
     add(
         "--compare-logs",
         metavar="FILE",
-        help="log of the policy itself, with the same columns: its mean reward stands "
-        "beside the estimates",
+        help="log of the policy itself, with the same columns; its mean reward is "
+        "shown beside the estimates",
     )
     add(
         "--report",
         metavar="FILE",
-        help="write one HTML page, from the question to a recommendation; a file that "
-        "exists is replaced",
+        help="write one HTML page with the question, the evidence and a "
+        "recommendation; an existing file is replaced",
     )
 
 
@@ -306,15 +314,15 @@ def _add_gate(command):
     add(
         "--audit",
         action=argparse.BooleanOptionalAction,
-        help="whether the log is audited for the verdicts; default: if there is a "
-        "requirement or a page",
+        help="audit the log for the verdicts; default: if there is a requirement or "
+        "a page",
     )
     add(
         "--accept",
         type=names,
         default=(),
         metavar="REASONS",
-        help="names of reasons in verdicts that you know of and accept",
+        help="names of reasons in verdicts that you accept",
     )
 
 

@@ -27,15 +27,16 @@ def refuse_report(args, wanted):
     target = checked_path(args.report)
     if target is not None and args.audit is False:
         raise ValueError(
-            "--report with --no-audit: the page holds an audit, and its recommendation "
-            "and requirements have to rest on the same. Leave one of the two out."
+            "--report with --no-audit: the page includes an audit, and its "
+            "recommendation and requirements must use the same audit. Leave out one "
+            "of the two."
         )
     if target is None or not target.exists():
         return
     if any(target.samefile(path) for path in read if path and os.path.exists(path)):
         raise ValueError(
-            f"--report {args.report}: the page would replace this file, and it is "
-            "read. Name another one, as report.html."
+            f"--report {args.report}: the page would replace this input file. Give "
+            "another name, such as report.html."
         )
 
 

@@ -151,7 +151,7 @@ class _Parser:
         while place < len(text):
             match = TOKEN.match(text, place)
             if match is None:
-                self._refuse(place, f"{text[place]!r} belongs to no requirement")
+                self._refuse(place, f"{text[place]!r} does not fit into a requirement")
             if match.lastgroup != "blank":
                 self.tokens.append((match.lastgroup, match.group(), place))
             place = match.end()

@@ -46,7 +46,7 @@ def rounds_and_targets(args, source, wanted, progress):
     for one in wanted:
         if one.is_learned:
             policy, text = learned(one, args, train, progress)
-            text += f"; everything here is told of the {len(logs):,} others"
+            text += f"; all numbers below are about the {len(logs):,} others"
         else:
             policy, text = target(one, args, source)
             if train is not None and isinstance(policy, np.ndarray):
@@ -101,7 +101,7 @@ def columns_policy(names, source):
     raise ValueError(
         f"--policy-columns names {len(names)} columns, but there are {logs.n_actions} "
         f"actions: {', '.join(map(str, logs.actions[:12].tolist()))}. Name one column "
-        "for each in this order, or all actions with --actions."
+        "for each action in this order, or give all actions with --actions."
     )
 
 

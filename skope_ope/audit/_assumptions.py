@@ -5,33 +5,36 @@
 from skope_ope.evaluators.core._grounds import ESTIMATED
 
 RECORDED = (
-    "The recorded propensities are those with which the actions were drawn: tests see "
-    "only what differs from them by a few percent."
+    "The recorded propensities are those that drew the actions. Tests miss errors of "
+    "a few percent."
 )
 NO_HIDDEN_REASON = (
-    "Nothing that is not in the log moved both the action and the reward: a hidden "
-    "reason leaves no trace."
+    "Nothing outside the log affects both the action and the reward. The log cannot "
+    "show such a hidden cause."
 )
 NO_CARRY_OVER = "An action does not change the contexts or the rewards of later rounds."
 NO_CHANGE = "Contexts and rewards will be as in the log when the policy acts."
-MODEL = "The reward model is right where the policy acts and the logger did not."
+MODEL = (
+    "The reward model is right for the actions of the policy that the logger did not "
+    "take."
+)
 UNIFORM = "The logger chose uniformly among the offered actions."
 NO_LOOKING = "The logger's choice did not depend on the context."
 SUM_OF_SLOTS = "The value of a slate is about a sum over its slots and items."
 ATTENTION = "Attention depends on the position alone, as the coefficients say."
 NO_LARGER_REWARD = (
-    "No reward is far beyond those of the log: their range is not known. State "
-    "reward_range=(low, high) with the logs where there is one."
+    "No reward is far larger or smaller than those of the log. If you know the range "
+    "of the rewards, give reward_range=(low, high) with the logs."
 )
 SUPPORTED = (
-    "The policy takes nothing that the logger never takes: only its probabilities of "
-    "the logged actions were given."
+    "The policy takes only actions that the logger takes. Only its probabilities of "
+    "the logged actions were given, so this was not checked."
 )
 NO_AUDIT = (
-    "The log was not audited: audit(policy, logs) looks for leaks, repeated rounds, "
-    "drift and wrong propensities; verdict(value, audit=...) takes in what it finds."
+    "The log was not audited. audit(policy, logs) looks for leaks, repeated rounds, "
+    "drift and wrong propensities. verdict(value, audit=...) uses its findings."
 )
-NO_POLICY = "The log was audited without the policy: audit(policy, logs) looks at both."
+NO_POLICY = "The audit did not include the policy. audit(policy, logs) checks both."
 
 WEIGHTED = (RECORDED, NO_HIDDEN_REASON)
 # In the place of right propensities.

@@ -32,28 +32,28 @@ def audit(
 ) -> Audit:
     """Check whether a log can answer, alone or for a policy.
 
-    `evaluate` warns of what its sums show. An audit runs all checks, those that fit
-    models and sort rounds included, and tells what the log holds. Read more in the
-    :ref:`User Guide <audit>`.
+    `evaluate` runs only quick checks. An audit runs all checks, also those that fit
+    models or sort rounds, and describes the log. Read more in the :ref:`User Guide
+    <audit>`.
 
     Parameters
     ----------
     policy : policy, array or str, or BanditLogs, SlateLogs or LazyLogs
-        What is to be evaluated. The logs may stand here in its place:
-        ``audit(logs)`` checks the log alone.
+        The policy to evaluate. Pass only the logs to check the log alone:
+        ``audit(logs)``.
     logs : BanditLogs, SlateLogs or LazyLogs, default=None
-        The logged rounds. Of lazy logs of files with more than 200,000 rounds, counts
-        and what follows from sums are those of all rounds; what looks at rounds one by
-        one looks at 200,000 of them, which the facts say.
+        The logged rounds. Lazy logs of files may have more than 200,000 rounds. Then
+        counts and sums use all rounds, and checks of single rounds use a sample of
+        200,000. The facts say so.
     random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn for the checks that fit models.
+        Seeds the draw of rounds for the checks that fit models.
     n_jobs : int, default=None
         Tasks at a time over the partitions of lazy logs, as in scikit-learn.
 
     Returns
     -------
     audit : Audit
-        What the log holds, and the findings: the worst first.
+        Facts about the log, and the findings, the worst first.
 
     Raises
     ------
@@ -82,9 +82,9 @@ def audit(
         )
     if isinstance(policy, AdaptivePolicy):
         raise TypeError(
-            f"{type(policy).__name__} learns while it acts: it has no probabilities "
-            "that a log could be checked for. Audit the log alone, or what the policy "
-            "has learned already, policy.frozen()."
+            f"{type(policy).__name__} learns while it acts, so its probabilities are "
+            "not fixed and cannot be checked against a log. Audit the log alone, or "
+            "audit what the policy has learned so far: policy.frozen()."
         )
     if isinstance(logs, LazyLogs):
         refuse_frame(logs)
@@ -94,7 +94,7 @@ def audit(
         with rows_told_by_files(logs, few):
             return audit(policy, few, random_state=random_state)
     if not len(logs):
-        raise ValueError("the logs are empty: an audit needs a round.")
+        raise ValueError("the logs are empty: an audit needs at least one round.")
     policies = {} if policy is None else {"": policy}
     of_log, of_policies = audits(policies, logs, random_state=random_state)
     return of_policies.get("", of_log)
@@ -110,7 +110,7 @@ def audits(policies, logs, *, random_state=0):
     logs : BanditLogs or SlateLogs
         The logged rounds, at least one.
     random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn for the checks that fit models.
+        Seeds the draw of rounds for the checks that fit models.
 
     Returns
     -------

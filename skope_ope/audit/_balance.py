@@ -175,14 +175,15 @@ def _finding(off):
         "covariate_imbalance",
         "warning",
         f"{capital(listed(told))}: the weighted rounds have other contexts than the "
-        "log, and weights should leave these as they are.",
+        "log. Correct weights do not change the contexts.",
         (
-            "In some contexts the logger never takes what the policy wants: the "
-            "estimate is one for other contexts than those of the log. Evaluate a "
-            "policy that stays within the logger's reach.",
-            "The propensities depend on these columns otherwise than recorded: check "
-            "how they were logged.",
-            "The policy or its model learned from these rounds: evaluate it on others.",
+            "In some contexts the logger never takes the policy's actions, so the "
+            "estimate is about other contexts than those of the log. Evaluate a "
+            "policy that takes only actions that the logger takes.",
+            "The true propensities depend on these columns in another way than the "
+            "recorded ones: check how they were logged.",
+            "The policy or its model learned from these rounds: evaluate it on "
+            "other rounds.",
         ),
         number=worst.evidence,
         effect=abs(worst.distance),

@@ -55,14 +55,13 @@ def clipping_of(rounds):
         Finding(
             "clipping_matters",
             "note",
-            f"The answer depends on {share:.2%} of the rounds: the self-normalised "
-            f"value is {figure(own.value)} ± {half:.2g}, and {figure(one.value)} "
-            "with weights "
-            f"clipped at {figure(level)}.",
+            f"The answer depends on {share:.2%} of the rounds. The self-normalised "
+            f"value is {figure(own.value)} ± {half:.2g}. With weights clipped at "
+            f"{figure(level)} it is {figure(one.value)}.",
             (
-                "Say which of the two questions is asked: few rounds of large weight "
-                "decide the one, and the other is biased towards the logger. A good "
-                "reward model (DoublyRobust) depends on both less.",
+                "Few rounds of large weight decide the first value. Clipping biases "
+                "the second one towards the logger. Use a good reward model "
+                "(DoublyRobust): it needs large weights less.",
             ),
             number=gap,
             effect=gap / abs(own.value) if own.value else float("nan"),

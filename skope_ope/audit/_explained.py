@@ -34,8 +34,9 @@ def explained(findings):
         if one.name == "propensity_misfit" and leaks:
             named = ", ".join(repr(column) for column in sorted(leaks, key=str))
             first = (
-                f"The context holds what was written later (column {named}, see the "
-                "finding of the leak): leave it out and audit again."
+                "The context has a column that was written after the decision "
+                f"(column {named}, see the finding reward_leak). Leave it out and "
+                "audit again."
             )
             one = replace(one, advice=(first, *one.advice))
         kept.append(one)

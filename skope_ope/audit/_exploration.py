@@ -72,23 +72,23 @@ def _largest(logs):
 
 def _told(z):
     if np.isnan(z):
-        return "nothing to ask: one action, a constant context or few rounds"
+        return "nothing to test: one action, a constant context or few rounds"
     if z > LOW_Z:
-        return f"the context tells the actions (z = {z:,.1f})"
-    return f"no classifier tells the actions (z = {z:,.1f})"
+        return f"the context predicts the actions (z = {z:,.1f})"
+    return f"no classifier predicts the actions (z = {z:,.1f})"
 
 
 def _finding(one, logs, whose):
-    tells = "tells" if one.z > HIGH_Z else "seems to tell"
+    predicts = "predicts" if one.z > HIGH_Z else "seems to predict"
     return Finding(
         "context_tells_actions",
         "note",
-        f"The context {tells} the logged actions{whose}: a classifier beats their "
+        f"The context {predicts} the logged actions{whose}: a classifier beats their "
         f"frequencies by {figure(one.gain)} nats a round ({one.z:,.1f} standard "
-        "errors) on rounds it did not see.",
+        "errors) on held-out rounds.",
         (
-            f"Estimate the propensities with {estimating_step(logs)}: scavenging would "
-            "be biased.",
+            f"Estimate the propensities with {estimating_step(logs)}. Scavenging "
+            "would be biased.",
         ),
         number=one.z,
         effect=one.gain,

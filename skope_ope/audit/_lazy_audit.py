@@ -29,9 +29,9 @@ def refuse_frame(lazy):
     """Raise where lazy logs are a frame, whose rounds are nowhere in order."""
     if lazy.partitions is None:
         raise TypeError(
-            "an audit looks at the order of the rounds and at many of them one by one, "
-            "which a lazy frame does not have: write it to parquet files and scan "
-            "these, scan_logs('folder', ...), or audit a part of it, "
+            "an audit needs the order of the rounds, and single rounds. A lazy frame "
+            "has neither. Write it to parquet files and scan these, "
+            "scan_logs('folder', ...), or audit a sample: "
             "audit(logs.sample(200_000))."
         )
 
@@ -39,7 +39,7 @@ def refuse_frame(lazy):
 def small_logs(lazy, n_jobs=None):
     """Return lazy logs as ordinary ones where they are few, else None."""
     if lazy.n_rounds == 0:
-        raise ValueError("the logs are empty: an audit needs a round.")
+        raise ValueError("the logs are empty: an audit needs at least one round.")
     # how many a filter keeps the audit itself will tell
     return None if lazy.n_rounds is None else all_rows(lazy, MOST_ROUNDS, n_jobs)
 
@@ -72,7 +72,7 @@ def lazy_audit(policy, lazy, random_state=0, n_jobs=None):
     fields = lazy.needing(context=False, columns=_weight(lazy))
     sums = sum_over(fields, _facts_of_part, None, n_jobs)
     if sums is None:
-        raise ValueError("the logs are empty: an audit needs a round.")
+        raise ValueError("the logs are empty: an audit needs at least one round.")
     n_rounds = sums.log.n
     sample = lazy.sample(min(MOST_ROUNDS, n_rounds), random, n_jobs)._sampled()
     first = lazy.head(MOST_ROUNDS)

@@ -98,8 +98,8 @@ def _few_rounds(logs, acting):
             "few_rounds_of_a_logger",
             "note",
             f"{len(few):,} of {len(acting):,} loggers have fewer than {FEW} rounds "
-            f"(logger {_label(logs, fewest)} has {logs.logger_counts[fewest]:,}): "
-            "their spread, and faults of theirs, can hardly be seen.",
+            f"(logger {_label(logs, fewest)} has {logs.logger_counts[fewest]:,}). "
+            "Their variance, and faults in their rounds, are hard to see.",
             ("Pool them with pooling='balanced', or leave them out.",),
             number=int(logs.logger_counts[fewest]),
             effect=float(logs.logger_counts[few].sum() / len(logs)),
@@ -132,13 +132,13 @@ def _other_actions(logs, rows):
         Finding(
             "loggers_without_overlap",
             "note",
-            f"{n_loggers:,} of {len(loggers):,} loggers lack {n_lost:,} of "
+            f"{n_loggers:,} of {len(loggers):,} loggers never take {n_lost:,} of "
             f"{n_actions:,} actions that others take: logger "
             f"{_label(logs, loggers[place])} {why} action "
             f"{plain(logs.actions[action])!r}.",
             (
-                "For a policy that takes them use pooling='balanced', which asks only "
-                "that some logger does.",
+                "If the policy takes these actions, use pooling='balanced': it is "
+                "enough that one logger takes an action.",
             ),
             number=n_lost,
             effect=share,
@@ -162,15 +162,15 @@ def _contradictions(logs):
     name = logs._called(off)[0]
     clipped = bool((p[off] > own[off]).all() and np.ptp(p[off]) == 0)
     found = (
-        f"In {len(off):,} of {len(p):,} rounds the propensity is not what "
-        f"logger_proba has for the logger that acted: {figure(p[row])} and "
+        f"In {len(off):,} of {len(p):,} rounds the propensity differs from the "
+        f"logger_proba of the logger that acted: {figure(p[row])} and "
         f"{figure(own[row])} in row {name}, of logger "
         f"{_label(logs, logs.logger_index[row])}."
     )
     if clipped:
         found = (
-            f"The propensities of {len(off):,} rounds were raised to {figure(p[row])}; "
-            "logger_proba has the unclipped ones, which pooling='balanced' uses."
+            f"The propensities of {len(off):,} rounds were raised to {figure(p[row])}. "
+            "logger_proba holds the original ones, and pooling='balanced' uses these."
         )
     return [
         Finding(
@@ -178,8 +178,8 @@ def _contradictions(logs):
             "note" if clipped else "warning",
             found,
             (
-                "One of the two was not in force, or belongs to other rounds. "
-                "pooling='balanced' uses logger_proba, everything else the propensity.",
+                "One of the two is wrong, or belongs to other rounds. "
+                "pooling='balanced' uses logger_proba, all else uses the propensity.",
             )[: not clipped],
             number=len(off),
             effect=float(np.median(np.abs(own[off] / p[off] - 1))),
@@ -205,16 +205,16 @@ def _other_contexts(logs, random):
         Finding(
             "loggers_of_other_contexts",
             "warning" if mixes else "note",
-            "The context tells which logger acted: a classifier beats the shares of "
-            f"the loggers by {figure(found.gain)} nats a round ({found.z:,.1f} "
-            "standard errors) on rounds it did not see. Balanced and weighted "
-            "pooling take the rounds of all loggers for samples of the same contexts.",
+            "The context predicts which logger acted: a classifier beats the shares "
+            f"of the loggers by {figure(found.gain)} nats a round ({found.z:,.1f} "
+            "standard errors) on held-out rounds. Balanced and weighted pooling "
+            "assume that all loggers saw the same kind of contexts.",
             (
-                "Loggers were given other users, or acted at other times in which the "
-                "contexts were others: use pooling='naive', or IPS and DoublyRobust, "
-                "which ask for nothing of the kind, or compare with them.",
-                "A column of the context is written by the logger itself (its name, "
-                "its version, its score): leave it out.",
+                "The loggers had different users, or acted at different times with "
+                "different contexts. Use pooling='naive', IPS or DoublyRobust, which "
+                "do not assume equal contexts, or compare with them.",
+                "The logger writes a column of the context (its name, its version, "
+                "its score): leave this column out.",
             ),
             number=found.z,
             effect=found.gain,

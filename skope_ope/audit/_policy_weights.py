@@ -43,7 +43,9 @@ def weights_of_policy(rounds):
     facts["share of the largest 1% of weighted rewards"] = _top_share(size)
     shape, error = tail_shape(size)
     facts["tail shape of weighted rewards"] = (
-        "not estimated: too few rounds, or too many alike" if isnan(shape) else shape
+        "not estimated: too few rounds, or too many equal ones"
+        if isnan(shape)
+        else shape
     )
     return facts, found + tail_findings(shape, error)
 

@@ -27,12 +27,12 @@ class Audit:
     Parameters
     ----------
     facts : dict
-        Numbers, texts, arrays and dicts of them by name, in the order in which they
-        are told. A dict of lists of equal length is a table of its own.
+        Numbers, texts, arrays and dicts of them by name, in the order of the output. A
+        dict of lists of equal length is shown as a table.
     findings : iterable of Finding
-        What the checks have found, in the order of the checks.
+        What the checks found, in the order of the checks.
     about_policy : bool, default=False
-        Whether a policy was looked at, too.
+        Whether the audit included a policy.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Audit:
         What the log holds.
     findings : tuple of Finding
         Errors, then warnings, then notes. Each has `name`, `severity`, `found` (a
-        sentence), `advice` (sentences, the most likely cause first), `number` (what
-        triggered it), `effect` (how large it is, as a share), some `rows`, the
-        `columns` and `actions` that it is about, and `text`.
+        sentence), `advice` (sentences, the most likely cause first) and `number` (what
+        triggered it). `effect` says how large it is, as a share. `rows`, `columns` and
+        `actions` say where it shows, and `text` joins all.
     about_policy : bool
         Whether a policy was looked at, too.
 

@@ -77,17 +77,17 @@ def _single_columns(columns, reward):
     told.sort(key=lambda one: -one[0])
     r2, what, column = told[0]
     label, others = capital(column.label), [one.label for _, _, one in told[1:]]
-    more = f" So do {listed(others)}." if others else ""
+    more = f" The same holds for {listed(others)}." if others else ""
     finding = Finding(
         "reward_leak",
         "error",
-        f"{label} foretells {what}, whatever was done: R^2 {r2:.4f} on rounds left "
-        f"out.{more}",
+        f"{label} predicts {what}, whatever the action: R^2 {r2:.4f} on held-out "
+        f"rounds.{more}",
         (
-            f"{label} was written after the reward, or is made from it: take it out of "
-            "the context, which is what was known before the decision.",
-            "It was known before, and the action does not matter for the reward: then "
-            "all policies have the same value.",
+            f"{label} was written after the reward, or is computed from it. Leave it "
+            "out: the context is what was known before the decision.",
+            f"{label} was known before, and the action does not change the reward. "
+            "Then all policies have the same value.",
         ),
         number=r2,
         effect=r2,

@@ -125,18 +125,18 @@ def _model_finding(columns, score, taken):
     labels = listed([column.label for column in columns])
     with_action = "" if taken is None else " and the action"
     written = (
-        "One of these columns was written after the reward, or is made from it: take "
-        "it out of the context, which is what was known before the decision."
+        "One of these columns was written after the reward, or is computed from it. "
+        "Leave it out: the context is what was known before the decision."
     )
     world = (
-        "All were known before, and the reward follows from context and action without "
-        "chance: then this is no fault, and a model of the rewards needs no weights."
+        "All columns were known before, and context and action determine the reward. "
+        "Then this is no fault, and a reward model needs no weights."
     )
     return Finding(
         "reward_leak",
         "warning",
-        f"A model of {labels}{with_action} foretells the reward almost perfectly: R^2 "
-        f"{score:.4f} on rounds left out.",
+        f"A model of {labels}{with_action} predicts the reward almost perfectly: R^2 "
+        f"{score:.4f} on held-out rounds.",
         (written, world),
         number=score,
         effect=score,

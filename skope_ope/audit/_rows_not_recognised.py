@@ -30,22 +30,24 @@ def training_findings(policy, logs):
     if share == 0:
         return learned
     copies = f" ({repeats:.1%} repeat an earlier one)" if repeats else ""
-    alike = f"{share:.1%} of these rounds have the same content as one of those"
+    alike = (
+        f"{share:.1%} of these rounds have the same content as a round that it "
+        "learned from"
+    )
     if isnan(share):
-        alike = "these rounds lack columns or fields that those have"
+        alike = "these rounds lack columns or fields of the rounds that it learned from"
     return [
         Finding(
             "rows_not_recognised",
             "note",
-            "The policy has learned from other logs, whose rounds are not told apart "
-            f"by their content{copies}: {alike}, and "
-            "whether it has learned from these rounds is not known.",
+            "The policy learned from another log object, and the content of its "
+            f"rounds does not identify them{copies}: {alike}. Whether the policy has "
+            "learned from these rounds is not known.",
             (
-                "If both come from one table, its value may be too good: build the "
-                "logs once and split them, train, test = train_test_split(logs); parts "
-                "of one log object are always told apart, and so are rows of files "
-                "that both were scanned from. If they hold other rounds, nothing is to "
-                "be done.",
+                "If both logs come from one table, the value may be too good. Build "
+                "the logs once and split them: train, test = train_test_split(logs). "
+                "Parts of one log object are always recognised, and so are rows of "
+                "scanned files. If the logs hold different rounds, do nothing.",
             ),
             number=repeats,
             effect=share,

@@ -29,12 +29,12 @@ EFFECT = 0.1  # of the expected count
 SMALL = 1e-9  # a probability that is rounding
 WHAT = "slates against the logging policy"
 ADVICE = (
-    "The policy is another version of the one that was in force, or has another "
+    "logging_policy is another version of the policy that was used, or has another "
     "temperature or other weights.",
-    "The candidates are numbered in another order than the policy's, or the slates "
-    "belong to other rounds.",
-    "Slates were filtered or re-ordered after the policy had composed them, or slates "
-    "of some rounds were dropped.",
+    "The candidates have another order than in logging_policy, or the slates belong "
+    "to other rounds.",
+    "Slates were filtered or re-ordered after logging_policy had composed them, or "
+    "some rounds were dropped because of their slates.",
 )
 
 
@@ -86,7 +86,8 @@ def slate_logger_findings(logs, random_state=0):
         return {WHAT: "not possible: the policy refuses these rounds"}, [
             _alarm(
                 "logging_policy_refuses",
-                f"The logging policy cannot be asked about the logged slates: {error}",
+                "The logging policy gives no probabilities for the logged "
+                f"slates: {error}",
                 ADVICE[:2],
             )
         ]
@@ -164,10 +165,10 @@ def _contradictions(drawn, rows, proba):
     return [
         _alarm(
             "contradicting_propensity",
-            f"The recorded propensities of {len(off):,} of {len(drawn):,} slates are "
-            f"not the logging policy's: row {_named(drawn, rows, row)} has "
+            f"The recorded propensities of {len(off):,} of {len(drawn):,} slates "
+            f"differ from the logging policy's: row {_named(drawn, rows, row)} has "
             f"{figure(drawn.propensity[row])}, the policy gives {figure(proba[row])}.",
-            ("One of the two was not in force: leave it out.", *ADVICE[:2]),
+            ("One of the two is wrong: leave it out.", *ADVICE[:2]),
             number=len(off) / len(drawn),
             effect=float(np.median(gap[off])),
             rows=np.sort(rows[worst]).tolist(),
@@ -221,8 +222,8 @@ def _counted(laws, code):
     return [
         _alarm(
             "slate_counts",
-            f"Slot {place} {what} {count[worst]:,.0f} times in {len(laws):,} rounds, "
-            "where the logging policy, given the slots before, lets expect "
+            f"Slot {place} {what} {count[worst]:,.0f} times in {len(laws):,} rounds. "
+            "Given the slots before, the logging policy expects "
             f"{figure(mean[worst])} ({z:+,.1f} standard errors).",
             ADVICE,
             number=z,

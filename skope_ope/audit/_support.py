@@ -27,8 +27,8 @@ def support_of(rounds):
     facts = {"unsupported mass": float(mass)}
     if rounds.target.logged_only:
         facts["unsupported mass"] = (
-            "not known: an array of the logged actions' probabilities does not tell "
-            "what the policy does elsewhere"
+            "not known: the probabilities of the logged actions do not show what "
+            "else the policy does"
         )
     found = [
         replace(one, actions=_never_logged(rounds))
@@ -97,13 +97,12 @@ def _reach_findings(rounds):
         Finding(
             "out_of_reach",
             "note",
-            f"{beyond:.1%} of the policy's probability lies on actions that have a "
-            f"weight above sqrt(n) = {figure(n**0.5, 3)} in their context: the "
-            "logger takes "
-            "them so rarely that hardly a round shows what they bring.",
+            f"{beyond:.1%} of the policy's probability is on actions with a weight "
+            f"above sqrt(n) = {figure(n**0.5, 3)} in their context. The logger "
+            "takes them so rarely that hardly any round shows their reward.",
             (
-                "Compare clipped values, whose bias is at most that share of the range "
-                "of the rewards, or collect logs closer to the policy.",
+                "Compare clipped values: their bias is at most this share of the "
+                "range of the rewards. Or collect logs closer to the policy.",
             ),
             number=beyond,
             effect=beyond,

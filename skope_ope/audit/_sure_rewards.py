@@ -66,12 +66,12 @@ def sure_rewards(columns, reward, action, n_rounds):
             "reward_leak",
             "warning",
             f"All {count:,} rounds in which {column.label} {what} are rewarded, "
-            f"whatever was done; of all {looked_at} {rate:.1%} are.{more}",
+            f"whatever the action. Of all {looked_at} {rate:.1%} are.{more}",
             (
-                f"{label} is an outcome, or was written after the reward: take it out "
-                "of the context, which is what was known before the decision.",
-                "It was known before, and these rounds are rewarded in any case: then "
-                "this is no fault.",
+                f"{label} is an outcome, or was written after the reward. Leave it "
+                "out: the context is what was known before the decision.",
+                f"{label} was known before, and these rounds are always rewarded. "
+                "Then this is no fault.",
             ),
             number=float(count),
             effect=1 - float(rate),

@@ -19,13 +19,13 @@ def tail_findings(shape, error):
         Finding(
             "heavy_tail",
             "warning" if certain else "note",
-            f"The weighted rewards have a heavy tail: shape k = {shape:.2f} (tail index"
-            f" {figure(1 / shape)}), where the variance is infinite from .5 on and no "
-            "practical number of rounds makes a mean reliable from .7 on. Standard "
-            "errors and effective sizes are too optimistic.",
+            f"The weighted rewards have a heavy tail: shape k = {shape:.2f} (tail "
+            f"index {figure(1 / shape)}). From k = 0.5 on the variance is infinite. "
+            "From k = 0.7 on no practical number of rounds makes a mean reliable. "
+            "Standard errors and effective sizes are too optimistic.",
             (
-                "Compare clipped values (cmax=...) and DRos, which bound what a round "
-                "can do, or collect logs closer to the policy.",
+                "Compare clipped values (cmax=...) and DRos, which limit the effect "
+                "of a single round. Or collect logs closer to the policy.",
             ),
             number=shape,
             effect=shape,

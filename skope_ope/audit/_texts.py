@@ -108,7 +108,7 @@ def headline(audit):
         if count
     )
     if not audit.findings:
-        return "Audit: no check has found anything."
+        return "Audit: no check found anything."
     if audit.ok:
         return f"Audit: no alarm, {told}."
     return f"Audit: {told}."

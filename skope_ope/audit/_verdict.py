@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ANSWERS = ("not supported", "caution", "trustworthy")  # the worst first
 BY_SEVERITY = dict(zip(SEVERITIES, ANSWERS, strict=True))
 MEANINGS = {
-    "trustworthy": "nothing speaks against the value",
+    "trustworthy": "no check found a problem",
     "caution": "read the reasons before you act on the value",
     "not supported": "the logs do not support the value: do not act on it",
 }
@@ -38,23 +38,22 @@ MEANINGS = {
 class Verdict:
     """Whether a value can be acted on.
 
-    Verdicts compare by their answers, with each other and with texts:
-    ``value.verdict >= "caution"``. Read more in the :ref:`User Guide <verdict>`.
+    You can compare verdicts with each other and with texts: ``value.verdict >=
+    "caution"``. Read more in the :ref:`User Guide <verdict>`.
 
     Parameters
     ----------
     reasons : iterable of Finding
-        What speaks against the value: errors, warnings, and notes of what was
-        accepted.
+        Problems of the value: errors, warnings, and notes of what was accepted.
     unchecked : iterable of str, default=()
         What the value assumes and nothing has shown.
     audited : bool, default=False
-        Whether an audit of the log has been taken in.
+        Whether an audit of the log was used.
 
     Attributes
     ----------
     answer : {"trustworthy", "caution", "not supported"}
-        The worst of the reasons decides.
+        The worst reason decides.
     reasons : tuple of Finding
         The worst first. Each has a `name`, a `severity` ("error": not supported,
         "warning": caution, "note": accepted), a `number` and a `text` that says what
@@ -106,8 +105,8 @@ class Verdict:
 
     def __bool__(self):
         raise TypeError(
-            'a verdict is no yes or no: write verdict == "trustworthy", or '
-            'verdict >= "caution".'
+            "a verdict has three answers, not yes or no: write verdict == "
+            '"trustworthy", or verdict >= "caution".'
         )
 
     @property
@@ -150,7 +149,7 @@ class Verdict:
 
     @property
     def _meaning(self):
-        by = "" if self.audited else ", as far as it tells by itself"
+        by = "" if self.audited else " (the log was not audited)"
         return MEANINGS[self.answer] + (by if self.answer == ANSWERS[-1] else "")
 
 
@@ -162,19 +161,19 @@ def verdict(
 ) -> Verdict:
     """Judge whether a value can be acted on.
 
-    ``value.verdict`` is the same without an audit, by the default thresholds: what a
-    value knows by itself, in a moment. An audit knows what only a look at the whole log
-    shows. Read more in the :ref:`User Guide <verdict>`.
+    ``value.verdict`` gives the quick answer: without an audit, with the default
+    thresholds. An audit adds faults that only the whole log shows. Read more in the
+    :ref:`User Guide <verdict>`.
 
     Parameters
     ----------
     value : PolicyValue
         A value, or a difference of two.
     audit : Audit, default=None
-        What `audit(policy, logs)` has found in the log of the value: an error makes
-        it "not supported", a warning "caution".
+        The result of `audit(policy, logs)` for the log of the value. An error makes the
+        value "not supported", a warning makes it "caution".
     thresholds : VerdictThresholds, default=None
-        From where on numbers matter; `None`: the default ones.
+        Numbers that separate the answers. `None`: the default ones.
 
     Returns
     -------
@@ -184,7 +183,7 @@ def verdict(
     Raises
     ------
     TypeError
-        If the value, the audit or the thresholds are something else.
+        If the value, the audit or the thresholds have another type.
     ValueError
         If the audit is of fewer rounds than the value.
 
@@ -218,8 +217,8 @@ def verdict(
 def _check(value, audit, thresholds):
     if not isinstance(value, PolicyValue):
         raise TypeError(
-            f"value must be a PolicyValue, as evaluate gives, got "
-            f"{type(value).__name__}. Of a table: verdict(table['IPS'])."
+            "value must be a PolicyValue, as evaluate gives, got "
+            f"{type(value).__name__}. Take one from a table: verdict(table['IPS'])."
         )
     if not isinstance(thresholds, VerdictThresholds):
         raise TypeError(
@@ -236,8 +235,8 @@ def _check(value, audit, thresholds):
     rounds = audit.facts.get("rounds", value.n_rounds)
     if rounds < value.n_rounds:
         raise ValueError(
-            f"the audit is of {rounds:,} rounds, and the value of {value.n_rounds:,}: "
-            "audit the log that the value comes from."
+            f"the audit has {rounds:,} rounds, and the value has {value.n_rounds:,}: "
+            "audit the log of the value."
         )
 
 

@@ -22,10 +22,11 @@ from skope_ope.logs.checks._finding import Finding
 
 COLLECT = "Collect more rounds, or logs closer to the policy."
 RANGE = (
-    "State reward_range=(low, high) with the logs where the rewards have one, and the "
-    "interval allows for what was not seen. Otherwise collect more rounds."
+    "Give reward_range=(low, high) with the logs if the rewards have a range: the "
+    "interval then allows for rewards that were not seen. Otherwise collect more "
+    "rounds."
 )
-NO_VALUE = "Do not act on it: the warnings below say what is missing."
+NO_VALUE = "Do not act on it. The warnings below say what is missing."
 
 
 def reasons_of(value, thresholds):
@@ -74,7 +75,7 @@ def _missing(value, interval):
     if isnan(value.value):
         text = "There is no value: it is NaN."
     elif not (isfinite(interval.low) and isfinite(interval.high)):
-        text = "There is no interval: nothing tells how sure the value is."
+        text = "There is no interval: the error of the value is not known."
     else:
         return None
     return Finding(NO_ESTIMATE, "error", text, (NO_VALUE,))
@@ -86,7 +87,7 @@ def _effective_rounds(grounds, thresholds):
         size,
         thresholds.effective_rounds,
         "low_overlap",
-        f"The value rests on {counts([size])[0]} effective rounds: a few decide.",
+        f"The value rests on only {counts([size])[0]} effective rounds.",
         COLLECT,
     )
 
@@ -118,7 +119,7 @@ def _tail(value, warned, thresholds):
     if not (value._deviations.known or any(map(_tells_skewness, warned))):
         return None  # sums do not tell it, and the interval does not ask
     told = [str(one) for one in warned if _tells_skewness(one)]
-    text = f"Few rounds make much of the spread (skewness {figure(skewness)})."
+    text = f"Few rounds make most of the spread (skewness {figure(skewness)})."
     return _above(
         skewness,
         thresholds.skewness,
@@ -177,9 +178,9 @@ def _missing_weight(grounds, thresholds):
         share,
         thresholds.missing_weight,
         "missing_weight",
-        f"The weights of the logged rounds average {share:.0%} less than is expected: "
-        "about that share of what the policy does would be in rare rounds of large "
-        "weights, which these logs do not hold.",
+        f"The weights of the logged rounds average {share:.0%} less than expected. "
+        "About this share of the policy's decisions would be in rare rounds of large "
+        "weight, and the log has none of these.",
         COLLECT,
     )
 
@@ -198,8 +199,7 @@ def _range_share(value, interval, thresholds):
         thresholds.range_share,
         "wide_interval",
         f"The interval, {figure(interval.low)} to {figure(interval.high)}, is "
-        f"{share:.0%} as "
-        "wide as the range of the rewards: the logs can hardly tell.",
+        f"{share:.0%} as wide as the range of the rewards: it says little.",
         COLLECT,
     )
 
@@ -211,8 +211,9 @@ def _bias_left_out(value):
     return Finding(
         "bias_left_out",
         "warning",
-        f"The interval leaves out {left_out}, which more rounds do not make smaller.",
-        ("Compare it with the value of an evaluator that leaves none out.",),
+        f"The interval leaves out {left_out}. More rounds do not make this error "
+        "smaller.",
+        ("Compare with an evaluator whose interval leaves nothing out.",),
     )
 
 
@@ -222,8 +223,8 @@ def _estimated(grounds):
     return Finding(
         "estimated_propensities",
         "warning",
-        "The propensities were estimated from the log: they are right only if the "
-        "context holds every reason for the logger's choices, and no log shows that.",
+        "The propensities were estimated from the log. They are right only if the "
+        "context holds all that the logger looked at, and no log can show this.",
         ("Record the propensities when actions are drawn.",),
     )
 

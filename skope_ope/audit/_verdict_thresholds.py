@@ -21,33 +21,34 @@ NO_ESTIMATE = "no_estimate"  # a reason that nobody can accept
 class VerdictThresholds:
     """The numbers from which a `Verdict` follows.
 
-    Of each pair the first number makes a value one for "caution", the second one that
-    is "not supported". Read more in the :ref:`User Guide <verdict>`.
+    Each parameter is a pair. Beyond the first number the answer is "caution", beyond
+    the second one "not supported". Read more in the :ref:`User Guide <verdict>`.
 
     Parameters
     ----------
     effective_rounds : pair of float, default=(30, 5)
-        Effective sample size below which few rounds decide.
+        Effective sample size. Below it, few rounds decide the value.
     effective_events : pair of float, default=(10, 0)
-        Effective events below which an interval rests on its assumptions.
+        Effective events. Below it, the interval rests on its assumptions.
     skewness : pair of float, default=(0.1, 1)
-        Skewness of the mean of the round values, above which few rounds make much of
-        the spread, where the range of the rewards is not known. .1 is that of 100
-        events.
+        Skewness of the mean of the round values. Above it, few rounds make most of the
+        spread. It is used if the range of the rewards is not known. 100 events have a
+        skewness of 0.1.
     effective_groups : pair of float, default=(40, 5)
-        Effective groups below which the standard error is uncertain.
+        Effective groups. Below it, the standard error is uncertain.
     unsupported : pair of float, default=(0.005, 0.1)
-        Share of the policy's decisions, above which what the logs do not hold matters.
+        Share of the policy's decisions that the logger never takes. Above it, the
+        missing rewards matter.
     missing_weight : pair of float, default=(0.1, 0.5)
-        What the mean weight lacks, above which rare rounds of large weights are
-        missing.
+        1 minus the mean weight. Above it, rare rounds of large weights are missing.
     range_share : pair of float, default=(0.5, 0.8)
-        Width of the interval as a share of the range of the rewards, where that is
-        known, above which the logs cannot tell.
+        Width of the interval as a share of the range of the rewards, if that is known.
+        Above it, the interval says little.
     level : float, default=0.95
         Level of the interval.
     accepted : collection of str, default=()
-        Names of reasons that you know of and accept: they are told, and do not count.
+        Names of reasons that you know of and accept. They are shown, but do not change
+        the answer.
 
     Examples
     --------
@@ -72,8 +73,8 @@ class VerdictThresholds:
         check_level(self.level)
         if isinstance(self.accepted, str):
             raise TypeError(
-                f"accepted must be a collection of names, ({self.accepted!r},), got "
-                "one text."
+                f"accepted must be a collection of names, ({self.accepted!r},), got a "
+                "single string."
             )
         if not isinstance(self.accepted, Collection):
             raise TypeError(
@@ -82,8 +83,8 @@ class VerdictThresholds:
             )
         if NO_ESTIMATE in self.accepted:
             raise ValueError(
-                f"accepted cannot hold {NO_ESTIMATE!r}: where there is no value, or no "
-                "interval, there is nothing to act on."
+                f"accepted cannot hold {NO_ESTIMATE!r}: without a value or an "
+                "interval you cannot act."
             )
         object.__setattr__(self, "accepted", tuple(self.accepted))
 
@@ -102,6 +103,6 @@ class VerdictThresholds:
         if caution != lost and (caution < lost) != rising:
             raise ValueError(
                 f"{name} must be a pair whose second number is the worse one, got "
-                f"{pair!r}."
+                f"{pair!r}. Swap the two numbers."
             )
         object.__setattr__(self, name, (caution, lost))

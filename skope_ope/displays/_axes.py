@@ -36,7 +36,7 @@ def drawing(display, ax=None, *, size=SIZE, grid="y", **subplots):
     except ImportError as error:
         raise ImportError(
             f"{type(display).__name__}.plot needs matplotlib: pip install "
-            "'skope-ope[plot]'. What it draws are attributes of the display and need "
+            "'skope-ope[plot]'. The numbers are attributes of the display and need "
             "no matplotlib."
         ) from error
     interactive = plt.isinteractive()

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 class ClippingCurveDisplay(Shown, Undrawn):
     """Value of a policy against the bound on the importance weights.
 
-    A low bound lets a few rounds decide less and biases, a high one does the
-    opposite; the right end of the curve is the evaluator without a bound. Where the
-    curve moves by more than the intervals say, the answer rests on the largest
-    weights. The points share rounds, so the curve is smoother than they are sure.
-    Read more in the :ref:`User Guide <displays>`.
+    A low bound limits the effect of single rounds, but adds bias. A high bound does the
+    opposite. The right end of the curve is the evaluator without a bound. If the curve
+    moves by more than the intervals allow, the answer depends on the largest weights.
+    The points share rounds, so a smooth curve does not mean a small error. Read more in
+    the :ref:`User Guide <displays>`.
 
     Parameters
     ----------

@@ -42,10 +42,10 @@ class ConvergenceDisplay(Shown, Undrawn):
     """Values and intervals from the first rounds of a log, as it grows.
 
     Every point is the estimate that its evaluator gives for the first rounds alone, in
-    the order of their timestamps where the logs have some. Estimates of different
-    evaluators that approach each other agree in the end; one that drifts says that
-    time matters, so that the rounds of one day do not tell of another; a jump, that
-    one round decides. Reward models are those of the whole log.
+    the order of their timestamps where the logs have some. If estimates of different
+    evaluators approach each other, they agree in the end. If an estimate drifts, the
+    value changes over time, and one day does not predict another. A jump means that a
+    single round decides. Reward models are fitted on the whole log.
 
     Each interval holds on a day that was fixed in advance. Whoever looks every day and
     stops at the first good one is misled more often than they say: a confidence

@@ -47,10 +47,9 @@ VALUE = "value", "low", "high"
 class PolicyComparisonDisplay(Shown, Undrawn):
     """Gains of policies over a baseline, and their values, one row per policy.
 
-    It draws what the table of the comparison says: the same intervals, at the same
-    level, with the same correction. Make it with `from_values` or
-    `from_evaluator`; both compute everything, `plot` only draws. Read more in the
-    :ref:`User Guide <comparison>`.
+    It draws the table of the comparison: the same intervals, at the same level, with
+    the same correction. Make it with `from_values` or `from_evaluator`; both compute
+    everything, `plot` only draws. Read more in the :ref:`User Guide <comparison>`.
 
     Parameters
     ----------

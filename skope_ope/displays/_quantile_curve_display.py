@@ -157,8 +157,8 @@ class QuantileCurveDisplay(Shown, Undrawn):
         for value in values:
             if "bias_mass" not in value.diagnostics:
                 raise TypeError(
-                    f"values must come from DRns, got one of {value.estimator}: "
-                    "nothing else has a quantile level and a bias mass."
+                    f"values must come from DRns, got one of {value.estimator}. Only "
+                    "DRns has a quantile level and a bias mass."
                 )
         return cls(levels, values, own=own, level=level, name=name)
 
@@ -199,7 +199,7 @@ class QuantileCurveDisplay(Shown, Undrawn):
         if getattr(evaluator, "acceptance", None) != "quantile":
             raise TypeError(
                 "QuantileCurveDisplay needs a DRns with acceptance='quantile', got "
-                f"{evaluator!r}: nothing else has a quantile level."
+                f"{evaluator!r}. Only this has a quantile level."
             )
         if q_range is None:
             q_range = {*Q_RANGE, float(evaluator.q)}

@@ -42,11 +42,11 @@ class SensitivityDisplay(Shown, Undrawn):
     r"""Bounds of a value against the strength of hidden confounding.
 
     At :math:`\Gamma` the true odds of the logged actions may lie a factor
-    :math:`\Gamma` above or below those of their propensities, because of something
-    that the logger saw and the logs do not hold. Where the bounds reach the baseline,
-    such a cause could explain the whole gain: the reader has to say whether one of that
-    strength is likely. The inner area bounds the estimate, the outer one holds its
-    sampling error, too. Read more in the :ref:`User Guide <displays>`.
+    :math:`\Gamma` above or below those of their propensities, because of something that
+    the logger saw but the log does not have. If the bounds reach the baseline, such a
+    hidden cause could explain the whole gain. You have to judge whether one of this
+    strength is likely. The inner area bounds the estimate; the outer area includes its
+    sampling error. Read more in the :ref:`User Guide <displays>`.
 
     Parameters
     ----------

@@ -44,16 +44,17 @@ PER_ROW, PER_LINE, LEAST, AROUND = 0.24, 0.17, 2.4, 1.3  # inches of a new figur
 class SupportDisplay(Shown, Undrawn):
     r"""How often a policy takes every action, and how often the logger does.
 
-    Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
-    only draws. What the policy wants and the logger never does is not in the log: an
-    estimate leaves it out or extrapolates a reward model. Where both act, the effective
-    rounds of an action, :math:`(\sum w)^2 / \sum w^2` over its rounds, tell how much of
-    the log bears on it. Read more in the :ref:`User Guide <displays>`.
+    Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
+    draws. If the logger never takes an action of the policy, the log has no rewards of
+    it. An estimate leaves the action out, or extrapolates with a reward model. For the
+    other actions, the effective rounds, :math:`(\sum w)^2 / \sum w^2` over the rounds
+    of the action, say how much information the log has. Read more in the :ref:`User
+    Guide <displays>`.
 
     Parameters
     ----------
     labels : list
-        What the rows are called: actions, or slots and what they show.
+        Names of the rows: actions, or slots and what they show.
     policy_share, logger_share : ndarray of shape (n_labels,)
         Mean probability under the policy and under the logger; where the logger's
         distribution is not known, the share of the logged rounds.

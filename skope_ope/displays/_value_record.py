@@ -11,8 +11,8 @@ NUMBERS = {  # of a row by what stands above them
     "95% high": "high",
 }
 BIASED = (
-    "These intervals leave out a bias that their evaluators have by design: they may "
-    "miss the policy's value however many rounds there are."
+    "These intervals leave out a bias of their evaluators. They may miss the "
+    "policy's value, however many rounds there are."
 )
 LEFT = ("interval", "note", "warnings")  # columns of words, aligned to the left
 

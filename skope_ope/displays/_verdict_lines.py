@@ -6,12 +6,12 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._text_table import wrapped
 
 LOGGER_IS_A_NUMBER = (
-    "'logger' stands for the mean reward of the same rounds as a number, without its "
-    "own error; NAME.gain.lower > 0 compares in pairs."
+    "'logger' is the mean reward of the same rounds as a number, without its own "
+    "error. NAME.gain.lower > 0 compares in pairs."
 )
 BUT_UNDECIDED = (
-    "The requirements hold, and the recommendation above is not to decide yet: it "
-    "weighs doubts, too. NAME.verdict == trustworthy asks that there be none."
+    "The requirements hold, but the recommendation above is not to decide yet, "
+    "because of doubts. NAME.verdict == trustworthy requires that there are none."
 )
 
 
@@ -37,7 +37,7 @@ def verdict_lines(report):
         names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
         answer = found["answer"] + (f" ({names})" if names else "")
         if found["answer"] == "trustworthy" and not found["audited"]:
-            answer += ", as far as it tells by itself"
+            answer += " (the log was not audited)"
         lines += wrapped(f"{told}: {answer}.")
         who = [record["policy"]] * several + [record["evaluator"]] * (not marked)
         for one in found["reasons"]:

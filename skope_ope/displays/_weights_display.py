@@ -41,15 +41,14 @@ N_RANKS, N_DOTS = 200, 10  # points of the tail, and rounds that are drawn one b
 class WeightsDisplay(Shown, Undrawn):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
-    Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
-    only draws. Rounds are sorted into bins of their weight
-    :math:`w_i = \pi(a_i|x_i) / p_i`; bars show the share of the rounds in each bin, a
-    line the share of all weight that they carry. Where the line runs far to the right
-    of the bars, few rounds decide. Below them is the tail: the share of the rounds
-    that have some weight or more, and what these carry of all weight. Its shape k says
-    how fast large weights become rare: from .5 on their variance is infinite, from .7
-    on no practical number of rounds makes a weighted mean reliable. Read more in the
-    :ref:`User Guide <displays>`.
+    Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
+    draws. Rounds are sorted into bins of their weight :math:`w_i = \pi(a_i|x_i) / p_i`;
+    bars show the share of the rounds in each bin, a line the share of all weight that
+    they carry. If the line runs far to the right of the bars, few rounds decide. Below
+    is the tail: the share of the rounds with at least some weight, and their share of
+    all weight. Its shape k says how fast large weights become rare. From k = 0.5 on
+    their variance is infinite. From k = 0.7 on no practical number of rounds makes a
+    weighted mean reliable. Read more in the :ref:`User Guide <displays>`.
 
     Parameters
     ----------

@@ -52,56 +52,55 @@ def evaluate(
 ) -> ValueTable:
     """Estimate the values of policies by several evaluators, in one pass.
 
-    Probabilities of the policies and cross-fitted predictions of the reward model
-    are computed once and shared by all evaluators. One row is recommended, by a rule
-    that depends on what the logs hold and never on the values. Read more in the
-    :ref:`User Guide <evaluators>`.
+    Probabilities of the policies and cross-fitted predictions of the reward model are
+    computed once and shared by all evaluators. One row is recommended. The rule uses
+    the fields of the logs, never the values. Read more in the :ref:`User Guide
+    <evaluators>`.
 
     Parameters
     ----------
     policies : policy, array, str, or dict of them
-        What to evaluate; a dict names several policies. Policies that learn need
-        `evaluators` that take them: DRns, RejectionSampling, Replay, DirectMethod.
+        The policy to evaluate, or a dict of several policies by name. A policy that
+        learns needs one of these evaluators: DRns, RejectionSampling, Replay,
+        DirectMethod.
     logs : BanditLogs, SlateLogs or LazyLogs
-        The logged rounds; not those on which the policies were learned. Lazy logs, of
+        The logged rounds. The policies must not have learned from them. Lazy logs, of
         `scan_logs`, are read part by part: `evaluate(policies, lazy)` is
         `summarize(policies, lazy).values()`.
     evaluators : list of names or evaluators, or dict, default=None
-        They are fitted anew, to `logs`. A fitted search stands for its best evaluator.
-        The logs -> logs steps of a Pipeline are applied to `logs` for its row, as they
-        were fitted or else fitted to them.
-        `None`: IPS, SNIPS, DoublyRobust and SNDR; with several loggers and
-        `logger_proba` also their balanced mixture, "BalancedIPS" and "BalancedDR"
-        (`MultiLoggerIPS` and `MultiLoggerDR`, pooling="balanced"); without
-        propensities DirectMethod. For slates SlateIPS and, where the logging policy
-        is known, PseudoInverse, its self-normalised form "wPI" and that with multiple
-        control variates, "ControlledPI"; where only propensities are known the
-        self-normalised SlateIPS, "wIPS"; without either SlateDirectMethod. The text
-        of the table names those that are left out. Evaluators that leave a bias out
-        of their interval come when they are named, and are marked.
+        They are fitted anew, to `logs`. Of a fitted search the best evaluator is used.
+        The logs -> logs steps of a Pipeline are applied to `logs` for its row. Steps
+        that are not fitted yet are fitted to `logs`. `None`: IPS, SNIPS, DoublyRobust
+        and SNDR; with several loggers and `logger_proba` also their balanced mixture,
+        "BalancedIPS" and "BalancedDR" (`MultiLoggerIPS` and `MultiLoggerDR`,
+        pooling="balanced"); without propensities DirectMethod. For slates SlateIPS and,
+        where the logging policy is known, PseudoInverse, its self-normalised form "wPI"
+        and that with multiple control variates, "ControlledPI"; where only propensities
+        are known the self-normalised SlateIPS, "wIPS"; without either
+        SlateDirectMethod. The text of the table names those that are left out.
+        Evaluators whose interval leaves out a bias are used only if you name them, and
+        their rows are marked.
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose own is None. `None`: the out-of-fold mean
         reward per action, or of all slates.
     cv : int, splitter, iterable or "prefit", default=None
-        How rounds are held out of the fits of the shared reward model. `None`: as
-        each evaluator says, which is 5 folds unless it was given others.
+        How rounds are held out when the shared reward model is fitted. `None`: the `cv`
+        of each evaluator, which is 5 by default.
     random_state : int, RandomState instance or None, default=None
-        Seeds the `random_state` parameters of the evaluators and of the shared
-        reward model that are None.
+        Seeds the evaluators and the shared reward model if their own `random_state` is
+        None.
     n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn: folds of the reward model (in processes),
-        chunks of rounds for which policies and models predict (in threads, so a
-        policy is asked about several chunks at once), evaluators that make a pass of
-        their own (in processes where they are loops over the rounds);
-        `joblib.parallel_config` chooses otherwise. Tables that are given are read in
-        one task. Partitions of lazy logs are shared out to processes, or to a cluster
-        as `joblib.parallel_config("dask")` has one. It does not change the values
-        (whatever is random needs a `random_state` for that).
+        Number of parallel tasks, as in scikit-learn. Folds of the reward model run in
+        processes. Policies and models predict for chunks of rounds in threads, so a
+        policy gets several calls at once. Evaluators that loop over the rounds run in
+        processes. Partitions of lazy logs run in processes, or on a cluster with
+        `joblib.parallel_config("dask")`, which can also change the other choices. The
+        values do not depend on `n_jobs` if everything random has a `random_state`.
     sample_weight : array-like of shape (n_rounds,), default=None
-        Weights of the rounds, multiplied with those of the logs. Lazy logs carry
-        theirs.
+        Weights of the rounds, multiplied by those of the logs. Lazy logs have their
+        weights as a column.
     verbose : int, default=0
-        Of lazy logs: lines of progress, as in joblib.
+        For lazy logs: lines of progress, as in joblib.
 
     Returns
     -------

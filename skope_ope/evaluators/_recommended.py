@@ -19,21 +19,21 @@ from skope_ope.policies._adaptive import AdaptivePolicy
 # What an evaluator may be given without becoming another estimator.
 INPUTS = {"reward_model", "cv", "random_state"}
 MISFIT = (
-    "the propensities do not fit the logged actions, and no row of this table is to be "
-    "trusted until that is mended"
+    "the propensities do not fit the logged actions: trust no row of this table "
+    "until they are corrected"
 )
 WRONG_WEIGHTS = (
-    "the weights are wrong, by the propensities or by the policy's probabilities, and "
-    "no row that warns of it is to be trusted until that is mended"
+    "the weights are wrong, because of the propensities or of the policy's "
+    "probabilities: trust no row with this warning until they are corrected"
 )
 
 LOGGER_LEARNED = (
-    "the logger learned while it acted, which this rule does not see: the intervals "
-    "of all rows may be too narrow, and AdaptiveDR is made for such logs"
+    "the logger learned while it acted, which this rule does not allow for: the "
+    "intervals of all rows may be too narrow, and AdaptiveDR is made for such logs"
 )
 LEARNS = (
-    "the rule is for policies that do not learn while they act; DRns, "
-    "RejectionSampling and Replay value those that do"
+    "this rule is for policies that do not learn while they act; for those that do, "
+    "use DRns, RejectionSampling or Replay"
 )
 
 
@@ -90,23 +90,23 @@ def recommended_evaluator(logs, n_loggers=None, more=()):
         return Recommendation(
             None,
             None,
-            "without propensities only a reward model is left, and no interval knows "
-            "its error; record them, or estimate them with PropensityEstimator",
+            "without propensities only a reward model can be used, and no interval "
+            "includes its error; record propensities, or estimate them with "
+            "PropensityEstimator",
         )
     n_loggers = acting_loggers(logs) if n_loggers is None else n_loggers
     if n_loggers > 1 and "logger_proba" in told:
         return _of(
             BALANCED,
             "BalancedDR",
-            "the logs tell what every logger would have done, so the rounds are "
-            "weighted by the mixture of all loggers, and a reward model lowers the "
-            "variance",
+            "the probabilities of all loggers are known, so the rounds are weighted "
+            "by the mixture of all loggers, and a reward model lowers the variance",
         )
     return _of(
         DEFAULTS,
         "DoublyRobust",
-        "the logs have propensities, which make it unbiased for what was logged, "
-        "whatever its reward model, and the model lowers its variance",
+        "the propensities make it unbiased even if its reward model is wrong, and "
+        "the model lowers its variance",
     )
 
 
@@ -115,22 +115,21 @@ def _for_slates(told):
         return _of(
             PSEUDO_INVERSES,
             "ControlledPI",
-            "the logging policy is known: it has the lowest error of the pseudoinverse "
-            "forms in most worlds, where the value of a slate is about a sum over its "
-            "slots",
+            "the logging policy is known; if the value of a slate is about a sum "
+            "over its slots, this form has the lowest error in most worlds",
         )
     if "propensity" in told:
         return _of(
             SLATE_RATIO,
             "wIPS",
-            "only whole slates have probabilities: it stays in the range of the "
-            "rewards, and needs no assumption about the slots",
+            "probabilities are known only for whole slates; it stays in the range of "
+            "the rewards, and assumes nothing about the slots",
         )
     return Recommendation(
         None,
         None,
-        "without a logging policy or propensities only a reward model is left, and no "
-        "interval knows its error; pass logging_policy=... to SlateLogs",
+        "without a logging policy or propensities only a reward model can be used, "
+        "and no interval includes its error; pass logging_policy=... to SlateLogs",
     )
 
 
@@ -171,9 +170,10 @@ def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
         return alike[0], found.reason
     if alike:
         names = ", ".join(map(str, alike))
-        return None, f"nothing but their reward models tells {names} apart"
+        return None, f"{names} differ only in their reward models"
     if found.name in left_out:
-        return None, f"{found.name} would be, with {left_out[found.name]}"
+        lacking = left_out[found.name]
+        return None, f"{found.name} would be recommended, but the logs lack {lacking}"
     return None, f"these logs allow {found.name}, which was not asked for"
 
 

@@ -39,40 +39,39 @@ def summarize(
     """Sum what the values of policies are made of; sums of parts of a log add up.
 
     `evaluate(policies, lazy)` is `summarize(policies, lazy).values()`. A summary is
-    small, holds no round, and can be saved, so that each day adds its sums to those
-    of the days before. Read more in the :ref:`User Guide <large_logs>`.
+    small, holds no rounds, and can be saved. So you can add the sums of each day to
+    those of earlier days. Read more in the :ref:`User Guide <large_logs>`.
 
     Parameters
     ----------
     policies : policy, str, or dict of them
-        What to evaluate, as `evaluate` takes it. A dict gives names, by which parts
-        know each other; without, policies are told apart by what they hold, and those
-        that have no hash, functions say, need a name.
+        The policies to evaluate, as in `evaluate`. A dict gives names, which identify
+        the policies in other parts. Without names a hash of the policy is used. A
+        policy without a hash, such as a function, needs a name.
     logs : LazyLogs, BanditLogs or SlateLogs
         The rounds: see `scan_logs`. Partitions are read one by one by the workers.
     evaluators : list of names or evaluators, or dict, default=None
-        As `evaluate` takes it. Those whose value is no function of sums raise. A
-        Pipeline with steps is summarized by itself, in memory.
+        As in `evaluate`. An evaluator whose value cannot be computed from sums raises
+        an error. A Pipeline with steps is summarized by itself, in memory.
     reward_model : model, number or str, default=None
         Shared by the evaluators whose own is None.
     cv : int, HashKFold or "prefit", default=None
-        How rounds are held out of the fits of the shared reward model; a number is
-        that of `HashKFold`. `None`: as each evaluator says, which is 5.
+        How rounds are held out when the shared reward model is fitted. A number means
+        `HashKFold`. `None`: the `cv` of each evaluator, which is 5 by default.
     by : str or list of str, default=None
-        Columns by whose values the same sums are kept, too: what `value.by(column)`
-        will be asked for.
+        Columns for which sums by value are kept, too. They allow `value.by(column)`.
     random_state : int, RandomState instance or None, default=None
-        Seeds what is random and has no seed, and the sample for reward models.
+        Seeds everything random without a seed, and the sample for reward models.
     n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn; `joblib.parallel_config` says where they
-        run. The sums do not depend on it.
+        Number of parallel tasks, as in scikit-learn. `joblib.parallel_config` says
+        where they run. The sums do not depend on it.
     sample_weight : array-like of shape (n_rounds,), default=None
-        Weights of the rounds, multiplied with those of the logs. Lazy logs carry
-        theirs: `scan_logs(..., sample_weight="column")`.
+        Weights of the rounds, multiplied by those of the logs. Lazy logs have their
+        weights as a column: `scan_logs(..., sample_weight="column")`.
     n_sample : int, None or "auto", default="auto"
-        Rounds of lazy logs, drawn at random, that reward models are fitted to. `None`:
-        all, by `partial_fit` where a model has it. "auto": 2,000,000, and all where
-        the model has `partial_fit`.
+        Number of rounds of lazy logs that are drawn to fit reward models. `None`: all
+        rounds, with `partial_fit` if the model has it. "auto": all rounds if the model
+        has `partial_fit`, else 2,000,000.
     verbose : int, default=0
         As in joblib: lines of progress.
 
@@ -84,9 +83,9 @@ def summarize(
     Raises
     ------
     TypeError
-        If `logs` are no logs, or a policy cannot be asked part by part.
+        If `logs` are not logs, or a policy cannot be evaluated part by part.
     ValueError
-        If an evaluator is no function of sums, or a partition cannot be read; the
+        If an evaluator cannot be computed from sums, or a partition cannot be read. The
         message names file and row group.
 
     See Also

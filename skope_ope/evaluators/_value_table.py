@@ -272,7 +272,7 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
         notes += bias_notes([vars(value) for value in self._values.values()])
         for need in dict.fromkeys(self._needs.values()):
             names = ", ".join(n for n, its in self._needs.items() if its == need)
-            notes.append(f"Left out, for want of {need}: {names}.")
+            notes.append(f"Left out, because the logs lack {need}: {names}.")
         return notes
 
     def _numbered_warnings(self):

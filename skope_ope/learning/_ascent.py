@@ -102,11 +102,11 @@ def warn_of_no_end(name, n_iter, max_iter):
     if n_iter < max_iter:
         text = (
             f"{name} stopped after {n_iter} steps: its slopes exceed tol, but no step "
-            "along them raises its value. Increase tol or alpha, or scale the features."
+            "increases its value. Increase tol or alpha, or scale the features."
         )
     else:
         text = (
-            f"{name} stopped after max_iter={max_iter} steps before its value ceased "
-            "to grow. Increase max_iter or alpha, or scale the features."
+            f"{name} stopped after max_iter={max_iter} steps while its value still "
+            "increased. Increase max_iter or alpha, or scale the features."
         )
     warnings.warn(text, ConvergenceWarning, stacklevel=4)

@@ -47,16 +47,16 @@ class DRPolicy(CostSensitivePolicy):
         (r_i - \hat q(x_i, a)), \qquad
         \tilde w_i = \frac{\lambda w_i}{w_i^2 + \lambda}, \quad w_i = 1 / p_i,
 
-    where the model :math:`\hat q` is cross-fitted: it never saw the reward that it is
-    corrected by. A step from a classifier with probabilities :math:`\pi` to the next
-    one fits it to every action of every round, with the weights
+    where the model :math:`\hat q` is cross-fitted: it never saw the reward that
+    corrects it. A step from a classifier with probabilities :math:`\pi` to the next one
+    fits it to every action of every round, with the weights
 
     .. math:: \pi(a|x_i)\, (\hat r_i(a) - \min_b \hat r_i(b)),
 
-    a step of expectation-maximisation of the estimated value
-    :math:`\sum_i \sum_a \pi(a|x_i)\, \hat r_i(a)` [3]_. Whether steps are taken is
-    decided by the value of `DoublyRobust` on rounds that were held out. Rewards may
-    have any sign. Read more in the :ref:`User Guide <learning>`.
+    a step of expectation-maximisation of the estimated value :math:`\sum_i \sum_a
+    \pi(a|x_i)\, \hat r_i(a)` [3]_. The value of `DoublyRobust` on held-out rounds
+    decides how many steps are taken. Rewards may have any sign. Read more in the
+    :ref:`User Guide <learning>`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class DRPolicy(CostSensitivePolicy):
         Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
         rows drawn in proportion to the weights. `None`: that of `ClassifierPolicy`.
     reward_model : model, number, array or str, default=None
-        What may stand for a reward model in `DoublyRobust`. `None`: per action
+        Any reward model that `DoublyRobust` takes. `None`: per action
         `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`, on what
         the classifier sees: behind the first steps of a Pipeline, or on standardised
         contexts, by a `ContextEncoder` where a frame has texts, dates or missing
@@ -106,12 +106,11 @@ class DRPolicy(CostSensitivePolicy):
 
     Notes
     -----
-    No step lowers the estimated value where the classifier maximises the weighted
-    likelihood over all that it can be. Others come close. A classifier without
-    `predict_proba` is taken at the softmax of its `decision_function`, and without that
-    half uniform. In a step the examples of the logged actions keep the total weight
-    that they had for the first classifier, so that a penalty does not count for more
-    than there.
+    No step lowers the estimated value if the classifier fully maximises the weighted
+    likelihood. Other classifiers come close. A classifier without `predict_proba` is
+    taken at the softmax of its `decision_function`, and without that half uniform. In a
+    step the examples of the logged actions keep the total weight that they had for the
+    first classifier, so that a penalty does not count for more than there.
 
     A step has up to n_actions examples of every round; with many actions `OffsetTree`
     is cheaper.

@@ -25,10 +25,10 @@ class IPSPolicy(CostSensitivePolicy):
 
     .. math:: \hat r_i(a) = b + 1[a_i = a]\, w_i (r_i - b), \qquad w_i = 1 / p_i,
 
-    and a classifier learns to name the best action, at the price of what others would
-    have lost. Rewards may have any sign: a reward above the baseline :math:`b` speaks
-    for the logged action, one below speaks for all others. Read more in the
-    :ref:`User Guide <learning>`.
+    and a classifier learns to predict the best action, with a cost for each other
+    action. Rewards may have any sign. A reward above the baseline :math:`b` favours the
+    logged action, one below favours all others. Read more in the :ref:`User Guide
+    <learning>`.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class IPSPolicy(CostSensitivePolicy):
         rows drawn in proportion to the weights. `None`: that of `ClassifierPolicy`.
         Pass one to tune its parameters, as `classifier__C`.
     baseline : {"auto", "min", "mean", "median", "midrange"} or float, default="auto"
-        The reward that speaks for no action. It biases no estimated value, but it
-        decides what the classifier learns, see Notes. "min" is the smallest reward;
+        The reward that favours no action. It does not bias the estimated values, but it
+        changes what the classifier learns, see Notes. "min" is the smallest reward;
         where that is 0, this is `ClassifierPolicy().fit(logs)`. "midrange" is the
         middle of `reward_range`, or of the rewards. "auto" is the smallest where all
         rewards are one of two numbers, otherwise the mean.
@@ -70,15 +70,15 @@ class IPSPolicy(CostSensitivePolicy):
 
     Notes
     -----
-    A round becomes one example per action, labelled with the action and weighted by
-    how much better than the worst action it is; the weighted accuracy of a policy is
-    then its estimated value up to a constant [1]_. A classifier does not maximise
-    accuracy, but its own loss. One of probabilities learns P(a | x) proportional to
-    the mean weight of a, which has its largest value at the best action, but is the
-    flatter the more examples speak for other actions. A baseline above the smallest
-    reward makes K - 1 of them of every round below it; the smallest reward makes none,
-    but lets nearly every graded reward speak for its action. Hence the default, which
-    is a choice, not a theorem; `DRPolicy` depends less on it.
+    A round becomes one example per action, labelled with the action and weighted by how
+    much better than the worst action it is; the weighted accuracy of a policy is then
+    its estimated value up to a constant [1]_. A classifier does not maximise accuracy,
+    but its own loss. One of probabilities learns P(a | x) proportional to the mean
+    weight of a, which has its largest value at the best action, but is the flatter the
+    more examples speak for other actions. A baseline above the smallest reward makes K
+    - 1 of them of every round below it; the smallest reward makes none, but then nearly
+    every graded reward favours its action. The default is a compromise, not a theorem.
+    `DRPolicy` depends less on it.
 
     The weights have the unit of the rewards, and a penalty of the classifier has none:
     count rewards as small as 1e-4 in a larger unit.

@@ -72,10 +72,10 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         "optimal": the slate of the largest sum of predictions. "greedy": the best pair
         of slot and candidate, then the best one that is left, as in [1]_.
     outside_range : {"avoid", "allow"}, default="avoid"
-        What becomes of slates whose value no reward of the logger tells: they lie
-        outside of the range of :math:`\Gamma_x`, as `PseudoInverse` finds it. "avoid":
-        in rounds that carry their `logging_policy` a slate inside is shown in their
-        place. "allow": the prediction is trusted there, too. See Notes.
+        How to treat slates outside the range of :math:`\Gamma_x` (see `PseudoInverse`),
+        for which the log has no rewards. "avoid": if the rounds have a
+        `logging_policy`, a slate inside the range is shown instead. "allow": the
+        prediction is trusted. See Notes.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     smallest norm. A constant of a slot, say, which moves the greedy choice but not the
     optimal one.
 
-    Rewards that are no sum over slots have no such guarantee.
+    This does not hold for rewards that are not a sum over slots.
 
     To stay inside the range of the logger, only candidates that it shows in a slot
     compete for it. Where the slate of the largest sum is outside all the same (the
@@ -262,9 +262,9 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         if not share:
             return
         text = (
-            f"in {share:.1%} of the queries of fit the slate of the largest predicted "
-            "sum lies outside of the range of the logger's second moments: no reward "
-            "tells what it is worth. "
+            f"in {share:.1%} of the queries of fit, the slate with the largest "
+            "predicted sum lies outside the range of the logger's second moments: "
+            "the log has no rewards that show its value. "
         )
         if self.outside_range == "avoid":
             text += (

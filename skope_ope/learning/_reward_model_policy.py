@@ -43,10 +43,10 @@ class RewardModelPolicy(LogsPolicy):
     .. math:: \pi(x) = \arg\max_a\, \hat q(x, a), \qquad \text{or} \qquad
         \pi(a|x) \propto \exp(\hat q(x, a) / T),
 
-    mixed with uniform exploration. A model that cannot be right everywhere is fitted
-    where the logger went; importance-weighted regression fits it as if all actions
-    had been taken alike, which is how the argmax policy of [1]_ was learned. Read
-    more in the :ref:`User Guide <learning>`.
+    mixed with uniform exploration. A simple model is most accurate for the actions that
+    the logger took often. Importance-weighted regression fits it as if all actions had
+    been taken equally often. The argmax policy of [1]_ was learned like this. Read more
+    in the :ref:`User Guide <learning>`.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ class RewardModelPolicy(LogsPolicy):
     Notes
     -----
     Actions that the logs never took are chosen only where nothing else is offered,
-    unless the model knows them by their features (`encoding="action_context"`).
-    The value that the model predicts for its own choice is too good: evaluate the
-    policy on other rounds.
+    unless the model knows them by their features (`encoding="action_context"`). The
+    model predicts too good a value for its own choices: evaluate the policy on other
+    rounds.
 
     References
     ----------

@@ -64,11 +64,12 @@ class SoftmaxPolicy(LogsPolicy):
         + \eta\, \sigma\, \bar H(\pi_\theta)
         - \frac{\alpha\, \sigma}{2 K} \|\theta - \theta_\mu\|^2
 
-    The value :math:`\hat V` is exactly that of an evaluator on these rounds; it is
-    followed to a top by L-BFGS. :math:`\bar H` is the mean entropy, :math:`\sigma` the
+    The value :math:`\hat V` is exactly that of an evaluator on these rounds. L-BFGS
+    finds a local maximum. :math:`\bar H` is the mean entropy, :math:`\sigma` the
     standard deviation of the rewards, so that no parameter has their unit, and
-    :math:`\theta_\mu` the policy of the logger: what the logs do not tell is left to
-    it. Read more in the :ref:`User Guide <softmax_policy>`.
+    :math:`\theta_\mu` the policy of the logger. If the logs have no information on a
+    choice, the policy stays near the logger. Read more in the :ref:`User Guide
+    <softmax_policy>`.
 
     Parameters
     ----------
@@ -83,9 +84,9 @@ class SoftmaxPolicy(LogsPolicy):
         `LogSmoothing`. The last one is pessimistic: it counts large weights for less
         [1]_; it needs rewards that are not negative, or a `reward_range`.
     reward_model : model, number, array or str, default=None
-        What may stand for a reward model in `DoublyRobust`; only "dr" has one. `None`:
-        per action `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`,
-        on the same features.
+        Any reward model that `DoublyRobust` takes. Only "dr" uses one. `None`: per
+        action `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`, on
+        the same features.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them; groups stay together.
     alpha : float, default=0.01
@@ -100,10 +101,10 @@ class SoftmaxPolicy(LogsPolicy):
         What coefficients are drawn to, and where the ascent starts: a model of what
         the logger did, or the uniform policy.
     n_starts : int, default=1
-        Ascents; the one that ends highest is kept. The second starts at the other
-        anchor, the third at the classifier of rewarded actions, others at random. The
-        objective has several tops, but the highest one of few rounds follows their
-        noise, see Notes.
+        Number of ascents; the one with the highest end is kept. The second starts at
+        the other anchor, the third at the classifier of rewarded actions, others at
+        random. The objective has several local maxima. With few rounds the highest one
+        fits noise, see Notes.
     max_iter : int, default=500
         Most steps of an ascent.
     tol : float, default=1e-5
@@ -124,7 +125,8 @@ class SoftmaxPolicy(LogsPolicy):
     intercept_ : ndarray of shape (n_actions,)
         Intercepts.
     objective_ : float
-        What was reached: too good, as is all that was chosen by these rounds.
+        The final objective. It is too good, because the policy was chosen on these
+        rounds.
     n_iter_ : int
         Steps of the ascent that was kept.
     features_ : transformer

@@ -22,15 +22,15 @@ FORMULAS = {
     "wIPS": "sum of w r, divided by the sum of w, with w of whole slates",
     "PseudoInverse": "mean of w r, with w a sum over slots",
     "wPI": "sum of w r, divided by the sum of w, with w a sum over slots",
-    "ControlledPI": "mean of w r, with w a sum over slots, less what the known means "
-    "of its parts explain",
+    "ControlledPI": "mean of w r, with w a sum over slots, minus a correction by the "
+    "known means of its parts",
     "SlateDirectMethod": "mean of q(policy)",
 }
 SYMBOLS = {  # by how formulas name them
     r"\bw\b": "w is the policy's probability of what was logged over the logger's",
     r"\br\b": "r the reward",
     r"\(a\)": "a the logged action",
-    r"\bq\b": "q a model of rewards that has not seen the rounds for which it speaks",
+    r"\bq\b": "q a reward model that has not seen the rounds that it predicts",
 }
 METHODS = {
     "gamma": "the paired gamma interval, which uses the known range of the rewards and "
@@ -59,8 +59,8 @@ def assumptions(logs, table, verdicts):
     told = [text for one in verdicts.values() for text in one.unchecked]
     if logs.group is None:
         told.append(
-            "Rounds are independent. Where users, sessions or queries come again, "
-            "give their column as group."
+            "Rounds are independent. If the same users, sessions or queries come "
+            "back, give their column as group."
         )
     learned = [
         value
@@ -68,7 +68,7 @@ def assumptions(logs, table, verdicts):
         if any(isinstance(one, LearnedRoundsWarning) for one in value.warnings)
     ]
     if not learned:
-        told.append("No policy has learned from these rounds. None was recognised.")
+        told.append("No policy has learned from these rounds. The check found none.")
     told.append("The reward is what you are paid for, and all of it has arrived.")
     return list(dict.fromkeys(told))
 
@@ -108,7 +108,7 @@ def method_notes(logs, table, comparison, evaluator):
     }
     named = " and ".join(METHODS.get(one, one) for one in methods)
     told.append(
-        "A gain is a difference in pairs, round by round, of the policy and "
+        "A gain is the paired difference, round by round, between the policy and "
         f"{comparison._against}. Its interval is {named}."
     )
     if m > 1:
@@ -120,8 +120,8 @@ def method_notes(logs, table, comparison, evaluator):
     else:
         told.append(f"All intervals hold one by one at {percent}.")
     told.append(
-        "They hold for one look at the log. Looking again until the answer pleases is "
-        "wrong more often than they say."
+        "They hold for one look at the log. If you look again and again until you "
+        "like the answer, it is wrong more often."
     )
     if logs.group is not None:
         told.append(
@@ -130,7 +130,7 @@ def method_notes(logs, table, comparison, evaluator):
         )
     if comparison.n_rounds < len(logs):
         told.append(
-            f"Gains are about {comparison.n_rounds:,} of {len(logs):,} rounds, those "
-            "that all values know."
+            f"Gains are about the {comparison.n_rounds:,} of {len(logs):,} rounds for "
+            "which all values are known."
         )
     return told

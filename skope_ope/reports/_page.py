@@ -76,6 +76,6 @@ def question(report):
     if report.comparison.baseline not in report.policies:
         told += ", the system that made the logged decisions"
     return (
-        f"{told}? The answer comes from {n:,} logged rounds alone: nothing was tried "
-        "out. A round is one decision and the reward that came of it."
+        f"{told}? The answer comes from {n:,} logged rounds alone, without a new "
+        "experiment. A round is one decision and its reward."
     )

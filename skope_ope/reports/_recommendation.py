@@ -17,7 +17,7 @@ ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.
 TOO_LITTLE = ("low_overlap", "few_events", "few_groups", "wide_interval")
 KEEP_EXPLORING = (
-    "Keep some choices random when you switch: the next log has to answer, too."
+    "Keep some choices random when you switch: then the next log can answer, too."
 )
 NO_DIFFERENCE = "That does not mean that there is no difference."
 
@@ -111,7 +111,7 @@ def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
         headline, sentences = "No decision: too little evidence", _thin(comparison)
         if faults:
             what = "the log" if of_log else "what is wrong"
-            headline = f"No decision yet: mend {what} first"
+            headline = f"No decision yet: correct {what} first"
             sentences = _without_ground(comparison, wrong, of_all)
         return Recommendation("undecided", None, headline, sentences, tuple(alarms))
     tell = {"deploy": _deploy, "keep": _keep, "undecided": _undecided}[decision]
@@ -145,14 +145,14 @@ def _alarms(comparison, verdicts, audit, audits, accepted):
 
 def _without_ground(comparison, wrong, of_all):
     """Say that the numbers cannot be trusted, whatever they say."""
-    about = "every number on this page is"
+    about = "any number on this page"
     if not of_all:
-        about = f"the numbers of {_listed(sorted(wrong))} are"
-    sentences = [f"Until the errors are mended, {about} not to be trusted."]
+        about = f"the numbers of {_listed(sorted(wrong))}"
+    sentences = [f"Until the errors are corrected, do not trust {about}."]
     if comparison.decision == "deploy":
         sentences.append(
-            f"{comparison.choice} looks better than {comparison._against}. That may "
-            "come from the error alone: do not act on it."
+            f"{comparison.choice} looks better than {comparison._against}. The error "
+            "alone may cause this: do not act on it."
         )
     return tuple(sentences)
 
@@ -164,8 +164,8 @@ def _thin(comparison):
         looks = f"{_listed(list(map(str, comparison.differences)))} look worse than "
         looks += comparison._against
     return (
-        f"{looks}, but the log does not bear a decision: see the errors.",
-        "More rounds, or a log closer to the policy, would.",
+        f"{looks}, but the log is not enough for a decision: see the errors.",
+        "Collect more rounds, or a log closer to the policy.",
     )
 
 
@@ -197,7 +197,7 @@ def _rivals(comparison, choice, answers, wrong):
         return []
     return [
         f"These rounds cannot tell {choice} from {_listed(alike)}. {choice} has the "
-        "greatest lower limit of its gain; a simpler policy may serve as well."
+        "greatest lower limit of its gain. A simpler policy may be as good."
     ]
 
 
@@ -237,7 +237,7 @@ def _others(answers, comparison, units, wrong, first=False):
         sentences.append(" ".join(told if first else told[:1]))
     more = len(answers) - NAMED
     if more > 0:
-        sentences.append(f"The table says what is known of {more} more.")
+        sentences.append(f"The table shows {more} more.")
     return sentences
 
 
@@ -245,11 +245,14 @@ def _about(one, comparison, units, wrong):
     """Return what is known of one policy against the baseline, in sentences."""
     name, against = one.name, comparison._against
     if one.alike:
-        return [f"{name} acts as {against} does in these rounds: nothing to choose."]
+        return [
+            f"{name} acts as {against} does in these rounds, so the choice makes no "
+            "difference."
+        ]
     if wrong:
-        return [f"{name}: its numbers are not to be trusted, see the errors."]
+        return [f"{name}: do not trust its numbers, see the errors."]
     if isnan(one.gain):
-        return [f"{name}: no value, so nothing is known of it."]
+        return [f"{name}: no value, so nothing is known about this policy."]
     if one.answer != CANNOT_TELL:
         too = ", too" if one.answer == BETTER else ""
         gain = _signed(one, units)
@@ -259,8 +262,8 @@ def _about(one, comparison, units, wrong):
         if one.low > 0 or one.high < 0:
             seems = f"seems {'better' if one.low > 0 else 'worse'} than"
         return [
-            f"{name} {seems} {against} ({_signed(one, units)}), but this stands "
-            f"against an answer: {_doubts(one.forbidding, name)}."
+            f"{name} {seems} {against} ({_signed(one, units)}), but there are doubts: "
+            f"{_doubts(one.forbidding, name)}."
         ]
     return [
         f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
@@ -281,16 +284,16 @@ def _doubts(doubts, name):
 def _more_rounds(one, n_rounds, units):
     more = one.rounds - n_rounds
     if not 1 <= more < inf:
-        return "How many more rounds would tell is not known."
+        return "How many more rounds would decide is not known."
     gain = units.worded_gain(one.gain, "+")
     if more > MOST_ROUNDS * n_rounds:
         return (
-            f"If the gain is the {gain} that it seems, to tell it would take more than "
-            f"{MOST_ROUNDS} times as many rounds."
+            f"If the true gain is {gain}, as estimated, a decision would take more "
+            f"than {MOST_ROUNDS} times as many rounds."
         )
     return (
-        f"About {rough(more)} more rounds would tell, in 8 of 10 cases, if the gain is "
-        f"the {gain} that it seems."
+        f"About {rough(more)} more rounds would decide, in 8 of 10 cases, if the true "
+        f"gain is {gain}, as estimated."
     )
 
 

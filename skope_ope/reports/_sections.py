@@ -52,7 +52,7 @@ def doubt(recommendation):
     if not recommendation.has_faults:
         return ""
     return element(
-        "p", "Not to be trusted until the errors are mended.", class_="wrong"
+        "p", "Do not trust this until the errors are corrected.", class_="wrong"
     )
 
 
@@ -70,7 +70,7 @@ def gains(comparison, units):
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
         if n <= MOST_ROUNDS * comparison.n_rounds:  # not where it is NaN
-            answer += f"; {rough(n)} rounds in all would tell"
+            answer += f"; {rough(n)} rounds in all would decide"
         name, kind = str(one["policy"]), kind_of_mark(one)
         bar = interval_bar(
             scale,
@@ -185,9 +185,9 @@ def overlap(found):
             ]
         )
     note = (
-        "Effective rounds: as many rounds of equal weight would be worth as much. "
-        "Never logged: the share of the policy's decisions for which the log has no "
-        "evidence."
+        "Effective rounds: the number of equally weighted rounds with the same "
+        "information. Never logged: the share of the policy's decisions for which "
+        "the log has no evidence."
     )
     return joined(table(header, rows), element("p", note, class_="quiet"))
 
@@ -234,7 +234,7 @@ def _findings_of(who, found):
     for one in found:
         tag = element("span", one.severity, class_=f"tag {one.severity}")
         items.append(joined(tag, " ", element("b", one.name), f": {one.text}"))
-    inner = bullets(items) if items else element("p", "No check has found anything.")
+    inner = bullets(items) if items else element("p", "No check found anything.")
     opened = "open" if n_alarms else None
     return element("details", element("summary", f"{who}: {told}"), inner, open=opened)
 

@@ -76,9 +76,9 @@ def agreement_caveat(values, on_policy, rewarded, drift):
         share = noticed / abs(on_policy.value) if on_policy.value else np.inf
         if min(rewarded) < FEW_REWARDS or share > COARSE:
             reasons.append(
-                f"with {rewarded[0]:,} rewarded rounds here and {rewarded[1]:,} there "
-                f"a true difference of {noticed:.2g} ({share:.0%} of the on-policy "
-                "value) would be missed one time in five"
+                f"with {rewarded[0]:,} rewarded rounds here and {rewarded[1]:,} "
+                f"there, a true difference of {noticed:.2g} ({share:.0%} of the "
+                "on-policy value) would be missed one time in five"
             )
     if drift is not None and drift["differing_share"] > SAME:
         correlation = drift["correlation"]
@@ -86,9 +86,10 @@ def agreement_caveat(values, on_policy, rewarded, drift):
             "" if np.isnan(correlation) else f", correlation of logs {correlation:.2f}"
         )
         reasons.append(
-            "the policy is not the one that acted there: its probability of the "
-            f"logged action is {drift['low_ratio']:.2g} to {drift['high_ratio']:.2g} "
-            f"times the recorded propensity in the middle 90% of rounds{told}"
+            "the policy differs from the one that acted there: its probability of "
+            f"the logged action is {drift['low_ratio']:.2g} to "
+            f"{drift['high_ratio']:.2g} times the recorded propensity in the middle "
+            f"90% of rounds{told}"
         )
     if not reasons:
         return ""

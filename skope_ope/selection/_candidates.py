@@ -25,16 +25,16 @@ def check_policy_of_search(policy, user):
     is_array = isinstance(policy, (np.ndarray, list, tuple)) or sparse.issparse(policy)
     if is_array or (hasattr(policy, "__array__") and not is_logs(policy)):
         raise TypeError(
-            f"{user} got an array for the policy: an array belongs to the rows it was "
-            "made for, and the folds of a search have other rows. Carry it along as a "
-            "column: logs.with_columns(pi=...), and pass the name, 'pi'."
+            f"{user} got an array for the policy. An array belongs to its own rows, "
+            "and the folds of a search have other rows. Add it as a column: "
+            "logs.with_columns(pi=...), and pass the name, 'pi'."
         )
     inner = unwrap(policy)
     if isinstance(inner, BaseEvaluator):
         raise TypeError(
-            f"{user} expects a policy, got the evaluator {type(inner).__name__}. The "
-            "evaluator is what the search tunes; a search over policies is scored by "
-            "PolicyScorer(evaluator)."
+            f"{user} expects a policy, got the evaluator {type(inner).__name__}. Give "
+            "the evaluator to the search. To search over policies, pass "
+            "scoring=PolicyScorer(evaluator)."
         )
     if not is_slate_policy(inner):  # those have no predict_proba
         refuse_non_policies(policy)
@@ -45,11 +45,11 @@ def refuse_array_models(evaluator, user):
     model = getattr(inside(evaluator), "reward_model", None)
     if isinstance(model, (np.ndarray, list, tuple)) or sparse.issparse(model):
         raise TypeError(
-            f"{user} got an evaluator whose reward_model is an array: it belongs to "
-            "the rows it was made for, and the folds of a search have other rows. Pass "
-            "a model, which is fitted to every part; only where the values come from "
-            "other rounds than these logs, a column may carry them: "
-            "logs.with_columns(q_hat=...), reward_model='q_hat'."
+            f"{user} got an evaluator whose reward_model is an array. An array "
+            "belongs to its own rows, and the folds of a search have other rows. "
+            "Pass a model, which is fitted in every fold. If the predictions come "
+            "from other rounds, add them as a column: logs.with_columns(q_hat=...), "
+            "reward_model='q_hat'."
         )
 
 
@@ -88,7 +88,8 @@ def unfit_warnings(result, policy, logs):
         if isinstance(warning, LowOverlapWarning) and warning.value == 0:
             text = (
                 f"on {len(logs)} held-out rounds {result.estimator} gave "
-                f"{result.value:.4g} from nothing: {warning} Hold out more rounds."
+                f"{result.value:.4g} without any evidence: {warning} Hold out more "
+                "rounds."
             )
             found.append(LowOverlapWarning(text, 0.0))
     return found

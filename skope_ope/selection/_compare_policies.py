@@ -65,36 +65,38 @@ def compare_policies(
 ) -> PolicyComparison:
     """Decide whether one of a few policies should replace a baseline.
 
-    Each policy is compared with the baseline in pairs, round by round: its gain. The
-    intervals of all gains hold together at `level` (Bonferroni). A policy whose gain
-    has a lower limit above zero is better, and that with the greatest lower limit is
-    the choice, unless something that no interval knows speaks against it: the policy
-    has learned from these rounds, takes actions that were never logged, its gain rests
-    on few events, propensities are in doubt, or the evaluator leaves a bias out of its
-    interval. Where all upper limits are below zero the baseline is kept. Otherwise the
-    rounds cannot tell. Read more in the :ref:`User Guide <comparison>`.
+    The gain of a policy is its paired difference to the baseline, round by round. The
+    intervals of all gains hold together at `level` (Bonferroni). A policy is better if
+    the lower limit of its gain is above zero. The choice is the one with the greatest
+    lower limit. Doubts that no interval includes can prevent a choice: the policy
+    learned from these rounds or takes actions that were never logged, its gain rests on
+    few events, the propensities are in doubt, or the interval leaves out a bias. If all
+    upper limits are below zero, the baseline is kept. Otherwise the decision is
+    "undecided". Read more in the :ref:`User Guide <comparison>`.
 
     Parameters
     ----------
     policies : dict of policies
-        By name; anything that evaluators take. They must not have learned from `logs`.
+        Policies by name, of any kind that evaluators take. They must not have learned
+        from `logs`.
     logs : BanditLogs, SlateLogs or LazyLogs
         The rounds. Lazy logs of up to 200,000 rounds are read into memory, with the
-        folds of `HashKFold`; of more the gains are made from sums.
+        folds of `HashKFold`. For more rounds the gains come from sums.
     evaluator : evaluator, Pipeline, fitted search or str, default=None
-        It, or the one of that name, is fitted anew, on `logs`. A search stands for its
-        best evaluator; the steps of a Pipeline are applied to `logs`. `None`: the one
-        that `evaluate` recommends for such logs; from sums of slates that with a single
-        control variate; of lazy logs whose table it is left out of, its form without a
-        model, SNIPS or BalancedIPS.
+        The evaluator or its name; it is fitted anew, on `logs`. Of a search the best
+        evaluator is used, and the steps of a Pipeline are applied to `logs`. `None`:
+        the one that `evaluate` recommends for such logs. From sums of slates it is the
+        form with a single control variate. If lazy logs cannot have the recommended
+        one, it is the form without a model: SNIPS or BalancedIPS.
     baseline : str, default="logger"
-        Name of the policy with which the others are compared. "logger": the mean
-        reward of the logs, which is the value of the logging policy.
+        Name of the policy to compare with. "logger": the mean reward of the logs, which
+        is the value of the logging policy.
     level : float, default=0.95
-        Coverage of the intervals of all gains together. Where no policy is better,
-        "deploy" is the answer with a probability of about (1 - level) / 2 at most.
+        Coverage of the intervals of all gains together. If no policy is better, the
+        probability of "deploy" is at most about (1 - level) / 2.
     n_jobs : int, default=None
-        As `evaluate` takes it. The comparison does not depend on it.
+        Number of parallel tasks, as in `evaluate`. The comparison does not depend on
+        it.
 
     Returns
     -------
@@ -210,10 +212,10 @@ def _refuse_walks(evaluator):
     if walks(evaluator):
         name = type(evaluator).__name__
         raise ValueError(
-            f"compare_policies sums lazy logs, and {name} walks through the rounds in "
-            "their order. Compare on rounds in memory, "
-            "compare_policies(policies, lazy.head(100_000), ...), or subtract "
-            "repeated_runs of two policies, which take lazy logs."
+            f"compare_policies sums lazy logs, but {name} needs their rounds in "
+            "order. Compare on rounds in memory, compare_policies(policies, "
+            "lazy.head(100_000), ...). Or subtract repeated_runs of two policies, "
+            "which take lazy logs."
         )
 
 
@@ -274,9 +276,8 @@ def check_comparison(policies, logs, baseline, level):
     _check_texts(names)
     if baseline == LOGGER and LOGGER in names:
         raise ValueError(
-            f"policies has the name {LOGGER!r}, which as a baseline means the mean "
-            "reward of the logs. Call that policy something else, or name another "
-            "baseline."
+            f"policies has the name {LOGGER!r}, but this name stands for the mean "
+            "reward of the logs. Rename the policy, or name another baseline."
         )
     if baseline != LOGGER and baseline not in names:
         raise ValueError(
@@ -299,14 +300,14 @@ def _check_texts(names):
     for name, text in zip(names, texts, strict=True):
         if not text:
             raise ValueError(
-                f"policies has the name {name!r}, which no sentence can show. Give "
-                "every policy a name with letters."
+                f"policies has the name {name!r}, which contains nothing readable. "
+                "Give every policy a name with letters."
             )
         if texts.count(text) > 1:
             alike = [one for one, t in zip(names, texts, strict=True) if t == text]
             raise ValueError(
-                f"policies has names that read alike, {alike}: nobody can tell which "
-                "one is meant. Give every policy its own name."
+                f"policies has names that look the same, {alike}. Give every policy "
+                "its own name."
             )
 
 
@@ -318,7 +319,7 @@ def _evaluator(evaluator, logs, n_loggers=None):
     found = recommended_evaluator(logs, n_loggers)
     if found.evaluator is None:
         raise ValueError(
-            f"no evaluator is recommended for these logs: {found.reason}. One that is "
-            "named, evaluator=DirectMethod() say, gives gains, and no decision."
+            f"no evaluator is recommended for these logs: {found.reason}. If you name "
+            "one, such as evaluator=DirectMethod(), you get gains but no decision."
         )
     return found.evaluator

@@ -58,15 +58,15 @@ def notes_below(comparison):
         notes.append(f"The logger: {value} ({low} to {high}).")
     if m > 1:
         notes.append(
-            f"The {m} intervals of gains hold together at {percent}, each by itself "
-            f"at {level_text(comparison.level_of_each, 5)}. Those of values hold "
-            "together, too: each is wider than it would be alone."
+            f"The {m} intervals of gains hold together at {percent}: each alone has "
+            f"the level {level_text(comparison.level_of_each, 5)}. The intervals of "
+            "values hold together too, so each is wider than it would be alone."
         )
     gain = next(iter(comparison.differences.values()))
     if comparison.n_rounds < gain.n_rounds:
         notes.append(
-            f"Compared on {comparison.n_rounds:,} of {gain.n_rounds:,} rounds, those "
-            "that all values know."
+            f"Compared on the {comparison.n_rounds:,} of {gain.n_rounds:,} rounds for "
+            "which all values are known."
         )
     return notes
 

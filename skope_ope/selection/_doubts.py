@@ -55,10 +55,10 @@ TEXTS = {
     LogsWarning: "rounds out of order",
     PropensityWarning: "propensities or acceptance ratios in doubt",
     ExplorationWarning: "logged actions that the context predicts",
-    ModelErrorWarning: "an error of the reward model that the interval leaves out",
+    ModelErrorWarning: "an error of the reward model that is not in the interval",
     SingleTrajectoryWarning: "a single history",
-    HorizonWarning: "logs short for the horizon",
-    LoggerWarning: "a logger whose rounds do not bear their weight",
+    HorizonWarning: "logs too short for the horizon",
+    LoggerWarning: "a logger whose rounds have too much weight",
     AdaptiveLoggerWarning: "a logger that learned from these rewards",
     FewEventsWarning: "fewer than ten effective events",
     TailWarning: "few rounds make most of the spread",
@@ -66,8 +66,8 @@ TEXTS = {
 
 
 OF_SUMS = {
-    UNTOLD: "merged sums that do not tell whether few rounds make most of the spread",
-    WIDER: "merged sums, whose interval is wider than one from the rounds",
+    UNTOLD: "merged sums that do not show whether few rounds make most of the spread",
+    WIDER: "merged sums, whose interval is wider than one of single rounds",
 }
 
 
@@ -116,7 +116,7 @@ def doubts_about(name, warnings, is_baseline=False):
         if isinstance(warning, LearnedRoundsWarning):
             forbids = frozenset((WORSE if is_baseline else BETTER,))
         elif isinstance(warning, LowOverlapWarning) and warning.value == 0:
-            text, forbids = "no logged round that tells anything", BOTH
+            text, forbids = "no logged round with information on the policy", BOTH
         else:
             said = isinstance(warning, SAID) or warning.name == WIDER
             forbids = NEITHER if said else BOTH
@@ -151,7 +151,7 @@ def missing_doubts(name, baseline, gain, reference):
     elif isnan(gain.standard_error):
         text = "no standard error (NaN)"
     elif gain.standard_error <= ROUNDING * abs(gain.value):
-        text = "a gain that is the same in every round, so that its error is not known"
+        text = "a gain that is the same in every round, so its error is not known"
     return [Doubt(who, text, OPEWarning)] if text else []
 
 

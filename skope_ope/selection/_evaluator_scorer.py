@@ -51,24 +51,24 @@ class EvaluatorScorer:
         - \hat V(\text{held-out}))^2,
 
     whose expectation is minus (bias of the candidate)\ :sup:`2` minus the variances of
-    both. The validator's variance is the same for all candidates, so the greatest mean
-    score belongs to the least mean squared error. A larger *estimate* says nothing
-    about the evaluator: `scoring=None` is refused. Read more in the
+    both. The validator's variance is the same for all candidates, so the candidate with
+    the greatest mean score has the least mean squared error. A larger *estimate* does
+    not make an evaluator better, so `scoring=None` is refused. Read more in the
     :ref:`User Guide <selection>`.
 
     Parameters
     ----------
     policy : policy or str
-        The policy whose value matters; or the name of a column of the logs with its
-        probabilities. Arrays are refused: folds have other rows.
+        The policy to evaluate, or the name of a column of the logs with its
+        probabilities. Arrays are refused, because the folds have other rows.
     validator : evaluator, Pipeline or search, default=None
-        An unbiased evaluator, cloned and fitted on the held-out part, its reward model
-        cross-fitted there, the same for all candidates. A fitted search stands for its
-        best evaluator; another is fitted to every held-out part. The steps of a
-        Pipeline are applied to the held-out logs. `None`: `DoublyRobust()`; for
-        a policy that learns `RejectionSampling` at the horizon of the candidate.
-        `SNDR(reward_model=...)`, unbiased up to terms of order 1/n, chooses better
-        where few rounds carry large weights.
+        An unbiased evaluator, the same for all candidates. It is cloned and fitted on
+        the held-out part, and its reward model is cross-fitted there. Of a fitted
+        search the best evaluator is used; an unfitted search is fitted to every
+        held-out part. The steps of a Pipeline are applied to the held-out logs. `None`:
+        `DoublyRobust()`, or, for a policy that learns, `RejectionSampling` at the
+        candidate's horizon. If few rounds have large weights, `SNDR(reward_model=...)`
+        chooses better. Its bias is of order 1/n.
 
     See Also
     --------
@@ -78,14 +78,13 @@ class EvaluatorScorer:
 
     Notes
     -----
-    For all scikit-learn's searches, curves and `cross_validate`, with the evaluator
-    alone, at the end of a Pipeline of logs -> logs steps, or inside of another search.
-    The held-out logs are taken as they are; the steps of a Pipeline are applied only
-    where propensities are missing. Rows that a splitter did not give in the order of
-    the logs are put in order for evaluators that need it (see `in_order`). Warnings of
-    single evaluations are left out, except where a candidate has no value (its score
-    is then NaN), where no held-out round bears on the policy, or where the policy has
-    learned from held-out rounds.
+    It works with all of scikit-learn's searches and curves, and with `cross_validate`.
+    The evaluator may stand alone, at the end of a Pipeline of logs -> logs steps, or
+    inside another search. The steps of a Pipeline are applied to held-out logs only if
+    propensities are missing. Evaluators that need the rows in order get them in order
+    (see `in_order`). Warnings of single evaluations are hidden, with three exceptions:
+    a candidate has no value (its score is then NaN), the policy takes no action of the
+    held-out rounds, or it has learned from held-out rounds.
 
     References
     ----------
@@ -133,8 +132,8 @@ class EvaluatorScorer:
         """
         if not is_logs(X):
             raise TypeError(
-                f"EvaluatorScorer scores an evaluator on held-out logs, got "
-                f"{kind_of(X)}. For the value of a policy call "
+                "EvaluatorScorer scores an evaluator on held-out logs, got "
+                f"{kind_of(X)}. To get the value of a policy, call "
                 "search.best_estimator_.score(policy)."
             )
         candidate, pipeline = fitted_part(estimator)

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def in_order(splitter: SplitterLike) -> Splitter:
     """Sort the rows of every split, as evaluators that walk through logs need them.
 
-    `ShuffleSplit` and others give the rows of a part in any order. A history must be
-    simulated in the order in which things happened. `EvaluatorScorer` puts rows in
-    order itself, at the price of another fit; this spares it. Read more in the
-    :ref:`User Guide <sequential_search>`.
+    `ShuffleSplit` and others give the rows of a part in any order, but a history must
+    be simulated in the order of time. `EvaluatorScorer` also sorts the rows, but this
+    takes another fit. `in_order` avoids that fit. Read more in the :ref:`User Guide
+    <sequential_search>`.
 
     Parameters
     ----------
     splitter : int, splitter or iterable of (train, test)
-        What would be passed as `cv`. An int is `KFold`.
+        What you would pass as `cv`. An int is `KFold`.
 
     Returns
     -------

@@ -57,10 +57,9 @@ def _of_support(value, result, evaluator):
     if not any(mass and mass > 1 - 1e-9 for mass in masses):
         return value, []
     text = (
-        "the score is NaN: the logger never takes what the policy takes, and "
-        f"{figure(value)} is what the reward model of {result.estimator} makes of "
-        "other "
-        "actions. Leave the policy out, or log its actions."
+        "the score is NaN: the logger never takes the policy's actions. "
+        f"{figure(value)} is only what the reward model of {result.estimator} "
+        "predicts for them. Leave the policy out, or log its actions."
     )
     return np.nan, [SupportWarning(text, 1.0)]
 
@@ -78,11 +77,11 @@ def _of_rounds(value, result, evaluator):
         text = f"the score of {result.estimator} leaves out {where}."
         return value, [SupportWarning(text, share)]
     text = (
-        f"the score is NaN: {result.estimator} knows nothing of the policy in {where}, "
-        f"and {figure(value)} is its value in the others. A search compares policies "
-        "on "
-        f"the same rounds (at most {MOST_LEFT_OUT:.0%} may be left out). Change the "
-        "policy there; compare_policies compares policies on common rounds."
+        f"the score is NaN: {result.estimator} has no information on the policy in "
+        f"{where}, and {figure(value)} is its value in the others. A search compares "
+        f"policies on the same rounds (at most {MOST_LEFT_OUT:.0%} may be left out). "
+        "Change the policy there, or use compare_policies, which compares on common "
+        "rounds."
     )
     return np.nan, [SupportWarning(text, share)]
 
@@ -93,10 +92,9 @@ def _of_weights(value, result, evaluator):
     if mean is None or mean >= LEAST_WEIGHT:
         return value, []
     text = (
-        f"the score is NaN: the weights of {result.estimator} have the mean "
-        f"{figure(mean, 3)}, where it should be 1, and {figure(value)} is normalised "
-        "by them. "
-        "Hold out more rounds, or score by an evaluator with a reward model."
+        f"the score is NaN: the weights of {result.estimator} average "
+        f"{figure(mean, 3)}, not 1, and {figure(value)} is divided by them. Hold out "
+        "more rounds, or score by an evaluator with a reward model."
     )
     return np.nan, [LowOverlapWarning(text, mean)]
 
@@ -117,8 +115,9 @@ def _of_range(value, result, evaluator):
     )
     if abs(value - inside) > BEYOND * (high - low):
         text = (
-            f"the score is NaN: {told}. Weights of both signs nearly cancel. Hold out "
-            "more rounds, or score by an evaluator that does not divide by them."
+            f"the score is NaN: {told}. Positive and negative weights nearly cancel. "
+            "Hold out more rounds, or score by an evaluator that does not divide by "
+            "the weights."
         )
         return np.nan, [LowOverlapWarning(text, value)]
     return inside, [LowOverlapWarning(f"the score is {figure(inside)}: {told}.", value)]
@@ -133,7 +132,7 @@ def _of_size(result):
     return [
         LowOverlapWarning(
             f"scores of {result.estimator} rest on few effective rounds of the "
-            "held-out ones, and the best of them may be the luckiest. Hold out more "
+            "held-out part, and the best score may be best by chance. Hold out more "
             "rounds, and choose with refit=one_standard_error.",
             size,
         )

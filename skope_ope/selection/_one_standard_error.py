@@ -20,25 +20,24 @@ def one_standard_error(cv_results: Mapping[Any, Any], metric: str | None = None)
 
     .. math:: \bar s - \sqrt{\frac{1}{K (K - 1)} \sum_k (s_k - \bar s)^2}.
 
-    Scores of `PolicyScorer` are values: the choice has the greatest value less one
-    standard error, and is less often one that was lucky. Scores of `EvaluatorScorer`
-    are minus losses: the choice has the least upper bound of its loss [1]_. (Not the
-    textbook's rule that prefers the simplest model within one standard error of the
-    best, for which candidates would have to be ordered by simplicity.) A candidate
-    that failed in a split is not chosen.
+    Scores of `PolicyScorer` are values: the choice has the greatest value minus one
+    standard error, so it is less often best by chance. Scores of `EvaluatorScorer` are
+    minus losses: the choice has the least upper bound of its loss [1]_. This is not the
+    textbook rule, which takes the simplest model within one standard error of the best.
+    A candidate that failed in a split is not chosen.
 
     Parameters
     ----------
     cv_results : dict
         `cv_results_` of a search.
     metric : str, default=None
-        Which score, where a search has several: pass
+        Name of the score, if a search has several: pass
         ``refit=functools.partial(one_standard_error, metric="...")``.
 
     Returns
     -------
     best_index : int
-        The first one, where several tie.
+        Index of the chosen candidate; if several tie, the first one.
 
     Raises
     ------
@@ -74,8 +73,8 @@ def one_standard_error(cv_results: Mapping[Any, Any], metric: str | None = None)
         split = int(np.flatnonzero(~np.isfinite(losses[:, 0]))[0])
         first = cv_results["params"][0] if "params" in cv_results else "the first"
         raise ValueError(
-            f"all {len(bound)} candidates failed in some split, and there is nothing "
-            f"to choose from: the score of {first} in split {split} is "
+            f"all {len(bound)} candidates failed in some split, so none can be "
+            f"chosen: the score of {first} in split {split} is "
             f"{-losses[split, 0]:.4g}. The warnings of the search say why a score is "
             "NaN (OPESearchCV repeats the first of them here), and "
             "error_score='raise' shows errors."
@@ -94,8 +93,9 @@ def split_losses(cv_results, metric=None):
         [metric] = names
     if metric not in names:
         raise ValueError(
-            f"the search has the scores {names}, not metric={metric!r}. Say which one "
-            "chooses: refit=functools.partial(one_standard_error, metric=...)."
+            f"the search has the scores {names}, not metric={metric!r}. Name the "
+            "score to choose by: refit=functools.partial(one_standard_error, "
+            "metric=...)."
         )
     columns = []
     while f"split{len(columns)}_test_{metric}" in cv_results:

@@ -45,40 +45,41 @@ if TYPE_CHECKING:
 class OPESearchCV(BaseSearch):
     r"""Search over evaluators or policies that fits every distinct model once a split.
 
-    It takes and gives what `GridSearchCV` does, but for scores of the training parts,
-    several metrics at once and `pre_dispatch`. Candidates that differ only in
-    parameters that are used after the reward model (``q``, ``cmax``, ``tau``, ``lam``)
-    share its fit on every split, and its predictions; policies share the evaluator
-    that values them. What is shared ends with the split, and scores do not depend on
-    `n_jobs`. Read more in the :ref:`User Guide <selection>`.
+    It has the parameters and attributes of `GridSearchCV`, except scores of the
+    training parts, several metrics at once and `pre_dispatch`. Some parameters are used
+    only after the reward model (``q``, ``cmax``, ``tau``, ``lam``). Candidates that
+    differ only in these share the fitted model and its predictions on every split.
+    Policies share the evaluator. Nothing is shared between splits, and scores do not
+    depend on `n_jobs`. Read more in the :ref:`User Guide <selection>`.
 
     Parameters
     ----------
     estimator : evaluator, policy or Pipeline
-        What is cloned for every candidate. The last step of a Pipeline may itself be
-        a parameter: ``{"evaluator": [IPS(), DoublyRobust()]}``.
+        It is cloned for every candidate. The last step of a Pipeline may be a
+        parameter: ``{"evaluator": [IPS(), DoublyRobust()]}``.
     param_grid : dict or list of dicts
         See scikit-learn's `ParameterGrid`.
     scoring : EvaluatorScorer, PolicyScorer or callable
         ``scoring(estimator, logs)``, of a fitted candidate on the held-out part.
     cv : int, splitter or iterable of (train, test), default=None
-        Splits for all candidates. An int is `KFold` without shuffling, with rounds of
-        every logger in every part where there are several, or `GroupKFold` where the
-        logs have groups, which splitters are given, too. Rows are put in order where a
-        candidate needs it. `None` is 5, but with `EvaluatorScorer` random splits in
-        which every candidate has its own share of training rounds [1]_, see Notes.
+        Splits for all candidates. An int is `KFold` without shuffling; with several
+        loggers every part has rounds of each. If the logs have groups, it is
+        `GroupKFold`, and other splitters get the groups, too. Rows are sorted if a
+        candidate needs them in order. `None` is 5. With `EvaluatorScorer` it is random
+        splits in which every candidate has its own share of training rounds [1]_, see
+        Notes.
     n_splits : int, default=10
         Random splits per candidate with ``cv=None``.
     refit : bool or callable, default=one_standard_error
-        How the best candidate is chosen and that it is fitted on all rounds, as in
+        Whether the best candidate is fitted on all rounds; a callable chooses it. As in
         `GridSearchCV`.
     n_jobs : int, default=None
-        Tasks at a time. A task is a distinct model on a split; in a search over
-        policies, a split.
+        Number of parallel tasks. A task is a distinct model on a split, or, in a search
+        over policies, a split.
     error_score : "raise" or float, default=nan
         Score of a candidate that cannot be fitted or scored.
     verbose : int, default=0
-        1 prints how many fits there are, 2 every score. With scikit-learn 1.9,
+        1 prints the number of fits, 2 prints every score. With scikit-learn 1.9,
         `set_callbacks(ProgressBar())` shows the tasks that are done.
     random_state : int, RandomState instance or None, default=None
         Seeds the random splits.
@@ -86,16 +87,16 @@ class OPESearchCV(BaseSearch):
     Attributes
     ----------
     best_index_ : int
-        The choice.
+        Index of the chosen candidate.
     best_params_ : dict
         Its parameters.
     best_estimator_ : evaluator, policy or Pipeline
-        It itself, fitted on all rounds.
+        The chosen candidate, fitted on all rounds.
     best_score_ : float
         Its mean score.
     cv_results_ : dict
-        As that of `GridSearchCV`, with `train_share` by candidate where shares differ.
-        The time of what candidates share is that of the first of them.
+        As in `GridSearchCV`. If the shares differ, it also has `train_share` by
+        candidate. The time of a shared fit counts for the first candidate that uses it.
     n_splits_ : int
         Splits per candidate.
     refit_time_ : float
@@ -115,12 +116,12 @@ class OPESearchCV(BaseSearch):
     .. math:: \frac{\operatorname{Var}(h)}{\operatorname{Var}(h)
         + \operatorname{Var}(\text{validator})},
 
-    (variances on all rounds; one half where they are unknown or zero), which makes both
-    parts equally noisy: the validator gets more rounds to judge a candidate of little
-    variance. Because the share differs, so does what the expected loss adds to the
-    squared bias, and models are shared only where shares are equal. With a common
-    share, ``cv=ShuffleSplit(10, train_size=0.5)``, the validator's part is the same
-    for all candidates.
+    (variances on all rounds; one half if they are unknown or zero). This makes both
+    parts equally noisy: if a candidate has a small variance, the validator gets more
+    rounds. As the shares differ, the expected loss adds a different variance to each
+    squared bias, and models are shared only between equal shares. With a common share,
+    ``cv=ShuffleSplit(10, train_size=0.5)``, the validator adds the same variance for
+    all candidates.
 
     References
     ----------
@@ -246,9 +247,9 @@ class OPESearchCV(BaseSearch):
             return
         raise TypeError(
             "OPESearchCV needs scoring=EvaluatorScorer(policy), got "
-            f"{type(self.scoring).__name__}: evaluators are compared by their errors "
-            "about a policy, and without one there is no error. A search over policies "
-            "needs scoring=PolicyScorer(evaluator)."
+            f"{type(self.scoring).__name__}: an evaluator's error is known only for a "
+            "given policy. To search over policies, pass "
+            "scoring=PolicyScorer(evaluator)."
         )
 
     def _plan(self, logs, y, candidates):

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 NO_CORRECTION = (
-    "All intervals of gains hold together (Bonferroni), and p-values agree with them: "
-    "leave it out. For intervals that hold one by one compare one policy at a time."
+    "All intervals of gains hold together (Bonferroni), as the p-values do: leave it "
+    "out. For intervals that hold one by one, compare one policy at a time."
 )
 
 
@@ -49,13 +49,14 @@ class PolicyComparison(ValueTable):
     Parameters
     ----------
     values : dict
-        `PolicyValue` by name.
+        `PolicyValue` by the name of the policy.
     reference : PolicyValue
         That of the baseline, on the same rounds.
     baseline : str
-        Its name among the values; "logger" is none of them.
+        Its name among the values. "logger" is not among them.
     level : float, default=0.95
-        Coverage of all intervals of gains together, and of all those of values.
+        Coverage of all intervals of gains together, and of all intervals of values
+        together.
     reward_range : tuple (float, float), default=None
         The known range of the rewards; `None`: not known.
     alike : collection of names, default=()
@@ -66,26 +67,25 @@ class PolicyComparison(ValueTable):
     decision : {"deploy", "keep", "undecided"}
         "deploy": a policy is better than the baseline. "keep": all are worse.
     choice : str or None
-        The policy to deploy, that with the greatest lower limit of its gain; None
+        The policy to deploy, which has the greatest lower limit of its gain. None
         unless the decision is "deploy".
     sentence : str
-        What to do and why, and how many more rounds would tell.
+        What to do and why, and how many more rounds would decide.
     differences : dict
-        Paired gains, `PolicyValue` less that of the baseline by name, without the
-        baseline itself.
+        Paired gains by name: the value of each policy minus that of the baseline.
     lifts : dict
         Relative gains by name, `Lift`; NaN where the baseline may be zero. Their
         intervals at `level_of_each` hold together.
     reference : PolicyValue
         The value of the baseline.
     n_rounds : int
-        Rounds that the gains are about: those that all values know.
+        Number of rounds of the gains: those for which all values are known.
     level_of_each : float
         Coverage of the interval of one gain: 1 - (1 - level) / m for m gains.
     p_values : dict
-        Two-sided, by name, corrected for the number of gains: the least 1 - level at
-        which the intervals of all gains hold together and that of this one is on one
-        side of zero. Whether a gain is doubted otherwise they do not tell.
+        Two-sided p-values by name, corrected for the number of gains. Each is the least
+        1 - level at which the interval of this gain is on one side of zero, where the
+        intervals of all gains hold together. They do not include other doubts.
 
     See Also
     --------

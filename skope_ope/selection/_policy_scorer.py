@@ -40,34 +40,34 @@ if TYPE_CHECKING:
 class PolicyScorer:
     r"""Score policies in a search: their off-policy value on held-out logs.
 
-    The search fits the policy on the training part. A clone of `evaluator` is fitted
-    on the held-out part, with its reward model cross-fitted there: no model corrects
-    rewards that it has seen, and no policy is valued on rounds that it learned from.
-    The `best_score_` of a search is the best of many and therefore optimistic; the
-    score of the search itself on an outer fold is honest. The steps of a Pipeline are
-    applied to held-out logs only where propensities are missing. Read more in the
-    :ref:`User Guide <policy_search>`.
+    The search fits the policy on the training part. A clone of `evaluator` is fitted on
+    the held-out part, and its reward model is cross-fitted there. So no model predicts
+    rewards that it has seen, and no policy is evaluated on rounds that it learned from.
+    The `best_score_` of a search is the best of many, so it is too high. The score of
+    the search on an outer fold is not. The steps of a Pipeline are applied to held-out
+    logs only if propensities are missing. Read more in the :ref:`User Guide
+    <policy_search>`.
 
     Parameters
     ----------
     evaluator : evaluator, Pipeline or search
-        It is cloned; what is random in it is seeded with 0, so that all policies of a
-        search meet the same noise. A fitted search stands for its best evaluator;
-        another is fitted to every held-out part. The steps of a Pipeline are applied
-        to the held-out logs.
+        It is cloned. Its random numbers are seeded with 0, so that they are the same
+        for all policies of a search. Of a fitted search the best evaluator is used; an
+        unfitted search is fitted to every held-out part. The steps of a Pipeline are
+        applied to the held-out logs.
 
     Warns
     -----
     SupportWarning
-        Where the value leaves out rounds, as that of slates which the logger never
-        shows. The score is NaN where they are more than 5%: it would be that of other
-        rounds than the scores of other policies.
+        If the value leaves out rounds, such as those of slates that the logger never
+        shows. If these are more than 5%, the score is NaN: other policies would be
+        scored on other rounds.
     LowOverlapWarning
-        Where the score rests on few effective rounds. It is NaN where a weighted mean
-        of rewards (a self-normalised value) lies beyond their known range by more than
-        a quarter of it, or the weights have a mean below 0.25 in place of 1; a value
-        that misses the range by less is moved to its end. Values of evaluators that
-        are not divided by the weights stand.
+        If the score rests on few effective rounds. For values that are divided by the
+        weights there are two more rules. The score is NaN if the weights average less
+        than 0.25, or if the value lies outside the known range of the rewards by more
+        than a quarter of this range. A value that lies outside by less is moved to the
+        end of the range.
 
     See Also
     --------
@@ -228,7 +228,7 @@ def check_search_evaluator(evaluator, user):
     if not isinstance(found, BaseEvaluator):
         raise TypeError(
             f"{user} expects an evaluator such as DoublyRobust(reward_model=Ridge()), "
-            f"got {type(found).__name__}. Policies are what is compared; a search over "
-            "evaluators is scored by EvaluatorScorer(policy)."
+            f"got {type(found).__name__}. The policies are the candidates. To search "
+            "over evaluators, pass scoring=EvaluatorScorer(policy)."
         )
     refuse_array_models(evaluator, user)

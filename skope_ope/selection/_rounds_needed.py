@@ -22,7 +22,7 @@ def rounds_needed(
 ) -> float:
     r"""Return how many rounds tell a gain from zero.
 
-    So many rounds that the interval of the gain lies on one side of zero with
+    With this many rounds the interval of the gain lies on one side of zero with
     probability `power`:
 
     .. math:: n^* = \left(
@@ -35,26 +35,26 @@ def rounds_needed(
     Parameters
     ----------
     gain : float or PolicyValue
-        The gain per round that is to be told from zero. A difference of two values
-        brings its own standard deviation: the answer is then about the gain that was
-        estimated, which is uncertain itself. Pass the least gain that would matter,
-        ``rounds_needed(0.001, sd)``, to plan rounds beforehand.
+        The gain per round. A difference of two values includes its standard deviation.
+        The answer is then about the estimated gain, which is uncertain. To plan an
+        experiment, pass the least gain that would matter: ``rounds_needed(0.001, sd)``.
     standard_deviation : float, default=None
-        Of the paired difference of a round; ``difference.standard_error *
-        difference.n_rounds ** 0.5`` of a difference that was measured. `None`: `gain`
-        is such a difference. With a difference and a number, the number counts.
+        Standard deviation of the paired differences of the rounds:
+        ``difference.standard_error * difference.n_rounds ** 0.5`` of an estimated
+        difference. `None`: `gain` is such a difference. If you pass both, this number
+        is used.
     level : float, default=0.95
         Coverage of all intervals together.
     n_comparisons : int, default=1
-        How many policies are compared with the baseline.
+        Number of policies that are compared with the baseline.
     power : float, default=0.8
-        Wanted probability of an answer, in (0, 1).
+        Probability of an answer, in (0, 1).
 
     Returns
     -------
     n_rounds : float
-        A whole number of rounds in all, those at hand included; `inf` for a gain of
-        zero, NaN where gain or standard deviation is NaN.
+        Number of rounds in total, including those that you have. `inf` for a gain of
+        zero, NaN if the gain or the standard deviation is NaN.
 
     Raises
     ------
@@ -64,10 +64,10 @@ def rounds_needed(
 
     Notes
     -----
-    It assumes that coming rounds are like those at hand: the same logger, the same
-    mix of contexts, groups of the same sizes; that the gain is the true one; and that
-    the gain of so many rounds is about normal, which takes more than ten effective
-    events.
+    It assumes that later rounds are like those of the log: the same logger, the same
+    mix of contexts, groups of the same sizes. It assumes that the gain is the true one.
+    And it assumes that the estimated gain is about normal, which takes more than ten
+    effective events.
 
     Examples
     --------
@@ -102,9 +102,10 @@ def _check(gain, standard_deviation, level, n_comparisons, power):
         )
     if not isinstance(standard_deviation, Real) or standard_deviation < 0:
         raise ValueError(
-            "standard_deviation must be a number of at least 0, that of the paired "
-            f"difference of a round, got {standard_deviation!r}. A difference of two "
-            "values brings its own: rounds_needed(comparison.differences['new'])."
+            "standard_deviation must be a number of at least 0, the one of the "
+            f"paired differences of the rounds, got {standard_deviation!r}. If you "
+            "pass a difference of two values, leave it out: "
+            "rounds_needed(comparison.differences['new'])."
         )
     for name, value in (("level", level), ("power", power)):
         if not isinstance(value, Real) or not 0 < value < 1:

@@ -50,7 +50,7 @@ def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
         if others:
             verb = "is" if len(others) == 1 else "are"
             parts.append(
-                f"{_names(others)} {verb} better than {baseline}, too; the choice has "
+                f"{_names(others)} {verb} better than {baseline}, too. The choice has "
                 "the greatest lower limit."
             )
         if chosen.doubts:
@@ -79,8 +79,8 @@ def _undecided(answers, baseline, span, n_rounds):
     if len(alike) == len(answers):
         verb = "acts" if len(alike) == 1 else "act"
         return (
-            f"Undecided: {_names(alike)} {verb} as {baseline} does in these rounds, so "
-            "there is nothing to choose."
+            f"Undecided: {_names(alike)} {verb} as {baseline} does in these rounds, "
+            "so the choice makes no difference."
         )
     blocked = [v for v in answers if not v.alike and (v.low > 0 or v.high < 0)]
     open_ones = [v for v in answers if not (v.alike or v in blocked)]
@@ -88,7 +88,7 @@ def _undecided(answers, baseline, span, n_rounds):
     if len(blocked) > NAMED:
         parts = [f"{_names(blocked)} seem better or worse than {baseline}"]
     if parts:
-        parts = [f"Undecided: {_joined(parts)}, but something stands against it."]
+        parts = [f"Undecided: {_joined(parts)}, but there are doubts."]
     if open_ones:
         start = "These" if parts else "Undecided: these"
         known = f"{_names(open_ones)} from {baseline}"
@@ -100,11 +100,11 @@ def _undecided(answers, baseline, span, n_rounds):
     for one in asked[: NAMED if len(asked) <= NAMED else 1]:
         more = max(one.rounds - n_rounds, 0)
         parts.append(
-            f"For {one.name} ({span(one)}) about {rough(more)} more rounds "
-            "would tell with probability 0.8, if the gain is what it seems."
+            f"For {one.name} ({span(one)}), about {rough(more)} more rounds would "
+            "decide with probability 0.8, if the true gain equals the estimate."
         )
     if len(asked) > NAMED:
-        parts.append("The table says how many for the others.")
+        parts.append("The table gives the numbers for the others.")
     return " ".join(parts)
 
 
@@ -124,7 +124,7 @@ def _reasons(answers):
     doubts = [doubt for one in answers for doubt in one.forbidding]
     if not doubts:
         return []
-    return [f"What stands against a decision: {_grouped(doubts)}."]
+    return [f"Doubts that prevent a decision: {_grouped(doubts)}."]
 
 
 def _grouped(doubts):

@@ -51,21 +51,21 @@ class SlopeSearch(BaseSearch):
 
     The candidates are listed from the least to the most biased one, so that their
     standard errors fall: ``{"cmax": [None, 30, 10, 3, 1]}``. All are fitted on all
-    rounds. As long as their intervals agree, the narrower one is preferred; the first
-    that disagrees with an earlier one shows a bias. A candidate of :class:`DRns` whose
-    bias mass raises an alarm (above 0.1, and two of its standard errors) is left out of
-    the path: what its history keeps out, no interval shows. Nothing is held out, and no
+    rounds. As long as their intervals agree, the narrower one is preferred. The first
+    that disagrees with an earlier one shows a bias. A candidate of :class:`DRns` with a
+    large bias mass (above 0.1, and above two of its standard errors) is left out of the
+    path, because no interval includes this bias. No rounds are held out, and no
     validator is needed. Read more in the :ref:`User Guide <slope>`.
 
     Parameters
     ----------
     estimator : evaluator or Pipeline
-        What is cloned for every candidate.
+        It is cloned for every candidate.
     param_grid : dict or list of dicts
         The path, in the order of scikit-learn's `ParameterGrid`: list the values of
         one parameter in a dict, or one dict per candidate.
     scoring : EvaluatorScorer
-        It holds the policy.
+        The scorer, which has the policy.
     method : {"slope", "slope++"}, default="slope"
         `"slope"`: the last candidate such that the intervals of all up to it, value
         plus or minus twice the width, have a common point. `"slope++"`: all pairs up to
@@ -75,16 +75,16 @@ class SlopeSearch(BaseSearch):
         Standard errors per width. `None`: 1 for `"slope"`, Student's 90% quantile for
         `"slope++"`.
     refit : bool, default=True
-        Keep the chosen evaluator, which is fitted on all rounds.
+        Whether to keep the chosen evaluator, which is fitted on all rounds.
 
     Attributes
     ----------
     best_index_ : int
-        The choice.
+        Index of the chosen candidate.
     best_params_ : dict
         Its parameters.
     best_estimator_ : evaluator or Pipeline
-        It itself, fitted on all rounds.
+        The chosen evaluator, fitted on all rounds.
     best_score_ : float
         Minus its width.
     cv_results_ : dict
@@ -101,8 +101,9 @@ class SlopeSearch(BaseSearch):
     Raises
     ------
     ValueError
-        If the widths grow along the path: it runs the wrong way. If a candidate has no
-        value or no standard error, with the reason; if all raise the alarm of bias.
+        If the widths grow along the path, which is then in the wrong order. If a
+        candidate has no value or no standard error. If all candidates have a large bias
+        mass.
 
     See Also
     --------
@@ -212,8 +213,8 @@ class SlopeSearch(BaseSearch):
             )
         raise TypeError(
             "SlopeSearch needs scoring=EvaluatorScorer(policy), got "
-            f"{type(self.scoring).__name__}: evaluators are compared by their errors "
-            "about a policy, and without one there is no error."
+            f"{type(self.scoring).__name__}: an evaluator's error is known only for a "
+            "given policy."
         )
 
     def _unbiased(self, biased, results, candidates):
@@ -224,15 +225,14 @@ class SlopeSearch(BaseSearch):
         first = int(np.flatnonzero(biased)[0])
         mass = float(results[first].diagnostics["bias_mass"])
         told = (
-            f"raise the alarm of bias (the first, {candidates[first]}, with a bias "
-            f"mass of {mass:.3g}): the acceptance ratio keeps that share of what the "
-            "policy does out of the simulated history, and no interval includes this "
-            "bias"
+            f"have a large bias mass (the first, {candidates[first]}, has "
+            f"{mass:.3g}): the acceptance ratio loses this share of the policy's "
+            "rounds, and no interval includes the bias"
         )
         if not path.size:
             raise ValueError(
-                f"all {len(biased)} candidates {told}. Give candidates with less of "
-                "it: a smaller q, or a smaller cmax."
+                f"all {len(biased)} candidates {told}. Give candidates with a smaller "
+                "bias mass: a smaller q, or a smaller cmax."
             )
         text = f"{len(biased) - len(path)} of {len(biased)} candidates {told}. They "
         text += "are left out of the path."
@@ -247,10 +247,10 @@ class SlopeSearch(BaseSearch):
             reason = f" {reasons_of(first)[0]}" if first.warnings else ""
             raise ValueError(
                 f"{bad.size} of {len(path)} candidates have no value or no standard "
-                f"error, the first of them {candidates[bad[0]]} (value "
-                f"{first.value:.6g}, standard error {first.standard_error:.6g})."
-                f"{reason} SLOPE compares intervals: leave them out, or give a policy "
-                "that learns several trajectories (horizon, n_splits)."
+                f"error. The first is {candidates[bad[0]]} (value {first.value:.6g}, "
+                f"standard error {first.standard_error:.6g}).{reason} SLOPE compares "
+                "intervals. Leave these candidates out, or give a policy that learns "
+                "several trajectories (horizon, n_splits)."
             )
 
     def _multiplier(self, n_rounds):
@@ -265,19 +265,19 @@ class SlopeSearch(BaseSearch):
             return np.argsort(-widths, kind="stable")
         if len(widths) > 1 and widths[-1] > widths[0]:
             raise ValueError(
-                "the path must go from the least to the most biased candidate, along "
-                f"which standard errors fall; they rise from {widths[0]:.4g} at "
-                f"{candidates[0]} to {widths[-1]:.4g} at {candidates[-1]}. Reverse the "
-                "list, or use method='slope++', which sorts by width."
+                "the path must go from the least to the most biased candidate, with "
+                f"falling standard errors. Here they rise from {widths[0]:.4g} at "
+                f"{candidates[0]} to {widths[-1]:.4g} at {candidates[-1]}. Reverse "
+                "the list, or use method='slope++', which sorts by width."
             )
         growing = non_increasing(widths) > widths * (1 + 1e-9)
         if growing.any():
             where = candidates[int(np.flatnonzero(growing)[0])]
             warnings.warn(
                 OPEWarning(
-                    f"{growing.sum()} of {len(widths)} candidates are narrower than a "
-                    f"later one, the first of them {where}: is the path in the order "
-                    "of growing bias? They are given the later one's width.",
+                    f"{growing.sum()} of {len(widths)} candidates have a narrower "
+                    f"interval than a later one, the first of them {where}. They get "
+                    "the later one's width. Check that the bias grows along the path.",
                     int(growing.sum()),
                 ),
                 stacklevel=4,
@@ -325,8 +325,8 @@ def _evaluated(candidates, fits, policy):
         seconds.append(time.perf_counter() - start)
     if len(horizons) > 1:
         raise ValueError(
-            "the policy learns, and its value depends on how long it may: the "
-            f"candidates have the horizons {sorted(horizons)}, so that their "
-            "intervals tell nothing about each other. Give all the same."
+            "the policy learns, so its value depends on the horizon. The candidates "
+            f"have the horizons {sorted(horizons)}, and their intervals cannot be "
+            "compared. Give all the same horizon."
         )
     return fitted, results, seconds

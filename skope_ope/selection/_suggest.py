@@ -77,8 +77,8 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
     logs : BanditLogs or SlateLogs
         The rounds on which the policy is to be evaluated.
     policy : policy, array or str, default=None
-        What is to be evaluated. `None`: only the log is looked at, and a policy that
-        does not learn is assumed.
+        The policy to evaluate. `None`: only the log is used, and a policy that does not
+        learn is assumed.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
     Raises
     ------
     TypeError
-        If `logs` are no logs in memory.
+        If `logs` are not logs in memory.
     ValueError
         If the logs are empty.
 
@@ -124,8 +124,8 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
 def _check_logs(logs):
     if isinstance(logs, LazyLogs):
         raise TypeError(
-            "suggest looks at rounds one by one, and these logs are lazy: pass a "
-            "sample of them, suggest(logs.sample(100_000))."
+            "suggest needs single rounds, and these logs are lazy. Pass a sample: "
+            "suggest(logs.sample(100_000))."
         )
     if not isinstance(logs, (BanditLogs, SlateLogs)):
         raise TypeError(
@@ -133,7 +133,7 @@ def _check_logs(logs):
             "logs come first: suggest(logs, policy)."
         )
     if not len(logs):
-        raise ValueError("the logs are empty: a suggestion needs a round.")
+        raise ValueError("the logs are empty: a suggestion needs at least one round.")
 
 
 def _are_slates(logs):
@@ -293,8 +293,8 @@ def _for_slates(logs, policy):
     if known and logs.slot_reward is not None:
         check = IndependentSlotIPS()
         reasons.append(
-            "The slots have rewards of their own: IndependentSlotIPS uses them. If "
-            "what is shown first changes what follows, use CascadeDR."
+            "Each slot has its own reward, and IndependentSlotIPS uses these "
+            "rewards. If early slots change what follows, use CascadeDR."
         )
     situation = "slates" if known else "slates_propensities"
     return _answer(
@@ -315,8 +315,8 @@ def _slates_without_propensities(logs, policy):
     if item_predictability(logs).z > HIGH_Z:
         stop = (
             "The context predicts which items are shown, and no propensities are "
-            "known: what was clicked cannot be told from whom it was shown to. Pass "
-            "logging_policy=... to SlateLogs."
+            "known. So the log cannot separate the effect of an item from that of "
+            "its audience. Pass logging_policy=... to SlateLogs."
         )
         return _answer("slates_unknown", None, link="guide/scavenging", stop=stop)
     evaluator = ReorderingScavenging if reorders else PositionScavenging

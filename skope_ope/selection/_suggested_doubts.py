@@ -70,8 +70,10 @@ def _of_situation(situation):
     """Return what is always to be doubted of logs of this kind."""
     if situation.endswith("unknown"):
         return {
-            "estimated_propensities": "The interval takes the estimated probabilities "
-            "for exact ones. Rounds that were raised to the floor are warned of."
+            "estimated_propensities": "The interval treats the estimated "
+            "probabilities as exact. A warning counts the "
+            "rounds whose probability was raised to the "
+            "floor."
         }
     if situation == "one_logger":
         return {
@@ -80,9 +82,10 @@ def _of_situation(situation):
         }
     if situation == "several_loggers_apart":
         return {
-            "support_of_each": "Every logger must be able to take what the policy "
-            "takes. Pass logger_proba (with_logger_policies) and the loggers help "
-            "each other: MultiLoggerDR(pooling='balanced')."
+            "support_of_each": "Every logger must be able to take all actions of the "
+            "policy. With logger_proba (see with_logger_policies) "
+            "one logger is enough for each action: "
+            "MultiLoggerDR(pooling='balanced')."
         }
     return dict(_OF.get(situation, {}))
 
@@ -98,36 +101,37 @@ def _weighed(logs, situation):
 
 _OF = {
     "several_loggers": {
-        "trends": "Loggers that acted at different times saw different rounds. "
-        "logger_overlap(policy, logs) compares them; by('logger') of a balanced value "
-        "is not a value of each logger."
+        "trends": "Loggers that acted at different times saw different rounds: "
+        "logger_overlap(policy, logs) compares them. by('logger') of a "
+        "balanced value does not give the value of each logger."
     },
     "blind_logger": {
-        "trends": "If the logger took turns, a trend between the turns looks like an "
-        "effect of the actions."
+        "trends": "If the logger took one action at a time, a change over time looks "
+        "like an effect of the actions."
     },
     "learner_uniform": {
-        "few_trajectories": "With few trajectories the error is uncertain. One "
-        "trajectory has none."
+        "few_trajectories": "With few trajectories the standard error is uncertain. "
+        "A single trajectory has no standard error."
     },
     "learner": {
-        "bias_mass": "A diagnostics entry bias_mass above 0.1 says that the history "
-        "differs from a live one."
+        "bias_mass": "If the diagnostic bias_mass is above 0.1, the simulated "
+        "history differs from a live one."
     },
     "adaptive_logger": {
-        "given_up": "Of actions that the logger gave up few rounds remain. For one "
-        "fixed action weighting='two_point' is made for them."
+        "given_up": "Few rounds have the actions that the logger gave up. For one "
+        "fixed action use weighting='two_point'."
     },
     "slates": {
-        "sum_over_slots": "Where items of a slate compete or help each other, the sum "
+        "sum_over_slots": "If items of a slate compete or help each other, the sum "
         "over slots is wrong: compare with SlateIPS."
     },
     "slot_clicks": {
-        "attention": "Attention that is estimated from the same clicks makes the "
-        "error larger; it is resampled by page."
+        "attention": "If attention is estimated from the same clicks, the error is "
+        "larger: pages are resampled."
     },
     "slot_clicks_reordered": {
-        "learned_ranks": "Ranks that were learned from the same clicks look too good."
+        "learned_ranks": "Ranks that were learned from the same clicks give too good "
+        "a value."
     },
 }
 
@@ -138,13 +142,14 @@ def _of_log(logs):
     doubts = {one.name: one.text for one in findings if one.name in TOLD_OF_LOG}
     if len(logs) < TINY:
         doubts["tiny_log"] = (
-            f"{len(logs)} rounds: expect a wide interval, tune nothing on them, and "
-            "ask rounds_needed how many would tell."
+            f"{len(logs)} rounds are few: expect a wide interval, tune nothing on "
+            "them, and ask rounds_needed how many you need."
         )
     if known_range(logs) is None:
         doubts["no_reward_range"] = (
             "The range of the rewards is not known, so the interval cannot allow for "
-            "large rewards that were not seen. State reward_range=(low, high)."
+            "large rewards that were not seen. Give reward_range=(low, high) with "
+            "the logs."
         )
     if _has_many_actions(logs) and logs.action_context is None:
         doubts["many_actions"] = (
@@ -184,10 +189,11 @@ def _of_events(logs, rounds):
     if not 0 <= events < FEW_EVENTS:
         return {}
     return {
-        "few_events": f"About {events:.1f} rewarded (or unrewarded) rounds carry the "
-        f"value, and {FEW_EVENTS} are needed for a narrow interval. If it is the whole "
-        "range, the log cannot tell. Do not use Student's interval, the bootstrap or "
-        "empirical likelihood."
+        "few_events": f"Only about {events:.1f} rewarded (or unrewarded) rounds "
+        f"inform the value. A narrow interval needs {FEW_EVENTS}. If "
+        "the interval is the whole range, the log cannot answer. Do "
+        "not use Student's interval, the bootstrap or empirical "
+        "likelihood."
     }
 
 
@@ -218,6 +224,6 @@ def with_model_of_actions(evaluator, logs):
 
     model = ActionRewardModel(Ridge(), encoding="action_context")
     return evaluator.set_params(reward_model=model), (
-        f"{logs.n_actions:,} actions share {len(logs):,} rounds: one model sees the "
-        "features of the actions, so that alike actions help each other.",
+        f"{logs.n_actions:,} actions share {len(logs):,} rounds. One model uses the "
+        "features of the actions, so it learns about an action from similar ones.",
     )

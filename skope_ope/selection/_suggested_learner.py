@@ -29,18 +29,21 @@ def for_learner(logs, known=True):
     accepted = len(logs) * (p.mean() if uniform else np.quantile(p, DRns().q))
     horizon = max(1, int(accepted / TRAJECTORIES))
     reasons = [
-        "The policy learns while it acts, so its value is that of a whole life.",
-        f"horizon={horizon:,} is a life of which about {TRAJECTORIES} fit into "
-        "this log, fewer if the policy wants what the logger avoids. "
-        "Set it to the number of rounds that your policy will live.",
+        "The policy learns while it acts, so its value depends on how many "
+        "rounds it acts.",
+        f"With horizon={horizon:,} about {TRAJECTORIES} trajectories fit into this "
+        "log. Set it to the number of rounds that your policy will act.",
     ]
     if uniform:
-        reasons.append("The logger was uniform: accepted rounds are as in a live run.")
+        reasons.append(
+            "The logger was uniform, so accepted rounds are distributed as in a live "
+            "run."
+        )
         situation = "learner_uniform"
     else:
         reasons.append(
             "The logger was not uniform: DRns accepts rounds by their propensity. "
-            "Compare with q=0.01 and q=0.1."
+            "Compare the value with q=0.01 and q=0.1."
         )
         situation = "learner" if known else "learner_unknown"
     return situation, evaluator(horizon=horizon, random_state=0), *reasons

@@ -12,13 +12,15 @@ HIDDEN = (
     "value; value.sensitivity() shows by how much they could."
 )
 BLIND = (
-    "The logger ignored the context. A classifier can refute that, and cannot prove it."
+    "The logger ignored the context. A classifier can disprove this, but cannot "
+    "prove it."
 )
 POOLED = "All loggers saw the same kind of contexts."
 SLATES = "The reward of a slate is about a sum over its slots."
 SLOT_CLICKS = (
     "Pages were composed without looking at the context.",
-    "A click needs a look at the slot, and then depends on the item alone.",
+    "A user clicks only items that he or she looks at, and the click then "
+    "depends on the item alone.",
 )
 
 # -- questions ------------------------------------------------------------------------
@@ -31,22 +33,22 @@ ASKED = (
 # -- reasons --------------------------------------------------------------------------
 ADAPTIVE = (
     "AdaptiveDR stays unbiased while the logger learns. It needs the recorded "
-    "probabilities and the order of time.",
+    "probabilities and the order of the rounds in time.",
 )
 ESTIMATED = (
-    "No probabilities were recorded, so they are estimated. Compute them from the "
-    "logger's code instead if you can: that is exact."
+    "No probabilities were recorded, so they are estimated. If you can, compute them "
+    "from the logger's code instead: this is exact."
 )
 UNPREDICTED = (
-    "No classifier predicts the logged actions from the context. A logger that ignores "
-    "the context needs no probabilities."
+    "No classifier predicts the logged actions from the context. If the logger "
+    "ignores the context, no probabilities are needed."
 )
 
 # -- stop -----------------------------------------------------------------------------
 CERTAIN = (
-    "The logger seems to have had no choice: in the same context it always takes the "
-    "same action, and the log tells nothing about the others. Let the logger explore, "
-    "or add the rounds of another logger that decides otherwise."
+    "The logger seems to have no choice: whenever the context is the same, it takes "
+    "the same action. So the log has no information on the other actions. Let the "
+    "logger explore, or add the rounds of another logger that decides otherwise."
 )
 CERTAIN_LOGGERS = (
     "Each logger had no choice, and a policy that learns is valued round by round, by "
@@ -59,11 +61,11 @@ WEIGHTED_ROUNDS = (
     "evaluate the policy as it is now, policy.frozen()."
 )
 NO_PROPENSITIES_OF_SLATES = (
-    "Neither the logging policy nor propensities nor rewards of slots are known: only "
-    "a reward model is left, and no interval knows its error. Pass logging_policy=... "
-    "to SlateLogs."
+    "The log has no logging policy, no propensities and no rewards of slots. Only a "
+    "reward model can be used, and no interval includes its error. Pass "
+    "logging_policy=... to SlateLogs."
 )
 NO_OVERLAP = (
-    "The policy takes none of the logged actions: the logged rewards say nothing about "
-    "it. Collect logs closer to the policy."
+    "The policy takes none of the logged actions, so the logged rewards have no "
+    "information on it. Collect logs closer to the policy."
 )

@@ -26,7 +26,7 @@ class Suggestion:
         Unfitted. A Pipeline has a step that adds what the logs lack. `None`: no
         evaluator can answer.
     check : evaluator, Pipeline or None
-        A second one, unfitted, whose value should be about the same.
+        A second evaluator, unfitted. Its value should be about the same.
     interval : str
         The `method` that ``value.confidence_interval`` takes.
     stop : str or None
@@ -36,13 +36,13 @@ class Suggestion:
     doubts : dict of str
         What to doubt, a sentence by the name of each doubt.
     assumptions : tuple of str
-        What has to hold and no log shows.
+        Assumptions that no log can show.
     questions : tuple of str
-        What only you can answer, and what follows from the answer.
+        Questions that only you can answer, and what follows from the answer.
     link : str
         The page of the guide to read, such as "guide/evaluators".
     code : str
-        Lines that run where `logs` and `policy` are.
+        Code that runs with your `logs` and `policy`.
 
     Examples
     --------

@@ -42,9 +42,9 @@ def check_validator(validator, policy_learns):
     if policy_learns and not validator.__sklearn_tags__().order_dependent:
         raise ValueError(
             f"{type(validator).__name__} cannot validate: the policy learns while it "
-            "acts, and only simulated histories of the same length value it without "
-            "bias. Use validator=None, which is RejectionSampling at the candidate's "
-            "horizon, or Replay on logs of a uniform logger."
+            "acts, and only simulated histories of the same length give its value "
+            "without bias. Use validator=None, which is RejectionSampling at the "
+            "candidate's horizon, or Replay on logs of a uniform logger."
         )
     biased = _bias_warning(validator, policy_learns)
     if biased is not None:
@@ -62,7 +62,7 @@ def _bias_warning(validator, policy_learns):
     if policy_learns and quantile and validator.q > 0:
         return OPEWarning(
             f"the validator DRns with q={validator.q:g} is biased where the policy "
-            "learns, and prefers candidates that share its bias. Use validator=None, "
+            "learns, and prefers candidates with the same bias. Use validator=None, "
             "which is RejectionSampling, or acceptance='worst_case'.",
             validator.q,
         )
@@ -74,23 +74,23 @@ def common_horizon(candidate):
     name = type(candidate).__name__
     if not hasattr(candidate, "horizon"):
         remedy = (
-            f" Outside of a search {name} simulates it along all contexts, "
+            f" Outside a search, {name} simulates the policy along all contexts: "
             f"{name}(...).fit(logs).score(policy)."
             if isinstance(candidate, DirectMethod)
             else ""
         )
         raise ValueError(
-            f"the policy learns, and {name} has no horizon to value it at: candidates "
-            "of a search are compared by histories of the same length. Search over "
-            f"DRns, RejectionSampling or Replay with horizon=....{remedy}"
+            f"the policy learns, and {name} has no horizon. A search compares "
+            "candidates by histories of the same length. Search over DRns, "
+            f"RejectionSampling or Replay with horizon=....{remedy}"
         )
     horizon = getattr(candidate, "horizon", None)
     if horizon is None:
         raise ValueError(
-            f"the policy learns and {type(candidate).__name__} has no horizon: every "
-            "candidate would value a history of another length, so that their errors "
-            "could not be compared. Set horizon=..., the same for all candidates, such "
-            "that a part of the logs completes it."
+            f"the policy learns and {type(candidate).__name__} has no horizon. Every "
+            "candidate would evaluate a history of another length, and their errors "
+            "could not be compared. Set horizon=..., the same for all candidates, "
+            "short enough for a part of the logs."
         )
     return horizon
 
@@ -124,8 +124,9 @@ def validator_for(logs, validator=None, horizon=None):
         own = getattr(validator, "horizon", None)
         if own not in (None, horizon):
             raise ValueError(
-                f"the validator has horizon={own}, the candidate horizon={horizon}: "
-                "they value different things. Leave the validator's at None."
+                f"the validator has horizon={own}, the candidate horizon={horizon}, "
+                "so their values are about different horizons. Leave the validator's "
+                "horizon at None."
             )
         validator.set_params(horizon=horizon)
     return with_seed(validator, check_random_state(0))

@@ -42,7 +42,7 @@ def test_arguments_in_the_wrong_order_are_named():
 
 
 def test_no_rounds_are_refused():
-    with pytest.raises(ValueError, match="an audit needs a round"):
+    with pytest.raises(ValueError, match="an audit needs at least one round"):
         audit(LOGS[:0])
 
 

@@ -17,7 +17,7 @@ def test_a_column_that_holds_the_reward_is_told_once():
     assert names[0] == "reward_leak"
     assert "action_leak" not in names
     for one in found.alarms[1:]:
-        assert "leave it out and audit again" in one.advice[0]
+        assert "Leave it out and audit again" in one.advice[0]
 
 
 def test_a_column_that_holds_the_action_comes_before_the_propensities():

@@ -20,14 +20,16 @@ def test_a_logger_that_looks_at_the_context_is_noted():
     assert one.severity == "note" and one.name == "context_tells_actions"
     assert one.number > 4 and one.effect > 0.05
     assert "with PropensityEstimator" in one.text
-    assert "the context tells the actions (z = " in facts["actions against the context"]
+    assert (
+        "the context predicts the actions (z = " in facts["actions against the context"]
+    )
 
 
 def test_a_weak_dependence_is_told_as_such():
     for seed in range(20):
         _, found = exploration_findings(logs_of(0.22, seed=seed))
         if found and found[0].number < 4:
-            assert "The context seems to tell the logged actions" in found[0].found
+            assert "The context seems to predict the logged actions" in found[0].found
             return
     raise AssertionError("no log of a weak dependence")
 
@@ -59,7 +61,7 @@ def test_loggers_are_asked_one_by_one():
 @pytest.mark.parametrize("n", [1, 5])
 def test_nothing_to_ask(n):
     facts, found = exploration_findings(logs_of(1.0, n=n))
-    assert not found and "nothing to ask" in facts["actions against the context"]
+    assert not found and "nothing to test" in facts["actions against the context"]
     known = logs_of(0.0, n=n, propensity=np.full(n, 0.5))
     assert exploration_findings(known) == ({}, [])
 

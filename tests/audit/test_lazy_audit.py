@@ -243,7 +243,7 @@ def test_what_cannot_be_audited(tmp_path):
         audit(lazy, lazy)
     polars = pytest.importorskip("polars")
     frame = scan_logs(polars.scan_parquet(tmp_path / "*.parquet"), **FIELDS)
-    with pytest.raises(TypeError, match=r"an audit looks at the order .* parquet"):
+    with pytest.raises(TypeError, match=r"an audit needs the order .* parquet"):
         audit(frame)
 
 

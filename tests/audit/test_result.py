@@ -62,7 +62,7 @@ def test_long_tables_are_shortened_in_text_and_whole_in_the_record():
 
 
 def test_an_audit_without_findings_says_so():
-    assert repr(Audit({}, [])) == "Audit: no check has found anything."
+    assert repr(Audit({}, [])) == "Audit: no check found anything."
     assert repr(Audit({}, [NOTE])).startswith("Audit: no alarm, 1 note.")
 
 

@@ -47,7 +47,7 @@ def test_a_function_of_the_reward_is_found(name, function):
     reward = REWARDS[name](rng)
     (one,) = found(logs_with(FUNCTIONS[function](reward, rng), reward=reward))
     assert (one.name, one.severity, one.columns) == ("reward_leak", "error", (4,))
-    assert one.found.startswith("Context column 4 foretells the reward")
+    assert one.found.startswith("Context column 4 predicts the reward")
     assert one.number > 0.99
 
 

@@ -31,7 +31,7 @@ def test_a_difference_of_two_columns(name):
     (one,) = found(columns, reward)
     assert (one.severity, set(one.columns)) == ("warning", {4, 5})
     assert "written after the reward" in one.advice[0]
-    assert "without chance" in one.advice[1]
+    assert "determine the reward" in one.advice[1]
 
 
 def test_a_product_of_two_columns():

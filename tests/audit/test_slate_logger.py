@@ -90,7 +90,7 @@ def test_a_uniform_logger_that_is_none():
     assert fitted.name == "slate_misfit" and fitted.columns == ("slot 0",)
     assert one.name == "slate_counts" and one.columns[0].startswith("slot ")
     assert abs(one.number) > 4 and one.effect > 0.1
-    assert "the logging policy, given the slots before, lets expect" in one.found
+    assert "Given the slots before, the logging policy expects" in one.found
 
 
 def test_counts_that_hide_the_context():

@@ -45,9 +45,9 @@ def test_all_columns_and_the_rounds_drawn_are_told():
     (one,) = reward_leak_findings(logs)[1]
     assert one.columns == (0, 1)
     assert "The same is true of values of context column 1." in one.found
-    assert re.search(r"; of all \d,\d{3} rounds drawn from 24,000 1\d\.\d% ", one.found)
+    assert re.search(r" Of all \d,\d{3} rounds drawn from 24,000 1\d\.\d% ", one.found)
     (one,) = reward_leak_findings(logs[:8000])[1]
-    assert re.search(r"; of all 8,000 rounds 1\d\.\d% are\.", one.found)
+    assert re.search(r"Of all 8,000 rounds 1\d\.\d% are\.", one.found)
 
 
 def test_names_and_missing_values():

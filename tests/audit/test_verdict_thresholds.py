@@ -47,5 +47,7 @@ def test_nothing_accepted_is_an_empty_collection():
 
 
 def test_that_there_is_no_estimate_cannot_be_accepted():
-    with pytest.raises(ValueError, match="there is nothing to act on"):
+    with pytest.raises(
+        ValueError, match="without a value or an interval you cannot act"
+    ):
         VerdictThresholds(accepted=("drift", "no_estimate"))

@@ -84,10 +84,12 @@ def test_sizes():
 
 def test_what_has_no_prefix():
     value, other = (SNIPS().fit(LOGS).evaluate(p) for p in (POLICY, UniformPolicy()))
-    with pytest.raises(ValueError, match=r"no function of sums.*logs\[:m\]"):
+    with pytest.raises(ValueError, match=r"cannot be computed from sums.*logs\[:m\]"):
         ConvergenceDisplay.from_values({"gain": value - other})
     simulated = DRns(random_state=0).fit(LOGS).evaluate(POLICY)
-    with pytest.raises(ValueError, match=r"no function of sums.*HistoryDisplay"):
+    with pytest.raises(
+        ValueError, match=r"cannot be computed from sums.*HistoryDisplay"
+    ):
         ConvergenceDisplay.from_values(simulated)
     part = SNIPS().fit(LOGS[:100]).evaluate(POLICY)
     with pytest.raises(ValueError, match=r"of the same rounds, got \[100, 400\]"):

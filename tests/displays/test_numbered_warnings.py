@@ -47,9 +47,9 @@ def test_other_words_have_another_number():
 
 def test_the_name_of_the_evaluator_makes_no_other_warning():
     values = {
-        name: value(SupportWarning(f"{name} cannot form an estimate"), estimator=name)
+        name: value(SupportWarning(f"{name} has no estimate"), estimator=name)
         for name in ("IPS", "SNIPS")
     }
     marks, notes = numbered_warnings(values)
     assert marks == ["[1]", "[1]"]
-    assert notes[0].endswith("(IPS; alike in 1 other row): IPS cannot form an estimate")
+    assert notes[0].endswith("(IPS; alike in 1 other row): IPS has no estimate")

@@ -119,7 +119,7 @@ def test_the_balanced_pair_comes_where_loggers_are_known():
     assert list(unknown) == list(DEFAULTS)
     assert unknown.recommended == "DoublyRobust"
     assert unknown.left_out == ("BalancedIPS", "BalancedDR")
-    note = "want of the probabilities of all loggers (logger_proba): BalancedIPS, Bal"
+    note = "lack the probabilities of all loggers (logger_proba): BalancedIPS, Bal"
     assert note in " ".join(repr(unknown).split())
     one = evaluate(LEARNED, logs[logs.logger == "old"])
     assert list(one) == list(DEFAULTS)
@@ -135,7 +135,9 @@ def test_without_propensities_the_direct_method_is_left():
     assert table["DirectMethod"].leaves_bias_out == "the error of the reward model"
     assert table.recommended is None
     assert "none of these; without propensities only a" in " ".join(repr(table).split())
-    note = "Left out, for want of propensities: IPS, SNIPS, DoublyRobust, SNDR."
+    note = (
+        "Left out, because the logs lack propensities: IPS, SNIPS, DoublyRobust, SNDR."
+    )
     assert note in repr(table).splitlines()
     assert note in table._repr_html_()
     for complete in (
@@ -523,7 +525,7 @@ def test_policies_that_learn_are_walked_in_processes():
             one[key].trajectory_values.tolist() == two[key].trajectory_values.tolist()
         )
     assert one.recommended is None
-    assert "Recommended: none of these; the rule is for policies that" in repr(one)
+    assert "Recommended: none of these; this rule is for policies that" in repr(one)
 
 
 # -- seeds --------------------------------------------------------------------------
@@ -767,5 +769,5 @@ def test_labels_of_rounds_that_are_not_there_are_named():
     value = IPS().fit(logs).evaluate(policy)
     with pytest.raises(ValueError, match=r"column 'hour'.* have .*'action'"):
         value.by("hour")
-    with pytest.raises(ValueError, match="'action': the logs are not at hand"):
+    with pytest.raises(ValueError, match="'action': this value does not hold its logs"):
         pickle.loads(pickle.dumps(value)).by("action")

@@ -109,13 +109,13 @@ def test_among_named_evaluators(evaluators, name):
 def test_of_two_that_differ_in_their_models_none_is_chosen():
     several = {"a": DoublyRobust(reward_model=0.5), "b": DoublyRobust(reward_model=1.0)}
     _, reason = recommended_row(PLAIN, several)
-    assert reason == "nothing but their reward models tells a, b apart"
+    assert reason == "a, b differ only in their reward models"
 
 
 def test_what_is_left_out_is_recommended_with_what_it_needs():
     given = {"IPS": IPS()}
     _, reason = recommended_row(PLAIN, given, left_out={"DoublyRobust": "columns"})
-    assert reason == "DoublyRobust would be, with columns"
+    assert reason == "DoublyRobust would be recommended, but the logs lack columns"
     assert recommended_row(PLAIN, given)[1].endswith("which was not asked for")
 
 

@@ -225,7 +225,7 @@ def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
     for evaluator in (SNIPS(), DoublyRobust(cv=HashKFold(2))):
         found = compare_policies({"new": "pi"}, lazy, evaluator=evaluator)
         assert found.decision == "deploy"
-        told = "merged sums, whose interval is wider than one from the rounds"
+        told = "merged sums, whose interval is wider than one of single rounds"
         assert (told in found.sentence) == (not few_rounds)
 
 
@@ -266,7 +266,7 @@ def test_folds_of_few_rounds_are_those_of_many(lazy_and_logs, monkeypatch):
 def test_gains_over_lazy_logs_refuse_what_walks(lazy_and_logs, monkeypatch, few_rounds):
     monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
     lazy, _ = lazy_and_logs
-    with pytest.raises(ValueError, match="DRns walks through the rounds"):
+    with pytest.raises(ValueError, match="DRns needs their rounds in order"):
         compare_policies({"new": "pi"}, lazy, evaluator=DRns())
     with pytest.raises(ValueError, match="what all earlier ones tell"):
         compare_policies({"new": "pi"}, lazy, evaluator=AdaptiveIPS())

@@ -194,7 +194,7 @@ def test_intervals_that_leave_a_bias_out_are_marked():
     assert ">biased *</span></td>" in MARKED._repr_html_()
     for text in (repr(MARKED), MARKED._repr_html_()):
         assert f"* {reason}" in text
-    sentence = "These intervals leave out a bias that their evaluators have by"
+    sentence = "These intervals leave out a bias of their evaluators."
     assert sentence in repr(MARKED) and sentence in MARKED._repr_html_()
     assert sentence not in repr(TABLE)
     assert MARKED.to_records()[0]["leaves_bias_out"] == "the bias of shrunk weights"
@@ -206,8 +206,8 @@ def test_what_is_left_out_and_why_is_told():
     )
     assert table.left_out == ("A", "B", "C")
     assert repr(table).splitlines()[-2:] == [
-        "Left out, for want of loggers: A, C.",
-        "Left out, for want of propensities: B.",
+        "Left out, because the logs lack loggers: A, C.",
+        "Left out, because the logs lack propensities: B.",
     ]
 
 

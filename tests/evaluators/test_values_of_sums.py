@@ -132,7 +132,7 @@ def test_intervals_of_arms_reach_as_far_as_in_memory(self_normalized, grouped):
     assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9)
     assert outer.low <= inner.low + 1e-12 and outer.high >= inner.high - 1e-12
     assert outer.high - outer.low < 2 * (inner.high - inner.low)
-    with pytest.raises(ValueError, match="max_weight cannot be stated"):
+    with pytest.raises(ValueError, match="max_weight cannot be used"):
         found.confidence_interval(max_weight=3.0)
 
 
@@ -183,7 +183,7 @@ def test_intervals_of_slates_reach_as_far_as_in_memory(
         assert outer.high - outer.low < 3 * (inner.high - inner.low)
     if isinstance(evaluator, SlateIPS):
         return
-    with pytest.raises(ValueError, match="max_weight cannot be stated"):
+    with pytest.raises(ValueError, match="max_weight cannot be used"):
         found["a", "one"].confidence_interval(max_weight=3.0)
 
 

@@ -130,8 +130,8 @@ def test_deploy_does_not_read_as_deploy_beside_an_error(leaking):
     page = found.to_html()
     assert "Deploy" not in re.sub(r"<(style|pre)>.*?</\1>", "", page, flags=re.S)
     head = page[: page.index("Gains")]
-    assert "foretells the reward" in head and "No decision yet" in head
-    assert page.count("Not to be trusted until the errors are mended.") == 2
+    assert "predicts the reward" in head and "No decision yet" in head
+    assert page.count("Do not trust this until the errors are corrected.") == 2
 
 
 def test_findings_that_are_accepted_are_no_alarms(leaking):
@@ -143,7 +143,7 @@ def test_findings_that_are_accepted_are_no_alarms(leaking):
     policies = {"new": NEW.predict_proba(LOGS.context)}
     found = quiet_report(policies, leaking, thresholds=thresholds)
     assert (found.headline, found.alarms) == ("Deploy new", ())
-    assert "foretells the reward" in found.to_html()  # among the findings
+    assert "predicts the reward" in found.to_html()  # among the findings
 
 
 def test_a_policy_without_a_name_is_one():
@@ -166,7 +166,7 @@ def test_without_propensities_nothing_is_decided():
     assert found.decision == "undecided"
     page = found.to_html()
     assert "No evaluator of this table is recommended" in page
-    assert "The reward model is right where the policy acts" in page
+    assert "The reward model is right for the actions of the policy" in page
 
 
 def test_gains_are_those_of_the_first_where_none_is_recommended():
@@ -242,7 +242,7 @@ def test_labels_bring_nothing_to_the_terminal(hostile):
         (({}, LOGS), TypeError, "policies must be a dict of policies"),
         (({"new": NEW}, LOGS.context), TypeError, "logs must be BanditLogs"),
         (({"new": NEW}, LOGS[:0]), ValueError, "the logs are empty"),
-        (({"logger": NEW}, LOGS), ValueError, "Call that policy something else"),
+        (({"logger": NEW}, LOGS), ValueError, "Rename the policy"),
         (({"new": NEW}, LOGS, None, "none"), ValueError, "baseline must be one of"),
     ],
 )

@@ -86,7 +86,7 @@ def assert_no_policy_without_clicks_is_told(logs):
         assert found.p_values["always 1"] > 0.05
         assert "greatest lower bound" not in repr(found)
         assert "cannot tell 5 policies from the logger" in found.sentence
-        assert "more rounds would tell" in found.sentence
+        assert "more rounds would decide" in found.sentence
 
 
 @ignore
@@ -223,8 +223,8 @@ def test_twenty_alike(baseline):
     assert found.decision == "undecided"
     n, who = (19, "0") if baseline == "0" else (20, "the logger")
     assert found.sentence == (
-        f"Undecided: {n} policies act as {who} does in these rounds, so there is "
-        "nothing to choose."
+        f"Undecided: {n} policies act as {who} does in these rounds, so the "
+        "choice makes no difference."
     )
 
 
@@ -377,7 +377,7 @@ def test_an_evaluator_that_leaves_a_bias_out_does_not_decide(evaluator, what, ar
     assert (found.decision, found.choice) == ("undecided", None)
     name = type(evaluator).__name__
     told = f"{what}, which the interval of {name} leaves out (always {arm})."
-    assert found.sentence.endswith(f"What stands against a decision: {told}")
+    assert found.sentence.endswith(f"Doubts that prevent a decision: {told}")
 
 
 @ignore
@@ -438,7 +438,7 @@ def test_only_common_rounds_are_compared(self_normalized):
     assert found["A"].value == found["B"].value
     assert found.n_rounds == n_common
     assert found.decision == "undecided"
-    assert f"Compared on {n_common:,} of 2,000 rounds" in repr(found)
+    assert f"Compared on the {n_common:,} of 2,000 rounds" in repr(found)
     told = f"{n_common:,} of 2,000 rounds are common"
     common = [w for w in caught if told in str(w.message)]
     assert len(common) == 1 and common[0].filename == __file__
@@ -583,7 +583,7 @@ def test_bad_input(problem_of_three):
 def test_no_policy_has_the_name_of_the_logger(problem_of_three):
     logs, policies = problem_of_three
     named = {**policies, "logger": UniformPolicy()}
-    with pytest.raises(ValueError, match="Call that policy something else"):
+    with pytest.raises(ValueError, match="Rename the policy"):
         compare_policies(named, logs, evaluator=IPS())
     found = compare_policies(named, logs, evaluator=IPS(), baseline="uniform")
     assert "logger" in found.differences

@@ -82,7 +82,9 @@ def test_a_search_does_not_take_the_policy_whose_rounds_are_left_out(name):
     scorer = PolicyScorer(RANGED[name])
     grid = {"limit": [np.inf, 0.5]}
     search = GridSearchCV(TwoContexts(), grid, scoring=scorer)
-    with pytest.warns(SupportWarning, match="NaN: .* knows nothing of the policy in"):
+    with pytest.warns(
+        SupportWarning, match="NaN: .* has no information on the policy in"
+    ):
         search.fit(pages())
     assert search.best_params_ == {"limit": np.inf}
     assert np.isnan(search.cv_results_["mean_test_score"][1])
@@ -187,7 +189,7 @@ def test_scores_by_the_range(shift):
             elif mean < 0.25:
                 seen.add("light")
                 assert np.isnan(score)
-                assert f"have the mean {mean:.3g}" in str(said[0])
+                assert f"average {mean:.3g}, not 1" in str(said[0])
                 assert isinstance(said[0], LowOverlapWarning)
             elif not -0.25 <= value <= 1.25:
                 seen.add("far")
@@ -253,7 +255,7 @@ def test_mean_weights_of_bandit_logs(taken, nan):
     for evaluator in (SNIPS(), SNIPS(cmax=2.0)):
         score, said = scored(PolicyScorer(evaluator), policy, logs)
         assert np.isnan(score) == nan
-        text = "mean 0.2, where it should be 1" if nan else "rest on few effective"
+        text = "average 0.2, not 1" if nan else "rest on few effective"
         assert text in str(said[0])
     score, _ = scored(PolicyScorer(IPS()), policy, logs)
     assert score == pytest.approx(10 * logs.reward[:taken].sum() / 100)
@@ -274,7 +276,7 @@ def test_mean_weights_of_several_loggers():
         evaluator = MultiLoggerIPS(pooling=pooling, self_normalized=True)
         score, said = scored(PolicyScorer(evaluator), ConstantPolicy(0), logs)
         assert np.isnan(score)
-        assert "mean 0.2" in str(said[0])
+        assert "average 0.2" in str(said[0])
 
 
 def test_few_effective_rounds_are_said_once():
@@ -303,7 +305,7 @@ def test_a_search_without_any_score_raises_with_the_first_reason(refit, n_jobs):
     )
     match = (
         r"none of 2 candidates has a score in all 3 splits.* of {'limit': 0.5} in "
-        r"split 0: the score is NaN: PseudoInverse knows nothing of the policy in"
+        r"split 0: the score is NaN: PseudoInverse has no information on the policy in"
     )
     with parallel_config("threading"), pytest.raises(ValueError, match=match):
         search.fit(pages())

@@ -149,8 +149,8 @@ def test_text(found):
     assert "90% low" in header and "rounds needed" in header
     assert lines[1].startswith("uniform (baseline)") and " - " in lines[1]
     assert " ".join(lines[4:]).startswith(found.sentence)
-    assert "each by itself at 95%" in repr(found)
-    assert "Those of values hold together" in " ".join(lines)
+    assert "each alone has the level 95%" in repr(found)
+    assert "The intervals of values hold together" in " ".join(lines)
 
 
 def test_numbers_of_a_column_have_one_format(found):
@@ -199,4 +199,4 @@ def test_a_comparison_on_some_of_the_rounds(found):
     for gain in found.differences.values():
         gain.diagnostics._entries["n_common_rounds"] = 321
     assert found.n_rounds == 321
-    assert "Compared on 321 of 400 rounds" in repr(found)
+    assert "Compared on the 321 of 400 rounds" in repr(found)

@@ -254,7 +254,7 @@ def test_held_out_rounds_that_say_nothing_about_the_policy():
     logs, _ = problem()
     never = logs[logs.action_index != 0]
     for evaluator in (IPS(), DoublyRobust()):
-        with pytest.warns(LowOverlapWarning, match=r"gave .* from nothing"):
+        with pytest.warns(LowOverlapWarning, match=r"gave .* without any evidence"):
             PolicyScorer(evaluator)(ConstantPolicy(logs.actions[0]), never)
 
 

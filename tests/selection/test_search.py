@@ -22,7 +22,7 @@ def test_unfitted_and_repr(search):
 def test_a_search_without_scoring_says_what_is_missing():
     logs, _ = problem(20)
     for search in (SlopeSearch, OPESearchCV):
-        with pytest.raises(TypeError, match="got NoneType: evaluators are compared"):
+        with pytest.raises(TypeError, match="got NoneType: an evaluator's error"):
             search(IPS(), {"cmax": [1.0]}).fit(logs)
     with pytest.raises(TypeError, match=r"got str.*PolicyScorer"):
         OPESearchCV(IPS(), {"cmax": [1.0]}, scoring="accuracy").fit(logs)

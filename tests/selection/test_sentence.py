@@ -32,7 +32,7 @@ def test_deploy():
     )
     assert text == (
         "Deploy a: by IPS it is better than the logger (+0.30 per round, +0.20 to "
-        "+0.40). b is better than the logger, too; the choice has the greatest lower "
+        "+0.40). b is better than the logger, too. The choice has the greatest lower "
         f"limit. Mind: {WEIGHT} (a)."
     )
 
@@ -54,8 +54,9 @@ def test_undecided():
     )
     assert text == (
         "Undecided: these 1,000 rounds cannot tell a from the logger. For a (+0.05 per "
-        "round, -0.05 to +0.15) about 4,400 more rounds would tell with probability "
-        "0.8, if the gain is what it seems. b is worse than the logger."
+        "round, -0.05 to +0.15), about 4,400 more rounds would decide with "
+        "probability 0.8, if the true gain equals the estimate. b is worse than "
+        "the logger."
     )
 
 
@@ -65,7 +66,7 @@ def test_undecided_among_many():
     text = sentence(*many)
     assert "cannot tell 6 policies from the logger" in text
     assert "For best" in text and "For p0" not in text
-    assert "The table says how many for the others." in text
+    assert "The table gives the numbers for the others." in text
 
 
 def test_what_stands_against_it():
@@ -78,7 +79,7 @@ def test_what_stands_against_it():
     assert text == (
         "Undecided: a seems better than the logger (+0.30 per round, +0.20 to +0.40) "
         "and b seems better than the logger (+0.30 per round, +0.20 to +0.40), but "
-        "something stands against it. What stands against a decision: learned (a and "
+        "there are doubts. Doubts that prevent a decision: learned (a and "
         "b)."
     )
     text = sentence(
@@ -99,8 +100,8 @@ def test_alike():
         "logger does."
     )
     assert sentence(verdict("a", "cannot tell", 0.0, alike=True)) == (
-        "Undecided: a acts as the logger does in these rounds, so there is nothing to "
-        "choose."
+        "Undecided: a acts as the logger does in these rounds, so the choice makes "
+        "no difference."
     )
 
 

@@ -198,7 +198,7 @@ def test_a_learned_policy_is_audited_on_rounds_that_it_has_not_seen(path, run):
     words = (path, *COLUMNS, *CONTEXT, "--policy", "greedy", "--train-share", "0.25")
     record = json.loads(run(*words, "--json")[1])
     assert record["n_rounds"] == 900
-    assert "everything here is told of the 900 others" in record["about"]["policy"]
+    assert "all numbers below are about the 900 others" in record["about"]["policy"]
     names = [one["finding"] for one in record["findings"]]
     assert "learned_rounds" not in names
 

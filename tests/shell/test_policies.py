@@ -80,7 +80,7 @@ def test_text_holds_one_table_by_policy_and_evaluator(told):
     joined = " ".join(text.split())
     assert "policy new probabilities in columns (book: pi_book" in joined
     assert "Deploy new: by DoublyRobust it is better than the logger" in joined
-    assert "each by itself is at 97.5%" in joined
+    assert "Each alone has the level 97.5%" in joined
 
 
 def test_warnings_name_the_policy(clicks, record, told):
@@ -169,7 +169,7 @@ def test_options_that_go_with_one_policy_only(clicks, refused):
     path = clicks[0]
     columns = ("--policy-columns", "pi_book,pi_film,pi_song")
     assert "POLICY may be columns:A,B or table:FILE" in refused(*TWO, *columns)
-    assert "the log of one policy, and 2 are named" in refused(
+    assert "the log of one policy, but 2 are named" in refused(
         *TWO, "--compare-logs", path
     )
     assert "--policy-table-by chooses a column" in refused(
@@ -181,4 +181,4 @@ def test_a_policy_that_learns_is_evaluated_by_itself(refused, tmp_path):
     path = tmp_path / "linucb.pkl"
     path.write_bytes(pickle.dumps(LinUCB()))
     words = ("--policy", f"ucb={path}", "--policy", "even=uniform", "--trust")
-    assert "learns while it acts is evaluated by itself" in refused(*words, *CONTEXT)
+    assert "learns while it acts must be evaluated alone" in refused(*words, *CONTEXT)

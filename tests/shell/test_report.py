@@ -78,16 +78,16 @@ def test_what_is_read_is_never_replaced(clicks, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(clicks[0].parent)
     for path in (clicks[0], clicks[0].name, link, table):
         words = ("--policy", f"new=table:{table}", "--report", path)
-        assert "would replace this file" in refused(*words)
+        assert "would replace this input file" in refused(*words)
     words = ("--policy-table", table, "--report", table)
-    assert "would replace this file" in refused(*words)
+    assert "would replace this input file" in refused(*words)
     assert clicks[0].read_text().startswith("x0,")
     assert table.read_text().startswith("book")
 
 
 def test_the_page_and_the_gate_rest_on_the_same_audit(refused, tmp_path):
     path = tmp_path / "a.html"
-    assert "Leave one of the two out" in refused(*TWO, "--no-audit", "--report", path)
+    assert "Leave out one of the two" in refused(*TWO, "--no-audit", "--report", path)
     assert not path.exists()
 
 
@@ -109,7 +109,7 @@ def test_the_text_does_not_say_deploy_where_the_page_does_not(leaking, capsys):
     path = leaking.with_name("a.html")
     assert main([*words, "--report", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "Deploy" not in out and "No decision yet: mend the log first" in out
+    assert "Deploy" not in out and "No decision yet: correct the log first" in out
     assert "later" in path.read_text()  # the name of the column
 
 

@@ -30,11 +30,11 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
 
     times n / (n - 1). The model :math:`\hat\mu_{t-1}` and the weights :math:`h_t` are
     made of earlier rounds alone. With equal weights the value is exactly unbiased,
-    however the logger learned, if its probabilities are right. The other weights give
-    up a little of that, so that the estimate over its standard error is nearly
-    normal: they count rounds less in which the logger hardly took what the policy
-    takes. Rounds are taken in the order in which they are stored. Read more in the
-    :ref:`User Guide <adaptive_logs>`.
+    however the logger learned, if its probabilities are right. The other weights accept
+    a small bias, so that the estimate divided by its standard error is nearly normal.
+    They count a round less if the logger rarely takes the policy's action. Rounds are
+    used in the order in which they are stored. Read more in the :ref:`User Guide
+    <adaptive_logs>`.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
     logger : callable, default=None
         ``logger(t, X)`` returns the probabilities of the logger in round t (row t of
         the logs, from 0) at contexts X, an array of shape (len(X), n_actions); it has
-        learned from the rows before t. Contextual weights and "cadr" need it. `None`
-        is for loggers that ignored the context, where `logging_proba` shows that they
-        did; where it does not, this raises.
+        learned from the rows before t. Contextual weights and "cadr" need it. `None` is
+        for loggers that ignored the context. If `logging_proba` does not show that, an
+        error is raised.
     floor_decay : float, default=None
         The exponent a, in [0, 1), of the probability :math:`t^{-a}`, up to a factor,
         that the logger leaves to every action in round t.
@@ -90,8 +90,8 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
     "cadr" asks it at all earlier rounds, O(T^2 K). The memory is bounded: about
     20 MiB and a few numbers per round.
 
-    Rounds of "cadr" count from the first on before which scores differ. Groups and
-    sample weights are refused.
+    "cadr" uses rounds only after scores have differed. Groups and sample weights are
+    refused.
 
     References
     ----------

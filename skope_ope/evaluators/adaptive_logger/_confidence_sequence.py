@@ -69,7 +69,8 @@ class ConfidenceSequence(Estimator):
         Number of rounds from which "asymptotic" makes its promise. Before, its
         interval is NaN.
     every : int, default=None
-        Keep the interval after every so many rounds. `None`: after every part.
+        Number of rounds between the intervals that are kept. `None`: one after every
+        part.
     intersect : bool, default=False
         Whether to intersect each interval with those that were kept before. Only for a
         value that stays the same along the log.
@@ -102,8 +103,8 @@ class ConfidenceSequence(Estimator):
     from the rounds of the part. A :class:`~skope_ope.exceptions.LogsWarning` says if
     the intervals show that the value has changed.
 
-    The result does not depend on how the log is cut into parts, except for rounding,
-    which intervals are kept, and what `intersect` makes of them.
+    The result does not depend on how the log is cut into parts, with three exceptions:
+    rounding, which intervals are kept, and `intersect`.
 
     Examples
     --------

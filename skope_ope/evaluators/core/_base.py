@@ -368,7 +368,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
         name : str
             Name of the evaluator.
         """
-        raise TypeError(f"{type(self).__name__} does not sum parts of a log.")
+        raise TypeError(f"{type(self).__name__} cannot sum parts of a log.")
 
     def _enter_frame(self, whole, name):
         """Enter the pass over a lazy frame, where formulas take columns.
@@ -381,9 +381,9 @@ class BaseEvaluator(CallbackSupport, Estimator):
             Name of the evaluator.
         """
         raise TypeError(
-            f"{type(self).__name__} cannot be computed inside a lazy frame: its terms "
-            "are no arithmetic of columns. Write the frame to parquet, and scan the "
-            "files: scan_logs(folder, ...)."
+            f"{type(self).__name__} cannot be computed inside a lazy frame, because "
+            "its terms are not arithmetic of columns. Write the frame to parquet, "
+            "and scan the files: scan_logs(folder, ...)."
         )
 
     def _estimate_of_sums(self, summary):
@@ -430,8 +430,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
         Whatever depends on the whole log must be stated beforehand.
         """
         return (
-            "its value is no function of sums over rounds. Evaluate rounds in memory: "
-            "lazy.sample(1_000_000)."
+            "its value cannot be computed from sums over rounds. Evaluate rounds in "
+            "memory: lazy.sample(1_000_000)."
         )
 
     def _unstated_model(self):

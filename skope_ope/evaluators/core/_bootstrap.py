@@ -199,10 +199,10 @@ class _Part:
         drawn = value.independent_rounds and value._resamples
         if not (isinstance(self.estimate, Estimate) and drawn):
             raise ValueError(
-                "a bootstrap is for functions of means over rounds or groups that are "
-                f"independent, and {name} is none: it is one walk through the log, a "
-                "mean of parts, or rests on rounds that depend on those before, or on "
-                "what resamples would have to estimate anew. Use 'auto'."
+                "a bootstrap is for functions of means over independent rounds or "
+                f"groups. {name} is none: it is one walk through the log, a mean of "
+                "parts, or depends on earlier rounds or on fits that every resample "
+                "would have to repeat. Use 'auto'."
             )
         estimate, self.design = self.estimate, self.rows.design
         if self.rows.gone and not estimate.frame.clustered:
@@ -318,9 +318,9 @@ def _signed(value, sign=1):
         return [(sign, value)]
     if not isinstance(value._pair, tuple):
         raise ValueError(
-            "a bootstrap of a difference needs the two values, which stayed behind: "
-            "differences do not keep them when they are pickled or come from another "
-            "process. Ask for it before, or use 'auto'."
+            "a bootstrap of a difference needs its two values, and differences do "
+            "not keep them when they are pickled or sent from another process. Ask "
+            "for it before, or use 'auto'."
         )
     first, second = value._pair
     return _signed(first, sign) + _signed(second, -sign)

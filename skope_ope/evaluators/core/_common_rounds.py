@@ -66,13 +66,12 @@ def _warning(values, left_out):
         if one.n_left_out
     )
     told = (
-        "The values and their differences are those of the common rounds, and say "
-        "nothing about the others."
+        "The values and their differences are about the common rounds only."
         if n_common
         else "Nothing can be compared: the values are NaN."
     )
     return SupportWarning(
-        f"{n_common:,} of {n_rounds:,} rounds are common to all that is compared; the "
-        f"others lie outside of the range of the logger for {lost}. {told}",
+        f"{n_common:,} of {n_rounds:,} rounds are common to all values; the others "
+        f"lie outside the range of the logger for {lost}. {told}",
         1 - n_common / n_rounds,
     )

@@ -11,10 +11,10 @@ from skope_ope.logs.checks._finding import Finding
 
 HUGE = 1e75  # squares of what is larger, times rewards, leave the range of floats
 ADVICE = (
-    "The propensity of that round is a wrong number, or a placeholder for a missing "
-    "one: correct it, or drop the rounds that have it.",
-    "It is right, and the policy takes what the logger all but never does: clip the "
-    "weights (cmax=...), or collect logs closer to the policy.",
+    "The propensity of that round is wrong, or stands for a missing one. Correct it, "
+    "or drop the rounds that have it.",
+    "The propensity is right, and the logger hardly ever takes the policy's action. "
+    "Clip the weights (cmax=...), or collect logs closer to the policy.",
 )
 
 
@@ -46,9 +46,8 @@ def huge_weight_finding(logs, w, formed=True, first_row=0):
     lost = "the standard error is NaN" if formed else "the value is NaN"
     return _finding(
         f"Row {row + first_row} (action {plain(logs.action[row])!r}) has propensity "
-        f"{figure(logs.propensity[row], 3)} and so the importance weight "
-        f"{figure(w[row], 3)}, whose "
-        f"square no float holds: {lost}.",
+        f"{figure(logs.propensity[row], 3)}, so its importance weight is "
+        f"{figure(w[row], 3)}, whose square is too large for a float: {lost}.",
         row + first_row,
         w[row],
     )
@@ -74,9 +73,8 @@ def huge_finding(weight, log=None, formed=True):
             row = int(rows[0])
             told = f" Row {row} has the smallest propensity, {figure(p[0], 3)}."
     return _finding(
-        f"The largest importance weight is {figure(weight, 3)}, whose square no "
-        "float holds: "
-        f"{lost}.{told}",
+        f"The largest importance weight is {figure(weight, 3)}, whose square is too "
+        f"large for a float: {lost}.{told}",
         row,
         weight,
     )
@@ -87,10 +85,9 @@ def drowned_finding(logs, w):
     row = int(np.argmax(w))
     return _finding(
         f"Row {row} (action {plain(logs.action[row])!r}) has propensity "
-        f"{figure(logs.propensity[row], 3)} and so the importance weight "
-        f"{figure(w[row], 3)}: the "
-        "value is what this round says, and no float holds how far the others move "
-        "it. The standard error is NaN.",
+        f"{figure(logs.propensity[row], 3)}, so its importance weight is "
+        f"{figure(w[row], 3)}. This round alone decides the value, and rounding hides "
+        "the effect of the others. The standard error is NaN.",
         row,
         w[row],
     )
@@ -101,8 +98,8 @@ def lost_finding():
     return Finding(
         "lost_error",
         "warning",
-        "What the rounds bring differs by so little of its size that sums of squares "
-        "have lost it in their rounding: the standard error is NaN.",
+        "The rounds differ so little that rounding hides their differences in the "
+        "sums: the standard error is NaN.",
         ("Evaluate the rounds in memory, where sums are formed about the value.",),
     )
 

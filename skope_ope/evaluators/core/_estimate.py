@@ -390,9 +390,9 @@ def difference(a, b):
     mine, others = (mass / max(mass.sum(), 1e-300) for mass in masses)
     if not np.allclose(mine, others, rtol=1e-9, atol=0):
         raise ValueError(
-            "the two estimates are not about the same rounds: each leaves out rounds "
-            "in which the logger never shows what the policy shows. Sums do not tell "
-            "which these are; subtract results, evaluate(a) - evaluate(b)."
+            "the two estimates are about different rounds: each leaves out rounds in "
+            "which the logger never shows what the policy shows. Sums do not record "
+            "which rounds. Subtract results, evaluate(a) - evaluate(b)."
         )
     change = np.zeros(n)
     change[code[:n]] += a.cluster_sums

@@ -113,7 +113,7 @@ def checked_method(method, given):
             known = ", ".join(map(repr, USERS[name]))
             raise ValueError(
                 f"method={method!r} does not use {name}, which is for {known}. Leave "
-                "it out, or name one of these."
+                "it out, or use one of these methods."
             )
     if not isinstance(given.get("max_weight", 1.0), Real):
         found = given["max_weight"]
@@ -166,9 +166,9 @@ def _around(found, other, warned):
 def _beside_student(found, value, reach):
     """Return gamma limits from bounds of the deviations that hold Student's, too."""
     text = (
-        "merged sums do not tell how the rounds spread above and below the value: the "
-        "interval allows for the fewest events that they may hold, and is wider than "
-        "one from the rounds. Collect more rounds, or evaluate them in memory."
+        "merged sums do not show how the rounds spread above and below the value. "
+        "The interval assumes the fewest events that are possible, so it is wider "
+        "than one of single rounds. Collect more rounds, or evaluate them in memory."
     )
     deviations = value._deviations
     certain = deviations.effective_events >= FEW_EVENTS
@@ -206,7 +206,7 @@ def _gamma(value, level, max_weight=None):
     if reach.source is not None and reach.source not in KNOWN_WEIGHTS:
         raise ValueError(
             "method='gamma' needs a bound on the importance weights, and the logs "
-            "tell none: pass max_weight=..., or logging_proba=... with the logs. "
+            "give none: pass max_weight=..., or logging_proba=... with the logs. "
             f"method='auto' takes {figure(reach.max_weight)}, from the {reach.source}."
         )
     if isnan(value.standard_error):  # of one round or one group
@@ -277,9 +277,9 @@ def _no_width_warnings(value):
     if value.standard_error != 0:
         return []
     text = (
-        "the standard error is 0, and the interval has no width: nothing tells what "
-        "other rounds would bring. Use method='auto', which allows for them where the "
-        "range of the rewards is known."
+        "the standard error is 0, so the interval has no width, and the error of the "
+        "value is not known. Use method='auto', which allows for other rewards if "
+        "their range is known."
     )
     return [TailWarning(text, nan)]
 
@@ -351,9 +351,9 @@ def _of_nothing(value, level):
     limits = value._limits
     if limits is None:
         return ConfidenceInterval(nan, nan, level, "student")
-    lacking = "say nothing of the policy"
+    lacking = "have no information on the policy"
     if not isnan(value.value):
-        lacking = "do not tell how sure the value is"
+        lacking = "do not show how large the error of the value is"
     warned = FewEventsWarning(
         f"the logged rounds {lacking}: the interval is the whole range "
         f"{figure(limits[0])} to {figure(limits[1])}.",
@@ -386,12 +386,10 @@ def _within(low, high, reach, value, proven=False):
     low, high = low - unknown, high + unknown
     if low > reach.high or high < reach.low:
         text = (
-            f"all limits, {figure(low)} to {figure(high)}, lie outside the range of "
-            "the "
-            f"rewards, {figure(reach.low)} to {figure(reach.high)}, which is the "
-            "interval: the "
-            "propensities or the range are wrong, or the rounds are too few for their "
-            "weights."
+            f"both limits, {figure(low)} to {figure(high)}, lie outside the range of "
+            f"the rewards, {figure(reach.low)} to {figure(reach.high)}. The interval "
+            "is the whole range. Either the propensities or the range are wrong, or "
+            "there are too few rounds for such weights."
         )
         return reach.low, reach.high, [PropensityWarning(text, value)]
     move = 0.0 if proven or isnan(value) else _inside(value, reach) - value
@@ -420,7 +418,7 @@ def _few_events_warnings(deviations, low, high, reach):
         text += f" and the largest weight, {figure(reach.max_weight)} ({reach.source}),"
         text += " are right."
     if high - low >= NEARLY_ALL * whole:
-        text += " It is nearly the whole range: the logs cannot tell."
+        text += " It is nearly the whole range: the logs cannot answer."
     return [FewEventsWarning(text, events)]
 
 
@@ -434,42 +432,42 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
     if isnan(skewness) or value.standard_error == 0:
         alike = "round values" if isnan(skewness) else "parts"
         text = (
-            f"all {alike} are alike: the interval has no width, for nothing tells what "
-            "other rounds would bring. "
+            f"all {alike} are alike, so the interval has no width, and the error of "
+            "the value is not known. "
         )
         text += (
-            f"{value.estimator} cannot allow for them, though the range of the rewards "
-            "is known: take another evaluator, or collect more rounds."
+            f"{value.estimator} cannot use the range of the rewards, though it is "
+            "known: use another evaluator, or collect more rounds."
             if known
-            else "State reward_range=(low, high) with the logs, and the interval will "
-            "allow for them."
+            else "Give reward_range=(low, high) with the logs, and the interval "
+            "allows for other rewards."
         )
         return [TailWarning(text, skewness)]
     if skewness > HIGH_SKEWNESS and not deviations.known:
         text = (
-            "merged sums do not tell whether a few rounds make most of the spread (the "
-            f"skewness may be up to {skewness:.2f}): the interval may miss the value "
-            "more often than it says. "
+            "merged sums do not show whether a few rounds make most of the spread "
+            f"(the skewness may be up to {skewness:.2f}). The interval may miss the "
+            "true value more often than its level says. "
         )
         name = UNTOLD
     elif skewness > HIGH_SKEWNESS:
         text = (
             f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
-            f"{1 / skewness**2:.1f} events): the interval may miss the value more "
-            "often than it says. "
+            f"{1 / skewness**2:.1f} events). The interval may miss the true value "
+            "more often than its level says. "
         )
     elif seen is not None and max(seen.up, seen.down) > FAR_OUT * spread:
         text = (
-            "a round as heavy as the heaviest with a reward as far out as the log has "
-            "would move the value by more than two standard errors: the rounds that "
-            "bear on the policy are too few to show the tail of the rewards. "
+            "one more round with the largest weight and the most extreme reward of "
+            "the log would move the value by more than two standard errors. Too few "
+            "rounds have the policy's actions to show the tail of the rewards. "
         )
     else:
         return []
     text += (
         "Collect more rounds."
         if known
-        else "State reward_range=(low, high) with the logs where the rewards have one, "
-        "or collect more rounds."
+        else "Give reward_range=(low, high) with the logs if the rewards have a "
+        "range, or collect more rounds."
     )
     return [TailWarning(text, skewness, name)]

@@ -205,7 +205,7 @@ class IntervalsOfValue:
             raise ValueError(f"delta must lie in (0, 1), got {delta}.")
         if self._bound is None:
             raise ValueError(
-                f"no theorem bounds the deviation of {self.estimator}; use "
+                f"no theorem bounds the deviation of {self.estimator}: use "
                 "confidence_interval."
             )
         return self._bound(self, delta, **assumptions)

@@ -66,7 +66,7 @@ class Lift:
         By the delta method; NaN where the value is, and where the gain or the baseline
         has none.
     gain : float
-        The value less that of the baseline.
+        The value minus that of the baseline.
     baseline : float
         The value of the baseline.
     degrees_of_freedom : float
@@ -329,7 +329,7 @@ def lift_of(value, baseline):
     if not isfinite(baseline) or not baseline:
         raise ValueError(
             f"a relative gain needs a baseline that is not zero, got {baseline!r}. "
-            "Give the gain itself: the value less the baseline."
+            "Give the gain itself: the value minus the baseline."
         )
     return Lift(value, float(baseline))
 
@@ -346,7 +346,7 @@ def _zero_warnings(limits, level):
     )
     text = (
         f"the baseline may be zero: it {known} ({level_text(level)} interval). The "
-        "relative gain and its interval are NaN. Give the gain itself, the value less "
-        "the baseline, or collect more rounds."
+        "relative gain and its interval are NaN. Give the gain itself, the value "
+        "minus the baseline, or collect more rounds."
     )
     return [ZeroBaselineWarning(text, low)]

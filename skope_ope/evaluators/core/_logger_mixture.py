@@ -136,11 +136,10 @@ def doubt_of_parts(whole, parts):
 
 def _warning(labels, found):
     return LoggerWarning(
-        f"the means of {len(found)} of {len(labels)} groups are no values of the "
-        f"policy ({plain(labels[found[0]])!r} is the first): balanced rounds are "
-        "weighted by the mixture of all loggers, and other loggers acted in these "
-        "groups. Only all rounds together average to the value. Use pooling='naive' "
-        "for values of groups, or evaluate the rounds of a group by themselves: "
-        "evaluate(policy, logs[rows]).",
+        f"the means of {len(found)} of {len(labels)} groups are not values of the "
+        f"policy ({plain(labels[found[0]])!r} is the first). Balanced weights use the "
+        "mixture of all loggers, and other loggers acted in these groups. Only the "
+        "mean over all rounds is the value. Use pooling='naive' for values of "
+        "groups, or evaluate each group by itself: evaluate(policy, logs[rows]).",
         len(found),
     )

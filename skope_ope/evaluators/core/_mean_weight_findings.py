@@ -18,17 +18,19 @@ from skope_ope.logs.checks._finding import Finding
 
 MADE_FROM_ACTIONS = (
     "The policy's probabilities were made from the logged actions, or learned from "
-    "these rounds: evaluate what was fixed before, on rounds that it has not seen."
+    "these rounds. Evaluate a policy that was fixed before, on rounds that it has "
+    "not seen."
 )
 NO_DISTRIBUTION = (
-    "The array is not pi(a_i | x_i), the policy's probability of each logged action: "
-    "pass the probabilities of all actions, shape (n_rounds, n_actions), which are "
-    "checked to sum to one."
+    "The array does not hold pi(a_i | x_i), the policy's probability of each logged "
+    "action. Pass the probabilities of all actions, shape (n_rounds, n_actions): "
+    "they are checked to sum to one."
 )
 NEVER_TAKEN_THERE = (
-    "In some contexts the logger never takes what the policy wants: about that share "
-    "of the policy's decisions is not in the logs. Evaluate a policy that stays within "
-    "the logger's reach, or say which actions were offered with available=...."
+    "In some contexts the logger never takes the policy's actions, and about this "
+    "share of the policy's decisions is not in the logs. Evaluate a policy that "
+    "takes only actions that the logger takes, or say with available=... which "
+    "actions were offered."
 )
 
 
@@ -90,9 +92,8 @@ def high_mean_finding(mean, evidence, causes, expected=1.0):
         "mean_weight",
         "error",
         f"The mean importance weight is {figure(mean)}, where at most "
-        f"{figure(expected)} is "
-        f"expected ({_chance_text(evidence)}): weighted rewards count "
-        f"{figure(mean / expected, 3)} times what they should.",
+        f"{figure(expected)} is expected ({_chance_text(evidence)}). So weighted "
+        f"rewards count {figure(mean / expected, 3)} times too much.",
         causes,
         number=evidence,
         effect=mean / expected - 1,
@@ -104,8 +105,8 @@ def _low_mean_finding(mean, evidence, causes):
     return Finding(
         "mean_weight",
         "warning",
-        f"The mean importance weight is {figure(mean)}, where 1 is expected, and large "
-        f"weights that are rare do not explain it ({_chance_text(evidence)}).",
+        f"The mean importance weight is {figure(mean)}, where 1 is expected. Rare "
+        f"large weights do not explain it ({_chance_text(evidence)}).",
         causes,
         number=evidence,
         effect=mean - 1,
@@ -131,9 +132,8 @@ def _constant_findings(overlap, logs, logged_only, given):
         Finding(
             "constant_weight",
             "error",
-            f"All importance weights are {figure(weight)}, where 1 is their mean: "
-            "weighted "
-            f"rewards count {figure(weight, 3)} times what they should.",
+            f"All importance weights are {figure(weight)}, where their mean should be "
+            f"1: weighted rewards count {figure(weight, 3)} times what they should.",
             causes,
             number=weight,
             effect=weight - 1,
@@ -154,7 +154,7 @@ def _never_left(logs):
 
 def _chance_text(evidence):
     chance = max(exp(-max(evidence, 0.0)), 1e-12)
-    return f"probability below {chance:.0e} in a right log"
+    return f"probability below {chance:.0e} if the log is right"
 
 
 def _causes_above(logs, logged_only, given):

@@ -29,15 +29,15 @@ _NO_PAIRED_ERROR = (
 )
 _OTHER_PAIRED_ERROR = (
     "the standard error and the interval of this difference are about the "
-    "progressive-validation policies, mixtures of those along the trace. What "
-    "two policies that learn are worth at some horizon differs by chance much more: "
-    "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
+    "progressive-validation policies, mixtures of those along the trace. At a given "
+    "horizon, two policies that learn differ much more by chance. Give both the same "
+    "DRns(n_splits=..., horizon=...), or subtract repeated_runs."
 )
 
 MERGED_AND_NOT = (
-    "one value was made from merged sums and the other from rounds in memory: nothing "
-    "tells what their rounds have in common. Summarize both policies in one call, "
-    "summarize({'a': ..., 'b': ...}, logs)."
+    "one value comes from merged sums and the other from rounds in memory, so it is "
+    "not known which rounds they share. Summarize both policies in one call, "
+    "summarize({{'a': ..., 'b': ...}}, logs)."
 )
 
 
@@ -169,9 +169,8 @@ class PairedDifferences:
         )
         if not same:
             raise ValueError(
-                "the two values come from logs with different groups: one difference "
-                "needs one answer to whose rounds depend on each other. Evaluate both "
-                "on the same logs."
+                "the two values come from logs with different groups. A difference "
+                "needs the same groups. Evaluate both on the same logs."
             )
         return mine
 

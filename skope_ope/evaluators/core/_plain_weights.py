@@ -99,15 +99,15 @@ def bounded_interval(value, method, level, max_weight=None):
     if source not in KNOWN_WEIGHTS:
         raise ValueError(
             f"method={method!r} needs a bound on the importance weights, and the logs "
-            "tell none: pass max_weight=..., the largest weight that the policy may "
-            "have on such logs, or logging_proba=... with the logs. The largest weight "
-            "that was logged is no bound."
+            "give none. Pass max_weight=..., the largest weight that the policy may "
+            "have on such logs, or logging_proba=... with the logs. The largest "
+            "logged weight is not a bound."
         )
     if bound < 1 - ROUNDING:
         raise ValueError(
-            f"method={method!r} rests on weights that average 1, and none can be "
+            f"method={method!r} assumes weights that average 1, and here none can be "
             f"larger than {bound:.6g}: the policy takes actions that the logger never "
-            "takes, and the logs say nothing of these."
+            "takes, and the log has no information on these."
         )
     if method in OF_MEANS and not plain.ratio:
         low, high = (bound * end for end in limits)
@@ -142,15 +142,15 @@ def _checked(value, method):
     plain = value._plain_weights
     if plain == LEFT_BEHIND:
         raise ValueError(
-            f"method={method!r} needs the weights of the rounds, which stayed behind: "
-            "values do not keep them when they are pickled or come from another "
-            f"process. Evaluate without n_jobs, or ask for it before. {instead}"
+            f"method={method!r} needs the weights of the rounds, and values do not "
+            "keep them when they are pickled or sent from another process. Evaluate "
+            f"without n_jobs, or ask for it before. {instead}"
         )
     if value._rows.gone:
         raise ValueError(
             f"method={method!r} needs the weight and the reward of every round, and "
-            "this value was made from merged sums. Use 'auto', 'student', or "
-            "'bootstrap' where the logs have groups; or evaluate rounds in memory, "
+            "this value comes from merged sums. Use 'auto', 'student', or "
+            "'bootstrap' if the logs have groups. Or evaluate rounds in memory, "
             "evaluate(policy, lazy.sample(n))."
         )
     if plain is None and method == "clopper_pearson":
@@ -194,8 +194,8 @@ def _check_recorded(logs, method, instead):
             )
     if found:
         raise ValueError(
-            f"method={method!r} is proven for the propensities with which the logger "
-            f"acted, and {found}; it would leave their errors out. {instead}"
+            f"method={method!r} is proven for the true propensities of the logger, "
+            f"but {found}. It would leave out their errors. {instead}"
         )
 
 

@@ -61,8 +61,8 @@ class PolicyValue(
     value : float
         The estimate. `float(policy_value)` gives it, too.
     standard_error : float
-        sd(round_values, ddof=1) / sqrt(n_rounds); where the logs have groups, the
-        spread of the sums of groups in its place.
+        sd(round_values, ddof=1) / sqrt(n_rounds); if the logs have groups, it comes
+        from the sums of the groups.
     degrees_of_freedom : float
         Of the standard error.
     n_rounds : int
@@ -74,16 +74,17 @@ class PolicyValue(
         (sum w)^2 / sum w^2 of the importance weights; accepted rounds of `Replay` and
         `RejectionSampling`; NaN where none are used.
     diagnostics : Diagnostics
-        What the estimate rests on, a mapping; entries are computed on first access.
+        Facts about the weights and the model, as a mapping. Entries are computed on
+        first access.
     warnings : tuple of OPEWarning
-        What the evaluation warned of.
+        The warnings of the evaluation.
     row_id : RowId
-        The rounds, which must agree where two values are subtracted.
+        Identifies the rounds. Two values can be subtracted only if these agree.
     estimator : str
         How the value was estimated.
     leaves_bias_out : str or False
-        What the standard error and the intervals leave out: a bias that the evaluator
-        has by design, in a few words. False: there is none.
+        A bias of the evaluator that the standard error and the intervals leave out, in
+        a few words. False: there is none.
     successes : tuple (int, int) or None
         Ones among 0/1 rewards and their number, where the value is their mean and
         they are independent draws (`Replay` and `RejectionSampling` of a stationary

@@ -178,8 +178,8 @@ class StatedReach:
         """Return the reach; another bound on the weights cannot be tried."""
         if max_weight is not None:
             raise ValueError(
-                "max_weight cannot be stated for a value whose rounds are not at hand "
-                "(pickled values do not keep them). Ask for the interval before."
+                "max_weight cannot be used for a value without its rounds (pickled "
+                "values do not keep them). Ask for the interval before."
             )
         return self.reach
 
@@ -359,7 +359,7 @@ def refuse_stated(max_weight):
     """Raise where a bound of the weights is stated that would not be used."""
     if max_weight is not None:
         raise ValueError(
-            "max_weight cannot be stated for this evaluator: its interval takes the "
+            "max_weight cannot be used for this evaluator: its interval takes the "
             "weights that were logged."
         )
 

@@ -115,9 +115,9 @@ class Rows:
         logs = self.logs
         if logs is None:
             raise ValueError(
-                f"no field or column {name!r}: the logs are not at hand, for pickled "
-                "values and those of a part of the rounds do not keep them. Pass the "
-                "labels of the rounds as an array."
+                f"no field or column {name!r}: this value does not hold its logs. "
+                "Pickled values and those of a part of the rounds do not keep them. "
+                "Pass the labels of the rounds as an array."
             )
         return labels_of(logs, name)
 

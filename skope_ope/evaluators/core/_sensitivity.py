@@ -108,9 +108,9 @@ class Sensitivity:
 
     def _repr_html_(self):
         note = (
-            "gamma is by how much the odds of the logged actions may be wrong; low and "
-            "high bound the estimate and leave out its sampling error, the interval "
-            "has it."
+            "gamma is the factor by which the odds of the logged actions may be "
+            "wrong. low and high bound the estimate without its sampling error; the "
+            "interval includes it."
         )
         records = self.to_records()
         limits = [(self.value, r["interval_low"], r["interval_high"]) for r in records]
@@ -257,9 +257,9 @@ class HiddenConfounding:
         plain = self._plain_weights
         if plain == LEFT_BEHIND:
             raise ValueError(
-                f"{name} needs the weights of the rounds, which stayed behind: values "
-                "do not keep them when they are pickled or come from another process. "
-                "Evaluate without n_jobs, or ask for it before."
+                f"{name} needs the weights of the rounds, and values do not keep them "
+                "when they are pickled or sent from another process. Evaluate "
+                "without n_jobs, or ask for it before."
             )
         if plain is None or not plain.ratio or not isinstance(plain.logs, BanditLogs):
             raise ValueError(
@@ -269,8 +269,8 @@ class HiddenConfounding:
             )
         if isnan(self.value):
             raise ValueError(
-                f"{name} bounds a value, and this one is NaN: the logged rounds say "
-                "nothing of the policy."
+                f"{name} bounds a value, and this one is NaN: the logged rounds have "
+                "no information on the policy."
             )
         return plain
 
@@ -280,10 +280,10 @@ class HiddenConfounding:
             plain = baseline._plain_weights
             if plain in (None, LEFT_BEHIND) or plain.bound is None:
                 raise ValueError(
-                    "what is hidden moves the value of a policy, too: the baseline "
-                    "must be the logger's mean reward, compare_policies(...)"
-                    ".reference, or a number. This one is a value of "
-                    f"{baseline.estimator}."
+                    "hidden reasons change the value of a policy, too, so the "
+                    "baseline must be the logger's mean reward, "
+                    "compare_policies(...).reference, or a number. This one is a "
+                    f"value of {baseline.estimator}."
                 )
             if self.row_id is None or self.row_id != baseline.row_id:
                 raise ValueError(

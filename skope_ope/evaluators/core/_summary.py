@@ -235,9 +235,9 @@ def policy_text(policy, name=None):
         return repr(policy)
     if isinstance(policy, (list, tuple)) or hasattr(policy, "__array__"):
         raise ValueError(
-            "an array has other entries in every part of a log and does not tell which "
-            "policy it stands for. Pass policy_name=..., or carry it as a column of "
-            "the logs and pass the column's name."
+            "an array has other entries in every part of a log and does not identify "
+            "its policy. Pass policy_name=..., or add it as a column of the logs and "
+            "pass the column's name."
         )
     return text_of_model(policy)
 
@@ -250,9 +250,9 @@ def text_of_model(value):
         return f"{type(value).__name__}({joblib.hash(value)})"
     except Exception as error:  # whatever its pickling raises
         raise ValueError(
-            f"{type(value).__name__} has no hash by which parts of one estimate could "
-            f"be told ({error}). Pass policy_name=... for a policy; define the "
-            "class of a model in a module."
+            f"{type(value).__name__} has no hash that identifies it in other parts "
+            f"({error}). For a policy, pass policy_name=...; for a model, define its "
+            "class in a module."
         ) from error
 
 

@@ -54,7 +54,7 @@ class SummedRows:
     def terms(self):
         """Raise: the rounds are gone."""
         raise ValueError(
-            "this value was made from merged sums, which hold no rounds. "
+            "this value comes from merged sums, which do not keep the rounds. "
             f"{_IN_MEMORY}; or ask for by=... or groups when you summarize."
         )
 
@@ -198,8 +198,8 @@ class SummedValue(PolicyValue):
         """Raise: sums do not hold them."""
         raise ValueError(
             "round_values of a value from merged sums are not known: the rounds were "
-            f"read, summed and dropped. {_IN_MEMORY}; or give the logs a group=... and "
-            "take the sums of the groups."
+            f"summed and dropped. {_IN_MEMORY}; or give the logs a group=... and take "
+            "the sums of the groups."
         )
 
     @cached_property
@@ -297,7 +297,7 @@ class SummedValue(PolicyValue):
         if lost and not isnan(self.value):
             text = (
                 f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r} "
-                "first: the logged rounds of the group say nothing about the policy. "
+                "first: the rounds of the group have no information on the policy. "
                 "The value is NaN."
             )
             python_warnings.warn(SupportWarning(text, float("nan")), stacklevel=2)

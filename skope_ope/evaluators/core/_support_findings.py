@@ -8,14 +8,15 @@ from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs.checks._finding import Finding
 
 LEFT_OUT = (
-    "The estimate leaves out (or, with a reward model, extrapolates) what they would "
-    "bring: the bias is at most that share of the range of the rewards. Evaluate a "
-    "policy that stays within the logged actions, or collect logs that hold them."
+    "The log has no rewards of these actions: the estimate leaves them out, or "
+    "extrapolates them with a reward model. The bias is at most this share of the "
+    "range of the rewards. Evaluate a policy that takes only logged actions, or "
+    "collect logs with these actions."
 )
 OTHER_POOLING = (
-    "Its rounds leave out what they would bring. pooling='balanced' asks only that "
-    "some logger took them; a weighted estimate leaves the logger out with "
-    "divergences={...: np.inf}."
+    "Rounds of this logger have no rewards of these actions. With pooling='balanced' "
+    "it is enough that some logger takes them. A weighted estimate leaves the logger "
+    "out with divergences={...: np.inf}."
 )
 ROUNDING = 1e-9  # of a mass
 MATTERS = 5e-3  # of a mass: less hardly moves an estimate
@@ -64,7 +65,7 @@ def _left_out_by_chance(mass, logs):
         "unsupported_mass",
         "note",
         f"The policy gives {mass:.2%} of its probability to {len(logs.unseen):,} of "
-        f"{logs.n_actions:,} actions that chance left out of the log: by the "
+        f"{logs.n_actions:,} actions that are missing in the log by chance: by the "
         "propensities the logger takes them about as often, and weighted estimates "
         "allow for it.",
         number=mass,
@@ -103,8 +104,8 @@ def slate_support_findings(lost, what):
         Finding(
             "unsupported_mass",
             "warning",
-            f"The logger never shows {lost:.2%} of the policy's {what}: the estimate "
-            "leaves out what they would bring.",
+            f"The logger never shows {lost:.2%} of the policy's {what}: the log has "
+            "no rewards of these, and the estimate leaves them out.",
             number=lost,
             effect=lost,
             category=SupportWarning,
@@ -117,8 +118,7 @@ def no_round_finding(name):
     return Finding(
         "no_estimate",
         "error",
-        f"{name} cannot form an estimate: no logged round bears on the policy. The "
-        "value is NaN.",
+        f"{name} has no estimate: the policy takes no logged action. The value is NaN.",
         number=nan,
         category=SupportWarning,
     )
@@ -129,8 +129,8 @@ def not_normalised_finding(name, total):
     return Finding(
         "no_estimate",
         "error",
-        f"{name} cannot form an estimate: the weights sum to {total:.4g}, and what is "
-        "normalised by them is no estimate. The value is NaN.",
+        f"{name} has no estimate: the weights sum to {total:.4g}, and the value would "
+        "be divided by this sum. The value is NaN.",
         number=total,
         category=LowOverlapWarning,
     )

@@ -28,7 +28,7 @@ _NO_GROUP_ERROR = (
     "learns depend on each other."
 )
 NO_GROUP_VALUE = (
-    "the logged rounds of the group say nothing about the policy. The value is NaN."
+    "the rounds of the group have no information on the policy. The value is NaN."
 )
 
 
@@ -98,10 +98,11 @@ class ValuesOfGroups:
         rows = self._rows
         if not self._estimate.needs_terms:
             raise ValueError(
-                f"the value of {self.estimator} is no function of sums over rounds, so "
-                "that of its first rounds is not known. HistoryDisplay shows what "
-                "sequential evaluators do along a log; for a difference subtract "
-                "values of the same part of it, evaluator.evaluate(policy, logs[:m])."
+                f"the value of {self.estimator} cannot be computed from sums over "
+                "rounds, so that of its first rounds is not known. HistoryDisplay "
+                "shows the running estimate of sequential evaluators. For a "
+                "difference, subtract values of the same part of the log, "
+                "evaluator.evaluate(policy, logs[:m])."
             )
         time = getattr(rows.logs, "timestamp", None)
         order = np.arange(self.n_rounds)

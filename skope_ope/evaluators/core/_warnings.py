@@ -36,9 +36,9 @@ def group_warnings(estimate):
     if len(sizes) < 2:
         return (
             FewGroupsWarning(
-                "all rounds belong to one group: nothing tells how groups differ, and "
-                "the standard error is NaN. Leave out group=... only if the rounds do "
-                "not depend on each other.",
+                "all rounds belong to one group, so the differences between groups "
+                "are not known, and the standard error is NaN. Leave out group=... "
+                "only if the rounds do not depend on each other.",
                 float(len(sizes)),
             ),
         )
@@ -47,7 +47,7 @@ def group_warnings(estimate):
     if unknown and not (estimate.rests_on_one or estimate.lost):
         return (
             FewGroupsWarning(
-                "a part of the logs with a variance of its own (a logger, an arm) has "
+                "a part of the logs with its own variance (a logger, an arm) has "
                 "rounds of one group only: the standard error is NaN.",
                 1.0,
             ),
@@ -56,7 +56,7 @@ def group_warnings(estimate):
         return ()
     return (
         FewGroupsWarning(
-            f"the {len(sizes)} groups count as {effective:.1f} of equal size: with "
+            f"the {len(sizes)} groups count as {effective:.1f} of equal size. With "
             f"fewer than {FEW_CLUSTERS} the standard error is uncertain, and the "
             "interval has at most as many degrees of freedom.",
             effective,
@@ -82,12 +82,10 @@ def outside_warnings(value, limits):
         return ()
     text = (
         f"the value, {figure(value)}, lies outside the range of the rewards, "
-        f"{figure(low)} to "
-        f"{figure(high)}: weights that do not average to one have moved it. Its "
-        "default "
-        f"interval is one around {figure(near)}, the nearest value that can be. "
-        "Compare "
-        "with an evaluator that divides by the weights, or subtracts a model."
+        f"{figure(low)} to {figure(high)}, because the weights do not average to one. "
+        f"Its default interval is built around {figure(near)}, the nearest possible "
+        "value. Compare with an evaluator that divides by the weights, or subtracts "
+        "a model."
     )
     return (LowOverlapWarning(text, value),)
 
@@ -99,9 +97,9 @@ def one_unit_warnings(estimate):
     unit = "group" if estimate.frame.clustered else "round"
     return (
         LowOverlapWarning(
-            f"one {unit} has all the weight that the value is divided by: nothing "
-            f"tells how far other {unit}s would lie from it, and the standard error is "
-            "NaN. Collect rounds in which the logger does what the policy would do.",
+            f"one {unit} has all the weight, so the error of the value is not known, "
+            "and the standard error is NaN. Collect rounds in which the logger takes "
+            "the policy's actions.",
             1.0,
         ),
     )
@@ -126,12 +124,12 @@ def findings_of_learned(learned):
         Finding(
             "learned_rounds",
             "error",
-            f"The policy has learned from {learned.share:.1%} of these rounds: its "
-            "value may be too good, for it knows what happened there.",
+            f"The policy has learned from {learned.share:.1%} of these rounds, so its "
+            "value may be too good.",
             (
-                "Evaluate it on others: train, test = train_test_split(logs); "
-                "policy.fit(train); evaluate(policy, test). Of files, scan those that "
-                "it has not learned from, or use logs.filter(...).",
+                "Evaluate it on other rounds: train, test = train_test_split(logs); "
+                "policy.fit(train); evaluate(policy, test). For files, scan those "
+                "that it has not learned from, or use logs.filter(...).",
             ),
             number=learned.share,
             effect=learned.share,
@@ -239,11 +237,10 @@ def none_accepted_warning(ratio, n_rounds):
     why = "The logger hardly takes the actions that the policy takes."
     if ratio * n_rounds < FEW_EXPECTED:
         why = (
-            f"The acceptance ratio is {figure(ratio, 3)}, so that about "
-            f"{ratio * n_rounds:.2g}"
-            f" of {n_rounds} rounds are accepted: where it is the smallest propensity "
-            "of the log, one round of a tiny propensity decides. Correct that, or use "
-            "more logs."
+            f"The acceptance ratio is {figure(ratio, 3)}, so about "
+            f"{ratio * n_rounds:.2g} of {n_rounds} rounds are accepted. If the "
+            "ratio is the smallest propensity of the log, a single tiny propensity "
+            "decides it. Correct that propensity, or use more logs."
         )
     return LowOverlapWarning(
         f"no logged round was accepted (T = 0): the value is NaN. {why}", 0
@@ -268,10 +265,9 @@ def uneven_action_warnings(logs):
         told = "though their recorded propensities are"
     return [
         PropensityWarning(
-            "the logged actions are not equally frequent (probability "
-            f"{chance:.1g} under a uniform logger), {told}: Replay is "
-            "biased unless logging was uniform. RejectionSampling takes "
-            "any logger whose propensities are known.",
+            f"the logged actions are not equally frequent (probability {chance:.1g} "
+            f"under a uniform logger), {told}. Replay is biased unless the logger was "
+            "uniform. RejectionSampling takes any logger with known propensities.",
             chance,
         )
     ]

@@ -22,12 +22,14 @@ CLOSER = "Collect logs closer to the policy."
 COMPARE_MODEL = "Compare the value with that of DoublyRobust, or with a clipped one."
 COMPARE_CLIPPED = (
     "Compare the value with clipped ones (cmax=...), and with those of other reward "
-    "models: the model carries what the weights do not."
+    "models: most of the estimate comes from the model."
 )
-COMPARE_SLATES = "Compare several evaluators: those of slots need fewer rounds."
+COMPARE_SLATES = (
+    "Compare several evaluators: those that sum over slots need fewer rounds."
+)
 OTHER_SLATES = (
-    "The logging policy is not the one that composed the slates: check its "
-    "parameters, or the recorded propensities.",
+    "The logging policy did not compose these slates: check its parameters, or the "
+    "recorded propensities.",
     "The policy's probabilities were made from the logged slates, or learned from "
     "these rounds: evaluate it on rounds that it has not seen.",
 )
@@ -69,8 +71,8 @@ def overlap_findings(
             Finding(
                 "low_overlap",
                 "error",
-                "No logged action has a positive probability under the policy: the "
-                "logged rewards say nothing about it.",
+                "The policy gives all logged actions probability 0, so the logged "
+                "rewards have no information on it.",
                 (CLOSER,),
                 number=0.0,
                 category=LowOverlapWarning,
@@ -105,10 +107,10 @@ def _missed_findings(overlap, compare):
             "low_overlap",
             "warning",
             f"The weights of the logged rounds average {figure(mean)}, where 1 is "
-            "expected "
-            f"({overlap.mean_weight_z:+.1f} standard errors): about {1 - mean:.0%} of "
-            "what the policy does would be in rare rounds of large weights, which "
-            "these logs do not hold. The value and its error leave them out.",
+            f"expected ({overlap.mean_weight_z:+.1f} standard errors). About "
+            f"{1 - mean:.0%} of the policy's decisions would be in rare rounds of "
+            "large weight, and the log has none of these. The value and its error "
+            "leave them out.",
             (f"{compare} {CLOSER}",),
             number=mean,
             effect=1 - mean,

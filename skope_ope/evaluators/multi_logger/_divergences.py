@@ -64,7 +64,9 @@ def optimal_weights(divergences, sizes):
 def pooling_variance_ratio(
     divergences: ArrayLike | Mapping[Any, Any], sizes: ArrayLike | Mapping[Any, Any]
 ) -> float:
-    r"""Predict what weighting the loggers gains, before their rewards are used.
+    r"""Predict how much weighting the loggers reduces the variance.
+
+    The rewards are not used.
 
     .. math:: \gamma = \frac{Var(\text{weighted})}{Var(\text{naive})}
         = \frac{n^2}{\big(\sum_i n_i / s_i^2\big) \big(\sum_i n_i s_i^2\big)}

@@ -41,7 +41,7 @@ class LoggerOverlap:
 
     .. math:: \frac{\big(\sum_j w_{ij}\big)^2}{n_i \sum_j w_{ij}^2},
 
-    one where the two act alike, near zero where a few rounds carry all.
+    one if both act alike, near zero if a few rounds have all the weight.
 
     Attributes
     ----------
@@ -171,13 +171,13 @@ def logger_overlap(
 ) -> LoggerOverlap:
     """Compare the loggers with each other and with a policy.
 
-    Both ``logger_overlap(logs)`` and ``logger_overlap(policy, logs)`` will do. Read
-    more in the :ref:`User Guide <multi_logger>`.
+    Call ``logger_overlap(logs)`` or ``logger_overlap(policy, logs)``. Read more in the
+    :ref:`User Guide <multi_logger>`.
 
     Parameters
     ----------
     policy : policy, array or str, default=None
-        The policy to evaluate; without one, the logs may stand here.
+        The policy to evaluate. Without a policy, pass the logs here.
     logs : BanditLogs, default=None
         Logs with `logger`; with `logger_proba` the loggers are compared with each
         other, with `propensity` the policy with them.

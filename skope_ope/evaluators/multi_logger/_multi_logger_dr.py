@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class MultiLoggerDR(MultiLoggerEvaluator):
     r"""Doubly robust estimate with the rounds of several loggers [1]_.
 
-    The terms of `MultiLoggerIPS` with residuals in the place of rewards, plus the
-    model value of the policy,
+    The terms of `MultiLoggerIPS` with residuals instead of rewards, plus the model
+    value of the policy,
 
     .. math:: d_{ij} + w_{ij}\, \big(r_{ij} - \hat q(x_{ij}, a_{ij})\big), \qquad
         d_{ij} = \sum_a \pi(a|x_{ij})\, \hat q(x_{ij}, a),
@@ -35,16 +35,16 @@ class MultiLoggerDR(MultiLoggerEvaluator):
     Parameters
     ----------
     pooling : {"naive", "balanced", "weighted"}, default="naive"
-        How the loggers enter. "balanced" is the choice wherever there is
-        `logger_proba`, which it needs, as does "weighted" with pooled divergences;
-        "naive" is the default because it needs the least.
+        How the loggers are combined. Use "balanced" if the logs have `logger_proba`,
+        which it needs. "weighted" with pooled divergences needs it, too. "naive" is the
+        default because it needs the least.
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits of the model that predict for them. An int
-        is `StratifiedKFold` by logger without shuffling, `GroupKFold` where the logs
-        have groups. Folds that hold the rounds of other loggers each, as those by time,
-        bias "balanced", which needs one model for all loggers.
+        How rounds are held out when the model is fitted. An int is `StratifiedKFold` by
+        logger without shuffling, or `GroupKFold` if the logs have groups. "balanced"
+        needs one model for all loggers. Folds with different loggers, such as folds by
+        time, bias it.
     self_normalized : bool, default=False
         Divide the correction by the same (weighted) sum of the importance weights.
     divergences : {"pooled", "per_logger"}, dict or array-like, default="pooled"

@@ -31,17 +31,17 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
         \bar\pi = \sum_i \frac{n_i}{n}\, \pi_i
 
     The naive estimate may get better when rounds are dropped. The balanced one never
-    has a larger variance, and needs only that some logger takes the action. The
-    weighted one is the best weighting of whole loggers, by their divergences
+    has a larger variance, and it is enough that some logger takes each action. The
+    weighted one weights whole loggers in the best way, by their divergences
     :math:`s_i^2 = Var_{\pi_i}(w\, r)`; :math:`\lambda_i = 0` drops a logger. All three
     agree for a single logger. Read more in the :ref:`User Guide <multi_logger>`.
 
     Parameters
     ----------
     pooling : {"naive", "balanced", "weighted"}, default="naive"
-        How the loggers enter. "balanced" is the choice wherever there is
-        `logger_proba`, which it needs, as does "weighted" with pooled divergences;
-        "naive" is the default because it needs the least.
+        How the loggers are combined. Use "balanced" if the logs have `logger_proba`,
+        which it needs. "weighted" with pooled divergences needs it, too. "naive" is the
+        default because it needs the least.
     self_normalized : bool, default=False
         Divide by the same (weighted) sum of the importance weights.
     divergences : {"pooled", "per_logger"}, dict or array-like, default="pooled"
@@ -51,8 +51,9 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
         or an array in the order of `logs.loggers` of fit; `inf` leaves a logger out.
     cross_fit : int, default=None
         Number of folds, each of which is weighted by divergences estimated on the
-        others: exactly unbiased. A logger of which the others tell nothing takes the
-        mean of the other loggers, with a warning. `None` uses the same rounds.
+        others. This is exactly unbiased. If the other folds do not tell the divergence
+        of a logger, it gets the mean of the other loggers, with a warning. `None` uses
+        the same rounds.
 
     Attributes
     ----------
@@ -67,16 +68,16 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
 
     Notes
     -----
-    The numbers :math:`n_i` are fixed, so the standard error is stratified:
-    :math:`SE^2 = \sum_i \lambda_i^2 n_i s_i^2`, for the balanced estimate with the
-    variances of its own terms within each logger and :math:`\lambda_i = 1/n`. Round
-    values are centred within each logger, so that their spread over the root of n is
-    that standard error, for differences, too. A logger of a single round shares the
-    centre of another, which overstates the variance; where that round weighs more than
-    all of any other logger, the standard error is NaN, with a warning.
+    The numbers :math:`n_i` are fixed, so the standard error is stratified: :math:`SE^2
+    = \sum_i \lambda_i^2 n_i s_i^2`, for the balanced estimate with the variances of its
+    own terms within each logger and :math:`\lambda_i = 1/n`. Round values are centred
+    within each logger, so their standard deviation over the root of n is that standard
+    error, also for differences. A logger of a single round shares the centre of another
+    one, which overstates the variance. If that round weighs more than all rounds of any
+    other logger, the standard error is NaN, with a warning.
 
-    Balanced rounds average to the value over all loggers together: `by` warns where
-    its groups have other loggers than the mixture lets expect.
+    Balanced rounds average to the value over all loggers together. `by` warns if its
+    groups have other shares of loggers than the mixture.
 
     References
     ----------

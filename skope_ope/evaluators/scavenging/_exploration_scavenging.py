@@ -72,10 +72,10 @@ class ExplorationScavenging(BaseEvaluator):
     .. math:: \hat V(h) = \sum_t \frac{r_t\, h(a_t | x_t)}{T_{a_t}}, \qquad
         T_a = \sum_t 1(a_t = a)
 
-    needs the logged actions only: where the logger did not look at the context, the
-    rounds of an action are a random sample of contexts. Targets may be deterministic or
-    random. Whether the logged action can be predicted from the context is tested, and a
-    warning says so. Read more in the :ref:`User Guide <scavenging>`.
+    needs only the logged actions. If the logger ignored the context, the rounds of each
+    action are a random sample of contexts. The policy may be deterministic or random. A
+    test checks whether the context predicts the logged action, and warns if it does.
+    Read more in the :ref:`User Guide <scavenging>`.
 
     Parameters
     ----------
@@ -83,18 +83,18 @@ class ExplorationScavenging(BaseEvaluator):
         Divide by :math:`\sum_t h(a_t|x_t) / T_{a_t}`, whose expectation is one.
         The value then stays within the range of the rewards.
     match : {"action", "logger"}, default="action"
-        What the policy has to agree with. "logger": the arms are the loggers, the
-        target is a policy over `logs.loggers` (which of them should act), and which one
-        acted must not depend on the context. "action": the arms are the actions; where
-        the logs hold `logger_proba`, the target's probability of the logged action is
-        divided by that of the mixture of the loggers, with their empirical shares.
+        What the policy has to match. "logger": the arms are the loggers, and the policy
+        chooses which of `logs.loggers` acts. The logged choice of the logger must not
+        depend on the context. "action": the arms are the actions; where the logs hold
+        `logger_proba`, the target's probability of the logged action is divided by that
+        of the mixture of the loggers, with their empirical shares.
     strata : str, default=None
-        Field or column of the logs within which the logger ignored the context; counts
-        are taken within. "available" where the offered actions vary, which is refused
-        without strata.
+        Field or column of the logs. Within each of its values the logger ignored the
+        context, and rounds are counted within each value. Use "available" if the
+        offered actions vary; without strata such logs are refused.
     on_missing : {"warn", "nan"}, default="warn"
-        Where the policy wants actions that were never logged: warn with their mass and
-        leave out what they would bring, or return NaN, too.
+        What to do if the policy takes actions that were never logged. "warn" leaves
+        them out and warns of their share. "nan" also makes the value NaN.
 
     Attributes
     ----------
@@ -109,9 +109,9 @@ class ExplorationScavenging(BaseEvaluator):
 
     Notes
     -----
-    The value is unbiased where the number of rounds per action is fixed, consistent
-    where the logger looks at the past. Actions are strata:
-    :math:`SE^2 = \sum_a s_a^2 / T_a`.
+    The value is unbiased if the number of rounds per action is fixed. It is consistent
+    if the logger depends on the past. Actions are strata: :math:`SE^2 = \sum_a s_a^2 /
+    T_a`.
 
     On `SlateLogs` the action is the whole slate, and the reward the sum over its slots.
 

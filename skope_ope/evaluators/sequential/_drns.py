@@ -56,9 +56,9 @@ class DRns(SequentialEvaluator):
     Parameters
     ----------
     q : float, default=0.05
-        Quantile level in [0, 1]. Larger values accept more rounds and bias the
-        history. 0 is unbiased only in the limit: below about 1e4 rows the rows before
-        the first small ratio dominate R / C.
+        Quantile level in [0, 1]. Larger values accept more rounds and bias the history
+        more. 0 is unbiased only for long logs: below about 1e4 rows, those before the
+        first small ratio dominate R / C.
     cmax : float, default=1.0
         Largest acceptance ratio.
     reward_model : model, number, array or str, default=None
@@ -79,27 +79,27 @@ class DRns(SequentialEvaluator):
         of the complete trajectories. `None` is a single trace:
         for a policy that learns, its standard error is about another policy, see Notes.
     n_splits : int, default=1
-        Consecutive parts of the logs that are evaluated on their own and averaged.
+        Number of consecutive parts of the logs. Each is evaluated by itself, and the
+        values are averaged.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits of the reward model. Logs of a logger that
         learned need time-ordered folds. Rounds that no fold predicts get the mean
         reward of the rounds before.
     c_init : float, default=None
-        The acceptance ratio until the first round is accepted, at most `cmax`; `None`
-        is `cmax`, with which the first rounds are the likeliest to be accepted too
-        rarely, and count most. `logs.propensity[:100].min()` is a cautious one.
+        The acceptance ratio until the first round is accepted, at most `cmax`. `None`
+        is `cmax`: then the first rounds, which count most, may be accepted too rarely.
+        `logs.propensity[:100].min()` is a careful choice.
     excess : {"accept", "weight"}, default="accept"
-        What becomes of an accepted round with :math:`c\, \pi / p > 1`, which should
-        have been accepted more than once: it counts once, or :math:`c\, \pi / p` times.
-        See Notes.
+        How an accepted round with :math:`c\, \pi / p > 1` counts, which should be
+        accepted more than once: once, or :math:`c\, \pi / p` times. See Notes.
     random_state : int, RandomState instance or None, default=None
         Seeds the uniform numbers, which are drawn in `fit`, one per row.
 
     Attributes
     ----------
     uniforms_ : ndarray of shape (n_rounds,)
-        The uniform numbers; not there after a fit on lazy logs, whose walks draw the
-        same numbers part by part.
+        The uniform numbers. They are not stored after a fit on lazy logs, which draw
+        the same numbers part by part.
     seed_ : int
         Seeds those for other logs.
 
@@ -110,41 +110,40 @@ class DRns(SequentialEvaluator):
 
     Notes
     -----
-    A single trace of a policy that learns values its progressive-validation policy,
-    `result.progressive_policy_`, a mixture of the policies along the trace. Its
-    standard error, its interval and `deviation_bound(delta, max_weight=M)` (Theorem 2;
-    rewards in [0, 1], a model fixed beforehand) are about that policy, as a
-    `SingleTrajectoryWarning` and `diagnostics["standard_error_of"]` say: had the policy
-    learned another time, it would have learned something else, and its value varies
-    more. Several trajectories or parts give a standard error of the policy's own value.
+    If the policy learns, a single trace gives the value of its progressive-validation
+    policy, `result.progressive_policy_`: a mixture of the policies along the trace. The
+    standard error, the interval and `deviation_bound(delta, max_weight=M)` (Theorem 2;
+    rewards in [0, 1], a model fixed beforehand) are about that mixture. A
+    `SingleTrajectoryWarning` and `diagnostics["standard_error_of"]` say so. In another
+    run the policy would learn something else, so its own value varies more. Several
+    trajectories or parts give a standard error of the policy's own value.
 
-    A trajectory ends with an accepted round, so that its own R / C leans from the
-    policy's value towards the model's, by a share of about 1 / horizon; that of sums
-    over trajectories does not, where they are many, and has the standard error of a
-    ratio of sums. More trajectories do not help the mean of ratios
-    (`normalize=True`); a `HorizonWarning` tells where both differ by more than chance
-    and by half a standard error.
+    A trajectory ends with an accepted round. So its own R / C is biased towards the
+    model's value, by a share of about 1 / horizon. The ratio of sums over many
+    trajectories is not, and has the standard error of a ratio of sums. More
+    trajectories do not reduce the bias of the mean of ratios (`normalize=True`). A
+    `HorizonWarning` says if both differ by more than chance and by half a standard
+    error.
 
     Where :math:`c\, \pi > p`, rounds enter the history less often than they should, by
     a share :math:`\epsilon` of them, the bias mass (`result.bias_mass`, estimated from
     the logs). The history leans towards actions that the logger takes often, and a
     block between two accepted rounds is longer by :math:`1 / (1 - \epsilon)`, a factor
-    that `normalize=False` leaves in the value. A `BiasWarning` fires above .1; the
-    share of such rounds is no alarm, because q holds it down. With
-    `excess="weight"` an accepted round has the weight
-    :math:`\omega = \max(1, c\, \pi / p)`. Sums over accepted rounds then have the
-    right expectation,
+    that `normalize=False` leaves in the value. A `BiasWarning` comes above 0.1. The
+    share of such rounds raises no alarm, because q limits it. With `excess="weight"` an
+    accepted round has the weight :math:`\omega = \max(1, c\, \pi / p)`. Sums over
+    accepted rounds then have the right expectation,
 
     .. math:: E \sum_{k\ accepted} \omega_k f(x_k, a_k, r_k)
         = E \sum_k c_k\, E_{\pi(\cdot|x, h)} f,
 
     so that a policy whose `update` takes a weight (`takes_weight`: `EpsilonGreedy`,
-    `UCB1`, `LinUCB`, `SegmentedPolicy` of these) learns from sums that are those of
-    its own actions, and `normalize=False` divides by :math:`\sum \omega`, the length
-    that R stands for: :math:`E[R - \sum \omega\, V(h)] = 0` with V(h) the value of the
-    policy after the history in which a round was accepted. What stays biased is the
-    law of the histories: a round still enters them once. `R / C` has no weights of its
-    own; they act on it through what the policy learns.
+    `UCB1`, `LinUCB`, `SegmentedPolicy` of these) learns from sums that are those of its
+    own actions, and `normalize=False` divides by :math:`\sum \omega`, the length that R
+    stands for: :math:`E[R - \sum \omega\, V(h)] = 0` with V(h) the value of the policy
+    after the history in which a round was accepted. The distribution of the histories
+    stays biased, because a round still enters them once. `R / C` does not use the
+    weights itself. They change it through what the policy learns.
 
     References
     ----------

@@ -29,8 +29,8 @@ class RejectionSampling(AcceptedMean):
     r"""Replay for any logger whose propensities are known [1]_ [2]_.
 
     A round is accepted when :math:`u \le c\, \pi(a|x, h) / p`; only accepted rounds
-    reach the policy. The value is the mean reward of the accepted rounds. Unbiased
-    like `Replay` where :math:`c\, \pi \le p` throughout; about n c rounds are
+    reach the policy. The value is the mean reward of the accepted rounds. It is
+    unbiased like `Replay` if :math:`c\, \pi \le p` in all rounds. About n c rounds are
     accepted. Read more in the :ref:`User Guide <rejection_sampling>`.
 
     Parameters
@@ -48,8 +48,8 @@ class RejectionSampling(AcceptedMean):
     Attributes
     ----------
     uniforms_ : ndarray of shape (n_rounds,)
-        The uniform numbers; not there after a fit on lazy logs, whose walks draw the
-        same numbers part by part.
+        The uniform numbers. They are not stored after a fit on lazy logs, which draw
+        the same numbers part by part.
     seed_ : int
         Seeds those for other logs.
 

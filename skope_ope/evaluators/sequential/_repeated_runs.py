@@ -153,24 +153,23 @@ def repeated_runs(
 ) -> RepeatedRuns:
     r"""Evaluate a policy many times, each time on another part of the logs.
 
-    What a policy learns in one run is one sample: a single run has no standard error.
-    Runs on m consecutive disjoint *segments* are independent, and their mean, with
-    :math:`s / \sqrt m` and Student's interval, values a history as long as a segment
-    gives. Runs on random *subsamples* of the same log (the experiment of [1]_) share
-    rounds: they keep long histories and show how stable the algorithm is, but say
-    nothing about the error of their mean. Read more in the
-    :ref:`User Guide <repeated_runs>`.
+    A single run is one sample of what a policy learns, so it has no standard error.
+    Runs on m consecutive disjoint *segments* are independent. Their mean, with :math:`s
+    / \sqrt m` and Student's interval, is the value of a history as long as a segment
+    allows. Runs on random *subsamples* of the same log (the experiment of [1]_) share
+    rounds. They keep long histories and show how stable the algorithm is, but not the
+    error of their mean. Read more in the :ref:`User Guide <repeated_runs>`.
 
     Parameters
     ----------
     evaluator : evaluator
-        It is cloned for every run; it may end a Pipeline. Leave its `random_state`
-        None: every run then gets a seed of its own.
+        It is cloned for every run, and may be the last step of a Pipeline. Leave its
+        `random_state` None: then every run gets another seed.
     policy : policy or str
-        What to evaluate; an array cannot follow the rows.
+        The policy to evaluate. An array is refused, because runs have other rows.
     logs : BanditLogs or LazyLogs
-        The rounds; their order is kept. Lazy logs are read part by part, by every run
-        for itself.
+        The rounds; their order is kept. Lazy logs are read part by part, once for every
+        run.
     n_runs : int, default=10
         Number of runs.
     how : {"segments", "subsamples"}, default="segments"

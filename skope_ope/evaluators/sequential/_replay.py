@@ -50,9 +50,9 @@ class Replay(AcceptedMean):
 
     A round is accepted when :math:`u < \pi(a|x, h)\, K(x) / K_{max}` with :math:`K(x)`
     offered actions (the ratio is 1 where offers do not vary); only accepted rounds
-    reach the policy. The value is the mean reward of the accepted rounds. Histories
-    have exactly the distribution that they would have had online. Read more in the
-    :ref:`User Guide <replay>`.
+    reach the policy. The value is the mean reward of the accepted rounds. Accepted
+    histories are distributed as in a live run. Read more in the :ref:`User Guide
+    <replay>`.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ class Replay(AcceptedMean):
     Attributes
     ----------
     uniforms_ : ndarray of shape (n_rounds,)
-        The uniform numbers; not there after a fit on lazy logs, whose walks draw the
-        same numbers part by part.
+        The uniform numbers. They are not stored after a fit on lazy logs, which draw
+        the same numbers part by part.
     seed_ : int
         Seeds those for other logs.
 

@@ -29,9 +29,9 @@ class DirectMethod(StaticEvaluator):
 
     .. math:: \hat V = \frac1n \sum_i \sum_a \pi(a|x_i)\, \hat q(x_i, a)
 
-    It needs no propensities and has a small variance; its bias is that of the model,
-    and no diagnostic shows it. The standard error leaves the error of the model out,
-    which `diagnostics["model_error_included"]` and a warning say.
+    It needs no propensities and has a small variance. Its bias is that of the model,
+    and no diagnostic shows this bias. The standard error leaves out the error of the
+    model; `diagnostics["model_error_included"]` and a warning say so.
 
     Parameters
     ----------
@@ -59,11 +59,10 @@ class DirectMethod(StaticEvaluator):
     -----
     A policy that learns is simulated along the contexts of the log: in every round it
     draws an action and learns from the model's prediction for it (where rewards are
-    0/1, from a draw with that probability). The value is the mean of
-    :math:`\sum_a \pi(a|x_i, h_i)\, \hat q(x_i, a)` with its histories
-    :math:`h_i`. The draws are seeded by the place of the first round in the logs as
-    they were built, so that asking twice gives the same number; one trajectory has no
-    standard error (see `repeated_runs`).
+    0/1, from a draw with that probability). The value is the mean of :math:`\sum_a
+    \pi(a|x_i, h_i)\, \hat q(x_i, a)` with its histories :math:`h_i`. The draws are
+    seeded by the first round's place in the original logs, so the same call gives the
+    same number. One trajectory has no standard error (see `repeated_runs`).
 
     Examples
     --------

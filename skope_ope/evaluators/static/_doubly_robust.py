@@ -96,10 +96,10 @@ class DoublyRobust(DoublyRobustBase):
         + \min(w_i, c_{max}) (r_i - \hat q(x_i, a_i)) \Big],
         \qquad w_i = \pi(a_i|x_i) / p_i
 
-    Unbiased without clipping where the propensities are right, whatever the model;
-    nearly so where the model is right, whatever the propensities. The model is
-    cross-fitted, so that no round is scored by a model that saw its reward. Read
-    more in the :ref:`User Guide <doubly_robust>`.
+    Without clipping it is unbiased if the propensities are right, even if the model is
+    wrong. It is nearly unbiased if the model is right, even if the propensities are
+    wrong. The model is cross-fitted: no round is predicted by a model that saw its
+    reward. Read more in the :ref:`User Guide <doubly_robust>`.
 
     Parameters
     ----------

@@ -32,8 +32,8 @@ class IPS(StaticEvaluator):
     .. math:: \hat V = \frac1n \sum_i \min(w_i, c_{max})\, r_i,
         \qquad w_i = \pi(a_i|x_i) / p_i
 
-    Unbiased without clipping where the logger gives a positive probability to every
-    action that the policy may take. Read more in the :ref:`User Guide <ips>`.
+    Unbiased without clipping if the logger gives a positive probability to every action
+    that the policy may take. Read more in the :ref:`User Guide <ips>`.
 
     Parameters
     ----------

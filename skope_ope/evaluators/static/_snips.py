@@ -12,8 +12,9 @@ class SNIPS(IPS):
     .. math:: \hat V = \frac{\sum_i \min(w_i, c_{max})\, r_i}
         {\sum_i \min(w_i, c_{max})}
 
-    It stays within the range of the rewards and does not change when they are all
-    shifted; its bias vanishes as 1/n. The standard error is that of a ratio.
+    The value stays within the range of the rewards. If you add a constant to all
+    rewards, the value changes by that constant. Its bias vanishes as 1/n. The standard
+    error is that of a ratio.
 
     Parameters
     ----------

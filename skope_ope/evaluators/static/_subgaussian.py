@@ -26,7 +26,7 @@ class SubGaussianIPS(StaticEvaluator):
 
     .. math:: \hat V = \frac1n \sum_i \frac{w_i}{1 - \lambda + \lambda w_i}\, r_i
 
-    Its deviations are subgaussian although the weights are unbounded.
+    Its deviations are subgaussian, even if the weights are unbounded.
 
     Parameters
     ----------

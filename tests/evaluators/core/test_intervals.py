@@ -122,7 +122,7 @@ def test_tails_of_unknown_range_ring():
     rng = np.random.default_rng(3)
     logs, target = clicks(200, 3, 0.0, reward_range=None)
     heavy = quiet(IPS(), logs.replace(reward=rng.lognormal(0, 2, 200)), target)
-    with pytest.warns(TailWarning, match="State reward_range") as caught:
+    with pytest.warns(TailWarning, match="Give reward_range") as caught:
         interval = heavy.confidence_interval()
     change = heavy.round_values - heavy.value
     expected = (change[change > 0] ** 3).sum() / (change**2).sum() ** 1.5
@@ -393,7 +393,7 @@ def test_a_tail_that_the_policys_few_rounds_do_not_show_rings():
     heavy[1] = -60  # of the other action
     value = quiet(SNIPS(), calm.replace(reward=heavy), target)
     [warned] = value._interval().warnings
-    assert isinstance(warned, TailWarning) and "too few to show" in str(warned)
+    assert isinstance(warned, TailWarning) and "Too few rounds" in str(warned)
     assert warned.value <= 0.25
     gain = value - logged_value(calm.replace(reward=heavy))
     assert any(isinstance(w, TailWarning) for w in gain._interval().warnings)
@@ -469,7 +469,7 @@ def test_results_keep_their_interval_when_pickled():
         assert stored._interval() == one._interval()
         assert stored._interval(0.8) == one._interval(0.8)
         assert stored._interval().max_weight == one._interval().max_weight
-        with pytest.raises(ValueError, match="max_weight cannot be stated"):
+        with pytest.raises(ValueError, match="max_weight cannot be used"):
             stored._interval(max_weight=50)
 
 
@@ -585,7 +585,7 @@ def test_parts_that_are_alike_ring():
     learner = EpsilonGreedy()
     value = quiet(Replay(horizon=30), logs.replace(reward=np.full(600, 2.0)), learner)
     assert value.standard_error == 0
-    with pytest.warns(TailWarning, match="alike.*State reward_range"):
+    with pytest.warns(TailWarning, match="alike.*Give reward_range"):
         value.confidence_interval()
 
 

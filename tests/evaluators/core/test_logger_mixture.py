@@ -14,7 +14,7 @@ from skope_ope.exceptions import LoggerWarning
 from tests._quiet import quiet
 from tests.evaluators.multi_logger._toy import TOY, VALUE
 
-NO_VALUES = "the means of 2 of 2 groups are no values of the policy"
+NO_VALUES = "the means of 2 of 2 groups are not values of the policy"
 BALANCED = (
     MultiLoggerIPS(pooling="balanced"),
     MultiLoggerIPS(pooling="balanced", self_normalized=True),

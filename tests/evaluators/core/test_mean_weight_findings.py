@@ -54,7 +54,7 @@ def test_a_policy_that_copied_the_logged_action(temperature):
         [told] = of_weights(value)
         first = told[told.index("(1)") : told.index("(2)")]
         assert ("from the logged actions" in first) == (policy.ndim == 2)
-        assert ("is not pi(a_i | x_i)" in first) == (policy.ndim == 1)
+        assert ("does not hold pi(a_i | x_i)" in first) == (policy.ndim == 1)
 
 
 def test_right_logs_are_quiet():
@@ -120,7 +120,7 @@ def test_a_mean_far_below_one_that_no_rare_weight_explains():
         value = quiet(IPS().fit(pairs), policy)
         assert value.diagnostics["unsupported_mass"] == 0  # every action was logged
         [told] = of_weights(value)
-        assert told.index("never takes what the policy wants") < told.index("too large")
+        assert told.index("never takes the policy's actions") < told.index("too large")
         assert value.diagnostics["mean_weight"] == pytest.approx(0.5, abs=0.02)
 
 

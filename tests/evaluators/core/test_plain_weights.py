@@ -145,7 +145,7 @@ def test_what_the_logger_never_does_may_bring_anything(method):
 def test_a_bound_that_is_not_known_must_be_stated(method):
     logs = make_logs(known=False)
     value = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match=r"pass max_weight=\.\.\."):
+    with pytest.raises(ValueError, match=r"[pP]ass max_weight=\.\.\."):
         value.confidence_interval(method=method)
     found = value.confidence_interval(method=method, max_weight=40)
     assert (found.max_weight, found.max_weight_from) == (40, "stated")
@@ -193,7 +193,9 @@ def test_weights_stay_behind(method):
     value = IPS().fit(make_logs(uniform=True)).evaluate(ConstantPolicy(1))
     value.confidence_interval(method=method)
     far = pickle.loads(pickle.dumps(value))
-    with pytest.raises(ValueError, match="weights of the rounds, which stayed behind"):
+    with pytest.raises(
+        ValueError, match="weights of the rounds, and values do not keep"
+    ):
         far.confidence_interval(method=method)
 
 
@@ -241,7 +243,7 @@ def test_propensities_that_are_not_the_loggers_refuse(method):
     clipped = PropensityClipper(low=0.4).fit_transform(of_actions)
     value = IPS().fit(clipped).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
     if method != "log_smoothing":
-        with pytest.raises(ValueError, match="the logs tell none"):
+        with pytest.raises(ValueError, match="the logs give none"):
             value.confidence_interval(method=method)
     unchanged = PropensityClipper(low=0.0).fit_transform(logs)
     value = IPS().fit(unchanged).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
@@ -396,7 +398,7 @@ def test_slates(self_normalized):
         expected = 6 * np.array(clopper_pearson_interval(rewarded, N))
     assert exact == pytest.approx(expected)
     for method in BOUNDED:
-        with pytest.raises(ValueError, match=r"pass max_weight=\.\.\."):
+        with pytest.raises(ValueError, match=r"[pP]ass max_weight=\.\.\."):
             value.confidence_interval(method=method)
         found = value.confidence_interval(method=method, max_weight=6)
         assert 0 <= found.low < value.value < found.high <= 1

@@ -616,5 +616,5 @@ def test_labels_of_several_types():
 def test_names_of_pickled_values_are_refused():
     logs = d8_logs()
     value = SNIPS().fit(logs).evaluate(np.full((8, 3), 1 / 3))
-    with pytest.raises(ValueError, match="not at hand"):
+    with pytest.raises(ValueError, match="does not hold its logs"):
         pickle.loads(pickle.dumps(value)).by("action")

@@ -192,10 +192,12 @@ def test_others_refuse_in_a_sentence():
 
 def test_pickled_values_refuse():
     value = pickle.loads(pickle.dumps(value_of()))
-    with pytest.raises(ValueError, match="weights of the rounds, which stayed behind"):
+    with pytest.raises(
+        ValueError, match="weights of the rounds, and values do not keep"
+    ):
         value.sensitivity()
     base = pickle.loads(pickle.dumps(logged_value(LOGS)))
-    with pytest.raises(ValueError, match="what is hidden moves the value of a policy"):
+    with pytest.raises(ValueError, match="hidden reasons change the value of a policy"):
         value_of().breakdown_gamma(base)
 
 
@@ -210,7 +212,7 @@ def test_a_value_that_is_nan_has_no_bounds():
 
 def test_baselines_are_checked():
     value = value_of()
-    with pytest.raises(ValueError, match="what is hidden moves the value of a policy"):
+    with pytest.raises(ValueError, match="hidden reasons change the value of a policy"):
         value.breakdown_gamma(quietly(SNIPS().fit(LOGS).evaluate, UniformPolicy()))
     with pytest.raises(ValueError, match="come from different rounds"):
         value.breakdown_gamma(logged_value(make_bandit_logs(N, random_state=4)))
@@ -246,7 +248,7 @@ def test_table():
     lines = repr(found).splitlines()
     assert len(lines) == 3 and lines[0].split()[:3] == ["gamma", "low", "high"]
     assert lines[2].split()[0] == "1.5"
-    assert "leave out its sampling error" in found._repr_html_()
+    assert "without its sampling error" in found._repr_html_()
     assert_array_equal(pickle.loads(pickle.dumps(found)).low, found.low)
 
 

@@ -82,11 +82,11 @@ def test_models_and_policies_are_told_by_what_they_hold(logs):
 
 
 def test_what_has_no_name_needs_one(logs):
-    with pytest.raises(ValueError, match=r"Pass policy_name=\.\.\., or carry it"):
+    with pytest.raises(ValueError, match=r"Pass policy_name=\.\.\., or add it"):
         policy_text(logs.columns["pi"])
     assert policy_text(logs.columns["pi"], "new") == "'new'" == policy_text("new")
     policy = FunctionPolicy(lambda X: np.full((len(X), 3), 1 / 3)).fit(logs)
-    with pytest.raises(ValueError, match=r"Pass policy_name=\.\.\. for a policy"):
+    with pytest.raises(ValueError, match=r"For a policy, pass policy_name=\.\.\."):
         policy_text(policy)
     assert policy_text(policy, "uniform") == "'uniform'"
 

@@ -156,7 +156,7 @@ def test_what_needs_rounds_refuses_and_says_what_does_not():
         value.by(np.zeros(300))
     for method in ("betting", "hoeffding", "clopper_pearson", "log_smoothing"):
         with pytest.raises(
-            ValueError, match=r"Use 'auto', 'student', or 'bootstrap' wh"
+            ValueError, match=r"Use 'auto', 'student', or 'bootstrap' if"
         ):
             value.confidence_interval(method=method)
     for method in ("bootstrap", "percentile"):

@@ -59,7 +59,7 @@ def test_slates():
 
 def test_estimates_that_are_not_formed():
     found = no_round_finding("IPS")
-    assert found.text.startswith("IPS cannot form an estimate: no logged round")
+    assert found.text.startswith("IPS has no estimate: the policy takes no logged")
     assert isnan(found.warning().value)
     found = not_normalised_finding("wPI", -2.0)
     assert (found.category, found.number) == (LowOverlapWarning, -2.0)

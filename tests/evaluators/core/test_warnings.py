@@ -131,11 +131,11 @@ def test_estimates_that_cannot_be_formed():
     for evaluator in (IPS(), SNIPS()):
         with pytest.warns(SupportWarning) as caught:
             result = evaluator.fit(NEVER).evaluate(nothing)
-        assert any("cannot form an estim" in str(w.message) for w in caught)
+        assert any("has no estimate" in str(w.message) for w in caught)
         assert np.isnan(result.value)
         assert np.isnan(result.standard_error)
         assert any(np.isnan(warning.message.value) for warning in caught)
-    assert str(unformed_warning(IPS())).startswith("IPS cannot form an estimate")
+    assert str(unformed_warning(IPS())).startswith("IPS has no estimate")
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
@@ -234,7 +234,7 @@ def test_one_round_of_all_the_weight_tells_no_spread(evaluator, fields):
     unit = "group" if logs.group is not None else "round"
     told = [str(w.message) for w in caught]
     assert sum(f"one {unit} has all the weight" in text for text in told) == 1
-    assert not any("variance of its own" in text for text in told)
+    assert not any("its own variance" in text for text in told)
     assert np.isfinite(value.value) and np.isnan(value.standard_error)
     assert np.isnan(quietly(value.confidence_interval)).all()
     ranged = one_match(reward_range=(0, 1), **fields)

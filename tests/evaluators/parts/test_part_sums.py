@@ -326,7 +326,7 @@ def test_slates_that_leave_rounds_out_have_sums_of_their_own(grouped):
         joint.summary("a").estimate(), evaluator.evaluate(policies["a"])._estimate
     )
     assert_same(joint.summary(LOGGER).estimate(), logged_value(logs)._estimate)
-    message = "not about the same rounds" if grouped else "needs sums by groups"
+    message = "about different rounds" if grouped else "needs sums by groups"
     with pytest.raises(ValueError, match=message):
         joint.difference("a", LOGGER)
     read = PartSums.from_table(found.to_table(), {"PI": PseudoInverse()})

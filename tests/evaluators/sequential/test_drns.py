@@ -452,7 +452,7 @@ def test_nothing_accepted_warns():
     )
     pi = np.tile([0.0, 1.0], (40, 1))
     with (
-        pytest.warns(LowOverlapWarning, match="No logged action has a positive"),
+        pytest.warns(LowOverlapWarning, match="all logged actions probability 0"),
         pytest.warns(SupportWarning),
     ):
         result = DRns(reward_model=0.3).fit(logs).evaluate(pi)

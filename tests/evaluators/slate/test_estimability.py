@@ -36,7 +36,7 @@ def test_groups_are_formed_as_evaluations_are():
     )
     target[0] = [2, 0]
     result = quietly(PseudoInverse(), target, logs)
-    with pytest.warns(SupportWarning, match="no logged round bears"):
+    with pytest.warns(SupportWarning, match="the policy takes no logged action"):
         groups = result.by([0, 1, 1])
     assert np.isnan(groups[0].value)
     rest = quietly(PseudoInverse(), target[1:], logs[1:])
@@ -63,14 +63,14 @@ def test_rounds_of_weight_zero_say_nothing():
     # the last round alone shows what the policy would
     logs, target = golden_logs(slate=[[0, 1]] * 4 + [[2, 0]]), np.tile([2, 0], (5, 1))
     result = quietly(SlateIPS(), target, logs)
-    with pytest.warns(SupportWarning, match="no logged round bears"):
+    with pytest.warns(SupportWarning, match="the policy takes no logged action"):
         groups = result.by([0, 0, 0, 0, 1])
     assert np.isnan(groups[0].value)
     assert groups[1].value == pytest.approx(6 * 0.25)
     nothing = quietly(SlateIPS(), target, logs, [1.0, 1.0, 1.0, 1.0, 0.0])
     for value in (nothing, *nothing.by([0, 0, 0, 0, 1]).values()):
         assert np.isnan(value.value)
-        assert "no logged round bears" in str(value.warnings[-1])
+        assert "the policy takes no logged action" in str(value.warnings[-1])
 
 
 def test_control_variates_of_nothing():
@@ -86,4 +86,4 @@ def test_control_variates_of_nothing():
         result = quietly(evaluator, np.full((4, 2), -1), logs)
         assert np.isnan(result.value)
         assert np.isnan(result.standard_error)
-        assert "no logged round bears" in str(result.warnings[-1])
+        assert "the policy takes no logged action" in str(result.warnings[-1])

@@ -161,4 +161,4 @@ def test_labels_of_few_rounds_leave_rounds_out():
     assert any("are left out" in str(w) for w in result.warnings)
     whole = quiet(SlateIPS().fit(with_logger(logs, by="query")), target)
     assert whole.value < 0.5 * VALUE
-    assert any("the estimate leaves out" in str(w) for w in whole.warnings)
+    assert any("the estimate leaves them out" in str(w) for w in whole.warnings)

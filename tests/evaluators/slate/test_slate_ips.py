@@ -72,7 +72,7 @@ def test_no_match_is_nan(self_normalized):
     result, found = warned(evaluator, np.tile([2, 0], (4, 1)))
     assert np.isnan(result.value)
     assert np.isnan(result.standard_error)
-    assert (SupportWarning, "no logged round") in found
+    assert (SupportWarning, "the policy takes no logged action") in found
     assert (LowOverlapWarning, "weights sum to") not in found  # one reason is enough
 
 

@@ -45,7 +45,7 @@ def test_a_right_uniform_logger_is_not_accused():
         assert found.facts["unsupported mass"] == pytest.approx(len(logs.unseen) / K)
     assert n_unseen > 20
     [one] = [one for one in found.findings if one.name == "unsupported_mass"]
-    assert f"to {len(logs.unseen)} of 300 actions that chance left out" in one.text
+    assert f"to {len(logs.unseen)} of 300 actions that are missing" in one.text
 
 
 def test_a_policy_that_wants_what_was_left_out_loses_it():
