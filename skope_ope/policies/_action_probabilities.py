@@ -227,10 +227,9 @@ def _probability_array(policy, logs):
             f"{policy.shape}."
         )
     policy = as_array("policy", policy, logs.actions)
-    if policy.ndim == 1 and policy.dtype.kind in "iub":
-        kind = "booleans" if policy.dtype.kind == "b" else "integers"
+    if policy.ndim == 1 and policy.dtype.kind in "iu":
         raise TypeError(
-            f"policy is a vector of {kind}: actions, or probabilities? Pass labels of "
+            "policy is a vector of integers: actions, or probabilities? Pass labels of "
             "actions as (labels[:, None] == logs.actions), or the rule that gives them "
             "as FunctionPolicy(lambda X: ...). Probabilities of the logged actions are "
             "floats: policy.astype(float)."

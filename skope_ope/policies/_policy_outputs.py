@@ -10,7 +10,6 @@ from skope_ope.logs._label_kinds import kind_of_labels
 from skope_ope.logs._validation import (
     as_array,
     as_numbers,
-    by_label,
     is_frame,
     label_codes,
     plain,
@@ -87,8 +86,13 @@ def function_table(name, given, classes, n_rounds):
     if array.ndim == 1:
         raise ValueError(
             f"{name} has shape {array.shape}, expected ({n_rounds}, {len(classes)}) or "
-            f"labels of shape ({n_rounds},), and holds {kind_of_labels(array)}"
-            f" of dtype {array.dtype}. {two_ways(classes)}"
+            f"labels of shape ({n_rounds},), and its dtype is {array.dtype}. "
+            f"{two_ways(classes)}"
+        )
+    if array.ndim == 2 and array.dtype.kind in "OUST" and array.shape[1] == 1:
+        raise ValueError(
+            f"{name} has shape {array.shape}: labels need the shape ({n_rounds},). "
+            "Flatten it with np.ravel."
         )
     return as_floats(name, array)
 

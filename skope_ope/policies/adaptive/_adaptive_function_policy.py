@@ -43,9 +43,9 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
         `func(X, history)` gives the label of one action per round, shape (n_rounds,),
         or an array of shape (n_rounds, n_actions) with the probability of every
         action. Columns are in the order of `logs.actions`; those of a frame are
-        matched by name. Over varying offers they are renormalised. `history` is a tuple (contexts, actions,
-        rewards, proba) of the rounds so far: their contexts, shape
-        (n_history, n_features), and three arrays of shape (n_history,): action
+        matched by name. Over varying offers they are renormalised. `history` is a
+        tuple (contexts, actions, rewards, proba) of the rounds so far: their contexts,
+        shape (n_history, n_features), and three arrays of shape (n_history,): action
         indices, rewards, and the policy's own probabilities of these actions. They
         must not be written to, and the answer must depend on nothing else.
 
