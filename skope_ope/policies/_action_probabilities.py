@@ -295,7 +295,7 @@ def context_probabilities(policy, X, classes, available=None):
         X = policy[:-1].transform(X) if len(policy.steps) > 1 else X
         policy = last
     if isinstance(policy, FunctionPolicy) and not hasattr(policy, "classes_"):
-        policy = policy.knowing(classes)
+        policy = policy._knowing(classes)
     own, shape = isinstance(policy, BasePolicy), (n_rows(X), len(classes))
     if hasattr(policy, "predict_proba"):
         given = policy.predict_proba(X, available) if own else policy.predict_proba(X)

@@ -78,7 +78,7 @@ class FunctionPolicy(FitFreePolicy):
         given = function_table("the output of func", self.func(X), classes, n_rows(X))
         return restrict(given, available)
 
-    def knowing(self, classes):
+    def _knowing(self, classes):
         """Return a copy that knows the labels of the actions."""
         policy = copy.copy(self)
         policy.classes_ = classes
@@ -86,7 +86,7 @@ class FunctionPolicy(FitFreePolicy):
 
     def _on_logs(self, logs, available):
         if not hasattr(self, "classes_"):
-            return self.knowing(logs.actions)._on_logs(logs, available)
+            return self._knowing(logs.actions)._on_logs(logs, available)
         return super()._on_logs(logs, available)
 
     def predict(self, X: Contexts) -> Array:
