@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import check_y, label_codes, row_sums
+from skope_ope.logs._validation import check_y, is_frame, label_codes, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._policy_outputs import named_table
 
@@ -113,7 +113,8 @@ class BasePolicy(TellsOfFit, Estimator):
 
     def _named(self, given):
         """Return what `_proba` gives; columns of a frame are matched by name."""
-        if isinstance(given, np.ndarray) or not hasattr(self, "classes_"):
+        frame = not isinstance(given, np.ndarray) and is_frame(given)
+        if not frame or not hasattr(self, "classes_"):
             return given
         return named_table(self, given, self.classes_)
 
