@@ -69,7 +69,7 @@ Label: TypeAlias = Any  # an action, a logger, a group: a text, an int, ...
 Path: TypeAlias = str | PathLike[str]
 RandomSeed: TypeAlias = int | RandomState | None
 SplitterLike: TypeAlias = int | Splitter | Iterable[Any]
-# A policy, an array of its probabilities, or the name of a column that holds them.
+# A policy, an array of its probabilities or labels, or the name of a column of them.
 PolicyLike: TypeAlias = Any
 SlatePolicyLike: TypeAlias = Any
 # A regressor, a classifier, an ActionRewardModel, an array or a number.

@@ -526,8 +526,12 @@ def test_policies_whose_output_is_no_distribution():
 
 
 def test_actions_in_place_of_probabilities():
-    with pytest.raises(TypeError, match="policy must hold numbers"):
-        IPS().fit(LOGS).evaluate(CLASSIFIER.predict(X))
+    taken = CLASSIFIER.predict(X)
+    table = taken[:, None] == LOGS.actions
+    assert IPS().fit(LOGS).score(taken) == IPS().fit(LOGS).score(table)
+    wrong = np.where(taken == "a", "z", taken)
+    with pytest.raises(ValueError, match="policy names 'z' at row"):
+        IPS().fit(LOGS).evaluate(wrong)
     with pytest.raises(TypeError, match=r"actions, or .* floats"):
         IPS().fit(LOGS).evaluate((CODES == 0).astype(int))
     agrees = LABELS[CODES] == "a"  # what is meant by the probability of the logged

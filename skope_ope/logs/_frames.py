@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
 from numbers import Real
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._validation import is_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from skope_ope._types import ArrayLike, Frame
@@ -103,6 +104,8 @@ class Framed:
         ValueError
             If a column is missing, or if neither `context` nor `exclude` is given
             while columns are left over. The message lists the columns.
+        TypeError
+            If values are given in place of the name of a column.
 
         Examples
         --------
@@ -162,14 +165,24 @@ def _from_frame(
     """Build `cls` from the named columns of `frame`."""
     frame = opened(frame)
     single = {field: name for field, name in single.items() if name is not None}
+    for field, name in single.items():
+        check_name(field, name, frame)
     constant = constant_propensity(single, frame)
     for field in ("action", "reward"):
         if field not in single:
             raise ValueError(f"from_frame needs the name of the {field} column.")
+    if not isinstance(columns, (str, Mapping)):
+        columns = names_of("columns", columns)
+    for name, some in columns.items() if isinstance(columns, Mapping) else ():
+        if _holds_values(some):  # others may be several names
+            check_name(name, some, frame)
     columns, actions, tables["logging_proba"] = named_columns(
         columns, actions, tables["logging_proba"]
     )
     tables = {field: names_of(field, names) for field, names in tables.items()}
+    for name, some in columns.items():
+        for one in some if isinstance(some, tuple) else [some]:
+            check_name(name, one, frame)
     used = [*single.values(), *chain(*tables.values())]
     for some in columns.values():
         used += some if isinstance(some, tuple) else [some]
@@ -258,15 +271,85 @@ def constant_propensity(single, frame):
     return {"propensity": np.full(len(frame), float(single.pop("propensity")))}
 
 
+def check_name(argument, name, frame):
+    """Raise where values are given in place of the name of a column."""
+    if _is_name(name) or (isinstance(name, tuple) and name in frame.columns):
+        return
+    needed = "the name of a column"
+    if argument == "propensity":
+        needed += " or one number"
+    raise TypeError(
+        f"{argument} must be {needed}, got {_called(name)}. "
+        f"{_added(argument, name, frame)}"
+    )
+
+
+def _is_name(value):
+    """Tell whether something may be the name of a column: a text, a number, a date."""
+    if isinstance(value, (str, np.generic)):
+        return True
+    return (
+        isinstance(value, Hashable)
+        and not callable(value)
+        and not isinstance(value, Iterable)
+        and not hasattr(value, "__array__")
+    )
+
+
+def _holds_values(names):
+    """Tell whether an array or a series holds numbers: an index may name columns."""
+    if not hasattr(names, "__array__") or type(names).__name__.endswith("Index"):
+        return False
+    if isinstance(names, np.generic):
+        return False
+    allowed = "OUSTiu" if isinstance(names, np.ndarray) else "OUST"
+    return np.asarray(names).dtype.kind not in allowed
+
+
+def _called(value):
+    """Return what something is, as messages say it."""
+    name = "function" if callable(value) else type(value).__name__
+    if isinstance(value, np.ndarray):
+        name = "array"
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _added(argument, value, frame):
+    """Return how values become a column of the frame."""
+    column = {"propensity": "p"}.get(argument, argument)
+    values = "..."
+    if isinstance(value, Mapping) and frame.implementation.is_pandas():
+        values = "frame[column].map(values)"
+    elif callable(value) and frame.implementation.is_pandas():
+        values = "func(frame)"
+    how = f"frame.assign({column}={values})"
+    if frame.implementation.is_polars():
+        how = f"frame.with_columns({column}=...)"
+    elif frame.implementation.is_pyarrow():
+        how = f"frame.append_column({column!r}, ...)"
+    return f"Add it to the frame: {how}, and pass {column!r}."
+
+
 def names_of(argument, names):
+    """Return a list of names of columns; raise where values stand in their place."""
     if names is None:
         return []
+    needed = f"{argument} must be a list of column names"
     if isinstance(names, str):
-        raise TypeError(
-            f"{argument} must be a list of column names, got the text {names!r}. "
-            f"Use [{names!r}]."
-        )
-    return list(names)
+        raise TypeError(f"{needed}, got the text {names!r}. Use [{names!r}].")
+    if is_frame(names):
+        columns = list(getattr(names, "column_names", None) or names.columns)
+        raise TypeError(f"{needed}, got {_called(names)}. Use {columns}.")
+    whole = not isinstance(names, Iterable) or isinstance(names, Mapping)
+    if whole or _holds_values(names):
+        raise TypeError(f"{needed}, got {_called(names)}.")
+    listed = list(names)
+    strange = [
+        one for one in listed if not _is_name(one) and not isinstance(one, tuple)
+    ]
+    if strange:
+        raise TypeError(f"{needed}, and the list holds {_called(strange[0])}.")
+    return listed
 
 
 def column_of(frame, name, labels=False):

@@ -21,6 +21,7 @@ from skope_ope.logs._frame_items import (
 )
 from skope_ope.logs._frame_pages import Pages
 from skope_ope.logs._frames import (
+    check_name,
     check_named,
     column_of,
     columns_of,
@@ -177,10 +178,17 @@ class SlateFramed:
                 f"number, got {propensity!r}. Where each slot was drawn on its own, "
                 "pass logging_policy=ProductSlatePolicy(slot_proba)."
             )
+        for field, name in single.items():
+            check_name(field, name, frame)
         is_long = not isinstance(item, (list, tuple))
+        if is_long:
+            check_name("item", item, frame)
         items = [item] if is_long else list(item)
         rewards = _reward_columns(slot_reward, items, is_long)
         _check_form(items, round, slot, is_long)
+        for field, name in (("round", round), ("slot", slot)):
+            if name is not None:
+                check_name(field, name, frame)
         constant = constant_propensity(single, frame)
         columns = named_columns(columns)[0]
         listed = isinstance(candidates, str)

@@ -11,11 +11,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._label_kinds import kind_of_labels
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
     as_array,
@@ -24,7 +26,15 @@ from skope_ope.logs._validation import (
 )
 from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._base import BasePolicy, as_floats, n_rows, offers, restrict
+from skope_ope.policies._base import BasePolicy, n_rows, offers, restrict
+from skope_ope.policies._function_policy import FunctionPolicy
+from skope_ope.policies._policy_outputs import (
+    as_floats,
+    can_be_labels,
+    function_table,
+    label_table,
+    named_table,
+)
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -42,9 +52,9 @@ def action_probabilities(
 
     Parameters
     ----------
-    policy : policy, str, or array-like of shape (n_rounds, n_actions)
-        A fitted policy, the name of a column of the logs, or the probabilities
-        themselves.
+    policy : policy, str, or array-like of shape (n_rounds, n_actions) or (n_rounds,)
+        A fitted policy, the name of a column of the logs, the probabilities
+        themselves, or the labels of the actions that are taken.
     logs : BanditLogs
         The rounds.
     unknown : {"raise", "ignore"}, default="raise"
@@ -175,12 +185,25 @@ def refuse_non_policies(policy):
         )
     if hasattr(policy, "predict_proba") and hasattr(policy, "classes_"):
         return
+    if not hasattr(policy, "predict_proba") and _predicts_actions(policy):
+        return
     wrap = " Wrap a function of the contexts: FunctionPolicy(func)."
     raise TypeError(
         "a policy needs predict_proba and classes_, or is an array of probabilities "
         f"of shape (n_rounds, n_actions); got {type(policy).__name__}."
         + (wrap if callable(policy) else "")
     )
+
+
+def _predicts_actions(policy):
+    """Tell whether an object gives labels by `predict`, as a rule written by hand.
+
+    Regressors and clusterers of scikit-learn do not.
+    """
+    if not callable(getattr(policy, "predict", None)):
+        return False
+    is_estimator = hasattr(policy, "__sklearn_tags__")
+    return not is_estimator or get_tags(policy).estimator_type is None
 
 
 def last_step(policy):
@@ -206,12 +229,14 @@ def _probability_array(policy, logs):
     policy = as_array("policy", policy, logs.actions)
     if policy.ndim == 1 and policy.dtype.kind in "iu":
         raise TypeError(
-            "policy is a vector of integers: actions, or probabilities? Pass the "
-            "probabilities of the logged actions as floats, and actions as rows of "
-            "probabilities, e.g. np.eye(n_actions)[codes]."
+            "policy is a vector of integers: actions, or probabilities? Pass labels of "
+            "actions as (labels[:, None] == logs.actions), or the rule that gives them "
+            "as FunctionPolicy(lambda X: ...). Probabilities of the logged actions are "
+            "floats: policy.astype(float)."
         )
     real = policy.dtype.kind in "biuf"
-    proba = policy if real else as_floats("policy", policy)
+    named = policy.ndim == 1 and not real and _names_actions(policy, logs.actions)
+    proba = policy if real or named else as_floats("policy", policy)
     want = (len(logs),) if proba.ndim == 1 else (len(logs), logs.n_actions)
     if proba.shape != want:
         raise ValueError(
@@ -220,7 +245,14 @@ def _probability_array(policy, logs):
             "For other rows or folds, carry it with logs.with_columns(name=...) and "
             "pass the column's name."
         )
+    if named:
+        return label_table("policy", proba, logs.actions, logs.available)
     return proba
+
+
+def _names_actions(array, actions):
+    """Tell whether a vector holds labels; objects may be numbers."""
+    return kind_of_labels(array) != "numbers" and can_be_labels(array, actions)
 
 
 def policy_probabilities(policy, logs, unknown="raise"):
@@ -234,7 +266,8 @@ def policy_probabilities(policy, logs, unknown="raise"):
             f"{logs.n_features}. Evaluate it on logs with the same context{none}."
         )
     if hasattr(policy, "logs_proba"):
-        proba = np.asarray(policy.logs_proba(logs))
+        given = policy.logs_proba(logs)
+        proba = named_table(policy, given, logs.actions, "logs_proba")
         return _check_shape(policy, proba, (len(logs), logs.n_actions))
     # a function that was not fitted speaks of the actions of the logs
     classes = np.asarray(getattr(policy, "classes_", logs.actions))
@@ -261,9 +294,16 @@ def context_probabilities(policy, X, classes, available=None):
         # a Pipeline knows nothing of offers: hand them to its policy
         X = policy[:-1].transform(X) if len(policy.steps) > 1 else X
         policy = last
-    own = isinstance(policy, BasePolicy)
-    proba = policy.predict_proba(X, available) if own else policy.predict_proba(X)
-    proba = _check_shape(policy, np.asarray(proba), (n_rows(X), len(classes)))
+    if isinstance(policy, FunctionPolicy) and not hasattr(policy, "classes_"):
+        policy = policy._knowing(classes)
+    own, shape = isinstance(policy, BasePolicy), (n_rows(X), len(classes))
+    if hasattr(policy, "predict_proba"):
+        given = policy.predict_proba(X, available) if own else policy.predict_proba(X)
+        proba = named_table(policy, given, classes)
+    else:
+        who = f"the output of {type(policy).__name__}.predict"
+        proba = function_table(who, policy.predict(X), classes, shape[0])
+    proba = _check_shape(policy, proba, shape)
     return proba if own else restrict(proba, available)
 
 

@@ -167,7 +167,7 @@ class AdaptivePolicy(BasePolicy):
             `proba[start:]` and returns True, or returns False if it cannot: the block
             is then computed again.
         """
-        return Block(self.predict_proba(X, available))
+        return Block(self._named(self.predict_proba(X, available)))
 
     def look_ahead_at(
         self, X: Contexts, action: Array, available: Array | None = None
@@ -220,7 +220,7 @@ class AdaptivePolicy(BasePolicy):
 
     def _exploit(self, X, available):
         """Probabilities without exploration; a subclass may know better."""
-        proba = self.predict_proba(X, available)
+        proba = self._named(self.predict_proba(X, available))
         return one_hot(first_best(proba), proba.shape[1])
 
 

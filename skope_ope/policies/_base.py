@@ -13,14 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import (
-    as_array,
-    as_numbers,
-    check_y,
-    label_codes,
-    row_sums,
-)
+from skope_ope.logs._validation import check_y, is_frame, label_codes, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
+from skope_ope.policies._policy_outputs import named_table
 
 if TYPE_CHECKING:
     from typing import Any
@@ -114,7 +109,14 @@ class BasePolicy(TellsOfFit, Estimator):
             return self._on_logs(X, available)
         if available is not None:
             available = self._check_available(available, n_rows(X))
-        return self._proba(X, available)
+        return self._named(self._proba(X, available))
+
+    def _named(self, given):
+        """Return what `_proba` gives; columns of a frame are matched by name."""
+        frame = not isinstance(given, np.ndarray) and is_frame(given)
+        if not frame or not hasattr(self, "classes_"):
+            return given
+        return named_table(self, given, self.classes_)
 
     def _on_logs(self, logs, available):
         """Return what `predict_proba` does, for the rounds of logs."""
@@ -127,8 +129,8 @@ class BasePolicy(TellsOfFit, Estimator):
         if not hasattr(self, "logs_proba"):
             own = hasattr(self, "context_of")  # some need more of a row
             X = self.context_of(logs) if own else logs.context
-            return self._proba(X, offers(logs, classes))
-        proba = self.logs_proba(logs)
+            return self._named(self._proba(X, offers(logs, classes)))
+        proba = named_table(self, self.logs_proba(logs), logs.actions, "logs_proba")
         codes = label_codes(logs.actions, classes)
         out = np.zeros((len(logs), len(classes)))
         out[:, codes >= 0] = proba[:, codes[codes >= 0]]
@@ -196,14 +198,6 @@ def offers(logs, classes):
     available = np.zeros((len(logs), len(classes)), dtype=bool)
     available[:, known] = logs.available[:, codes[known]]
     return available
-
-
-def as_floats(name, values):
-    """Return numbers as floats; texts, objects and complex numbers are refused."""
-    array = as_array(name, values)
-    if array.dtype == np.float64:
-        return array
-    return as_numbers(name, array, array.ndim, finite=False)
 
 
 def mixture_weights(weights, n_policies):

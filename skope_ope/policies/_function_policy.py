@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
-from skope_ope.policies._base import FitFreePolicy, as_floats, restrict
+from skope_ope.logs import BanditLogs
+from skope_ope.policies._base import FitFreePolicy, n_rows, restrict
+from skope_ope.policies._policy_outputs import function_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,26 +21,50 @@ if TYPE_CHECKING:
 class FunctionPolicy(FitFreePolicy):
     """Act by a function of the contexts.
 
-    You can evaluate it without `fit`: the columns then follow the order of
-    `logs.actions`.
+    You can evaluate it without `fit`: the actions are then `logs.actions`. Read more
+    in the :ref:`User Guide <rule_by_hand>`.
 
     Parameters
     ----------
     func : callable
-        `func(X)` gives an array of shape (n_rounds, n_actions) with the probability
-        of every action. If offers vary, it is renormalised over the offered actions.
+        `func(X)` gets the contexts, a frame if the logs hold one. It gives one of
+        these:
+
+        - the label of one action per round, shape (n_rounds,);
+        - the probability of every action, an array of shape (n_rounds, n_actions)
+          with its columns in the order of `classes_`;
+        - these probabilities as a frame, with columns named like the actions, in any
+          order.
+
+        Probabilities are renormalised over the offered actions. If no offered action
+        has any, the policy raises.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_actions,)
         Action labels of the columns, after `fit`.
 
+    Raises
+    ------
+    ValueError
+        If `func` names an action that there is not, or gives neither a label nor a
+        distribution for every round.
+
     Examples
     --------
+    A rule that names the action of every round:
+
     >>> import numpy as np
     >>> from skope_ope import BanditLogs, FunctionPolicy, action_probabilities
-    >>> policy = FunctionPolicy(lambda X: np.column_stack([X[:, 0], 1 - X[:, 0]]))
     >>> logs = BanditLogs([[0.2], [0.9]], ["a", "b"], [1.0, 0.0], [0.5, 0.5])
+    >>> rule = FunctionPolicy(lambda X: np.where(X[:, 0] > 0.5, "a", "b"))
+    >>> action_probabilities(rule, logs)
+    array([[0., 1.],
+           [1., 0.]])
+
+    A rule that draws:
+
+    >>> policy = FunctionPolicy(lambda X: np.column_stack([X[:, 0], 1 - X[:, 0]]))
     >>> action_probabilities(policy, logs).round(1)
     array([[0.2, 0.8],
            [0.9, 0.1]])
@@ -47,10 +74,23 @@ class FunctionPolicy(FitFreePolicy):
         self.func = func
 
     def _proba(self, X, available):
-        return restrict(as_floats("the output of func", self.func(X)), available)
+        classes = getattr(self, "classes_", None)
+        given = function_table("the output of func", self.func(X), classes, n_rows(X))
+        return restrict(given, available)
+
+    def _knowing(self, classes):
+        """Return a copy that knows the labels of the actions."""
+        policy = copy.copy(self)
+        policy.classes_ = classes
+        return policy
+
+    def _on_logs(self, logs, available):
+        if not hasattr(self, "classes_"):
+            return self._knowing(logs.actions)._on_logs(logs, available)
+        return super()._on_logs(logs, available)
 
     def predict(self, X: Contexts) -> Array:
-        """Most likely action of every round, after `fit`.
+        """Most likely action of every round, after `fit` or for logs.
 
         Parameters
         ----------
@@ -61,7 +101,7 @@ class FunctionPolicy(FitFreePolicy):
         -------
         action : ndarray of shape (n_rounds,)
         """
-        if not hasattr(self, "classes_"):
+        if not hasattr(self, "classes_") and not isinstance(X, BanditLogs):
             raise ValueError(
                 "FunctionPolicy does not know the labels of its columns yet: call "
                 "fit(logs) or fit(X, y)."

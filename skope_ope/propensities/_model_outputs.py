@@ -4,6 +4,8 @@
 
 import numpy as np
 
+from skope_ope.logs._validation import by_label, is_frame
+
 
 def predictions_of(model, X):
     """Return one prediction for every row.
@@ -46,7 +48,11 @@ def class_probabilities(classifier, X):
     -------
     proba : ndarray of shape (n, n_classes)
     """
-    found = np.asarray(classifier.predict_proba(X))  # some give a frame
+    found = classifier.predict_proba(X)
+    if is_frame(found):
+        who = f"the output of {type(classifier).__name__}.predict_proba"
+        found = by_label(who, found, np.asarray(classifier.classes_))
+    found = np.asarray(found)
     shape = _n_rows(X, found), len(classifier.classes_)
     if found.ndim == 3 and 1 in found.shape and found.size == shape[0] * shape[1]:
         found = found.reshape(shape)

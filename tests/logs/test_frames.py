@@ -511,3 +511,64 @@ def test_parts_of_groups_are_columns(library):
     names = ["group_0", "group_1"]
     parts = frame[names] if library == "pandas" else frame.select(names)
     assert logs.replace(group=parts).group.tolist() == group
+
+
+class Told:
+    def __call__(self, frame):
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("field", "found", "called"),
+    [
+        ("propensity", {"a": 0.5}, r"a column or one number, got a dict\. .*'p'"),
+        ("propensity", Told(), r"a column or one number, got a function\. .*'p'"),
+        ("propensity", np.full(4, 0.5), r"a column or one number, got an array\."),
+        ("propensity", [0.5] * 4, r"a column or one number, got a list\."),
+        ("action", list("abab"), r"the name of a column, got a list\."),
+        ("reward", np.ones(4), r"the name of a column, got an array\."),
+        ("group", range(4), r"the name of a column, got a range\."),
+        ("timestamp", np.arange(4), r"the name of a column, got an array\."),
+        ("sample_weight", (1.0,) * 4, r"the name of a column, got a tuple\."),
+        ("logger", Told(), r"the name of a column, got a function\."),
+        ("context", np.ones((4, 1)), r"list of column names, got an array\."),
+        ("context", [np.ones(4)], r"list of column names, and the list holds an arr"),
+        ("context", {"age": 1}, r"list of column names, got a dict\."),
+        ("context", Told(), r"list of column names, got a function\."),
+        ("context", 3, r"list of column names, got an int\."),
+        ("exclude", 3, r"list of column names, got an int\."),
+        ("columns", np.ones(4), r"list of column names, got an array\."),
+        ("logger_proba", np.ones((4, 2)), r"list of column names, got an array\."),
+    ],
+)
+def test_values_in_place_of_names(make_frame, field, found, called):
+    with pytest.raises(TypeError, match=f"{field} must be .*{called}"):
+        BanditLogs.from_frame(make_frame(DATA), **{**NAMES, field: found})
+
+
+@pytest.mark.parametrize(
+    ("library", "how"),
+    [
+        ("pandas", r"frame\.assign\(p=\.\.\.\), and pass 'p'"),
+        ("polars", r"frame\.with_columns\(p=\.\.\.\)"),
+    ],
+)
+def test_a_series_and_a_frame_in_place_of_names(library, how):
+    module = pytest.importorskip(library)
+    frame = module.DataFrame(DATA)
+    with pytest.raises(TypeError, match=rf"got a Series\. Add it to the frame: {how}"):
+        BanditLogs.from_frame(frame, **{**NAMES, "propensity": frame["p"]})
+    with pytest.raises(TypeError, match=r"reward must be .*column, got a Series"):
+        BanditLogs.from_frame(frame, **{**NAMES, "reward": frame["click"]})
+    with pytest.raises(TypeError, match=r"context must .*a DataFrame\. Use \['age'\]"):
+        BanditLogs.from_frame(frame, **{**NAMES, "context": frame[["age"]]})
+    with pytest.raises(TypeError, match=r"context must be a list .*, got a Series"):
+        BanditLogs.from_frame(frame, **{**NAMES, "context": frame["p"]})
+    with pytest.raises(TypeError, match=r"extra must be the name .*, got a Series"):
+        BanditLogs.from_frame(frame, **{**NAMES, "columns": {"extra": frame["p"]}})
+
+
+def test_an_index_names_columns():
+    frame = pytest.importorskip("pandas").DataFrame(DATA)
+    logs = BanditLogs.from_frame(frame, **{**NAMES, "context": frame.columns[:1]})
+    assert list(logs.context.columns) == ["age"]

@@ -478,3 +478,14 @@ def test_what_is_no_frame_or_no_form():
         logs.to_frame(form="wied")
     with pytest.raises(ValueError, match="has a column 'slot_1'"):
         logs.with_columns(slot_1=np.zeros(30)).to_frame()
+
+
+def test_values_in_place_of_names(make_frame):
+    for field in ("reward", "group", "timestamp", "propensity"):
+        with pytest.raises(TypeError, match=f"{field} must be the name .* an array"):
+            names = {**BRIEF, field: np.ones(3)}
+            SlateLogs.from_frame(make_frame(WIDE), **names)
+    for field in ("item", "round", "slot"):
+        with pytest.raises(TypeError, match=f"{field} must be the name .* an array"):
+            names = {**BRIEF_LONG, field: np.ones(3)}
+            SlateLogs.from_frame(make_frame(LONG), **names)

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import tracemalloc
+from decimal import Decimal
 
 import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -28,6 +31,7 @@ from skope_ope import (
 )
 from skope_ope.exceptions import SupportWarning
 from skope_ope.policies._action_probabilities import answers_alone
+from skope_ope.policies._base import BasePolicy
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 3))
@@ -274,7 +278,7 @@ def test_a_column_stands_for_a_policy():
         ),
         (np.full((60, 3, 1), 1 / 3), ValueError, r"array of shape \(60, 3\), got"),
         (np.ones(60), ValueError, r"of shape \(60,\) .*logged action only"),
-        (CODES, TypeError, r"vector of integers: .* np\.eye\(n_actions\)\[codes\]"),
+        (CODES, TypeError, r"vector of integers: .*labels\[:, None\] == logs\.actions"),
         (np.full((60, 3), 0.3), ValueError, "must sum to 1 over the actions"),
         (np.tile([1.5, -0.5, 0], (60, 1)), ValueError, "not be negative, got -0.5"),
         (
@@ -292,6 +296,137 @@ def test_a_column_stands_for_a_policy():
 def test_arrays_that_are_no_policy_are_refused(proba, error, message):
     with pytest.raises(error, match=message):
         action_probabilities(proba, logs_of())
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+@pytest.mark.parametrize("kind", ["list", "array", "object", "pandas", "polars"])
+def test_labels_stand_for_the_policy_that_takes_them(kind):
+    labels = np.array(["b", "c", "a"])[np.arange(60) % 3]
+    given = labels
+    if kind in ("pandas", "polars"):
+        given = pytest.importorskip(kind).Series(labels.tolist())
+    elif kind != "array":
+        given = labels.tolist() if kind == "list" else labels.astype(object)
+    logs = logs_of("abc")
+    proba = (labels[:, None] == logs.actions).astype(float)
+    assert_array_equal(action_probabilities(given, logs), proba)
+    assert IPS().fit(logs).score(given) == IPS().fit(logs).score(proba)
+    carried = logs.with_columns(new=labels)[[4, 7]]
+    assert_array_equal(action_probabilities("new", carried), proba[[4, 7]])
+
+
+def test_dates_are_labels_and_decimals_are_probabilities():
+    days = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
+    logs = BanditLogs(np.zeros((2, 1)), days, [1.0, 0.0], [0.5, 0.5])
+    assert_array_equal(action_probabilities(days[::-1], logs), [[0, 1], [1, 0]])
+    assert IPS().fit(logs).score([Decimal("0.5"), Decimal("0.25")]) == 0.5
+
+
+def test_labels_of_other_actions_or_rounds_are_refused():
+    logs, labels = logs_of("abc"), np.full(60, "a", dtype="<U5")
+    labels[7:9] = "B"
+    message = r"policy names 'B' at row 7 \(2 such.*Did you mean 'b'\?.*actions=\["
+    with pytest.raises(ValueError, match=message):
+        action_probabilities(labels, logs)
+    with pytest.raises(ValueError, match=r"shape \(7,\), but the logs have 60 rounds"):
+        action_probabilities(labels[:7], logs)
+
+
+def test_labels_must_be_offered():
+    offered = np.array([[True, True], [False, True]])
+    logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], available=offered)
+    assert_array_equal(action_probabilities(["a", "b"], logs), [[1, 0], [0, 1]])
+    with pytest.raises(ValueError, match="policy takes 'a' at row 1, where it is not"):
+        action_probabilities(["b", "a"], logs)
+
+
+class ByName:
+    classes_ = np.array(["a", "b", "c"])
+
+    def __init__(self, table):
+        self.table = table
+
+    def predict_proba(self, X):
+        return self.table
+
+
+class OfLogs(BasePolicy):
+    def __init__(self, table):
+        self.table = table
+
+    def logs_proba(self, logs):
+        return self.table
+
+
+class OwnPolicy(BasePolicy):
+    def __init__(self, table):
+        self.table = table
+
+    def _proba(self, X, available):
+        return self.table
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("make_policy", [ByName, OfLogs, OwnPolicy])
+def test_frames_that_policies_give_are_matched_by_name(make_policy, library):
+    module = pytest.importorskip(library)
+    make = module.table if library == "pyarrow" else module.DataFrame
+    proba = LEARNED.predict_proba(X)
+    policy = make_policy(make({one: proba[:, "abc".index(one)] for one in "cab"}))
+    if make_policy is OwnPolicy:
+        policy = policy.fit(logs_of("abc"))
+        assert_array_equal(policy.predict_proba(X), proba)
+        assert_array_equal(policy.predict_proba(logs_of("abc")), proba)
+    else:
+        policy.classes_ = np.array(["a", "b", "c"])
+    assert_array_equal(action_probabilities(policy, logs_of("abc")), proba)
+    expected = proba[:, [1, 0, 2]]
+    assert_array_equal(action_probabilities(policy, logs_of("bac")), expected)
+    policy.table = make({one: proba[:, j] for j, one in enumerate("abq")})
+    message = r"columns of the output of \w+\.\w+ are \['a', 'b', 'q'\], the actions"
+    with pytest.raises(ValueError, match=message):
+        action_probabilities(policy, logs_of("abc"))
+
+
+def test_classes_that_contradict_the_names_are_an_error():
+    frame = pytest.importorskip("pandas").DataFrame(np.eye(3)[[0] * 60])
+    policy = ByName(frame)
+    assert_array_equal(action_probabilities(policy, logs_of("abc")), frame)
+    frame.columns = ["a", "b", "c"]
+    policy.classes_ = np.array(["a", "b", "d"])
+    with pytest.raises(ValueError, match=r"the actions are \['a', 'b', 'd'\]"):
+        action_probabilities(policy, logs_of("abc"))
+
+
+class Rule:
+    def predict(self, X):
+        return np.where(X[:, 0] > 0, "a", "c")
+
+
+class RuleEstimator(Rule, BaseEstimator):
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+@pytest.mark.parametrize(
+    "rule", [Rule(), RuleEstimator().fit(X), make_pipeline(RuleEstimator()).fit(X)]
+)
+def test_an_object_that_predicts_labels_is_a_policy(rule):
+    logs = logs_of("abc")
+    expected = Rule().predict(logs.context)[:, None] == logs.actions
+    assert_array_equal(action_probabilities(rule, logs), expected)
+    assert IPS().fit(logs).score(rule) == IPS().fit(logs).score(expected)
+
+
+def test_what_predicts_no_labels_is_no_policy():
+    rule = Rule()
+    rule.predict = lambda X: X[:, 0]
+    with pytest.raises(ValueError, match=r"Rule\.predict has shape .*label per row"):
+        action_probabilities(rule, logs_of("abc"))
+    with pytest.raises(TypeError, match=r"needs predict_proba and .*got KMeans"):
+        action_probabilities(KMeans(2), logs_of("abc"))
 
 
 def test_arrays_must_not_choose_what_is_not_offered():

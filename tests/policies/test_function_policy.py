@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import BanditLogs, FunctionPolicy, action_probabilities
+from skope_ope import IPS, BanditLogs, FunctionPolicy, action_probabilities
+from skope_ope.evaluators.core._target import Target
 
 X = np.array([[0.2], [0.9], [0.5]])
 LOGS = BanditLogs(X, ["a", "b", "b"], [1, 1, 1])
@@ -59,6 +60,120 @@ def test_lists_will_do():
 def test_what_the_function_gives_is_checked(func, error, message):
     with pytest.raises(error, match=message):
         action_probabilities(FunctionPolicy(func), LOGS)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("fitted", [False, True])
+def test_frames_are_matched_by_name(library, fitted):
+    module = pytest.importorskip(library)
+    make = module.table if library == "pyarrow" else module.DataFrame
+    policy = FunctionPolicy(lambda X: make({"b": 1 - X[:, 0], "a": X[:, 0]}))
+    policy = policy.fit(LOGS) if fitted else policy
+    proba = action_probabilities(policy, LOGS)
+    assert_array_equal(proba, by_feature(X))
+    assert_array_equal(policy.predict_proba(LOGS), by_feature(X))
+    foreign = FunctionPolicy(lambda X: make({"b": 1 - X[:, 0], "q": X[:, 0]}))
+    foreign = foreign.fit(LOGS) if fitted else foreign
+    with pytest.raises(ValueError, match=r"output of func are \['b', 'q'\], the act"):
+        action_probabilities(foreign, LOGS)
+
+
+def test_the_discount_is_not_taken_for_none():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    frame = pd.DataFrame({"x": [1, 2, 3, 4], "a": ["none", "discount"] * 2})
+    frame["r"] = (frame["a"] == "none").astype(float)
+    columns = {"action": "a", "reward": "r", "propensity": 0.5, "context": ["x"]}
+    logs = BanditLogs.from_frame(frame, **columns)
+
+    def never(X):
+        return pd.DataFrame({"none": np.ones(len(X)), "discount": np.zeros(len(X))})
+
+    for policy in (
+        FunctionPolicy(never),
+        FunctionPolicy(never).fit(logs),
+        never(frame),
+    ):
+        assert IPS().fit(logs).score(policy) == 1.0
+
+
+def test_a_rule_names_actions_from_a_frame():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    frame = pd.DataFrame({"basket": [20, 60, 50], "a": ["none", "none", "ship"]})
+    frame["r"] = [1.0, 0.0, 1.0]
+    columns = {"action": "a", "reward": "r", "context": ["basket"]}
+    logs = BanditLogs.from_frame(frame, **columns)
+    policy = FunctionPolicy(lambda X: np.where(X["basket"] > 40, "ship", "none"))
+    expected = [[1, 0], [0, 1], [0, 1]]
+    assert_array_equal(action_probabilities(policy, logs), expected)
+    assert_array_equal(policy.predict_proba(logs), expected)
+    assert policy.predict(logs).tolist() == ["none", "ship", "ship"]
+    assert not hasattr(policy, "classes_")
+    assert policy.fit(logs).predict(frame).tolist() == ["none", "ship", "ship"]
+    series = FunctionPolicy(lambda X: pd.Series(["ship"] * len(X), dtype="category"))
+    assert_array_equal(action_probabilities(series, logs), [[0, 1]] * 3)
+
+
+@pytest.mark.parametrize("actions", [[3, 1], [0.5, 1.5], [True, False]])
+def test_labels_of_the_kind_of_the_actions(actions):
+    logs = BanditLogs(X[:2], actions, [1, 1])
+    proba = action_probabilities(FunctionPolicy(lambda X: actions), logs)
+    assert_array_equal(
+        proba, [[0, 1], [1, 0]] if actions[0] > actions[1] else np.eye(2)
+    )
+
+
+def test_labels_that_are_not_offered():
+    rule = FunctionPolicy(lambda X: np.where(X[:, 0] > 0.3, "b", "a"))
+    offered = np.array([[True, True], [True, True], [False, True]])
+    assert_array_equal(
+        action_probabilities(rule, LOGS.replace(available=offered)),
+        [[1, 0], [0, 1], [0, 1]],
+    )
+    offered[0, 0] = False
+    late = BanditLogs(
+        X, ["b", "b", "b"], [1, 1, 1], actions=["a", "b"], available=offered
+    )
+    with pytest.raises(ValueError, match="0 to every offered action at row 0"):
+        action_probabilities(rule, late)
+
+
+def test_the_row_of_a_wrong_label_is_that_of_the_logs():
+    rule = FunctionPolicy(lambda X: np.where(X[:, 0] > 0.7, "B", "a"))
+    with pytest.raises(ValueError, match=r"'B' at row 1 .*Did you mean 'b'"):
+        Target(rule, LOGS).chunk(LOGS[1:], 1)
+
+
+@pytest.mark.parametrize(
+    ("func", "message"),
+    [
+        (lambda X: X[:, 0] > 0.5, r"dtype is bool.*np\.where\(condition, 'b', 'a'\)"),
+        (lambda X: (X[:, 0] > 0.5) * 1, r"int64.*or one probability per action"),
+        (lambda X: X[:, 0], r"np\.column_stack\(\[1 - p, p\]\)"),
+        (lambda X: "a", r"single label 'a'.*np\.full.*ConstantPolicy\('a'\)"),
+        (lambda X: [["a"]] * len(X), r"shape \(3, 1\).*np\.ravel"),
+        (lambda X: ["a"], r"shape \(1,\), expected \(3, 2\)"),
+        (lambda X: [None] * 3, r"names None at row 0 \(3 such rows\)"),
+    ],
+)
+def test_vectors_that_are_no_labels_show_the_two_ways(func, message):
+    with pytest.raises(ValueError, match=message):
+        action_probabilities(FunctionPolicy(func), LOGS)
+
+
+def test_zeros_and_ones_where_actions_are_other_numbers():
+    logs = BanditLogs(X, [1, 2, 3], [1, 1, 1])
+    with pytest.raises(ValueError, match=r"names 0 at row 0 .*label per row.* 3 col"):
+        action_probabilities(FunctionPolicy(lambda X: (X[:, 0] > 0.5) * 1), logs)
+
+
+@pytest.mark.parametrize("func", [lambda X: ["a"] * len(X), "frame"])
+def test_labels_without_actions_need_a_fit(func):
+    if func == "frame":
+        func = pytest.importorskip("pandas").DataFrame
+    with pytest.raises(ValueError, match="does not know the actions yet: call fit"):
+        FunctionPolicy(func).predict_proba(X)
 
 
 def test_labels_come_with_fit():

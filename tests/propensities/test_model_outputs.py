@@ -50,3 +50,13 @@ def test_a_probability_per_class(shape):
 def test_columns_and_classes_agree(shape):
     with pytest.raises(ValueError, match="its classes_ and its columns must agree"):
         class_probabilities(Fitted(np.zeros(shape)), X)
+
+
+def test_columns_of_a_frame_are_matched_by_name():
+    pandas = pytest.importorskip("pandas")
+    proba = np.arange(12.0).reshape(4, 3)
+    given = pandas.DataFrame(proba[:, ::-1], columns=[2, 1, 0])
+    assert_array_equal(class_probabilities(Fitted(given), X), proba)
+    given.columns = ["a", "b", "c"]
+    with pytest.raises(ValueError, match=r"output of Fitted\.predict_proba are \['a'"):
+        class_probabilities(Fitted(given), X)

@@ -6,6 +6,7 @@ from copy import copy
 
 import numpy as np
 
+from skope_ope.exceptions import RowError
 from skope_ope.policies._action_probabilities import (
     answers_alone,
     policy_probabilities,
@@ -56,7 +57,12 @@ class Target:
         """Probabilities of `rounds`, which begin at the row `start` of the logs."""
         if self.array is not None:
             return np.asarray(self.array[start : start + len(rounds)], dtype=np.float64)
-        return np.asarray(policy_probabilities(self.policy, rounds), dtype=np.float64)
+        try:
+            proba = policy_probabilities(self.policy, rounds)
+        except RowError as error:  # the policy knows no rows but those of the chunk
+            before, row, after = error.args
+            raise RowError(before, row + start, after) from error
+        return np.asarray(proba, dtype=np.float64)
 
     def logged(self, rounds, start):
         """Probabilities of the logged actions, of a policy that answers alone."""

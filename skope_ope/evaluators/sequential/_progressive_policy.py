@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._adaptive import FrozenPolicy, fresh, learn
 from skope_ope.policies._base import BasePolicy
+from skope_ope.policies._policy_outputs import named_table
 
 
 def replay_history(policy, logs, rows, pi, weight=None):
@@ -135,6 +136,7 @@ class ProgressivePolicy(BasePolicy):
         for weight, changed in zip(self.weights_, steps, strict=True):
             if changed:
                 proba = policy.predict_proba(X, available)
+                proba = named_table(policy, proba, policy.classes_)
             if weight > 0:
                 total = total + weight * proba
         return total

@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope.logs._validation import check_distributions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import n_rows, restrict
+from skope_ope.policies._policy_outputs import function_table
 from skope_ope.policies._rows import stack_rows
 
 if TYPE_CHECKING:
@@ -39,13 +40,14 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
     Parameters
     ----------
     func : callable
-        `func(X, history)` gives an array of shape (n_rounds, n_actions) with the
-        probability of every action, columns in the order of `logs.actions`. If offers
-        vary, it is renormalised over the offered actions. `history` is a tuple
-        (contexts, actions, rewards, proba) of the rounds so far. Contexts have the
-        shape (n_history, n_features). Action indices, rewards and the policy's own
-        probabilities of these actions have the shape (n_history,). The function must
-        not change them, and its result must depend on nothing else.
+        `func(X, history)` gives the label of one action per round, shape (n_rounds,),
+        or an array of shape (n_rounds, n_actions) with the probability of every
+        action. Columns are in the order of `logs.actions`; those of a frame are
+        matched by name. If offers vary, the array is renormalised over the offered
+        actions. `history` is a tuple (contexts, actions, rewards, proba) of the rounds
+        so far. Contexts have the shape (n_history, n_features). Action indices, rewards
+        and the policy's own probabilities of these actions have the shape (n_history,).
+        The function must not change them, and its result must depend on nothing else.
 
     Attributes
     ----------
@@ -128,8 +130,9 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
 
     def _proba(self, X, available):
         X = X if hasattr(X, "shape") else np.asarray(X)
-        proba = np.asarray(self.func(X, self.history_), dtype=float)
-        shape = (n_rows(X), len(self.classes_))
+        given, classes = self.func(X, self.history_), self.classes_
+        proba = function_table("the output of func", given, classes, n_rows(X))
+        shape = (n_rows(X), len(classes))
         if proba.shape != shape:
             raise ValueError(
                 f"func gave an array of shape {proba.shape}, expected {shape} "

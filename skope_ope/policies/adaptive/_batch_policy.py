@@ -18,6 +18,7 @@ from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh
 from skope_ope.policies._base import FitFreePolicy
+from skope_ope.policies._policy_outputs import named_table
 from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
                 offered = None if logs.available is None else logs.available[rows]
                 contexts = take_rows(X, rows)
                 eligible = trials.eligible(contexts, len(rows), offered)
-                proba[rows] = policy.predict_proba(contexts, eligible)
+                given = policy.predict_proba(contexts, eligible)
+                proba[rows] = named_table(policy, given, policy.classes_)
             if batch in learn:
                 rows = learn[batch]
                 rows = rows[np.argsort(source.timestamp[rows], kind="stable")]

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Objects that may stand for a slate policy."""
 
+import re
+
 import numpy as np
 
 from skope_ope.logs._row_container import RowContainer
+from skope_ope.logs._validation import is_frame
 from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
@@ -77,7 +80,20 @@ def slate_policy(policy, logs):
 
 
 def as_slate_array(given):
-    """Return an array-like that stands for a policy as an array."""
+    """Return an array-like that stands for a policy as an array.
+
+    A frame has a column for every slot. Where their names end in numbers, such as
+    `slot_1` and `slot_2`, the numbers must rise.
+    """
+    if is_frame(given):
+        names = list(getattr(given, "column_names", None) or given.columns)
+        ends = [re.search(r"\d+$", str(name)) for name in names]
+        numbers = [int(end.group()) for end in ends if end]
+        if len(numbers) == len(names) and numbers != sorted(numbers):
+            raise ValueError(
+                f"the columns of the slates are {names}, and their order is that of "
+                "the slots: bring them into the order of their numbers."
+            )
     try:
         return np.asarray(given)
     except ValueError as error:  # ragged

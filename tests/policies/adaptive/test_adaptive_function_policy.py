@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skope_ope import AdaptiveFunctionPolicy, BanditLogs
+from skope_ope import AdaptiveFunctionPolicy, BanditLogs, BatchPolicy, Replay
+from skope_ope.base import AdaptivePolicy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._histories import live, make_logs, replayed, row_by_row
 
@@ -100,3 +101,42 @@ def test_keeps_the_contract():
     logs = make_logs(200, 2)
     check_adaptive_policy(AdaptiveFunctionPolicy(mostly_the_better), logs)
     assert len(row_by_row(AdaptiveFunctionPolicy(mostly_the_better), logs)[0]) == 200
+
+
+def test_labels_and_frames_stand_for_probabilities():
+    logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0])
+    rule = AdaptiveFunctionPolicy(lambda X, history: ["b"] * len(X)).fit(logs)
+    assert rule.predict_proba(logs).tolist() == [[0, 1]] * 2
+    wrong = AdaptiveFunctionPolicy(lambda X, history: ["B"] * len(X)).fit(logs)
+    with pytest.raises(ValueError, match=r"names 'B' at row 0 .*Did you mean 'b'"):
+        wrong.predict_proba(logs)
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"b": [0.75, 0.75], "a": [0.25, 0.25]})
+    named = AdaptiveFunctionPolicy(lambda X, history: table[: len(X)]).fit(logs)
+    assert named.predict_proba(logs).tolist() == [[0.25, 0.75]] * 2
+    table.columns = ["b", "q"]
+    with pytest.raises(ValueError, match=r"are \['b', 'q'\], the actions are"):
+        named.predict_proba(logs)
+
+
+def test_frames_that_own_policies_give_are_matched_by_name():
+    pd = pytest.importorskip("pandas")
+
+    class Own(AdaptivePolicy):
+        def predict_proba(self, X, available=None):
+            return pd.DataFrame({"b": np.ones(len(X)), "a": np.zeros(len(X))})
+
+        def update(self, X, action, reward, proba):
+            return False
+
+    actions, times = ["a", "b"] * 20, range(40)
+    reward = [float(one == "b") for one in actions]
+    half = np.full(40, 0.5)
+    logs = BanditLogs(np.zeros((40, 1)), actions, reward, half, timestamp=times)
+    value = Replay(horizon=10, random_state=0).fit(logs).evaluate(Own())
+    assert value.value == 1.0
+    expected = np.tile([0.0, 1.0], (40, 1))
+    batches = BatchPolicy(Own(), logs, 10)
+    assert batches.logs_proba(logs).tolist() == expected.tolist()
+    frozen = Own().fit(logs).frozen()
+    assert frozen.predict_proba(logs).tolist() == expected.tolist()

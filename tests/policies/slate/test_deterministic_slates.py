@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LinearRegression
 
 from skope_ope import UniformSlatePolicy
-from skope_ope.policies.slate._slate_policy import slate_policy
+from skope_ope.policies.slate._slate_policy import as_slate_array, slate_policy
 from tests.policies._slate_worlds import check_moments, check_sample, rounds
 
 SLATES = np.array([[0, 2], [1, 1], [-1, 0]])
@@ -109,3 +109,15 @@ def test_marginals_of_what_is_not_offered():
         slate_policy(table, logs).slot_marginals(logs)
     table[1] = [0.5, 0.5, 0.0]
     assert_array_equal(slate_policy(table, logs).slot_marginals(logs), table)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_of_a_frame_stand_in_the_order_of_the_slots(library):
+    module = pytest.importorskip(library)
+    make = module.table if library == "pyarrow" else module.DataFrame
+    given = as_slate_array(make({"slot_2": [0, 1], "slot_10": [2, 3]}))
+    assert given.tolist() == [[0, 2], [1, 3]]
+    given = as_slate_array(make({"top": [0, 1], "below": [2, 3]}))
+    assert given.tolist() == [[0, 2], [1, 3]]
+    with pytest.raises(ValueError, match=r"are \['slot_2', 'slot_1'\].*order of their"):
+        as_slate_array(make({"slot_2": [0, 1], "slot_1": [2, 3]}))
