@@ -60,9 +60,10 @@ def clipping_of(rounds):
             "with weights "
             f"clipped at {figure(level)}.",
             (
-                "Say which of the two questions is asked: few rounds of large weight "
-                "decide the one, and the other is biased towards the logger. A good "
-                "reward model (DoublyRobust) depends on both less.",
+                "Do not take the value with clipped weights for the answer: it is "
+                "biased towards the logger. The other rests on few rounds of large "
+                "weight, which its interval knows. A good reward model (DoublyRobust) "
+                "makes both matter less.",
             ),
             number=gap,
             effect=gap / abs(own.value) if own.value else float("nan"),

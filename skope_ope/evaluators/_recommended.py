@@ -26,6 +26,10 @@ WRONG_WEIGHTS = (
     "no row that warns of it is to be trusted until that is mended"
 )
 
+ESTIMATED = (
+    "the propensities are estimated: it is right where they are, or where its reward "
+    "model is, and the model lowers its variance"
+)
 LOGGER_LEARNED = (
     "the logger learned while it acted, which this rule does not see: the intervals "
     "of all rows may be too narrow, and AdaptiveDR is made for such logs"
@@ -99,6 +103,8 @@ def recommended_evaluator(logs, n_loggers=None, more=()):
             "weighted by the mixture of all loggers, and a reward model lowers the "
             "variance",
         )
+    if "propensity" in more or getattr(logs, "propensity_estimated", False):
+        return _of(DEFAULTS, "DoublyRobust", ESTIMATED)
     return _of(
         DEFAULTS,
         "DoublyRobust",

@@ -11,6 +11,7 @@ from skope_ope import (
     BanditLogs,
     ConstantPolicy,
     IndependentSlotIPS,
+    PropensityEstimator,
     SlateLogs,
     evaluate,
     scan_logs,
@@ -163,6 +164,25 @@ def test_pages_that_follow_the_context_stop():
     pages = np.column_stack([x, 1 - x])
     logs = SlateLogs(x[:, None].astype(float), pages, None, slot_reward=pages * 1.0)
     assert "predicts which items" in suggest(logs).stop
+
+
+def test_users_are_asked_about_where_none_are_given():
+    logs, *_ = _situations.one_logger()
+    assert any("Do users come back" in one for one in suggest(logs).questions)
+    grouped = logs.replace(group=np.arange(len(logs)) // 2)
+    assert not any("Do users come back" in one for one in suggest(grouped).questions)
+
+
+@QUIET
+def test_estimated_propensities_are_not_called_recorded():
+    logs, policy, _ = _situations.one_logger()
+    unknown = logs.replace(propensity=None, logging_proba=None)
+    text = " ".join(suggest(unknown, policy).reasons)
+    assert "No probabilities were recorded" in text
+    assert "The propensities are estimated" in text
+    assert "logs have propensities" not in text
+    estimated = PropensityEstimator().fit(unknown).transform(unknown)
+    assert "propensities are estimated" in evaluate(policy, estimated).reason
 
 
 def test_what_is_no_log_is_refused():

@@ -185,7 +185,10 @@ def _rounded(logs, inverse):
         f"smallest, {figure(lowest, 3)}, may be off by {effect:.0%}, and so may the "
         "weights "
         "of its rounds. The tests allow for it.",
-        ("Record propensities with all their digits. Exact ones need nothing.",),
+        (
+            f"If the logger's rule says exactly {figure(lowest, 3)}, ignore this. "
+            "Otherwise record propensities with all their digits.",
+        ),
         2 * step,
         effect,
         rows=inverse.shown(inverse.held.propensity == lowest),
