@@ -90,7 +90,7 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
         return facts, []
     columns = columns_of(logs.context, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
-    quarter = quarters_by_time(logs.row_id.position[rows])
+    quarter = quarters_by_time(logs._positions_at(rows))
     plan = crosswise(quarter % 2 if known else random.permutation(len(rows)) % 2)
     halves = [told for _, told in plan]
     one_bin = np.zeros(len(rows), dtype=np.intp)
