@@ -7,7 +7,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._shell._answer import LEVEL, Answer, start_record
 from skope_ope._shell._audit import audits_of
-from skope_ope._shell._gate import add_verdicts
+from skope_ope._shell._gate import add_verdict_on_gain, add_verdicts
 from skope_ope._shell._on_policy import compare_with_log, refuse_several
 from skope_ope._shell._policies import wanted_policies
 from skope_ope._shell._report import refuse_report, write_report
@@ -84,8 +84,9 @@ def run_evaluate(args, progress, caught):
     report["policies"] = list(policies)
     report["level_of_each"] = level_of_each(args, len(policies))
     report["recommendation"] = recommendation(values)
+    chosen = None
     if len(policies) > 1:
-        _add_decision(args, report, policies, values, logs)
+        chosen = _add_decision(args, report, policies, values, logs)
     if args.compare_logs:
         compare_with_log(
             args, report, values, logs, source, wanted[0], policies, progress
@@ -94,6 +95,8 @@ def run_evaluate(args, progress, caught):
     if audited is not None:  # of a policy that learns, that of the log alone
         audits = dict.fromkeys(policies, audited[0]) | audited[1]
     holds = add_verdicts(args, report, values, logs, audits)
+    if chosen is not None:
+        add_verdict_on_gain(args, report, chosen, audits)
     if args.report is not None:
         with progress.step(f"writing {args.report}"):
             write_report(args, report, values, policies, logs, audited)
@@ -140,7 +143,7 @@ def _add_references(args, report, logs):
 
 
 def _add_decision(args, report, policies, values, logs):
-    """Add the decision among several policies, by their gains over the logger."""
+    """Add the decision among several policies; return the gain it rests on, or None."""
     n_policies = len(policies)
     report["notes"].append(
         f"The intervals of the {n_policies} policies hold together at "
@@ -148,7 +151,7 @@ def _add_decision(args, report, policies, values, logs):
         f"has the level {100 * level_of_each(args, n_policies):.5g}%."
     )
     if values.recommended is None:
-        return
+        return None
     found, _ = comparison_of(
         {name: values[name, values.recommended] for name in policies},
         policies,
@@ -161,6 +164,7 @@ def _add_decision(args, report, policies, values, logs):
         "choice": found.choice,
         "sentence": found.sentence,
     }
+    return found.differences.get(found.choice)
 
 
 def _evaluators_for(policies):

@@ -130,6 +130,28 @@ def add_verdicts(args, report, table, logs, audits):
     return all(one["holds"] for one in report["requirements"])
 
 
+def add_verdict_on_gain(args, report, gain, audits):
+    """Add to the decision of a report the verdict on the gain that it rests on.
+
+    Parameters
+    ----------
+    args : namespace
+        The options of the command line.
+    report : dict
+        With a decision for a policy.
+    gain : PolicyValue
+        Of that policy over the logger.
+    audits : dict of Audit or None
+        By policy; None: the log was not audited.
+    """
+    decision = report["decision"]
+    decision["verdict"] = verdict(
+        gain,
+        audit=(audits or {}).get(decision["choice"]),
+        thresholds=VerdictThresholds(accepted=args.accept),
+    ).to_dict()
+
+
 def gated(requirements, results):
     """Return whether requirements hold, and by which numbers.
 

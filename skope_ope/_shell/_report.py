@@ -78,5 +78,7 @@ def write_report(args, report, values, policies, logs, audited):
         "choice": found.choice,
         "sentence": found.sentence,
     }
+    if found.choice is not None:
+        report["decision"]["verdict"] = found.verdicts[found.choice].to_dict()
     report["page"] = str(target)
     report["notes"].append(f"The page is in {args.report}.")

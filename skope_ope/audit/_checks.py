@@ -14,6 +14,7 @@ from skope_ope.audit._slate_logger import slate_logger_findings
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.logs.checks._column_findings import column_findings
+from skope_ope.logs.checks._group_column import group_column_findings
 from skope_ope.logs.checks._leak_findings import action_leak_findings
 from skope_ope.logs.checks._log_facts import log_facts
 from skope_ope.logs.checks._order_findings import order_findings
@@ -28,6 +29,7 @@ LOG_CHECKS = (
     logger_findings,
     exploration_findings,
     column_findings,
+    group_column_findings,
     order_findings,
     adaptive_logger_findings,
     action_leak_findings,
@@ -39,6 +41,7 @@ LOG_CHECKS = (
 SLATE_CHECKS = (
     log_facts,
     column_findings,
+    group_column_findings,
     order_findings,
     repeated_findings,
     reward_leak_findings,

@@ -59,9 +59,10 @@ def clipping_of(rounds):
             f"value is {figure(own.value)} ± {half:.2g}. With weights clipped at "
             f"{figure(level)} it is {figure(one.value)}.",
             (
-                "Few rounds of large weight decide the first value. Clipping biases "
-                "the second one towards the logger. Use a good reward model "
-                "(DoublyRobust): it needs large weights less.",
+                "Do not take the value with clipped weights for the answer: it is "
+                "biased towards the logger. A few rounds of large weight decide the "
+                "other one. Its interval allows for that. A good reward model "
+                "(DoublyRobust) needs large weights less.",
             ),
             number=gap,
             effect=gap / abs(own.value) if own.value else float("nan"),

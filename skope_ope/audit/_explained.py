@@ -4,7 +4,10 @@
 
 from dataclasses import replace
 
-IMPOSSIBLE = "impossible_propensity"
+from skope_ope.logs.checks._leak_findings import IGNORED
+
+LEAKS = ("action_leak", IGNORED)
+TOLD_TWICE = ("impossible_propensity", *LEAKS)
 
 
 def explained(findings):
@@ -13,7 +16,8 @@ def explained(findings):
     A column that holds the reward tells the action, too, as far as rewards depend on
     it; and a model of the logger that is fitted to a column which leaks beats right
     propensities. The first says nothing more; the second names the column first. A
-    propensity that cannot be is told by the log, and once more by the policy's weights.
+    propensity that cannot be is told by the log, and once more by the policy's weights;
+    a column that tells the action by a quick look, and once more by a longer one.
 
     Parameters
     ----------
@@ -27,9 +31,9 @@ def explained(findings):
     leaks = rewards | _columns_of("action_leak", findings)
     kept = []
     for one in findings:
-        if one.name == "action_leak" and set(one.columns) <= rewards:
+        if one.name in LEAKS and set(one.columns) <= rewards:
             continue
-        if one.name == IMPOSSIBLE and any(other.name == IMPOSSIBLE for other in kept):
+        if one.name in TOLD_TWICE and any(other.name == one.name for other in kept):
             continue
         if one.name == "propensity_misfit" and leaks:
             named = ", ".join(repr(column) for column in sorted(leaks, key=str))

@@ -6,7 +6,10 @@ from math import isnan
 
 from skope_ope.evaluators.core._warnings import learned_findings
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.policies._learned_rounds import rounds_in_doubt
+from skope_ope.policies._learned_rounds import (
+    rounds_in_doubt,
+    share_of_learned_groups,
+)
 
 
 def training_findings(policy, logs):
@@ -22,10 +25,12 @@ def training_findings(policy, logs):
     Returns
     -------
     findings : list of Finding
-        `learned_rounds`; without it `rows_not_recognised`, a note, where the policy has
-        learned from other logs whose content does not tell rounds apart.
+        `learned_rounds`; without it `learned_groups`, a note, where it has learned from
+        other rounds of the same groups, or `rows_not_recognised`, a note, where the
+        policy has learned from other logs whose content does not tell rounds apart.
     """
     learned = learned_findings(policy, logs)
+    learned = learned or _learned_groups(policy, logs)
     share, repeats = (0.0, 0.0) if learned else rounds_in_doubt(policy, logs)
     if share == 0:
         return learned
@@ -50,6 +55,28 @@ def training_findings(policy, logs):
                 "scanned files. If the logs hold different rounds, do nothing.",
             ),
             number=repeats,
+            effect=share,
+        )
+    ]
+
+
+def _learned_groups(policy, logs):
+    """Return a note where a policy has learned from other rounds of these groups."""
+    share = share_of_learned_groups(policy, logs)
+    if not share:
+        return []
+    return [
+        Finding(
+            "learned_groups",
+            "note",
+            f"{share:.1%} of these rounds are of groups, such as users, of whom the "
+            "policy has learned from other rounds. A model can know single groups by "
+            "heart, and its value for new ones is then lower.",
+            (
+                "Split by group: GroupShuffleSplit of scikit-learn takes "
+                "groups=logs.group. If the policy will serve the same groups, nothing "
+                "is to be done.",
+            ),
             effect=share,
         )
     ]

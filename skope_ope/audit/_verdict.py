@@ -131,7 +131,7 @@ class Verdict:
         }
 
     def __repr__(self):
-        lines = wrapped(f"Verdict: {self.answer}; {self._meaning}.")
+        lines = wrapped(f"Verdict: {self.answer}{self._until}; {self._meaning}.")
         for one in self.reasons:
             lines += wrapped(f"[{_told(one)}] {one.name}: {one.text}", "", "  ")
         lines += ["Not checked:"] if self.unchecked else []
@@ -141,7 +141,7 @@ class Verdict:
     def _repr_html_(self):
         n = len(self.unchecked)
         return card(
-            f"Verdict: {self.answer}",
+            f"Verdict: {self.answer}{self._until}",
             *(finding_html(one, _told(one)) for one in self.reasons),
             lead=self._meaning,
             details={f"Not checked ({n})": bullets(self.unchecked) if n else ""},
@@ -149,8 +149,15 @@ class Verdict:
 
     @property
     def _meaning(self):
-        by = "" if self.audited else " (the log was not audited)"
-        return MEANINGS[self.answer] + (by if self.answer == ANSWERS[-1] else "")
+        if self._until:
+            return "the log was not audited"
+        return MEANINGS[self.answer]
+
+    @property
+    def _until(self):
+        """What a good answer is worth where nobody has looked at the log."""
+        good = self.answer == ANSWERS[-1]
+        return "" if self.audited or not good else ", as far as the value tells"
 
 
 def verdict(

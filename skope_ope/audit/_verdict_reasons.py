@@ -119,7 +119,8 @@ def _tail(value, warned, thresholds):
     if not (value._deviations.known or any(map(_tells_skewness, warned))):
         return None  # sums do not tell it, and the interval does not ask
     told = [str(one) for one in warned if _tells_skewness(one)]
-    text = f"Few rounds make most of the spread (skewness {figure(skewness)})."
+    text = f"Few rounds make most of the spread (skewness {figure(skewness)}; "
+    text += f"up to {thresholds.skewness[0]:g} is fine)."
     return _above(
         skewness,
         thresholds.skewness,

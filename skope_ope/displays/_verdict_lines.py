@@ -37,19 +37,31 @@ def verdict_lines(report):
         names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
         answer = found["answer"] + (f" ({names})" if names else "")
         if found["answer"] == "trustworthy" and not found["audited"]:
-            answer += " (the log was not audited)"
+            answer += ", as far as the value tells; the log was not audited"
         lines += wrapped(f"{told}: {answer}.")
         who = [record["policy"]] * several + [record["evaluator"]] * (not marked)
         for one in found["reasons"]:
             named = reasons.setdefault(one["text"], (one["finding"], []))[1]
             named.append("/".join(map(str, who)))
         unchecked |= dict.fromkeys(found["unchecked"])
+    lines += _gain_lines(report)
     known = {record["message"].lower() for record in report["warnings"]}
     for text, (name, who) in reasons.items():
         if text.lower() not in known and text.rstrip(".").lower() not in known:
             about = f" ({', '.join(who)})" if len(who) < len(records) else ""
             lines += wrapped(f"{name}: {text}{about}", "- ")
     return [*lines, *wrapped(f"Not checked: {' '.join(unchecked)}")]
+
+
+def _gain_lines(report):
+    """Return the verdict on the gain that a decision rests on, which is another one."""
+    found = report.get("decision", {}).get("verdict")
+    if not found:
+        return []
+    names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
+    answer = found["answer"] + (f" ({names})" if names else "")
+    choice = report["decision"]["choice"]
+    return wrapped(f"Verdict on the gain of {choice}, which is decided on: {answer}.")
 
 
 def requirement_lines(report):

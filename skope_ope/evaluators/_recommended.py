@@ -27,6 +27,10 @@ WRONG_WEIGHTS = (
     "probabilities: trust no row with this warning until they are corrected"
 )
 
+ESTIMATED = (
+    "the propensities are estimated: it is right where they are, or where its reward "
+    "model is, and the model lowers its variance"
+)
 LOGGER_LEARNED = (
     "the logger learned while it acted, which this rule does not allow for: the "
     "intervals of all rows may be too narrow, and AdaptiveDR is made for such logs"
@@ -102,6 +106,8 @@ def recommended_evaluator(logs, n_loggers=None, more=()):
             "the probabilities of all loggers are known, so the rounds are weighted "
             "by the mixture of all loggers, and a reward model lowers the variance",
         )
+    if "propensity" in more or getattr(logs, "propensity_estimated", False):
+        return _of(DEFAULTS, "DoublyRobust", ESTIMATED)
     return _of(
         DEFAULTS,
         "DoublyRobust",

@@ -76,8 +76,8 @@ class KnownRows:
 
     A bit for every row of the logs as they were built (of a log that is not in memory
     8 bytes for every row that is known), and 8 bytes for the content of every row where
-    it tells them apart. Rows of a file that both logs have scanned are told by their
-    place in it: of the rest, content tells.
+    it tells them apart, and for every group. Rows of a file that both logs have scanned
+    are told by their place in it: of the rest, content tells.
 
     Parameters
     ----------
@@ -85,11 +85,22 @@ class KnownRows:
         The rows.
     """
 
+    _group_words = None  # also of what was pickled before there were any
+
     def __init__(self, logs):
         self._origin, files = logs._origin, logs._files
         self._groups = None if files is None else files.groups
         self._bits = Bits(self._numbers(logs))
         self._content = logs._content.without_rows()
+        if logs.group is not None:
+            self._group_words = np.unique(column_words(logs.group))
+
+    def share_of_groups(self, logs):
+        """Return the share of rows of logs whose group has known rows, 0 without."""
+        if self._group_words is None or logs.group is None or not len(logs):
+            return 0.0
+        words = column_words(logs.group)
+        return float(np.isin(words, self._group_words).mean())
 
     def has(self, logs):
         """Tell of every row of logs whether it is known, shape (n_rounds,)."""

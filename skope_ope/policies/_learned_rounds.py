@@ -15,7 +15,8 @@ MOST_NAMED = 10  # rows
 def remember_rows(policy, *parts):
     """Note the rounds that a policy learns from.
 
-    A pickle of the policy grows by at most 8 bytes and a bit for every round.
+    A pickle of the policy grows by at most 8 bytes and a bit for every round, and by 8
+    bytes for every group.
 
     Parameters
     ----------
@@ -125,6 +126,25 @@ def rounds_in_doubt(policy, logs):
     """
     doubts = ((one.share_in_doubt(logs), one.repeats) for one in _learned_from(policy))
     return next((doubt for doubt in doubts if doubt[0] != 0), (0.0, 0.0))
+
+
+def share_of_learned_groups(policy, logs):
+    """Return the share of rounds whose group a policy has learned from.
+
+    Parameters
+    ----------
+    policy : policy, array or str
+        What is evaluated.
+    logs : BanditLogs or SlateLogs
+        The rounds that it is evaluated on.
+
+    Returns
+    -------
+    share : float
+        0 where the groups of either are not known.
+    """
+    shares = (one.share_of_groups(logs) for one in _learned_from(policy))
+    return max(shares, default=0.0)
 
 
 def _learned_from(policy):

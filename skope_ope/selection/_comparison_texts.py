@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the table of a comparison shows, as texts."""
 
-from math import isnan
+from math import floor, isnan, log10
 
 from skope_ope.logs._shown_numbers import decimals, fixed, level_text, p_text
 from skope_ope.selection._gain_answers import CANNOT_TELL
 from skope_ope.selection._sentence import rough
+
+MORE_PLACES = 3  # of decimals, for a limit that is about zero
 
 
 def table_texts(comparison):
@@ -60,7 +62,8 @@ def notes_below(comparison):
         notes.append(
             f"The {m} intervals of gains hold together at {percent}: each alone has "
             f"the level {level_text(comparison.level_of_each, 5)}. The intervals of "
-            "values hold together too, so each is wider than it would be alone."
+            "values hold together too. So each is wider than in evaluate, where it "
+            "holds alone."
         )
     gain = next(iter(comparison.differences.values()))
     if comparison.n_rounds < gain.n_rounds:
@@ -68,12 +71,29 @@ def notes_below(comparison):
             f"Compared on the {comparison.n_rounds:,} of {gain.n_rounds:,} rounds for "
             "which all values are known."
         )
+    per_group = rounds_per_group(gain)
+    if per_group is not None:
+        notes.append(
+            f"Values and gains are per round. A group has {per_group:.2f} rounds on "
+            "average."
+        )
+    notes.append("This comparison does not audit the log: audit(policy, logs) does.")
     return notes
+
+
+def rounds_per_group(value):
+    """Return how many rounds a group of a value has on average, None without groups."""
+    n_groups = value.diagnostics.get("n_groups")
+    return value.n_rounds / n_groups if n_groups else None
 
 
 def gain_format(comparison):
     """Return the function that makes a text of a gain, or of its limit."""
     places = _places(comparison.differences.values())
+    for one in comparison._answers:
+        for limit in (one.low, one.high):  # what is not zero does not look like zero
+            if 10 ** -(places + MORE_PLACES) < abs(limit) < 0.5 * 10**-places:
+                places = -floor(log10(abs(limit)))
     return lambda x: fixed(x, places, "+")
 
 

@@ -7,6 +7,7 @@ from math import floor, isnan, log10
 from skope_ope.selection._doubts import BETTER, WORSE
 from skope_ope.selection._gain_answers import CANNOT_TELL
 
+GREATER = "Greater rewards count as better."
 NAMED = 3  # policies that are named one by one; of more, their number is
 
 
@@ -59,7 +60,9 @@ def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
         parts = [_undecided(told[CANNOT_TELL], baseline, span, n_rounds)]
         if told[WORSE]:
             verb = "is" if len(told[WORSE]) == 1 else "are"
-            parts.append(f"{_names(told[WORSE])} {verb} worse than {baseline}.")
+            parts.append(
+                f"{_names(told[WORSE])} {verb} worse than {baseline}. {GREATER}"
+            )
         parts += _reasons(told[CANNOT_TELL])
     else:
         verb = "is" if len(answers) == 1 else "are all"
@@ -68,7 +71,7 @@ def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
         nearest = f"{nearest}{span(best)}" if nearest else span(best)
         parts = [
             f"Keep {baseline}: by {estimator} {_names(answers)} {verb} worse "
-            f"({nearest.removeprefix('; ')})."
+            f"({nearest.removeprefix('; ')}). {GREATER}"
         ]
     return " ".join(parts)
 
@@ -98,10 +101,10 @@ def _undecided(answers, baseline, span, n_rounds):
         parts.append(f"{_names(alike)} {verb} as {baseline} does.")
     asked = sorted((v for v in answers if not isnan(v.rounds)), key=_nearest)
     for one in asked[: NAMED if len(asked) <= NAMED else 1]:
-        more = max(one.rounds - n_rounds, 0)
+        more, in_all = rough(max(one.rounds - n_rounds, 0)), rough(one.rounds)
         parts.append(
-            f"For {one.name} ({span(one)}), about {rough(more)} more rounds would "
-            "decide with probability 0.8, if the true gain equals the estimate."
+            f"For {one.name} ({span(one)}), about {more} more rounds ({in_all} in all) "
+            "would decide with probability 0.8, if the true gain equals the estimate."
         )
     if len(asked) > NAMED:
         parts.append("The table gives the numbers for the others.")

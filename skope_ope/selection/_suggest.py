@@ -53,6 +53,7 @@ from skope_ope.selection._suggested_texts import (
     SLATES,
     SLOT_CLICKS,
     UNPREDICTED,
+    USERS_ASKED,
     WEIGHTED_ROUNDS,
 )
 from skope_ope.selection._suggestion import Suggestion
@@ -109,6 +110,7 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
     """
     _check_logs(logs)
     found = _for_slates(logs, policy) if _are_slates(logs) else _for(logs, policy)
+    found["questions"] = _questions(logs)
     if found["stop"] is None:
         told, stop = doubts_of(logs, policy, found)
         found["doubts"] |= told
@@ -119,6 +121,11 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
     found["evaluator"], told = with_model_of_actions(found["evaluator"], logs)
     found["reasons"] += told
     return Suggestion(**found, code=code_for(found))
+
+
+def _questions(logs):
+    """Return what only the owner of the logs knows, without what they tell."""
+    return tuple(one for one in ASKED if logs.group is None or one != USERS_ASKED)
 
 
 def _check_logs(logs):

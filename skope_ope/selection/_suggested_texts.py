@@ -24,9 +24,10 @@ SLOT_CLICKS = (
 )
 
 # -- questions ------------------------------------------------------------------------
+USERS_ASKED = "Do users come back? Then pass group=user, so that errors count users."
 ASKED = (
     "Is the reward what you are paid for, and has it arrived for every round?",
-    "Do users come back? Then pass group=user, so that errors count users.",
+    USERS_ASKED,
     "Will the system work as it did when these rounds were logged?",
 )
 

@@ -18,6 +18,7 @@ from skope_ope import (
     DRPolicy,
     MixturePolicy,
     PseudoInverseRanker,
+    RewardModelPolicy,
     SlateLogs,
     UniformPolicy,
     UniformSlatePolicy,
@@ -123,3 +124,18 @@ def test_slates():
     found = [one.name for one in audit(policy, slates()[40:]).findings]
     assert "rows_not_recognised" in found
     assert "learned_rounds" not in found
+
+
+def test_other_rounds_of_the_same_users():
+    logs = make_bandit_logs(2000, random_state=0)
+    user = np.arange(2000) // 2
+    logs = logs.replace(group=user)
+    policy = RewardModelPolicy(Ridge()).fit(logs[::2])
+    (one,) = training_findings(policy, logs[1::2])
+    assert (one.name, one.severity, one.effect) == ("learned_groups", "note", 1.0)
+    assert "GroupShuffleSplit" in one.advice[0]
+    by_user = RewardModelPolicy(Ridge()).fit(logs[user < 500])
+    assert training_findings(by_user, logs[user >= 500]) == []
+    assert training_findings(policy, logs[1::2].replace(group=None)) == []
+    again = pickle.loads(pickle.dumps(policy))
+    assert training_findings(again, logs[1::2])[0].name == "learned_groups"

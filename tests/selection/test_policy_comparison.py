@@ -11,6 +11,7 @@ from scipy.stats import t
 from skope_ope import (
     IPS,
     SNIPS,
+    BanditLogs,
     ConstantPolicy,
     PolicyComparisonDisplay,
     UniformPolicy,
@@ -151,6 +152,34 @@ def test_text(found):
     assert " ".join(lines[4:]).startswith(found.sentence)
     assert "each alone has the level 95%" in repr(found)
     assert "The intervals of values hold together" in " ".join(lines)
+
+
+def test_text_says_that_nobody_audited_and_what_a_round_is(logs_and_policies):
+    logs, policies = logs_and_policies
+    text = " ".join(repr(compare_policies(policies, logs)).split())
+    assert text.endswith("does not audit the log: audit(policy, logs) does.")
+    assert "each is wider than in evaluate" in text
+    assert "A group has" not in text
+    grouped = logs.replace(group=np.arange(len(logs)) // 4)
+    text = " ".join(repr(compare_policies(policies, grouped)).split())
+    assert "per round. A group has 4.00 rounds on average" in text
+
+
+def test_a_limit_that_is_not_zero_does_not_look_like_zero():
+    n = 400
+    rng = np.random.default_rng(0)
+    action = np.arange(n) % 2
+    reward = rng.normal(size=n)
+    logs = BanditLogs(np.zeros((n, 1)), action, reward, np.full(n, 0.5))
+    compared = compare_policies({"one": ConstantPolicy(1)}, logs, evaluator=IPS())
+    (gain,) = compared.differences.values()
+    low, _ = gain.confidence_interval()
+    shifted = logs.replace(reward=reward + np.where(action, 1, -1) * (0.0004 - low))
+    compared = compare_policies({"one": ConstantPolicy(1)}, shifted, evaluator=IPS())
+    low = compared.to_records()[0]["difference_low"]
+    assert 0 < low < 0.005
+    cells = table_texts(compared)[1][0]
+    assert float(cells[2]) > 0
 
 
 def test_numbers_of_a_column_have_one_format(found):

@@ -39,12 +39,13 @@ def test_deploy():
 
 def test_keep():
     assert sentence(verdict("a", "worse", -0.3)) == (
-        "Keep the logger: by IPS a is worse (-0.30 per round, -0.40 to -0.20)."
+        "Keep the logger: by IPS a is worse (-0.30 per round, -0.40 to -0.20). "
+        "Greater rewards count as better."
     )
     text = sentence(verdict("a", "worse", -0.3), verdict("b", "worse", -0.2))
     assert text == (
         "Keep the logger: by IPS a and b are all worse (nearest b, -0.20 per round, "
-        "-0.30 to -0.10)."
+        "-0.30 to -0.10). Greater rewards count as better."
     )
 
 
@@ -54,9 +55,9 @@ def test_undecided():
     )
     assert text == (
         "Undecided: these 1,000 rounds cannot tell a from the logger. For a (+0.05 per "
-        "round, -0.05 to +0.15), about 4,400 more rounds would decide with "
-        "probability 0.8, if the true gain equals the estimate. b is worse than "
-        "the logger."
+        "round, -0.05 to +0.15), about 4,400 more rounds (5,400 in all) would decide "
+        "with probability 0.8, if the true gain equals the estimate. b is worse than "
+        "the logger. Greater rewards count as better."
     )
 
 

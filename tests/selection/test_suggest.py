@@ -15,6 +15,7 @@ from skope_ope import (
     EpsilonGreedy,
     IndependentSlotIPS,
     PolicyScorer,
+    PropensityEstimator,
     Replay,
     SlateLogs,
     UniformPolicy,
@@ -255,6 +256,25 @@ def test_offers_that_vary_too_much_are_no_strata():
     )
     found = suggest(logs, UniformPolicy())
     assert found.situation == "one_logger_unknown"
+
+
+def test_users_are_asked_about_where_none_are_given():
+    logs, *_ = _situations.one_logger()
+    assert any("Do users come back" in one for one in suggest(logs).questions)
+    grouped = logs.replace(group=np.arange(len(logs)) // 2)
+    assert not any("Do users come back" in one for one in suggest(grouped).questions)
+
+
+@QUIET
+def test_estimated_propensities_are_not_called_recorded():
+    logs, policy, _ = _situations.one_logger()
+    unknown = logs.replace(propensity=None, logging_proba=None)
+    text = " ".join(suggest(unknown, policy).reasons)
+    assert "No probabilities were recorded" in text
+    assert "The propensities are estimated" in text
+    assert "logs have propensities" not in text
+    estimated = PropensityEstimator().fit(unknown).transform(unknown)
+    assert "propensities are estimated" in evaluate(policy, estimated).reason
 
 
 def test_what_is_no_log_is_refused():

@@ -185,7 +185,9 @@ def test_limits_that_leave_a_bias_out_satisfy_nothing_unless_accepted(told):
 def test_text_holds_the_verdict_and_what_was_not_checked(told):
     joined = " ".join(told(*TWO)[1].split())
     told_of = "Verdict on DoublyRobust of new: trustworthy"
-    assert f"{told_of} (the log was not audited)." in joined
+    until = "as far as the value tells; the log was not audited"
+    assert f"{told_of}, {until}." in joined
+    assert "Verdict on the gain of new, which is decided on: trustworthy." in joined
     assert f"{told_of}." in " ".join(told(*TWO, "--audit")[1].split())
     assert "Not checked: The recorded propensities are those that drew" in joined
     assert "The log was not audited" in joined

@@ -53,6 +53,9 @@ def test_gains_and_the_decision_are_those_of_a_comparison(clicks, record):
     logs = logs.replace(logging_proba=None)
     report = record(*TWO)
     comparison = compare_policies({"new": pi, "even": UniformPolicy()}, logs)
+    verdict = report["decision"].pop("verdict")
+    assert verdict["answer"] == comparison.differences["new"].verdict.answer
+    assert verdict["audited"] is False
     assert report["decision"] == {
         "decision": "deploy",
         "choice": "new",

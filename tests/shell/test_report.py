@@ -23,6 +23,8 @@ def test_the_page_says_what_the_call_from_python_says(clicks, record, tmp_path):
     logs = logs.replace(logging_proba=None)
     found = report({"new": pi, "even": UniformPolicy()}, logs)
     assert told["page"] == str(path)
+    verdict = told["decision"].pop("verdict")
+    assert verdict == found.verdicts["new"].to_dict()
     assert told["decision"] == {
         "decision": found.decision,
         "choice": found.choice,

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._propensity_audit import least_possible
+from skope_ope.logs._propensity_audit import estimating_step, least_possible
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import (
     Column,
@@ -38,6 +38,7 @@ from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
 
+IGNORED = "propensity_ignores_context"
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 100
 DENSE = 1_000_000  # numbers that are counted without sorting
@@ -47,7 +48,7 @@ ALMOST_ALL = 0.8  # of the surprise about an action, told by a single column
 MOSTLY = 0.5  # of it: more than a column tells that only the logger looks at
 
 
-def action_leak_findings(logs, random_state=0):
+def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
     r"""Return a finding where single columns tell the action better than p does.
 
     Rounds are cut into quarters in time. The frequencies of the actions in the bins of
@@ -60,7 +61,9 @@ def action_leak_findings(logs, random_state=0):
     100 times as many.
 
     Where propensities are not known, or estimated, a column is found that tells
-    almost all about the action.
+    almost all about the action. Where the propensity of an action is the same in every
+    context, a column that tells less than half of the action is no leak: the logger
+    looked at it, and the propensities do not.
 
     Parameters
     ----------
@@ -68,6 +71,8 @@ def action_leak_findings(logs, random_state=0):
         The rounds.
     random_state : int, RandomState instance or None, default=0
         Which rounds are drawn where there are many.
+    most : int, default=10_000
+        How many.
 
     Returns
     -------
@@ -76,7 +81,7 @@ def action_leak_findings(logs, random_state=0):
     findings : list of Finding
     """
     random = check_random_state(random_state)
-    rows = independent_rows(logs, MOST_ROUNDS, random)
+    rows = independent_rows(logs, most, random)
     if logs.propensity is not None:  # a placeholder is no column's fault
         rows = rows[logs.propensity[rows] >= least_possible(len(logs), logs.n_actions)]
     action = logs.action_index[rows]
@@ -86,7 +91,7 @@ def action_leak_findings(logs, random_state=0):
         return facts, []
     columns = columns_of(logs.context, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
-    quarter = quarters_by_time(logs.row_id.position[rows])
+    quarter = quarters_by_time(logs._positions_at(rows))
     plan = crosswise(quarter % 2 if known else random.permutation(len(rows)) % 2)
     halves = [told for _, told in plan]
     one_bin = np.zeros(len(rows), dtype=np.intp)
@@ -120,6 +125,10 @@ def action_leak_findings(logs, random_state=0):
     if not known:
         return facts, [_unknown_finding(found)]
     blamed = found[0].told > MOSTLY
+    # not a column that beats wrong frequencies by right ones
+    apart = log_e_of_parts(found[0].ratio * (chance / frequency), halves) > SURE
+    if not blamed and apart and logs.propensity_by_action is not None:
+        return facts, [_ignored_finding(logs, found, len(rows))]
     if not blamed:  # unless the propensities are wrong without the column, too
         rest = held_out_proba(logs, rows, plan, without=found[0].column.name)
         ratio = probability_ratio(rest, chance, logs.n_actions)
@@ -185,10 +194,8 @@ def _matters(ratio):
 def _known_finding(leaks, n_rounds):
     """Tell of columns that beat propensities which are fine without the first one."""
     first, others = leaks[0], _so_do(leaks[1:])
-    gain, effect = mean_gain(first.ratio), misfit_effect(first.ratio)
+    effect = misfit_effect(first.ratio)
     better = f"{figure(1 + effect)} times as likely as they say"
-    if gain > LEAST_EFFECT:
-        better = f"{figure(gain)} nats a round"
     label = capital(first.column.label)
     return Finding(
         "action_leak",
@@ -199,6 +206,32 @@ def _known_finding(leaks, n_rounds):
             _written(label),
             "The propensities are not those of this logger: compare them with the code "
             "that draws the actions.",
+        ),
+        number=first.number,
+        effect=effect,
+        columns=[one.column.name for one in leaks],
+        category=PropensityWarning,
+    )
+
+
+def _ignored_finding(logs, leaks, n_rounds):
+    """Tell of columns that the logger looked at, and its propensities do not."""
+    first, others = leaks[0], _so_do(leaks[1:])
+    label, effect = first.column.label, misfit_effect(first.ratio)
+    return Finding(
+        IGNORED,
+        "error",
+        "The propensity of each action is the same in every context, but the logged "
+        f"actions depend on {label}: it makes them {1 + effect:.3g} times as likely as "
+        f"the propensities say, on average over {n_rounds:,} rounds.{others}",
+        (
+            f"If {label} was known before the action was chosen, the propensities are "
+            "wrong: perhaps they are the shares of the actions in the log. Keep the "
+            "column. Write down the probability of each draw, by the rule that drew "
+            "it, or build the logs without propensities and estimate them with "
+            f"{estimating_step(logs)}.",
+            f"If {label} was written after the action was chosen, take it out of the "
+            "context.",
         ),
         number=first.number,
         effect=effect,

@@ -26,6 +26,7 @@ from skope_ope.logs.checks._inverse_propensities import (
     FEWEST_CLUSTERS,
     InversePropensities,
 )
+from skope_ope.logs.checks._leak_findings import action_leak_findings
 from skope_ope.logs.checks._propensity_calibration import calibration_evidence
 
 SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
@@ -34,6 +35,7 @@ LARGE, LARGE_Z = 1.1, 4.0
 ROUGH = 0.02  # of the smallest propensity: rounding that is worth a note
 FEWEST_ROUNDS = 20  # of an action that is told to be too frequent
 MOST_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
+FEW_ROUNDS = 4_000  # whose context columns are looked at
 MANY_VALUES = 20  # of propensities that depend on the context
 MOST_ROWS = 10  # that are named
 
@@ -89,8 +91,18 @@ def quick_propensity_findings(logs, held=None):
         _rounded(logs, inverse),
     ]
     found = [one for one in found if one is not None]
+    told_already = any(one.is_alarm for one in found)
+    if names is None and not told_already and logs.propensity_by_action is not None:
+        # the usual fault of propensities that were counted afterwards, and cheap to see
+        found += _ignored(logs)
     alarms = ", ".join(one.name for one in found if one.is_alarm)
     return {what: alarms or "passed"}, found
+
+
+def _ignored(logs):
+    """Find columns that tell the action, where no propensity depends on the context."""
+    told = action_leak_findings(logs, 0, FEW_ROUNDS)[1]
+    return [one for one in told if one.is_alarm]
 
 
 def _alarm(name, found, advice, number, effect, **more):
@@ -172,7 +184,10 @@ def _rounded(logs, inverse):
         f"All propensities are multiples of {figure(2 * step)}. If they were rounded, "
         f"the smallest, {figure(lowest, 3)}, may be off by {effect:,.0%}, and so may "
         "the weights of its rounds. The tests allow for it.",
-        ("Record propensities with all their digits. Exact ones need nothing.",),
+        (
+            f"If the logger's rule says exactly {figure(lowest, 3)}, ignore this. "
+            "Otherwise record propensities with all their digits.",
+        ),
         2 * step,
         effect,
         rows=inverse.shown(inverse.held.propensity == lowest),

@@ -60,7 +60,7 @@ def repeated_findings(logs, random_state=None):
         facts["repeated choices"] = f"not possible: {p}"
         return facts, _unexplained(situation, whole, copies, rows, p, logs)
     test = _Repeats(situation, choice, p)
-    facts["repeated choices"] = test.told()
+    facts["repeated choices"] = test.told(_of_situation(logs))
     if test.is_alarm:
         wrong = _misfits(logs, rows, whole)
         found = _misled(test, rows) if wrong else _finding(test, whole, rows, logs)
@@ -121,10 +121,10 @@ class _Repeats:
         beyond = self.z > HIGH_Z and self.excess > LEAST
         return bool(self.one_logger and beyond and self.share > HIGH_SHARE)
 
-    def told(self):
-        """Return the fact about the test."""
+    def told(self, where):
+        """Return the fact about the test, with what a situation is beside a context."""
         if not self.again.any():
-            return "no context occurs twice"
+            return f"no context occurs twice{where}"
         if not self.open.any() and self.again.mean() <= 0.5:
             return "not possible: no choice was left where a context occurs again"
         if not self.one_logger:
@@ -142,6 +142,14 @@ class _Repeats:
             f"{self.n_repeats:,} repeats of an action in its context, "
             f"{figure(self.expected)} expected"
         )
+
+
+def _of_situation(logs):
+    """Return what is alike in a situation but the context, as a text."""
+    of_group = logs.group is not None
+    named = ["in a group at one time"] if of_group else []
+    named += ["for one logger"] if getattr(logs, "logger", None) is not None else []
+    return "".join(f" {one}" for one in named)
 
 
 def _misfits(logs, rows, whole):

@@ -5,8 +5,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skope_ope import BanditLogs, PropensityEstimator
+from skope_ope import (
+    BanditLogs,
+    ConstantPolicy,
+    PropensityEstimator,
+    audit,
+    compare_policies,
+)
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs.checks._leak_findings import action_leak_findings, independent_rows
 from tests.logs.checks.test_propensity_fit import urn
 
@@ -74,13 +81,65 @@ def test_e_value_of_columns_accuses_fewer_than_its_level():
 
 def test_propensities_of_another_logger_accuse_no_column():
     logs = softmax_logs(logging_temperature=0.5)
-    uniform = BanditLogs(logs.context, logs.action, logs.reward, np.full(3000, 0.25))
-    (one,) = found(uniform)
+    p = np.where(logs.context[:, 0] > 0, 0.25, 0.2)
+    (one,) = found(BanditLogs(logs.context, logs.action, logs.reward, p))
     assert len(one.columns) > 1
     assert not one.is_alarm  # what is about propensities is one
     assert "the propensities are wrong" in one.found
     assert "So do" in one.found
     assert "written after" not in one.text
+
+
+def shares_as_propensities(seed=0, n_rounds=8000):
+    """Actions that follow a column, whose shares in the log stand for propensities."""
+    rng = np.random.default_rng(seed)
+    context = rng.integers(0, 2, (n_rounds, 2))
+    likely = np.where(context[:, 0] == 1, 0.75, 0.4)
+    action = (rng.random(n_rounds) < likely).astype(int)
+    share = np.bincount(action) / n_rounds
+    reward = (rng.random(n_rounds) < 0.3 + 0.2 * context[:, 0]).astype(int)
+    right = BanditLogs(
+        context, action, reward, np.where(action == 1, likely, 1 - likely)
+    )
+    return right.replace(propensity=share[action]), right
+
+
+def test_propensities_that_ignore_what_the_logger_looked_at():
+    wrong, right = shares_as_propensities()
+    (one,) = found(wrong)
+    assert (one.name, one.severity) == ("propensity_ignores_context", "error")
+    assert one.columns == (0,)
+    assert "Keep the column" in one.advice[0]
+    assert "PropensityEstimator" in one.advice[0]
+    assert "written after" in one.advice[1]
+    assert found(right) == []
+
+
+def test_propensities_that_ignore_the_context_are_seen_at_a_glance():
+    wrong, right = shares_as_propensities()
+    (one,) = wrong.quick_propensity_findings[1]
+    assert one.name == "propensity_ignores_context"
+    assert not any(one.is_alarm for one in right.quick_propensity_findings[1])
+    told = [one.name for one in audit(wrong).alarms]
+    assert told == ["propensity_ignores_context", "propensity_misfit"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_propensities_of_a_logger_that_looks_at_nothing_are_quiet(seed):
+    rng = np.random.default_rng(seed)
+    action = rng.choice(3, 4000, p=[0.6, 0.3, 0.1])
+    p = np.array([0.6, 0.3, 0.1])[action]
+    logs = BanditLogs(rng.normal(size=(4000, 8)), action, rng.random(4000), p)
+    assert not any(one.is_alarm for one in logs.quick_propensity_findings[1])
+
+
+def test_no_decision_rests_on_propensities_that_ignore_the_context():
+    wrong, right = shares_as_propensities()
+    assert compare_policies({"one": ConstantPolicy(0)}, right).decision == "undecided"
+    with pytest.warns(PropensityWarning, match="the same in every context"):
+        compared = compare_policies({"one": ConstantPolicy(0)}, wrong)
+    assert compared.decision == "undecided"
+    assert "propensities or acceptance ratios in doubt" in compared.sentence
 
 
 def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():

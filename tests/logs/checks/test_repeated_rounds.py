@@ -148,7 +148,7 @@ def test_rounds_of_a_user_may_repeat_a_choice():
     time = np.arange(3000)
     facts, found = repeated_findings(logs_of(columns, group=user, timestamp=time))
     assert found == []
-    assert facts[TEST] == "no context occurs twice"
+    assert facts[TEST] == "no context occurs twice in a group at one time"
     rows = np.append(time, time[:800])
     logs = logs_of(columns, rows, group=user, timestamp=time)
     _, [found] = repeated_findings(logs)
