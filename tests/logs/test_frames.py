@@ -511,3 +511,15 @@ def test_parts_of_groups_are_columns(library):
     names = ["group_0", "group_1"]
     parts = frame[names] if library == "pandas" else frame.select(names)
     assert logs.replace(group=parts).group.tolist() == group
+
+
+@pytest.mark.parametrize("dtype", [None, "object", "category", "string", "boolean"])
+@pytest.mark.parametrize("backend", ["polars", "pyarrow"])
+def test_missing_entries_stay_missing_in_another_library(dtype, backend):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip(backend)
+    right = [True, None, False] if dtype == "boolean" else ["a", None, "b"]
+    frame = pandas.DataFrame({"x": pandas.Series(right, dtype=dtype)})
+    logs = BanditLogs(frame, [0, 1, 0], [1.0, 0.0, 1.0])
+    column = logs.to_frame(backend)["x"]
+    assert (column.to_list() if backend == "polars" else column.to_pylist()) == right
