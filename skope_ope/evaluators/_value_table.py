@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from skope_ope._meant import meant
 from skope_ope._pairs import WithPairs
 from skope_ope.displays._numbered_warnings import numbered_warnings
 from skope_ope.displays._value_record import (
@@ -90,7 +91,9 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
     def __getitem__(self, key: Any) -> PolicyValue:
         if key not in self._values:
             known = ", ".join(repr(one) for one in list(self._values)[:4])
-            raise KeyError(f"{key!r}; the keys are {known}, ...")
+            more = ", ..." if len(self._values) > 4 else "."
+            near = meant(key, self._values)
+            raise KeyError(f"{key!r}; the keys are {known}{more}{near}")
         return self._values[key]
 
     def __iter__(self) -> Iterator[Any]:

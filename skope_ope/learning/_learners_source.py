@@ -55,6 +55,8 @@ def _linear_model(logs, transformers):
 
     binary = bool(np.isin(logs.reward, (0, 1)).all())
     last = LogisticRegression(max_iter=1000) if binary else Ridge()
+    # samplers of imbalanced-learn change rows, "passthrough" nothing
+    transformers = [step for step in transformers if hasattr(step, "transform")]
     if transformers:
         return make_pipeline(*(clone(step) for step in transformers), last)
     if sparse.issparse(logs.context):

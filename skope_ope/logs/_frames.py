@@ -399,7 +399,9 @@ def joined(context, columns, backend):
     if backend == own:  # the columns of the context keep their types
         return add_columns(features, columns)
     if own is not None:
-        data = {name: features.get_column(name).to_numpy() for name in features.columns}
+        data = {
+            name: _values_of(features.get_column(name)) for name in features.columns
+        }
     else:
         if sparse.issparse(context):
             context = context.toarray()
@@ -454,6 +456,21 @@ def with_named(data, columns):
         _refuse_clash(added, data)
         data.update(added)
     return data
+
+
+def _values_of(column):
+    """Return the values of a column; missing ones among objects are None.
+
+    pandas has NaN or NA there, which other libraries do not take for missing.
+    """
+    values = column.to_numpy()
+    if values.dtype != object:
+        return values
+    missing = column.is_null().to_numpy()
+    if not missing.any():
+        return values
+    pairs = zip(values.tolist(), missing.tolist(), strict=True)
+    return [None if gone else value for value, gone in pairs]
 
 
 def _copied(values):

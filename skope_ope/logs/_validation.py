@@ -358,7 +358,7 @@ def check_agreement(propensity, name, told):
 def by_label(name, values, labels):
     """Return the columns of a frame in the order of `labels`; else `values`.
 
-    Columns without a name of their own are taken in the order they stand in.
+    Columns without names are taken in their order.
     """
     if not is_frame(values):
         return values

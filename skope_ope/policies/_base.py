@@ -333,7 +333,7 @@ def row_max(table):
 def in_blocks(act, n_actions, *tables, **named):
     """Return probabilities of all actions, computed for some rounds at a time.
 
-    What is made on the way stays in the cache, and the memory that it needs is small.
+    Intermediate results stay in the cache, and need little memory.
 
     Parameters
     ----------

@@ -182,7 +182,8 @@ class PropensityEstimator(BaseLogTransformer):
     def _classifier_of(self, rounds):
         """Return a fitted classifier, and the actions that its classes stand for."""
         classifier = self._inner()
-        if len(np.unique(rounds.action_index)) == 1:  # nothing to tell apart
+        same = len(np.unique(rounds.action_index)) == 1
+        if same or not rounds.n_features:  # nothing to tell apart, or by nothing
             from sklearn.dummy import DummyClassifier
 
             classifier = DummyClassifier(strategy="prior")

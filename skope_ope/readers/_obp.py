@@ -244,7 +244,7 @@ def _slates_to(logs):
     if np.ndim(logs.n_candidates) or logs.candidates is not None:
         raise ValueError(
             "obp's slates show the same items in every round, but these logs have "
-            "candidates of their own by round."
+            "separate candidates by round."
         )
     n_rounds, n_slots = logs.slate.shape
     feedback = {

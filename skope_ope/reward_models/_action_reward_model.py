@@ -337,8 +337,12 @@ class ActionRewardModel(TellsOfFit, Estimator):
         try:
             fit = self._kept(fit_weighted)
             return fit(clone(self.model), X, reward, weight, routed=is_routed())
-        except ValueError as error:
-            self._explain(error, f"{label}, fitted on {len(reward)} rounds", X)
+        except Exception as error:
+            # CatBoost refuses equal targets, Poisson losses refuse zeros alone
+            if (reward == reward[0]).all() and X.shape[1]:
+                return float(reward[0])
+            if isinstance(error, ValueError):
+                self._explain(error, f"{label}, fitted on {len(reward)} rounds", X)
             raise
 
     def _kept(self, function):

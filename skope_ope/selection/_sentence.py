@@ -27,7 +27,7 @@ def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
     format_gain : callable
         Takes a gain or a limit and returns it as a text.
     n_rounds : int
-        Number of rounds at hand.
+        Number of rounds in the logs.
 
     Returns
     -------

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from sklearn.base import clone
 
 from skope_ope._types import PolicyLike
@@ -242,12 +243,15 @@ def _without_propensities(logs, policy):
     step = estimating_step(logs)
     more = {"propensity"}
     several = acting_loggers(logs) > 1
-    asked = None if several else predictability(logs, logs.action_index)
-    if asked is not None and asked.certain:
+    asked = predictability(logs, logs.action_index)
+    if asked.certain:  # several loggers that act alike have no choice, either
         return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
     if learns(policy):
         if combined_weights(logs, None) is not None:
             return _of_weighted_rounds()
+        if several and _all_certain(logs):
+            stop = CERTAIN_LOGGERS
+            return _answer("deterministic", None, link="guide/multi_logger", stop=stop)
         situation, evaluator, *reasons = for_learner(logs, known=False)
         evaluator = _behind(step, evaluator)
         link, assumes = "guide/propensities", (HIDDEN,)
@@ -264,6 +268,12 @@ def _without_propensities(logs, policy):
         )
         return found
     return _of_blind_logger(logs, more, step)
+
+
+def _all_certain(logs):
+    """Tell whether none of several loggers seems to have had a choice."""
+    rounds_of = (logs[logs.logger_index == k] for k in np.unique(logs.logger_index))
+    return all(predictability(one, one.action_index).certain for one in rounds_of)
 
 
 def _of_blind_logger(logs, more, step):

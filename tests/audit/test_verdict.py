@@ -342,7 +342,7 @@ def test_a_tail_that_may_not_have_been_seen():
     heavy = of(2.0)
     assert heavy._deviations.skewness > 0.22
     assert names(heavy.verdict) == ["tail"]  # told once
-    assert heavy.verdict.reasons[0].text.count("State reward_range") == 1
+    assert heavy.verdict.reasons[0].text.count("Give reward_range") == 1
     known = of(1.2, reward_range=(0, 100))
     assert "tail" not in names(known.verdict)
 

@@ -35,6 +35,8 @@ def test_a_table_is_a_mapping():
     for key in ("DRos", ("half", "DRos"), "half"):
         with pytest.raises(KeyError, match=r"the keys are \('half', 'IPS'\)"):
             BY_POLICY[key]
+    with pytest.raises(KeyError, match=r"'SNIPS'\. Did you mean 'SNIPS'"):
+        TABLE["SNISP"]
     with pytest.raises(TypeError):
         TABLE["IPS"] = 3
 

@@ -572,3 +572,15 @@ def test_an_index_names_columns():
     frame = pytest.importorskip("pandas").DataFrame(DATA)
     logs = BanditLogs.from_frame(frame, **{**NAMES, "context": frame.columns[:1]})
     assert list(logs.context.columns) == ["age"]
+
+
+@pytest.mark.parametrize("dtype", [None, "object", "category", "string", "boolean"])
+@pytest.mark.parametrize("backend", ["polars", "pyarrow"])
+def test_missing_entries_stay_missing_in_another_library(dtype, backend):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip(backend)
+    right = [True, None, False] if dtype == "boolean" else ["a", None, "b"]
+    frame = pandas.DataFrame({"x": pandas.Series(right, dtype=dtype)})
+    logs = BanditLogs(frame, [0, 1, 0], [1.0, 0.0, 1.0])
+    column = logs.to_frame(backend)["x"]
+    assert (column.to_list() if backend == "polars" else column.to_pylist()) == right

@@ -56,7 +56,7 @@ def test_wrong_propensities_warn(global_random_seed):
     assert logs.inverse_propensity_z > 4
     with pytest.warns(PropensityWarning) as caught:
         IPS().fit(logs).evaluate(UniformPolicy())
-    assert "propensities let expect" in "".join(str(w.message) for w in caught)
+    assert "propensities predict" in "".join(str(w.message) for w in caught)
 
 
 def test_actions_that_were_never_logged_do_not_count():
@@ -152,7 +152,7 @@ def test_a_constant_propensity_that_is_wrong_is_noticed(global_random_seed):
     logs = logged(2000, global_random_seed)
     wrong = logs.replace(propensity=np.full(2000, 1 / 3))
     assert abs(wrong.inverse_propensity_z) < 1e-6  # 1 / p is three everywhere
-    with pytest.warns(PropensityWarning, match="propensities let expect 666"):
+    with pytest.warns(PropensityWarning, match="propensities predict 666"):
         IPS().fit(wrong).evaluate(UniformPolicy())
     with pytest.warns(PropensityWarning, match="recorded propensities are"):
         Replay(random_state=0).fit(wrong).evaluate(UniformPolicy())

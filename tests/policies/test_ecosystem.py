@@ -348,13 +348,23 @@ def test_regressors_of_packages(package, encoding):
     assert RewardModelPolicy(model).fit(logs).predict_proba(logs).shape == (300, 3)
 
 
+@unnamed
+@pytest.mark.parametrize("package", PACKAGES)
+def test_regressors_meet_an_action_that_was_never_rewarded(package):
+    logs = LOGS["texts"]
+    never = logs.replace(reward=logs.reward * (logs.action_index > 0))
+    model = package("Regressor")
+    q_hat = ActionRewardModel(model).fit(never).predict_logs(never)
+    assert abs(q_hat[:, 0]).max() < 0.5
+
+
 @pytest.mark.parametrize("logs", LOGS.values(), ids=LOGS)
 def test_samplers_inside_a_policy(logs):
     sampling = pytest.importorskip("imblearn.over_sampling")
     pipelines = pytest.importorskip("imblearn.pipeline")
     sampler = sampling.RandomOverSampler(random_state=0)
     pipeline = pipelines.make_pipeline(sampler, LogisticRegression())
-    for kind in (ClassifierPolicy, IPSPolicy):
+    for kind in (ClassifierPolicy, IPSPolicy, DRPolicy):
         policy = kind(pipeline).fit(logs)
         assert set(policy.predict(logs)) <= set(logs.actions)
     nested = GridSearchCV(pipeline, {"logisticregression__C": [1.0]}, cv=2)

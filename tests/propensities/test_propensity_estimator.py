@@ -392,3 +392,11 @@ def test_saturated_frequencies_reduce_the_variance(global_random_seed):
     errors = 4 * values.std(axis=0, ddof=1) / np.sqrt(repeats)
     assert abs(values[:, 0].mean() - W1.value) < errors[0]
     assert abs(values[:, 1].mean() - W1.value - bias) < errors[1] + bias / 2
+
+
+def test_without_features_the_shares_of_other_rounds_are_estimated():
+    logs = logs_of(X[:, :0])
+    found = PropensityEstimator().fit_transform(logs).propensity
+    first = np.arange(N) < N // 5  # the first fold is not shuffled
+    share = [(ACTION[~first] == label).mean() for label in ACTION[first]]
+    assert_allclose(found[first], share)

@@ -547,3 +547,21 @@ def test_a_memory_travels_and_is_checked(tmp_path):
             np.testing.assert_array_equal(found, expected)
     with pytest.raises(ValueError, match="'memory' parameter of ActionRewardModel"):
         ActionRewardModel(Ridge(), memory=3).fit(logs)
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+def test_a_regressor_that_refuses_equal_targets_predicts_them(encoding):
+    """A Poisson loss refuses an action that was never rewarded."""
+    model = HistGradientBoostingRegressor(loss="poisson", max_iter=2)
+    rewarded = BINARY if encoding == "per_action" else np.zeros(N)
+    logs = logs_of(rewarded * (ACTION != "a"))
+    fitted = ActionRewardModel(model, encoding).fit(logs)
+    q_hat = fitted.predict_logs(logs)
+    assert_array_equal(q_hat[:, logs.actions.tolist().index("a")], 0.0)
+    assert q_hat.max() > 0 or encoding == "one_hot"
+
+
+def test_other_errors_of_fits_are_raised():
+    model = HistGradientBoostingRegressor(loss="poisson", max_iter=2)
+    with pytest.raises(ValueError, match="poisson"):
+        ActionRewardModel(model).fit(logs_of(-1 - BINARY))

@@ -174,7 +174,7 @@ def test_bad_input():
         OPESearchCV(IPS(), {"cmax": [1.0]}).fit(logs)
     with pytest.raises(TypeError, match="searches on logs"):
         OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scorer).fit(logs.context)
-    with pytest.raises(TypeError, match=r"takes no y.*got Ridge"):
+    with pytest.raises(TypeError, match=r"takes no y.*Got Ridge"):
         OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scorer).fit(logs, Ridge())
     with pytest.raises(ValueError, match="two rounds"):
         OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scorer).fit(logs[:1])

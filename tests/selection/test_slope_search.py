@@ -206,7 +206,7 @@ def test_bad_input():
         SlopeSearch(policy, {"epsilon": [0.1]}, scoring=search.scoring).fit(logs)
     with pytest.raises(ValueError, match="param_grid is empty"):
         SlopeSearch(IPS(), [], scoring=search.scoring).fit(logs)
-    with pytest.raises(TypeError, match=r"takes no y.*got Ridge"):
+    with pytest.raises(TypeError, match=r"takes no y.*Got Ridge"):
         search.fit(logs, Ridge())
     learner = EvaluatorScorer(EpsilonGreedy())
     with pytest.raises(ValueError, match="DRns has no horizon"):

@@ -202,6 +202,27 @@ def test_a_learner_on_loggers_without_a_choice_stops():
     assert "frozen()" in suggest(logs, EpsilonGreedy()).stop
 
 
+def test_loggers_that_act_alike_without_a_choice_stop():
+    logs = of_learner(2000)
+    logger = np.arange(2000) % 2
+    action = (logs.context[:, 0] > 0).astype(int)
+    alike = BanditLogs(logs.context, action, logs.reward, logger=logger)
+    assert "no choice" in suggest(alike, UniformPolicy()).stop
+    action = np.where(logger, action, 1 - action)
+    apart = BanditLogs(logs.context, action, logs.reward, logger=logger)
+    assert suggest(apart, UniformPolicy()).situation == "several_loggers_unknown"
+    assert "frozen()" in suggest(apart, EpsilonGreedy()).stop
+
+
+@QUIET
+def test_logs_without_features_have_a_check():
+    logs = of_learner()
+    logs = BanditLogs(logs.context[:, :0], logs.action, logs.reward)
+    names = {"logs": logs, "policy": UniformPolicy()}
+    exec(suggest(logs, UniformPolicy()).code, names)
+    assert abs(names["check"].value - names["value"].value) < 0.02
+
+
 def test_a_search_over_policies_that_learn_is_one():
     logs = of_learner(propensity=1 / 3)
     scorer = PolicyScorer(Replay(random_state=0))

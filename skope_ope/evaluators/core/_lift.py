@@ -55,7 +55,7 @@ class Lift:
     difference : PolicyValue, default=None
         Their paired difference; `None`: the baseline is a number.
     warnings : tuple of OPEWarning, default=()
-        What was found on the way.
+        Warnings of the computation.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Lift:
     leaves_bias_out : str or False
         What the interval leaves out, see `PolicyValue`.
     warnings : tuple of OPEWarning
-        What was found on the way.
+        Warnings of the computation.
 
     Examples
     --------

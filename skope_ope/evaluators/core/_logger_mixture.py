@@ -4,7 +4,7 @@ r"""Whether the means of groups of rounds are values, where loggers are pooled a
 
 Rounds that are weighted by :math:`\pi / \bar\pi`, with the mixture :math:`\bar\pi` of
 all loggers, average to the value over the rounds of all loggers together. Over rounds
-that other loggers made than the mixture lets expect, such as those of one logger or of
+that other loggers made than the mixture predicts, such as those of one logger or of
 one day, they average to something else.
 """
 

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rounds behind an estimate, where they are at hand."""
+"""The rounds behind an estimate, if they are in memory."""
 
 from copy import copy
 from functools import cached_property
@@ -79,7 +79,7 @@ class Rows:
         return 0 if self.left_out is None else int(np.count_nonzero(self.left_out))
 
     def at(self, logs):
-        """Return the same with the logs at hand, where they were left behind."""
+        """Return the same with the logs, if they were left out."""
         if self.logs is not None:
             return self
         out = copy(self)

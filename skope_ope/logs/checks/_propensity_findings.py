@@ -257,7 +257,7 @@ def _miscounted(logs, inverse):
         "action_too_frequent" if often else "action_too_rare",
         f"Action {plain(logs.actions[worst])!r} was logged "
         f"{int(counts[worst]):,} times in {int(counts.sum()):,} rounds, where the "
-        f"propensities let expect {figure(mean[worst])} ({z:+,.1f} standard errors).",
+        f"propensities predict {figure(mean[worst])} ({z:+,.1f} standard errors).",
         (
             "The propensities are those of another action, of another version of the "
             "logger, or of a logger that was never in force (1 / number of actions).",
@@ -330,7 +330,7 @@ def _too_small(logs, inverse):
     return _alarm(
         "propensity_too_small",
         f"Action {label!r} was logged {figure(excess.ratio, 3)} times as often as its "
-        f"propensities let expect ({_errors(excess.z)} more).",
+        f"propensities predict ({_errors(excess.z)} more).",
         _small_advice(logs),
         excess.z,
         excess.ratio - 1,

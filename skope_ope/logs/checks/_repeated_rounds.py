@@ -177,7 +177,7 @@ def _misled(test, rows):
         "repeated_rounds",
         "note",
         f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
-        f"before in the same context, where the propensities let expect "
+        f"before in the same context, where the propensities predict "
         f"{figure(test.expected)}. But these do not fit the logged actions, so that "
         "whether there are copies cannot be told.",
         ("Mend the propensities, and audit the log again.",),
@@ -211,7 +211,7 @@ def _finding(test, whole, rows, logs):
         "repeated_rounds",
         "warning",
         f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
-        "before in the same context, where independent draws let expect "
+        "before in the same context, where independent draws would give "
         f"{figure(test.expected)} ({test.z:+,.1f} standard errors), as if "
         f"{test.share:.0%} of all rounds were copies. {alike}",
         advice,

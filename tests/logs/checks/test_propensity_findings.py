@@ -85,7 +85,7 @@ def test_counts_of_a_sentence_have_commas_and_expectations_four_digits():
     told = found(logs)["action_too_rare"].found
     number = r"\d{1,2},\d{3}"  # an expectation of thousands has no decimals
     assert re.search(f"logged {number} times in {number} rounds, where", told)
-    assert re.search(rf"let expect {number} \(-", told)
+    assert re.search(rf"predict {number} \(-", told)
 
 
 def test_a_logger_without_a_choice():
