@@ -52,7 +52,7 @@ def judged(result, evaluator):
 
 
 def _of_support(value, result, evaluator):
-    """Refuse a value that is the reward model's alone: the policy takes no logged action."""
+    """Refuse a value of the reward model alone: no logged action is taken."""
     masses = [w.value for w in result.warnings if isinstance(w, SupportWarning)]
     if not any(mass and mass > 1 - 1e-9 for mass in masses):
         return value, []
