@@ -63,6 +63,7 @@ def _roles(args, wanted, policy_columns):
     needed = {"action": args.action, "reward": args.reward}
     given = needed | {
         "propensity": None if args.propensity == "estimate" else args.propensity,
+        "logging_proba": args.logging_proba,
         "context": args.context,
         "exclude": args.exclude,
         "actions": args.actions,
