@@ -44,6 +44,7 @@ def fields_of_context(path, names, others, context, exclude, fields, say):
     if context is None or all_others or exclude is not None:
         named = None if all_others else context
         return choose_context(others, named, exclude, say=say)
+    check_context_names([name for name in context if name in names], fields)
     found = matched(context, names, others, "the context")
     check_names(path, names, found)
     check_context_names(found, fields)

@@ -21,13 +21,14 @@ def check_reward_field(path, reward, names):
     names : list of str
         The fields.
     """
-    if isinstance(reward, str):
-        if reward in names or not set(COMPUTED.split(reward)) & set(names):
-            return
+    if isinstance(reward, str) and (
+        reward in names or not set(COMPUTED.split(reward)) & set(names)
+    ):
+        return
     message = (
         f"reward must be the name of one field, got {reward!r}. Compute a reward of "
-        "several fields first. With pandas: frame = pd.json_normalize([json.loads(line) "
-        f"for line in open({str(path)!r})]); frame['reward'] = frame['a'] - 3 * "
+        "several fields first. With pandas: frame = pd.json_normalize([json.loads(line)"
+        f" for line in open({str(path)!r})]); frame['reward'] = frame['a'] - 3 * "
         "frame['b']; BanditLogs.from_frame(frame, reward='reward', ...)."
     )
     raise (ValueError if isinstance(reward, str) else TypeError)(message)

@@ -159,8 +159,9 @@ def read_jsonl(
     for name in _named(columns):
         kinds.setdefault(name, "cell")
     check_reward_field(path, reward, names)
-    proba = ", ".join(f"{one!r}" for one in inner_fields(propensity, names))
-    check_propensity_field(propensity, names, f"logging_proba=[{proba}]")
+    inner = inner_fields(propensity, names)
+    by_action = {one.removeprefix(f"{propensity}."): one for one in inner}
+    check_propensity_field(propensity, names, f"logging_proba={by_action}")
     for argument, wanted in (("context", context), ("exclude", exclude)):
         if isinstance(wanted, str):
             raise TypeError(
