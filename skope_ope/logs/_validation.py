@@ -90,9 +90,8 @@ def check_finite(name, array, first_row=0, first="row"):
             found = f"{name} must be finite, got {array[tuple(bad[0])]}"
             many = f" ({len(bad)} such entries)."
             if first != "row":
-                raise ValueError(
-                    f"{found} at {first} {bad[0][0]}{many} Fill the values."
-                )
+                place = f"at {first} {bad[0][0]}{many}"
+                raise ValueError(f"{found} {place} Fill the values.")
             after = f"{many} {remedy_of(name, 'Drop these rows or fill the values.')}"
             raise RowError(found, bad[0][0] + first_row, after)
 

@@ -159,9 +159,10 @@ def read_jsonl(
     for name in _named(columns):
         kinds.setdefault(name, "cell")
     check_reward_field(path, reward, names)
-    inner = inner_fields(propensity, names)
-    by_action = {one.removeprefix(f"{propensity}."): one for one in inner}
-    check_propensity_field(propensity, names, f"logging_proba={by_action}")
+    for one in (propensity, logging_proba):
+        inner = inner_fields(one, names)
+        by_action = {name.removeprefix(f"{one}."): name for name in inner}
+        check_propensity_field(one, names, f"logging_proba={by_action}")
     for argument, wanted in (("context", context), ("exclude", exclude)):
         if isinstance(wanted, str):
             raise TypeError(

@@ -224,3 +224,6 @@ def test_roles_that_are_no_single_field(tmp_path):
         read_jsonl(path, **ROLES | {"reward": lambda row: 1}, context=[])
     with pytest.raises(ValueError, match=r"probs is an object of 0, 1, 2: use logging"):
         read_jsonl(path, **ROLES | {"propensity": "probs"}, context=[])
+    roles = {"action": "model", "reward": "solved", "context": []}
+    with pytest.raises(ValueError, match=r"use logging_proba=\{'0': 'probs.0', '1': "):
+        read_jsonl(path, **roles, logging_proba="probs")
