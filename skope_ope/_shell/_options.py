@@ -141,6 +141,14 @@ def _add_log(command):
         "a randomised experiment; 'estimate' fits a classifier of the context",
     )
     add(
+        "--logging-proba",
+        type=names,
+        metavar="COLUMNS",
+        help="probabilities of all actions, one column each: in the order of the "
+        "actions, called like them behind the last dot (probs.a,probs.b), or as "
+        "LABEL=COLUMN; an object of JSON lines stands for its fields",
+    )
+    add(
         "--context",
         type=names,
         metavar="COLUMNS",

@@ -60,9 +60,15 @@ def read_source(
 
 def _roles(args, wanted, policy_columns):
     """Return which column means what; None where no option names one."""
+    if args.propensity == "estimate" and args.logging_proba is not None:
+        raise ValueError(
+            "--propensity estimate and --logging-proba are both given: leave out the "
+            "estimate where the log has the probabilities."
+        )
     needed = {"action": args.action, "reward": args.reward}
     given = needed | {
         "propensity": None if args.propensity == "estimate" else args.propensity,
+        "logging_proba": args.logging_proba,
         "context": args.context,
         "exclude": args.exclude,
         "actions": args.actions,

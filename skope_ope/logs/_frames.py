@@ -16,6 +16,8 @@ from skope_ope._meant import meant
 from skope_ope.logs._column_codes import column_codes
 from skope_ope.logs._columns_of_labels import check_tables, named_columns
 from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.logs._frame_remedies import remedies_of_frames
+from skope_ope.logs._missing_words import remedy_of
 from skope_ope.logs._validation import is_frame
 
 if TYPE_CHECKING:
@@ -196,17 +198,19 @@ def _from_frame(
     others = [name for name in frame.columns if name not in used]
     context = choose_context(others, context, exclude)
     fields = constant | {
-        field: column_of(frame, name, field in LABELS) for field, name in single.items()
+        field: column_of(frame, name, field in LABELS, field)
+        for field, name in single.items()
     }
     for field, names in tables.items():
         if names:
             fields[field] = columns_of(frame, tuple(names))
-    logs = cls(
-        features_of(frame, context),
-        actions=actions,
-        reward_range=reward_range,
-        **fields,
-    )
+    with remedies_of_frames():
+        logs = cls(
+            features_of(frame, context),
+            actions=actions,
+            reward_range=reward_range,
+            **fields,
+        )
     proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
     check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
     if columns:
@@ -352,7 +356,7 @@ def names_of(argument, names):
     return listed
 
 
-def column_of(frame, name, labels=False):
+def column_of(frame, name, labels=False, field=None):
     series = frame.get_column(name)
     coded = column_codes(series.to_native()) if labels else None
     if coded is not None:
@@ -364,7 +368,7 @@ def column_of(frame, name, labels=False):
         row = int(np.flatnonzero(series.is_null().to_numpy())[0])
         raise ValueError(
             f"column {name!r} has a missing value at row {row} "
-            f"({series.null_count()} such rows). Drop or fill these rows."
+            f"({series.null_count()} such rows). {remedy_of(field)}"
         )
     return series.to_numpy()
 

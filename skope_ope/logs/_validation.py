@@ -11,6 +11,7 @@ from scipy import sparse
 from skope_ope._meant import meant
 from skope_ope.exceptions import RowError
 from skope_ope.logs._factorise import distinct_labels, offsets
+from skope_ope.logs._missing_words import remedy_of
 from skope_ope.logs._row_container import keep, read_only
 from skope_ope.logs._shown_numbers import figure
 
@@ -89,11 +90,10 @@ def check_finite(name, array, first_row=0, first="row"):
             found = f"{name} must be finite, got {array[tuple(bad[0])]}"
             many = f" ({len(bad)} such entries)."
             if first != "row":
-                raise ValueError(
-                    f"{found} at {first} {bad[0][0]}{many} Fill the values."
-                )
-            remedy = "Drop these rows or fill the values."
-            raise RowError(found, bad[0][0] + first_row, f"{many} {remedy}")
+                place = f"at {first} {bad[0][0]}{many}"
+                raise ValueError(f"{found} {place} Fill the values.")
+            after = f"{many} {remedy_of(name, 'Drop these rows or fill the values.')}"
+            raise RowError(found, bad[0][0] + first_row, after)
 
 
 def is_vector(values):
@@ -415,7 +415,7 @@ def check_distributions(name, array, available=None, first_row=0):
     if not (sums.min() >= low and sums.max() <= high):  # NaN fails, too
         off = ~((sums >= low) & (sums <= high))
         row = int(np.flatnonzero(off)[0])
-        remedy = "Normalise the rows."
+        remedy = f"Normalise the rows: {name} / {name}.sum(axis=1, keepdims=True)."
         if np.isnan(sums[row]):
             remedy = "Give every action a probability in them, 0 where it is not taken."
         raise RowError(

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from skope_ope.logs._rounded_proba import rounding
 from skope_ope.logs._validation import label_codes
 from skope_ope.readers._numbers import number, quoted
 from skope_ope.readers._text_files import empty_file, open_csv
@@ -13,7 +14,7 @@ from skope_ope.readers._texts import parse_labels
 
 # what policies hold: their parts, and the rows that they have learned from
 OWN = ("skope_ope.policies.", "skope_ope.learning.", "skope_ope.logs._known_rows.")
-ROUNDING = 1e-3  # how far rounded probabilities may be from summing to one
+CLOSE = 1e-3  # how far from one a sum may be, whatever the digits
 
 
 def load_policy(path, *, trust=False):
@@ -157,7 +158,7 @@ def _column_of(path, header, value):
 def _distribution(path, header, rows, column, codes, n_actions):
     """Return the probabilities of the actions from one column."""
     proba = np.zeros(n_actions)
-    total = 0.0
+    written = []
     for (line, row), code in zip(rows, codes, strict=True):
         try:
             p = number(row[column])
@@ -175,9 +176,11 @@ def _distribution(path, header, rows, column, codes, n_actions):
                 f"{row[0]!r}, which the log does not have. If it can be taken, name "
                 "all actions with --actions."
             )
-        total += p
+        written.append(p)
         proba[code] = p if code >= 0 else proba[code]
-    if abs(total - 1) > ROUNDING:
+    total = sum(written)
+    _, bound = rounding(np.array([written]))
+    if abs(total - 1) > max(CLOSE, bound):
         raise ValueError(
             f"{path}: column {header[column]!r} sums to {total:.6g} over the actions, "
             "expected 1."

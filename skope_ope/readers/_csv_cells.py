@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._missing_words import DROP_REWARDS
 from skope_ope.readers._moments import plain_moments
 from skope_ope.readers._numbers import number, numbers, quoted
 from skope_ope.readers._text_files import utc_microseconds
@@ -35,6 +36,8 @@ class TextAfterNumbersError(Exception):
 class _Column:
     """Collects the cells of a column block by block."""
 
+    if_missing = "Correct or drop the row."
+
     def __init__(self, path, name):
         self.path, self.name = path, name
         self.blocks = []
@@ -58,12 +61,12 @@ class _Column:
 
     def bad(self, cell, line, expected):
         """Return the error for a cell."""
-        found = (
-            "is missing" if cell.strip().lower() in MISSING else f"is {quoted(cell)}"
-        )
+        found, remedy = f"is {quoted(cell)}", _Column.if_missing
+        if cell.strip().lower() in MISSING:
+            found, remedy = "is missing", self.if_missing
         return ValueError(
             f"{self.path}, line {line}: column {self.name!r} {found}, expected "
-            f"{expected}. Correct or drop the row."
+            f"{expected}. {remedy}"
         )
 
 
@@ -75,6 +78,12 @@ class _Numbers(_Column):
 
     def finish(self):
         return np.concatenate(self.blocks)
+
+
+class _Rewards(_Numbers):
+    """Finite numbers that may be missing for a reason."""
+
+    if_missing = DROP_REWARDS
 
 
 class _Texts(_Column):
@@ -206,6 +215,7 @@ class _Features(TextFeatures):
 
 KINDS = {
     "number": _Numbers,
+    "reward": _Rewards,
     "label": _Labels,
     "moment": _Moments,
     "feature": _Features,

@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._missing_words import DROP_REWARDS
 from skope_ope.readers._jsonl_fields import getter, read_objects
 from skope_ope.readers._moments import plain_moments
 from skope_ope.readers._numbers import quoted
@@ -48,6 +49,8 @@ def read_jsonl_columns(path, wanted, report=None):
 class _Field:
     """The values of a field, as JSON gives them."""
 
+    if_missing = "Correct or drop the line."
+
     def __init__(self, path, name, values, lines):
         self.path, self.name = path, name
         self.values, self.lines = values, lines
@@ -56,10 +59,14 @@ class _Field:
     def bad(self, row, expected):
         """Return the error for a row."""
         value = self.values[row]
-        found = "is missing" if value is None else f"is {quoted(value)}"
+        found, remedy = f"is {quoted(value)}", "Correct or drop the line."
+        if value is None:
+            found, remedy = "is missing", self.if_missing
+        many = self.values.count(None) if value is None else 1
+        lines = f" ({many:,} such lines)" if many > 1 else ""
         return ValueError(
-            f"{self.path}, line {self.lines[row]}: field {self.name!r} {found}, "
-            f"expected {expected}. Correct or drop the line."
+            f"{self.path}, line {self.lines[row]}: field {self.name!r} {found}{lines}, "
+            f"expected {expected}. {remedy}"
         )
 
     def refuse(self, types, expected):
@@ -107,6 +114,11 @@ def _as_float(value):
         return np.nan if value is None else float(value)
     except OverflowError:
         return np.inf
+
+
+def _rewards(field):
+    field.if_missing = DROP_REWARDS
+    return field.floats()
 
 
 def _labels(field):
@@ -157,6 +169,7 @@ def _cells(field):
 
 KINDS = {
     "number": _Field.floats,
+    "reward": _rewards,
     "label": _labels,
     "moment": _moments,
     "feature": _features,

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.logs._missing_words import DROP_OR_FILL, DROP_REWARDS
 from skope_ope.readers._text_files import empty_file, utc_microseconds
 from skope_ope.readers._texts import Texts
 
@@ -40,19 +41,19 @@ def read_parquet(path, wanted):
     }
 
 
-def _refuse(path, name, what, wrong):
+def _refuse(path, name, what, wrong, remedy=DROP_OR_FILL):
     """Raise where rows are wrong."""
     rows = np.flatnonzero(wrong)
     if rows.size:
         raise ValueError(
             f"{path}: column {name!r} is {what} at row {rows[0]} ({rows.size} such "
-            "rows). Drop or fill these rows."
+            f"rows). {remedy}"
         )
 
 
-def _no_nulls(path, name, column):
+def _no_nulls(path, name, column, remedy=DROP_OR_FILL):
     if column.null_count:
-        _refuse(path, name, "missing", column.is_null().to_numpy())
+        _refuse(path, name, "missing", column.is_null().to_numpy(), remedy)
 
 
 def _is_text(column):
@@ -96,6 +97,11 @@ def _numbers(path, name, column):
     numbers = _floats(path, name, column)
     _refuse(path, name, "not finite", ~np.isfinite(numbers))
     return numbers
+
+
+def _rewards(path, name, column):
+    _no_nulls(path, name, column, DROP_REWARDS)
+    return _numbers(path, name, column)
 
 
 def _labels(path, name, column):
@@ -143,6 +149,7 @@ def _features(path, name, column):
 
 _PARQUET_KINDS = {
     "number": _numbers,
+    "reward": _rewards,
     "label": _labels,
     "moment": _moments,
     "feature": _features,

@@ -12,15 +12,21 @@ from typing import Any
 
 from skope_ope._types import ArrayLike, Path
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._contexts import choose_context
 from skope_ope.logs._frames import LIBRARIES, import_narwhals
+from skope_ope.readers._context_fields import (
+    fields_of_context,
+    inner_fields,
+    only_stars,
+)
+from skope_ope.readers._field_roles import check_propensity_field, check_reward_field
 from skope_ope.readers._jsonl_fields import field_names, line_of_object
-from skope_ope.readers._read_table import check_names, read_columns
+from skope_ope.readers._read_table import read_columns
+from skope_ope.readers._rounded_columns import made_whole
 from skope_ope.readers._row_lines import errors_of_file
 
 KINDS = {
     "action": "label",
-    "reward": "number",
+    "reward": "reward",
     "propensity": "number",
     "logger": "label",
     "timestamp": "moment",
@@ -66,7 +72,8 @@ def read_jsonl(
         probability of all rounds.
     context : list of str, default=None
         Fields that were known before the decision. The name of an object or a list
-        includes all its fields. `[]`: no features.
+        includes all its fields; a pattern such as `request.*` the fields that match it
+        and are not named elsewhere. `[]`: no features.
     exclude : list of str, default=None
         Instead of `context`: fields that are not context, such as outcomes. All fields
         that no other argument names become the context.
@@ -74,7 +81,7 @@ def read_jsonl(
         Ordered labels of all actions.
     logging_proba : list of str or dict, default=None
         Fields with the probabilities of all actions, in the order of `actions`; or a
-        dict {action: field}.
+        dict {action: field}. Rounded ones are divided by their sum, with a warning.
     logger_proba : list of str, default=None
         Fields with the probability of the logged action under every logger.
     logger, timestamp, group, sample_weight : str, default=None
@@ -151,15 +158,35 @@ def read_jsonl(
         kinds.setdefault(name, "number")
     for name in _named(columns):
         kinds.setdefault(name, "cell")
-    others = [name for name in names if name not in kinds]
-    exclude = None if exclude is None else _spread(path, "exclude", exclude, names)
-    if context is not None:
-        context = _spread(path, "context", context, names)
-    context = choose_context(others, context, exclude)
+    check_reward_field(path, reward, names)
+    for one in (propensity, logging_proba):
+        inner = inner_fields(one, names)
+        by_action = {name.removeprefix(f"{one}."): name for name in inner}
+        check_propensity_field(one, names, f"logging_proba={by_action}")
+    for argument, wanted in (("context", context), ("exclude", exclude)):
+        if isinstance(wanted, str):
+            raise TypeError(
+                f"{argument} must be a list of fields, objects or patterns, got the "
+                f"text {wanted!r}.{_as_list(wanted, names)}"
+            )
+    context = fields_of_context(
+        path,
+        names,
+        [name for name in names if name not in kinds],
+        context,
+        exclude,
+        {field: name for field, name in single.items() if _is_name(name)},
+        ("context", "exclude", "context=[]"),
+    )
     for name in context:
         kinds.setdefault(name, "cell")
     read = read_columns(path, kinds.items(), format="jsonl", names=names)
-    frame = _frame({name: values for (name, _), values in read.items()}, backend)
+    values = {name: column for (name, _), column in read.items()}
+    all_actions = list(dict.fromkeys(_named(logging_proba)))
+    if all_actions:
+        proba = made_whole(path, [values[name] for name in all_actions])
+        values |= zip(all_actions, proba.T, strict=True)
+    frame = _frame(values, backend)
     with errors_of_file(path, partial(line_of_object, path)):
         return BanditLogs.from_frame(
             frame,
@@ -186,21 +213,9 @@ def _named(argument):
         yield from chain.from_iterable(map(_named, inner))
 
 
-def _spread(path, argument, wanted, names):
-    """Return the names of fields, objects and lists replaced by what they hold."""
-    if isinstance(wanted, str):
-        raise TypeError(
-            f"{argument} must be a list of fields, got the text {wanted!r}. Use "
-            f"[{wanted!r}]."
-        )
-    found = []
-    for one in wanted:
-        inner = [name for name in names if name.startswith(f"{one}.")]
-        if one in names or not inner:
-            inner.insert(0, one)
-        found += inner
-    check_names(path, names, found)
-    return found
+def _as_list(text, names):
+    """Say how a text is written as a list; that of all is none that is taken."""
+    return "" if only_stars(text, names) else f" Use [{text!r}]."
 
 
 def _frame(columns, backend):

@@ -5,6 +5,7 @@
 A kind says what a column is wanted for:
 
 - "number": finite floats; nothing may be missing;
+- "reward": a number, with other advice where it is missing;
 - "label": ints, floats, booleans or texts, as the distinct values look;
 - "moment": numbers, or datetimes in UTC;
 - "feature": floats, NaN where missing, or `Texts` where any value is text.

@@ -3,15 +3,17 @@
 """Logs from csv, JSON lines and parquet files whose columns are named."""
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
 from numbers import Real
 
 import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.readers._context_fields import fields_of_context
+from skope_ope.readers._field_roles import check_propensity_field, check_reward_field
+from skope_ope.readers._proba_columns import labels_told, order_of, proba_columns
 from skope_ope.readers._read_table import LINES, check_names, column_names, read_columns
+from skope_ope.readers._rounded_columns import made_whole
 from skope_ope.readers._row_lines import errors_of_file
 from skope_ope.readers._table_encoder import TableEncoder
 from skope_ope.readers._texts import parse_labels
@@ -33,6 +35,9 @@ class Roles:
     exclude : tuple of str, default=None
         Columns that are not to be in the context; all others that mean nothing else
         are then, as `*` says in words.
+    logging_proba : tuple of str, default=None
+        Columns with the probabilities of all actions: in the order of the actions,
+        called like them behind the last dot, or as `label=column`.
     logger, timestamp, group, sample_weight : str, default=None
         Further columns.
     actions : tuple of str, default=None
@@ -46,6 +51,7 @@ class Roles:
     propensity: object = None
     context: tuple = None
     exclude: tuple = None
+    logging_proba: tuple = None
     logger: str = None
     timestamp: str = None
     group: str = None
@@ -57,7 +63,7 @@ class Roles:
         """Return {field: (column, kind)} of the fields that are columns."""
         kinds = {
             "action": "label",
-            "reward": "number",
+            "reward": "reward",
             "propensity": "number",
             "logger": "label",
             "timestamp": "moment",
@@ -72,46 +78,26 @@ class Roles:
 
     def context_names(self, path, names):
         """Return the columns of the context, patterns replaced by what they match."""
-        patterns = self.context or ()
-        check_context_names(
-            [name for name in patterns if name in names],
-            {field: name for field, (name, _) in self.fields().items()},
-        )
         wanted = (*self.fields().values(), *self.extra)
+        check_reward_field(path, self.reward, names)
+        check_propensity_field(self.propensity, names, "--logging-proba")
         check_names(path, names, [name for name, _ in wanted])
         # what a policy looks at may be context as well
         used = {name for name, kind in wanted if kind != "feature"}
-        others = [name for name in names if name not in used]
-        all_others = any(
-            name not in names and set(name) <= set("*?") for name in patterns
+        used.update(self.proba_columns(names).values())
+        return fields_of_context(
+            path,
+            names,
+            [name for name in names if name not in used],
+            self.context,
+            self.exclude,
+            {field: name for field, (name, _) in self.fields().items()},
+            ("--context", "--exclude", "--context ''"),
         )
-        if self.context is None or all_others or self.exclude is not None:
-            named = None if all_others else self.context
-            exclude = self.exclude
-            if exclude is not None:
-                exclude = _matched(exclude, names, names, "--exclude")
-                check_names(path, names, exclude)
-            return choose_context(
-                others,
-                named,
-                exclude,
-                say=("--context", "--exclude", "--context ''"),
-            )
-        return _matched(patterns, names, others, "the context")
 
-
-def _matched(patterns, names, others, of):
-    """Return names, those with stars replaced by which of the others match."""
-    found = []
-    for wanted in patterns:
-        if wanted in names or not set("*?[") & set(wanted):
-            found.append(wanted)
-            continue
-        matched = [name for name in others if fnmatchcase(name, wanted)]
-        if not matched:
-            raise ValueError(f"no column for {of} matches {wanted!r}.")
-        found += matched
-    return list(dict.fromkeys(found))
+    def proba_columns(self, names):
+        """Return the columns of the logger's probabilities, by what they are called."""
+        return proba_columns(self.logging_proba or (), names)
 
 
 @dataclass(frozen=True)
@@ -166,7 +152,9 @@ def read_table_logs(path, roles, *, format="csv", like=None, report=None):
     context = list(known)
     fields = roles.fields()
     features = [(name, "feature") for name in context]
-    wanted = [*fields.values(), *features, *roles.extra]
+    proba = roles.proba_columns(names)
+    numbers = [(name, "number") for name in proba.values()]
+    wanted = [*fields.values(), *numbers, *features, *roles.extra]
     columns = read_columns(path, wanted, format=format, names=names, report=report)
     values = {field: columns[key] for field, key in fields.items()}
     n_rounds = len(values["action"])
@@ -177,6 +165,12 @@ def read_table_logs(path, roles, *, format="csv", like=None, report=None):
         values["action"], actions = _same_kind(values["action"], roles.actions)
     elif like is not None:
         actions = like.logs.actions
+    elif proba:
+        listed = labels_told(proba, values["action"])
+        values["action"], actions = _same_kind(values["action"], listed)
+    if proba:
+        told = made_whole(path, [columns[key] for key in numbers])
+        values["logging_proba"] = told[:, order_of(proba, actions)]
     features = {name: columns[name, "feature"] for name in context}
     encoder = TableEncoder(features) if like is None else like.encoder
     encoded = encoder.transform(features) if features else np.empty((n_rounds, 0))

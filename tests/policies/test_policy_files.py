@@ -153,6 +153,8 @@ def test_rounded_probabilities_are_made_to_sum_to_one(table):
     path = table("item,p\n0,0.3333\n1,0.3333\n2,0.3333\n")
     proba = read_policy_table(path, np.arange(3))
     assert proba.sum() == pytest.approx(1, abs=1e-15)
+    path = table("item,p\n0,0.33\n1,0.33\n2,0.33\n")  # 0.99 by two digits
+    assert read_policy_table(path, np.arange(3)) == pytest.approx(np.full(3, 1 / 3))
 
 
 def test_labels_may_be_numbers_in_one_of_the_files(table):

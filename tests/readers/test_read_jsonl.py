@@ -180,3 +180,50 @@ def test_lazy_logs_name_the_reader(tmp_path):
         scan_logs(path, **roles)
     with pytest.raises(ValueError, match=r"format='jsonl' cannot be scanned"):
         scan_logs(path, format="jsonl", **roles)
+
+
+@pytest.mark.parametrize("context", ["context", "context.*", "con*"])
+def test_context_by_object_and_by_pattern(tmp_path, context):
+    pytest.importorskip("pandas")
+    logs = read_jsonl(write(tmp_path, traces()), **ROLES, context=[context])
+    assert columns_of(logs) == ["context.age", "context.plan", "context.flag"]
+
+
+def test_all_others_are_listed_and_not_taken(tmp_path):
+    pytest.importorskip("pandas")
+    path = write(tmp_path, traces())
+    with pytest.raises(ValueError, match=r"nothing else: 'ts', .*'usage\.cost'"):
+        read_jsonl(path, **ROLES, context=["*"])
+    with pytest.raises(TypeError, match=r"got the text '\*'\.$"):
+        read_jsonl(path, **ROLES, context="*")
+
+
+def test_rounded_probabilities_sum_to_one(tmp_path):
+    pytest.importorskip("pandas")
+    rows = list(traces())
+    rows[4]["probs"] = [0.2, 0.3, 0.51]
+    roles = {"action": "model", "reward": "solved", "context": [], "actions": MODELS}
+    roles["logging_proba"] = ["probs.0", "probs.1", "probs.2"]
+    path = write(tmp_path, rows)
+    with pytest.warns(LogsWarning, match="2 digits, so 1 of 12 rows") as told:
+        logs = read_jsonl(path, **roles)
+    assert Path(told[0].filename) == Path(__file__)
+    assert_array_equal(logs.logging_proba[4], np.array([0.2, 0.3, 0.51]) / 1.01)
+    assert_array_equal(logs.logging_proba[5], PROBA)
+    rows[4]["probs"] = [0.2, 0.3, 0.7]
+    with pytest.raises(ValueError, match=r"got 1\.2 at line 5"):
+        read_jsonl(write(tmp_path, rows), **roles)
+
+
+def test_roles_that_are_no_single_field(tmp_path):
+    pytest.importorskip("pandas")
+    path = write(tmp_path, traces())
+    with pytest.raises(ValueError, match="must be the name of one field, got 'solved"):
+        read_jsonl(path, **ROLES | {"reward": "solved - 3*usage.cost"}, context=[])
+    with pytest.raises(TypeError, match="must be the name of one field, got <func"):
+        read_jsonl(path, **ROLES | {"reward": lambda row: 1}, context=[])
+    with pytest.raises(ValueError, match=r"probs is an object of 0, 1, 2: use logging"):
+        read_jsonl(path, **ROLES | {"propensity": "probs"}, context=[])
+    roles = {"action": "model", "reward": "solved", "context": []}
+    with pytest.raises(ValueError, match=r"use logging_proba=\{'0': 'probs.0', '1': "):
+        read_jsonl(path, **roles, logging_proba="probs")

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from skope_ope.exceptions import LogsWarning
 from skope_ope.readers._table_logs import Roles, read_table_logs
 
 TEXT = """day,user,age,city,item,click,p,w
@@ -207,3 +208,83 @@ def test_json_lines_are_what_the_csv_file_is(path, tmp_path):
     other.write_text(text)
     with pytest.raises(ValueError, match=r"log\.jsonl: .* at line 3"):
         read_table_logs(other, nested, format="jsonl")
+
+
+def test_context_by_object_and_by_pattern(tmp_path):
+    path = tmp_path / "log.jsonl"
+    line = {"a": "x", "r": 1, "p": 0.5, "request": {"n": 2, "lang": "en"}, "cost": 3}
+    path.write_text(f"{json.dumps(line)}\n" * 2)
+    for context in ("request", "request.*", "request.?*"):
+        roles = Roles(action="a", reward="r", propensity="p", context=(context,))
+        found = read_table_logs(path, roles, format="jsonl").features
+        assert list(found) == ["request.n", "request.lang"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("route.probs.b", "route.probs.a", "route.probs.c"),
+        ("route.probs",),
+        ("c=route.probs.c", "a=route.probs.a", "b=route.probs.b"),
+    ],
+)
+def test_all_probabilities_of_a_trace(tmp_path, given):
+    path = tmp_path / "log.jsonl"
+    proba = {"c": 0.5, "a": 0.2, "b": 0.3}
+    lines = [
+        {"route": {"model": one, "probs": proba}, "solved": one == "b"} for one in "aba"
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    roles = Roles(
+        action="route.model", reward="solved", logging_proba=given, context=()
+    )
+    logs = read_table_logs(path, roles, format="jsonl").logs
+    assert logs.actions.tolist() == ["a", "b", "c"]  # c was never logged
+    np.testing.assert_array_equal(logs.logging_proba, [[0.2, 0.3, 0.5]] * 3)
+    np.testing.assert_array_equal(logs.propensity, [0.2, 0.3, 0.2])
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_all_probabilities_of_columns_in_order(tmp_path, format):
+    path = tmp_path / f"log.{format}"
+    table = {"item": [1, 2], "click": [0, 1], "p1": [0.33, 0.5], "p2": [0.66, 0.5]}
+    if format == "csv":
+        rows = zip(*table.values(), strict=True)
+        lines = [",".join(table), *(",".join(map(str, row)) for row in rows)]
+        path.write_text("\n".join(lines))
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(table), path)
+    roles = Roles(action="item", reward="click", logging_proba=("p1", "p2"), context=())
+    with pytest.warns(LogsWarning, match="rounded to 2 digits, so 1 of 2 rows"):
+        logs = read_table_logs(path, roles, format=format).logs
+    np.testing.assert_allclose(logs.logging_proba, [[1 / 3, 2 / 3], [0.5, 0.5]])
+
+
+def test_probabilities_and_actions_that_do_not_fit(path):
+    def read(*given, **roles):
+        roles = {"action": "item", "reward": "click", "context": (), **roles}
+        return read_table_logs(path, Roles(logging_proba=given, **roles))
+
+    with pytest.raises(ValueError, match=r"names 1 columns .p., but there are 2 act"):
+        read("p")
+    with pytest.raises(ValueError, match="no column 'q'"):
+        read("p", "q")
+    with pytest.raises(ValueError, match="names 'a' twice"):
+        read("a=p", "a=w")
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_a_missing_reward_is_never_to_be_filled(tmp_path, format):
+    path = tmp_path / f"log.{format}"
+    if format == "csv":
+        path.write_text("item,click\na,1\nb,\n")
+    elif format == "jsonl":
+        path.write_text('{"item": "a", "click": 1}\n{"item": "b", "click": null}\n')
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        table = pyarrow.table({"item": ["a", "b"], "click": [1, None]})
+        pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    roles = Roles(action="item", reward="click", context=())
+    with pytest.raises(ValueError, match="unrelated to action and outcome; never fil"):
+        read_table_logs(path, roles, format=format)

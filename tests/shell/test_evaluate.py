@@ -3,12 +3,14 @@
 
 """Parts of the command line's work that its options reach in one way only."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from skope_ope import BanditLogs
+from skope_ope.__main__ import main
 from skope_ope._shell._evaluate import by_logger, model_text, start_report
 from skope_ope._shell._policies import Wanted
 from skope_ope._shell._source import extra_column
@@ -71,3 +73,39 @@ def test_reports_leave_out_what_runs_them():
     report = start_report(args, [])
     assert report["arguments"] == {"command": "demo", "json": True}
     assert report["level"] == 0.95
+
+
+def test_all_probabilities_of_a_trace(tmp_path, capsys):
+    path = tmp_path / "trace.jsonl"
+    lines = [
+        {
+            "request": {"tokens": k},
+            "route": {"model": "abc"[k % 3], "probs": {"a": 0.2, "b": 0.3, "c": 0.5}},
+            "solved": k % 2,
+        }
+        for k in range(60)
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    def told(*words):
+        roles = ("--action", "route.model", "--reward", "solved")
+        code = main(["evaluate", str(path), *roles, "--policy", "uniform", *words])
+        return code, "".join(capsys.readouterr())
+
+    given = ("route.probs", "route.probs.c,route.probs.b,route.probs.a")
+    given += ("c=route.probs.c,b=route.probs.b,a=route.probs.a",)
+    answers = {
+        told("--logging-proba", proba, "--context", context)
+        for proba in given
+        for context in ("request", "request.*")
+    }
+    assert len(answers) == 1
+    code, text = answers.pop()
+    assert code != 2
+    assert "propensity 0.2 to 0.5" in text
+    code, text = told("--propensity", "route.probs", "--context", "request")
+    assert code == 2
+    assert "route.probs is an object of a, b, c: use --logging-proba." in text
+    code, text = told("--propensity", "estimate", "--logging-proba", "route.probs")
+    assert code == 2
+    assert "--propensity estimate and --logging-proba are both given" in text

@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope._parallel import run_tasks
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._missing_words import remedy_of
 from skope_ope.logs._shown_numbers import figure, share
 from skope_ope.logs._text_table import text_table
 from skope_ope.logs._validation import label_codes
@@ -188,10 +189,12 @@ def _refuse_bad(columns, found):
     for field, name in columns.items():
         n_bad = int(found.get(f"{field} bad") or 0)
         if n_bad:
-            what = f"must be {LIMITS[field][0]}" if field in LIMITS else "is missing"
+            what, remedy = "is missing", remedy_of(field, "Drop or correct these rows.")
+            if field in LIMITS:
+                what = f"must be {LIMITS[field][0]}"
             raise ValueError(
                 f"column {name!r}: {field} {what} ({n_bad:,} of {int(found['n']):,} "
-                "rows). Drop or correct these rows."
+                f"rows). {remedy}"
             )
 
 

@@ -13,6 +13,7 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._column_codes import ColumnCodes, column_codes
 from skope_ope.logs._columns_of_labels import check_tables
 from skope_ope.logs._file_rows import FileRows
+from skope_ope.logs._missing_words import remedy_of
 from skope_ope.logs._row_container import Own
 from skope_ope.logs._slate_logs import WEIGHT, SlateLogs
 from skope_ope.logs._validation import label_codes
@@ -192,7 +193,7 @@ def _field(reading, name, names, table):
     if name == "timestamp":
         return _times(table, names[0])
     if name not in LABELS:
-        return plain_values(table, names[0])
+        return plain_values(table, names[0], name)
     if len(names) > 1:  # parts of a composite group
         return table.select(list(names))
     listed = {"action": reading.stated.get("actions"), "logger": reading.loggers}
@@ -247,10 +248,10 @@ def labels_of(table, name, listed=None, all_of_them=False):
     return ColumnCodes(listed, codes, coded.values, listed=True)
 
 
-def plain_values(table, name):
-    """Return a column without missing entries as an array of numpy."""
+def plain_values(table, name, field=None):
+    """Return a column without missing entries, that of a field, as a numpy array."""
     column = table.column(name)
-    _refuse_nulls(column, name)
+    _refuse_nulls(column, name, field)
     return _numpy(column)
 
 
@@ -297,13 +298,13 @@ def table_of(table, names, single):
     return _numpy(inner).reshape(len(column), size)
 
 
-def _refuse_nulls(column, name):
+def _refuse_nulls(column, name, field=None):
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise RowError(
             f"column {name!r} has a missing value",
             row,
-            f" ({column.null_count} such rows). Drop or fill these rows.",
+            f" ({column.null_count} such rows). {remedy_of(field)}",
         )
 
 
