@@ -239,7 +239,7 @@ def test_slates_that_obp_does_not_know():
     with pytest.raises(ValueError, match="slate of row 1 has an empty slot"):
         to_obp(logs)
     logs = SlateLogs(context, [[0, 1], [1, 0]], slot_reward=clicks, n_candidates=[2, 3])
-    with pytest.raises(ValueError, match="candidates of their own by round"):
+    with pytest.raises(ValueError, match="separate candidates by round"):
         to_obp(logs)
 
 

@@ -192,7 +192,7 @@ def test_context_by_object_and_by_pattern(tmp_path, context):
 def test_all_others_are_listed_and_not_taken(tmp_path):
     pytest.importorskip("pandas")
     path = write(tmp_path, traces())
-    with pytest.raises(ValueError, match=r"nothing else: 'ts', .*'usage\.cost'"):
+    with pytest.raises(ValueError, match=r"not used yet: 'ts', .*'usage\.cost'"):
         read_jsonl(path, **ROLES, context=["*"])
     with pytest.raises(TypeError, match=r"got the text '\*'\.$"):
         read_jsonl(path, **ROLES, context="*")
