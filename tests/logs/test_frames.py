@@ -178,7 +178,7 @@ def test_outcomes_of_a_real_trial_stay_out(data_dir):
     """`spend` and `conversion` came after the letter, as the visit did."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv(data_dir / "hillstrom_email_part1.csv.gz", nrows=500)
-    with pytest.raises(ValueError, match=r"nothing else: 'recency'.*'conversion', 'sp"):
+    with pytest.raises(ValueError, match=r"not used yet: 'recency'.*'conversion', 'sp"):
         BanditLogs.from_frame(frame, action="segment", reward="visit")
     logs = BanditLogs.from_frame(
         frame, action="segment", reward="visit", exclude=["spend", "conversion"]
