@@ -50,3 +50,11 @@ def check_slot_reward(slot_reward, slate):
         want = "slot_reward must be non-negative, and zero in an empty slot"
         raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
     return array
+
+
+def row_of_another_reward(logs):
+    """Return a row whose reward is not the sum of its slot rewards, or None."""
+    total = logs.slot_reward.sum(axis=1)
+    scale = np.abs(total) + np.abs(logs.reward)
+    off = np.flatnonzero(np.abs(total - logs.reward) > 1e-9 * scale)
+    return int(off[0]) if len(off) else None

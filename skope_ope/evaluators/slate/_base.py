@@ -41,6 +41,7 @@ from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_range import known_range
+from skope_ope.logs._slate_fields import row_of_another_reward
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 
@@ -158,6 +159,14 @@ class SlateEvaluator(BaseEvaluator):
             raise ValueError(
                 f"{name} needs the rewards of the slots. Pass slot_reward=... of shape "
                 "(n_rounds, n_slots) to SlateLogs."
+            )
+        other = row_of_another_reward(logs) if "slot_reward" in needs else None
+        if other is not None:  # a value of clicks beside a baseline of purchases
+            raise ValueError(
+                f"{name} adds the rewards of slots, but reward is not their sum: at "
+                f"row {other} it is {logs.reward[other]:.6g}, and they add to "
+                f"{logs.slot_reward[other].sum():.6g}. To value the slot rewards, "
+                "build the logs without reward. To value reward, use PseudoInverse."
             )
         if logs.logging_policy is None:
             whole = "propensity" in needs and logs.propensity is None

@@ -5,6 +5,7 @@
 import numpy as np
 import pytest
 
+import skope_ope
 from skope_ope import (
     CascadeDR,
     CascadeIPS,
@@ -158,3 +159,15 @@ def test_bad_input(evaluator):
             fitted.evaluate(np.full((30, 3, 4), 0.25))
         with pytest.raises(TypeError, match="serves IndependentSlotIPS"):
             fitted.evaluate(np.full((30, 3), 0.25))
+
+
+@pytest.mark.parametrize("name", ["IndependentSlotIPS", "CascadeIPS", "CascadeDR"])
+def test_purchases_are_not_valued_as_clicks(name):
+    fields = {"n_candidates": 3, "logging_policy": UniformSlatePolicy(2)}
+    clicks, slates = [[1, 0], [0, 1], [1, 1]], [[0, 1], [1, 2], [2, 0]]
+    logs = SlateLogs(np.zeros((3, 1)), slates, [1, 1, 0], slot_reward=clicks, **fields)
+    message = (
+        r"reward is not their sum: at row 2 it is 0, and they add to 2\. .*without"
+    )
+    with pytest.raises(ValueError, match=message):
+        getattr(skope_ope, name)().fit(logs)
