@@ -6,22 +6,12 @@ import re
 import pytest
 
 from skope_ope.reports._style import STYLE
+from tests._contrast import contrast
 
 LIGHT, DARK = (
     dict(re.findall(r"--(\w+):(#[0-9a-f]{6})", part))
     for part in STYLE.split("@media(prefers-color-scheme:dark)")[:2]
 )
-
-
-def luminance(colour):
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    parts = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
-
-
-def contrast(one, two):
-    low, high = sorted(map(luminance, (one, two)))
-    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
