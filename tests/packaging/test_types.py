@@ -25,8 +25,9 @@ from sklearn.model_selection import KFold, train_test_split
 
 from skope_ope import (
     BanditLogs, ClassifierPolicy, ConstantPolicy, DoublyRobust, DRns, EpsilonGreedy,
-    EvaluatorScorer, OPESearchCV, PolicyScorer, PolicyValue, Replay, UniformPolicy,
-    audit, compare_policies, evaluate, report,
+    EvaluatorScorer, IPS, OPESearchCV, PolicyScorer, PolicyValue, Replay, SlateIPS,
+    SlateLogs, UniformPolicy, UniformSlatePolicy, audit, compare_policies, evaluate,
+    report, scan_logs,
 )
 
 
@@ -56,6 +57,9 @@ def analyse(frame: pd.DataFrame) -> float:
     reveal_type(search)
     learner = Replay(horizon=10).fit(logs).evaluate(EpsilonGreedy(0.1))
     report({"new": policy}, logs, "page.html")
+    pages = SlateLogs([[0.0]], [[0, 1]], [1.0], n_candidates=3)
+    SlateIPS().fit(pages).score(UniformSlatePolicy(2), pages)
+    IPS().fit(scan_logs("folder")).evaluate(policy, scan_logs("folder"))
     return DoublyRobust().fit(logs, Ridge()).score(policy) + learner.value
 """
 REVEALED = {

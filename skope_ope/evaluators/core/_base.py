@@ -123,7 +123,9 @@ class BaseEvaluator(CallbackSupport, Estimator):
     _model_of_fit = None
 
     def fit(
-        self, logs: BanditLogs | SlateLogs, reward_model: RewardModelLike = None
+        self,
+        logs: BanditLogs | SlateLogs | LazyLogs,
+        reward_model: RewardModelLike = None,
     ) -> Self:
         """Keep the logs and fit the reward model, if there is one.
 
@@ -276,7 +278,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
     def evaluate(
         self,
         policy: PolicyLike,
-        logs: BanditLogs | LazyLogs | None = None,
+        logs: BanditLogs | SlateLogs | LazyLogs | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> PolicyValue:
         """Estimate the value of a policy.
@@ -312,7 +314,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
     def score(
         self,
         policy: PolicyLike,
-        logs: BanditLogs | None = None,
+        logs: BanditLogs | SlateLogs | LazyLogs | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Estimated value of a policy, `evaluate(...).value`.
