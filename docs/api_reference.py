@@ -259,6 +259,7 @@ API_REFERENCE = {
             "datasets.make_bandit_logs",
             "datasets.make_adaptive_logs",
             "datasets.make_shop_frame",
+            "datasets.make_router_traces",
             "datasets.make_logs_from_classification",
             "datasets.load_classification",
             "datasets.fetch_open_bandit",

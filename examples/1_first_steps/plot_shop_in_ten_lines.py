@@ -21,21 +21,22 @@ result, one for the probability of the offer, and what was known about the visit
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
-from skope_ope import BanditLogs, RewardModelPolicy, compare_policies
+from skope_ope import BanditLogs, RewardModelPolicy, report
 from skope_ope.datasets import make_shop_frame
 
-visits = make_shop_frame(40_000, random_state=0)
+visits = make_shop_frame(40_000, random_state=0)  # yours: pandas.read_csv("shop.csv")
 columns = {"action": "offer", "reward": "bought", "propensity": "p"}
 logs = BanditLogs.from_frame(visits, **columns, context=["age", "visits", "mobile"])
 train, test = train_test_split(logs, test_size=0.5, random_state=0)
 model = HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=7)
-comparison = compare_policies({"new rule": RewardModelPolicy(model).fit(train)}, test)
-print(comparison.sentence)
-display = comparison.plot()
+decision = report({"new rule": RewardModelPolicy(model).fit(train)}, test)
+print(decision)
+display = decision.comparison.plot()  # the picture
 # end of the ten lines
 
 # %%
-# The picture shows the gain over the shop as it was, with its interval. The line at
+# ``report`` checks the log, compares the rule with the shop as it was, and says what to
+# do. The picture shows the gain over the shop as it was, with its interval. The line at
 # zero means "no better". The interval is to the right of it.
 #
 # What is the truth?
@@ -57,6 +58,6 @@ print(f"the new rule sells to {new:.4f} of the visitors, the shop to {old:.4f}")
 # %%
 # The script checks these statements at its end.
 
-low, high = comparison.differences["new rule"].confidence_interval()
-assert comparison.decision == "deploy"
+low, high = decision.comparison.differences["new rule"].confidence_interval()
+assert decision.decision == "deploy" and not decision.alarms
 assert low < new - old < high

@@ -31,6 +31,14 @@ def test_ten_lines_are_about_ten():
     assert shown(SCRIPT).count("\n") < 18
 
 
+def test_the_readme_shows_the_same_lines_and_output():
+    readme = (ROOT / "README.md").read_text().split("<!-- ten lines -->")[1]
+    _, code, _, output = readme.split("```")[:4]
+    assert code.removeprefix("python\n") == shown(SCRIPT).lstrip("\n")
+    [there] = re.findall(r"code-block:: text\n\n((?:   .*\n)+)", PAGE)
+    assert output.removeprefix("text").split() == there.split()
+
+
 @pytest.mark.frames
 def test_the_ten_lines_print_what_the_page_shows(capsys, pyplot):
     pytest.importorskip("pandas")

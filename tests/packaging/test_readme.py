@@ -57,7 +57,7 @@ def test_its_links_lead_to_files():
 
 @pytest.mark.frames
 def test_python_start_runs(capsys, monkeypatch, tmp_path):
-    """The block under "From Python", on a made frame with its column names."""
+    """The block under "More from Python", on a made frame with its column names."""
     pandas = pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)  # it writes a page
     rng = np.random.RandomState(0)
@@ -76,7 +76,7 @@ def test_python_start_runs(capsys, monkeypatch, tmp_path):
     )
     quick = partial(HistGradientBoostingRegressor, max_iter=10)
     monkeypatch.setattr(ensemble, "HistGradientBoostingRegressor", quick)
-    start, search = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    _, start, search = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names = {"frame": frame}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewEventsWarning)  # of a frame this small
