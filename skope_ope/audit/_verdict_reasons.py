@@ -6,7 +6,7 @@ from math import isfinite, isnan, nan
 
 from skope_ope.audit._assumptions import uses_propensities
 from skope_ope.audit._verdict_thresholds import NO_ESTIMATE
-from skope_ope.evaluators.core._grounds import ESTIMATED
+from skope_ope.evaluators.core._grounds import ESTIMATED, UNKNOWN
 from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS
 from skope_ope.exceptions import (
     FewEventsWarning,
@@ -20,6 +20,11 @@ from skope_ope.exceptions import (
 from skope_ope.logs._shown_numbers import counts, figure
 from skope_ope.logs.checks._finding import Finding
 
+COMPARE = "Compare with an evaluator whose interval leaves nothing out."
+NO_PROPENSITIES = (
+    "The logs have no propensities. Record them, or estimate them with "
+    "PropensityEstimator; then an evaluator uses them."
+)
 COLLECT = "Collect more rounds, or logs closer to the policy."
 RANGE = (
     "Give reward_range=(low, high) with the logs if the rewards have a range: the "
@@ -209,12 +214,13 @@ def _bias_left_out(value):
     left_out = value.leaves_bias_out
     if not left_out:
         return None
+    is_without = value._grounds.propensities == UNKNOWN
     return Finding(
         "bias_left_out",
         "warning",
         f"The interval leaves out {left_out}. More rounds do not make this error "
         "smaller.",
-        ("Compare with an evaluator whose interval leaves nothing out.",),
+        (NO_PROPENSITIES if is_without else COMPARE,),
     )
 
 

@@ -36,12 +36,23 @@ class Alarm:
         The policies that it is about; empty: the log, and so all of them.
     text : str
         What was found, in a sentence.
+    advice : tuple of str
+        What to do, the most likely cause first.
     """
 
     name: str
     severity: str
     who: tuple
     text: str
+    advice: tuple = ()
+
+    @property
+    def first_step(self):
+        """What to do first, in a sentence; empty where `text` says it."""
+        if not self.advice:
+            return ""
+        start = "Check first" if len(self.advice) > 1 else "What to do"
+        return f"{start}: {self.advice[0]}"
 
     @property
     def is_fault(self):
@@ -137,7 +148,7 @@ def _alarms(comparison, verdicts, audit, audits, accepted):
             if is_new and key not in of_log:
                 found.setdefault(key, (one, []))[1].append(str(name))
     alarms = [
-        Alarm(one.name, one.severity, tuple(names), one.found)
+        Alarm(one.name, one.severity, tuple(names), one.found, one.advice)
         for one, names in found.values()
     ]
     return sorted(alarms, key=lambda one: (one.severity != ERROR, bool(one.who)))

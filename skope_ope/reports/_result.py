@@ -68,7 +68,7 @@ class Report:
         The recommendation with its reasons, for those who decide.
     alarms : tuple of Alarm
         What to look at before anybody acts, each with `name`,
-        `severity`, `who` and `text`.
+        `severity`, `who`, `text` and `advice`.
     verdicts : dict of Verdict
         Whether the gains can be acted on, by policy, with what the audits have found.
     policies : list of str
@@ -183,6 +183,7 @@ class Report:
         for one in self.alarms:
             who = f" ({', '.join(one.who)})" if one.who else ""
             lines += wrapped(f"{one.text}{who}", f"[{one.severity}] ")
+            lines += wrapped(one.first_step, " " * len(f"[{one.severity}] "))
         if self.path is not None:
             lines.append(f"Page: {harmless(self.path)}")
         return "\n".join(lines)

@@ -39,7 +39,8 @@ def _alarm_list(alarms, n_all):
     for one in alarms:
         who = f" ({', '.join(one.who)})" if one.who else ""
         tag = element("span", one.severity, class_=f"tag {one.severity}")
-        items.append(joined(tag, f" {one.text}{who}"))
+        step = element("div", one.first_step, class_="step") if one.advice else ""
+        items.append(joined(tag, f" {one.text}{who}", step))
     told = [element("h3", "Before you act on this"), bullets(items)]
     more = f"{n_all - len(alarms)} more alarms. " if n_all > len(alarms) else ""
     link = element("a", "What to do about them", href="#audit")

@@ -26,6 +26,7 @@ border-radius:6px;padding:1rem 1.2rem;margin:1.2rem 0}
 .advice h2{font-size:1.45rem;line-height:1.25;margin:0 0 .5rem}
 .advice h3{font-size:1rem;margin:.9rem 0 .2rem}
 .alarms{border-top:1px solid var(--line);margin-top:.9rem}
+.alarms .step{margin:.15rem 0 .35rem;color:var(--quiet)}
 .tag{display:inline-block;border:1px solid var(--doubt);border-radius:4px;
 padding:0 .4em;font-size:.85rem;font-weight:600;margin-right:.3em}
 .tag.error{border-width:2px}

@@ -43,3 +43,21 @@ def test_a_notebook_shows_the_page_in_a_frame(found):
 def test_a_report_comes_back_from_a_pickle(found):
     again = pickle.loads(pickle.dumps(found))
     assert again.to_html() == found.to_html()
+
+
+def test_an_alarm_says_what_to_do_first():
+    slipped = LOGS.replace(propensity=np.roll(LOGS.propensity, 1))
+    with pytest.warns(UserWarning):
+        found = report({"new": NEW}, slipped)
+    [first, *_] = found.alarms
+    assert len(first.advice) > 1
+    assert f"Check first: {first.advice[0]}" in " ".join(str(found).split())
+    assert f"Check first: {first.advice[0]}" in unescape(found.to_html())
+
+
+def test_logs_without_propensities_are_told_how_to_get_them():
+    unknown = LOGS.replace(propensity=None, logging_proba=None)
+    with pytest.warns(UserWarning):
+        found = report({"new": NEW}, unknown)
+    assert found.decision == "undecided"
+    assert "What to do: The logs have no propensities." in " ".join(str(found).split())
