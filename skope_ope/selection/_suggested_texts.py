@@ -66,6 +66,11 @@ NO_PROPENSITIES_OF_SLATES = (
     "reward model can be used, and no interval includes its error. Pass "
     "logging_policy=... to SlateLogs."
 )
+PREDICTED_ITEMS = (
+    "The context predicts which items are shown, and no propensities are known. So the "
+    "log cannot separate the effect of an item from that of its audience. Pass "
+    "logging_policy=... to SlateLogs."
+)
 NO_OVERLAP = (
     "The policy takes none of the logged actions, so the logged rewards have no "
     "information on it. Collect logs closer to the policy."
