@@ -53,7 +53,7 @@ class ClippingCurveDisplay(Shown, Undrawn):
     values : list of PolicyValue
         One per bound.
     own : float, default=None
-        The bound of the evaluator itself; `None`: it has none.
+        The bound of the evaluator. `None`: it has none.
     level : float, default=0.95
         Coverage of the intervals.
     name : str, default=None
@@ -74,7 +74,7 @@ class ClippingCurveDisplay(Shown, Undrawn):
     fill_between_ : PolyCollection
         The intervals, after `plot`.
     own_line_ : Line2D or None
-        The bound of the evaluator itself, after `plot`.
+        The bound of the evaluator, after `plot`.
 
     See Also
     --------

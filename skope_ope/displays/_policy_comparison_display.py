@@ -233,8 +233,9 @@ class PolicyComparisonDisplay(Shown, Undrawn):
             Where to draw the gains, and the values where there are two; `None` makes a
             new figure with both.
         truth : dict of float, default=None
-            The true values of policies by name, drawn as marks; with that of the
-            baseline (by its name, which may be "logger") the true gains are drawn, too.
+            The true values of policies by name, drawn as marks. If the baseline is
+            among them (by its name, which may be "logger"), the true gains are drawn,
+            too.
         **kwargs : dict
             Passed to `ax.errorbar`.
 

@@ -76,8 +76,8 @@ class PolicyValueDisplay(Shown, Undrawn):
     figure_ : matplotlib figure
         The figure of `ax_`, after `plot`.
     errorbar_ : ErrorbarContainer or list of them
-        What was drawn, after `plot`; a list, one per policy, where rows of several
-        policies and several evaluators are drawn.
+        The intervals as drawn, after `plot`. A list, one per policy, if there are
+        several policies and several evaluators.
     truth_ : Line2D or None
         The line, or the marks, of the true values, after `plot`.
 

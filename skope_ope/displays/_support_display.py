@@ -56,11 +56,12 @@ class SupportDisplay(Shown, Undrawn):
     labels : list
         Names of the rows: actions, or slots and what they show.
     policy_share, logger_share : ndarray of shape (n_labels,)
-        Mean probability under the policy and under the logger; where the logger's
-        distribution is not known, the share of the logged rounds.
+        Mean probability under the policy and under the logger. If the distribution of
+        the logger is not known, the share of the logged rounds.
     unsupported : ndarray of shape (n_labels,)
-        The part of `policy_share` where the logger could not act so: in all contexts,
-        or in some where its distribution is known.
+        The part of `policy_share` on actions that the logger cannot take in the same
+        context. If the distribution of the logger is not known, on actions that it
+        never took.
     weight_sums : pair of ndarray of shape (n_labels,), default=None
         Sums of the importance weights and of their squares over the rounds of every
         label; `None`: not known.
@@ -70,10 +71,10 @@ class SupportDisplay(Shown, Undrawn):
     Attributes
     ----------
     unsupported_mass : float
-        The policy's probability of what the logger never does.
+        The policy's probability of actions that the logger never takes.
     untold_mass : float
-        The same, and that of labels without an effective round in this log, because
-        there are too few rounds or some were left out.
+        `unsupported_mass`, plus the probability of labels without an effective round in
+        this log: there are too few rounds, or some were left out.
     effective_rounds : ndarray of shape (n_labels,)
         Effective rounds of every label, 0 where there are none; NaN where they are
         not known.

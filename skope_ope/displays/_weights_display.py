@@ -42,20 +42,21 @@ class WeightsDisplay(Shown, Undrawn):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
-    draws. Rounds are sorted into bins of their weight :math:`w_i = \pi(a_i|x_i) / p_i`;
-    bars show the share of the rounds in each bin, a line the share of all weight that
-    they carry. If the line runs far to the right of the bars, few rounds decide. Below
-    is the tail: the share of the rounds with at least some weight, and their share of
-    all weight. Its shape k says how fast large weights become rare. From k = 0.5 on
-    their variance is infinite. From k = 0.7 on no practical number of rounds makes a
-    weighted mean reliable. Read more in the :ref:`User Guide <displays>`.
+    draws. Rounds are sorted into bins of their weight :math:`w_i = \pi(a_i|x_i) / p_i`.
+    Bars show the share of the rounds in each bin. A line shows their share of all
+    weight. If the line runs far to the right of the bars, few rounds decide. Below is
+    the tail: the share of the rounds with at least some weight, and their share of all
+    weight. Its shape k says how fast large weights become rare. From k = 0.5 on their
+    variance is infinite. From k = 0.7 on no practical number of rounds makes a weighted
+    mean reliable. Read more in the :ref:`User Guide <displays>`.
 
     Parameters
     ----------
     weights : ndarray of shape (n_rounds,)
         Importance weights, non-negative.
     used_weights : ndarray of shape (n_rounds,), default=None
-        What the evaluator makes of them, clipped or shrunk. `None`: the same.
+        The weights that the evaluator uses, clipped or shrunk. `None`: the same
+        weights.
     rewards : ndarray of shape (n_rounds,), default=None
         Rewards of the rounds, for their share of the weighted rewards.
     name : str, default=None

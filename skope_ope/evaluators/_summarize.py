@@ -56,8 +56,8 @@ def summarize(
     reward_model : model, number or str, default=None
         Shared by the evaluators whose own is None.
     cv : int, HashKFold or "prefit", default=None
-        How rounds are held out when the shared reward model is fitted. A number means
-        `HashKFold`. `None`: the `cv` of each evaluator, which is 5 by default.
+        How rounds are split for cross-fitting of the shared reward model. A number
+        means `HashKFold`. `None`: the `cv` of each evaluator, which is 5 by default.
     by : str or list of str, default=None
         Columns for which sums by value are kept, too. They allow `value.by(column)`.
     random_state : int, RandomState instance or None, default=None

@@ -54,9 +54,9 @@ ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 class ValueSummary:
     """Sums of policies by evaluators over the rounds that were summarized.
 
-    `summarize` makes it. Summaries of different rounds add up, with ``+`` or `sum`, and
-    are kept in small files, so that a day costs what its own rounds cost. Read more in
-    the :ref:`User Guide <evaluators>`.
+    `summarize` makes it. Add summaries of different rounds with ``+`` or `sum`. Their
+    files are small, so a new day needs only the rounds of that day. Read more in the
+    :ref:`User Guide <evaluators>`.
 
     Parameters
     ----------

@@ -82,9 +82,9 @@ class EvaluatorScorer:
     The evaluator may stand alone, at the end of a Pipeline of logs -> logs steps, or
     inside another search. The steps of a Pipeline are applied to held-out logs only if
     propensities are missing. Evaluators that need the rows in order get them in order
-    (see `in_order`). Warnings of single evaluations are hidden, with three exceptions:
-    a candidate has no value (its score is then NaN), the policy takes no action of the
-    held-out rounds, or it has learned from held-out rounds.
+    (see `in_order`). Warnings of single evaluations are hidden, with three exceptions.
+    A candidate has no value: its score is then NaN. The policy takes no action of the
+    held-out rounds. The policy has learned from held-out rounds.
 
     References
     ----------

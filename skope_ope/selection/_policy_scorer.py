@@ -65,9 +65,9 @@ class PolicyScorer:
     LowOverlapWarning
         If the score rests on few effective rounds. For values that are divided by the
         weights there are two more rules. The score is NaN if the weights average less
-        than 0.25, or if the value lies outside the known range of the rewards by more
-        than a quarter of this range. A value that lies outside by less is moved to the
-        end of the range.
+        than 0.25. It is also NaN if the value is outside the known range of the rewards
+        by more than a quarter of this range. A value that lies outside by less is moved
+        to the end of the range.
 
     See Also
     --------

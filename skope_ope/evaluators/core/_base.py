@@ -63,9 +63,9 @@ class EvaluatorTags(Tags):
         Whether it refits the model for every policy, and so refuses fitted ones,
         numbers and arrays.
     parameters_after_model : tuple of str or None, default=None
-        Names of parameters that the fit of the reward model does not depend on:
-        candidates of a search that differ in no others share one fit. `None`: fits
-        are not shared.
+        Names of parameters that do not change the fit of the reward model. Candidates
+        of a search that differ only in these share one fit. `None`: fits are not
+        shared.
     order_dependent : bool, default=False
         Whether the order of the rounds matters; such evaluators refuse sample
         weights.
@@ -83,9 +83,9 @@ class EvaluatorTags(Tags):
     shift_equivariant : bool, default=False
         Whether rewards (and the model) plus c give the value plus c.
     consistent : bool, default=False
-        Whether a log that holds every cell (context, action, reward) once, weighted
-        by its probability, gives the true value exactly, whatever the reward model;
-        for slates, where every slot's reward depends on what it shows alone.
+        Whether the value is exactly the true value, for any reward model, on a log with
+        every cell (context, action, reward) once, weighted by its probability. For
+        slates the reward of each slot depends only on the item in it.
     """
 
     handles: tuple = ("bandit",)

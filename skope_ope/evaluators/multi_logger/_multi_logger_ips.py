@@ -46,9 +46,9 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
         Divide by the same (weighted) sum of the importance weights.
     divergences : {"pooled", "per_logger"}, dict or array-like, default="pooled"
         For "weighted". "pooled" estimates the divergences of all loggers from all
-        rounds, "per_logger" as the sample variance of each logger's own terms, which
-        is biased where its large terms are missing. Known ones are a dict by logger
-        or an array in the order of `logs.loggers` of fit; `inf` leaves a logger out.
+        rounds. "per_logger" is the sample variance of the terms of each logger. It is
+        biased if large terms are missing. Known ones are a dict by logger or an array
+        in the order of `logs.loggers` of fit; `inf` leaves a logger out.
     cross_fit : int, default=None
         Number of folds, each of which is weighted by divergences estimated on the
         others. This is exactly unbiased. If the other folds do not tell the divergence

@@ -57,9 +57,9 @@ class Replay(AcceptedMean):
     Parameters
     ----------
     horizon : int, default=None
-        Length T of a history (Algorithm 1 of the paper): after T accepted rounds the
-        policy starts anew, and the value is the mean over complete histories. `None`
-        runs to the end of the log (Algorithm 2).
+        Length T of a history (Algorithm 1 of the paper). After T accepted rounds the
+        policy starts anew. The value is the mean over complete histories. `None` runs
+        to the end of the log (Algorithm 2).
     random_state : int, RandomState instance or None, default=None
         Seeds the uniform numbers, which are drawn in `fit`, one per row.
 

@@ -32,7 +32,7 @@ class DRos(DoublyRobustBase):
         Shrinkage: 0 is the direct method, infinity is `DoublyRobust`; "auto" chooses
         for every policy the one with the least estimated mean squared error.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting, see `DoublyRobust`.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ class MRDR(DoublyRobustBase):
         one without `sample_weight` is fitted to rounds drawn in proportion to their
         weights. `None`: weighted out-of-fold means per action.
     cv : int, splitter or iterable, default=5
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting, see `DoublyRobust`.
 
     Attributes
     ----------
