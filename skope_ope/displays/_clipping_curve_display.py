@@ -170,8 +170,8 @@ class ClippingCurveDisplay(Shown, Undrawn):
         logs : BanditLogs, default=None
             Rounds to evaluate on; `None`: those of `fit`.
         param_range : array-like of shape (n_points,), default=None
-            Bounds. `None`: 30, evenly on a logarithmic scale, up to the largest
-            weight, from the one below which rounds carry a twentieth of all weight.
+            Bounds. `None`: 30, evenly on a logarithmic scale, up to the largest weight.
+            They start at the weight below which rounds have a twentieth of all weight.
         level : float, default=0.95
             Coverage of the intervals.
 

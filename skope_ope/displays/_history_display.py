@@ -43,7 +43,7 @@ class HistoryDisplay(Shown, Undrawn):
     accepted : ndarray of int
         Rows that entered the history, in order.
     acceptance_ratios : ndarray of shape (n_rounds,)
-        Acceptance ratio c in force at every row.
+        Acceptance ratio c at every row.
     value_rows : ndarray of int of shape (n_points,)
         Rows after which the value is shown.
     cumulative_value : ndarray of shape (n_points,)

@@ -77,8 +77,8 @@ class WeightsDisplay(Shown, Undrawn):
     altered_share : float
         Share of the rounds whose weight the evaluator changes.
     tail_shape, tail_shape_error : float
-        Shape k of the tail of the weights, and its standard error; NaN where there are
-        too few weights, or too many alike.
+        Shape k of the tail of the weights, and its standard error. NaN if there are too
+        few weights, or too many equal ones.
     axes_ : ndarray of matplotlib axes
         Where it was drawn, one for every panel, after `plot`.
     ax_ : matplotlib axes

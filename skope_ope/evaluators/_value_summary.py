@@ -173,8 +173,9 @@ class ValueSummary:
         -------
         table : ValueTable
             `SummedValue` by name of the evaluator; by (policy, evaluator) where
-            policies have names. It has the numbers of `evaluate` on all rounds at once;
-            only where loggers are mixed does each summary know its own shares of them.
+            policies have names. It has the numbers of `evaluate` on all rounds at once.
+            There is one exception: for mixtures of loggers each summary uses the shares
+            of the loggers in its rounds.
 
         Raises
         ------
@@ -375,8 +376,8 @@ class ValueSummary:
     def save(self, path: Path) -> None:
         """Write the summary to a file.
 
-        The file is written beside its place and moved there when it is whole: another
-        process reads the old one or the new one.
+        A temporary file is written first, and then renamed. So another process reads
+        either the old file or the new one, never a part.
 
         Parameters
         ----------

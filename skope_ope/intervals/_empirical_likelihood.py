@@ -142,8 +142,8 @@ def empirical_likelihood_interval(
     Raises
     ------
     ValueError
-        If a weight or a reward is outside its bounds (the message names the row), there
-        is no round, or `level` is not in (0, 1).
+        If a weight or a reward is outside its bounds (the message names the row). If
+        there is no round, or `level` is not in (0, 1).
     ArithmeticError
         If the duality gap stays above 1e-6 of the range.
 

@@ -74,9 +74,9 @@ class DRPolicy(CostSensitivePolicy):
         How rounds are split for cross-fitting of the reward model, and for the
         comparison of policies by `n_steps="auto"` (5 folds if the model is given).
     shrinkage : float, default=10.0
-        :math:`\lambda` in the weights [2]_: 0 trusts the model alone, infinity and
-        `None` shrink nothing. A learner that trusts single rounds of large weight
-        learns their noise.
+        :math:`\lambda` in the weights [2]_: 0 uses only the model, infinity and `None`
+        shrink nothing. Without shrinkage single rounds of large weight decide, and
+        their noise is learned.
     n_steps : int or "auto", default="auto"
         Steps after the first classifier; 0 is `IPSPolicy`. Many steps follow the noise
         of the estimated rewards. "auto" takes 0, 1 or 2, whichever has the largest

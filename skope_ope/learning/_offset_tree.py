@@ -51,8 +51,8 @@ class OffsetTree(LogsPolicy):
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
-        `None` takes the winner of the tournament; a positive number draws the winner
-        of every match by the softmax of its classifier's log-probabilities.
+        `None` takes the winner of the tournament. A positive number draws the winner of
+        every match by the softmax of the classifier's log-probabilities.
 
     Attributes
     ----------

@@ -118,8 +118,8 @@ class OPESearchCV(BaseSearch):
 
     (variances on all rounds; one half if they are unknown or zero). This makes both
     parts equally noisy: if a candidate has a small variance, the validator gets more
-    rounds. As the shares differ, the expected loss adds a different variance to each
-    squared bias, and models are shared only between equal shares. With a common share,
+    rounds. Because the shares differ, the expected loss adds a different variance to
+    each squared bias. Models are shared only between equal shares. With a common share,
     ``cv=ShuffleSplit(10, train_size=0.5)``, the validator adds the same variance for
     all candidates.
 

@@ -53,9 +53,9 @@ class SlopeSearch(BaseSearch):
     standard errors fall: ``{"cmax": [None, 30, 10, 3, 1]}``. All are fitted on all
     rounds. As long as their intervals agree, the narrower one is preferred. The first
     that disagrees with an earlier one shows a bias. A candidate of :class:`DRns` with a
-    large bias mass (above 0.1, and above two of its standard errors) is left out of the
-    path, because no interval includes this bias. No rounds are held out, and no
-    validator is needed. Read more in the :ref:`User Guide <slope>`.
+    large bias mass is left out of the path, because no interval includes this bias.
+    Large means above 0.1, and above two of its standard errors. No rounds are held out,
+    and no validator is needed. Read more in the :ref:`User Guide <slope>`.
 
     Parameters
     ----------

@@ -132,8 +132,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
         Parameters
         ----------
         logs : BanditLogs, or SlateLogs where the evaluator takes them
-            The logged rounds; or `LazyLogs` of either kind, which are read part by
-            part, and whose reward model is fitted as `summarize` says.
+            The logged rounds, or `LazyLogs` of either kind. Lazy logs are read part by
+            part, and their reward model is fitted as `summarize` says.
         reward_model : model, number, array or str, default=None
             Used where the constructor's is None; evaluators without a reward model
             check it and do not use it. An array of shape (n_rounds, n_actions) holds
@@ -286,8 +286,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
         Parameters
         ----------
         policy : policy, array or str
-            A fitted policy; an array of its probabilities of shape (n_rounds,
-            n_actions) for the rows of the logs; or the name of a column.
+            A fitted policy, an array of its probabilities of shape (n_rounds,
+            n_actions) for the rows of the logs, or the name of a column.
         logs : BanditLogs or LazyLogs, default=None
             Rounds to evaluate on; `None`: those of `fit`. Rounds that were in `fit`
             are predicted out of fold, others by a model of all rounds of `fit`.

@@ -87,7 +87,8 @@ class ExplorationScavenging(BaseEvaluator):
         chooses one of `logs.loggers`. The logged choice of the logger must not depend
         on the context. "action": the arms are the actions. If the logs have
         `logger_proba`, the policy's probability of the logged action is divided by that
-        of the mixture of the loggers, with their empirical shares.
+        of the mixture of the loggers. The mixture has the empirical shares of the
+        loggers.
     strata : str, default=None
         Field or column of the logs. Within each of its values the logger ignored the
         context, and rounds are counted within each value. Use "available" if the

@@ -50,7 +50,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     proba : array-like of shape (n_slates,), or dict, default=None
         Their probabilities. `None`: distinct slates are equally likely.
     by : str or callable, default=None
-        If `slates` is a dict: the name of a column or a row field of the logs with
+        Only if `slates` is a dict. The name of a column or a row field of the logs with
         the label of every round, or a function of the logs that returns the labels.
 
         .. deprecated:: 0.1
