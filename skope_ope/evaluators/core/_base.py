@@ -135,7 +135,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
             The logged rounds, or `LazyLogs` of either kind. Lazy logs are read part by
             part, and their reward model is fitted as `summarize` says.
         reward_model : model, number, array or str, default=None
-            Used where the constructor's is None; evaluators without a reward model
+            Used if that of the constructor is None. Evaluators without a reward model
             check it and do not use it. An array of shape (n_rounds, n_actions) holds
             predictions. One of shape (n_rounds,) is the y of scikit-learn's tools and
             is ignored: the logs hold actions and rewards.

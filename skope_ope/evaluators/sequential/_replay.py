@@ -49,8 +49,8 @@ class Replay(AcceptedMean):
     r"""Replay a log of uniform choices to a policy that may learn [1]_.
 
     A round is accepted when :math:`u < \pi(a|x, h)\, K(x) / K_{max}` with :math:`K(x)`
-    offered actions (the ratio is 1 where offers do not vary); only accepted rounds
-    reach the policy. The value is the mean reward of the accepted rounds. Accepted
+    offered actions. The ratio is 1 if offers do not vary. Only accepted rounds reach
+    the policy. The value is the mean reward of the accepted rounds. Accepted
     histories are distributed as in a live run. Read more in the :ref:`User Guide
     <replay>`.
 
