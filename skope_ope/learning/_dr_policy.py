@@ -79,7 +79,7 @@ class DRPolicy(CostSensitivePolicy):
         their noise is learned.
     n_steps : int or "auto", default="auto"
         Steps after the first classifier; 0 is `IPSPolicy`. Many steps follow the noise
-        of the estimated rewards. "auto" takes 0, 1 or 2, whichever has the largest
+        of the estimated rewards. "auto" takes 0, 1 or 2: the number with the largest
         cross-validated value. With k folds this needs about k (k - 1) more fits of the
         reward model and 3 k of the classifier.
     epsilon : float, default=0.0

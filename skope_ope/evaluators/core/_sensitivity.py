@@ -155,9 +155,9 @@ class HiddenConfounding:
         action may then differ from :math:`p / (1 - p)`, at most by the factor
         :math:`\Gamma` up or down. The answer is the optimum of the normalised programme
         over all such weights, :func:`~skope_ope.intervals.sensitivity_bounds`; it is
-        wider than the sharp bound of that model. For SNIPS without clipping. Where
-        propensities were recorded by a logger that drew at random with them, nothing is
-        hidden; estimated ones leave room. Read more in the
+        wider than the sharp bound of that model. For SNIPS without clipping. If a
+        logger drew at random with the recorded propensities, nothing is hidden.
+        Estimated propensities can be wrong. Read more in the
         :ref:`User Guide <hidden_confounding>`.
 
         Parameters

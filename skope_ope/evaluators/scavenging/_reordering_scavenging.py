@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What another order of the shown items would have brought."""
+"""Expected clicks if the shown items had another order."""
 
 from __future__ import annotations
 
