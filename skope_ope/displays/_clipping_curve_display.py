@@ -135,7 +135,7 @@ class ClippingCurveDisplay(Shown, Undrawn):
         param_name : str, default="cmax"
             Name of the evaluator's parameter.
         own : float, default=None
-            The bound in use; `None`: there is none.
+            The bound of the evaluator. `None`: it has none.
         level : float, default=0.95
             Coverage of the intervals.
         name : str, default=None

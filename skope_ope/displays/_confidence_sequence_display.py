@@ -119,8 +119,8 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         Parameters
         ----------
         sequence : ConfidenceSequence, or dict of them
-            With rounds; a dict names several, all of values or all of gains, and of
-            one level.
+            A sequence with rounds. A dict names several: all of values or all of gains,
+            with one level.
         baseline : float, default=None
             What the values are compared with, such as a value that was promised.
             `None`: zero for gains, nothing for values.
@@ -220,7 +220,7 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         ax : matplotlib axes, default=None
             Where to draw; `None` makes a new figure.
         over : {"n_rounds", "time"}, default="n_rounds"
-            What runs to the right.
+            What the horizontal axis shows.
         truth : float or array-like of shape (n_times,), default=None
             The true value, at every time or at each; drawn as a line.
         log : bool, default=False

@@ -121,7 +121,7 @@ class ConvergenceDisplay(Shown, Undrawn):
         sizes: ArrayLike | None = None,
         level: float = 0.95,
     ) -> ConvergenceDisplay:
-        """Show what values that were computed before would have been earlier.
+        """Show the earlier estimates of values that were computed before.
 
         Parameters
         ----------
@@ -140,8 +140,8 @@ class ConvergenceDisplay(Shown, Undrawn):
         Raises
         ------
         ValueError
-            If a value is no function of sums over rounds: a difference, or one of a
-            simulated history.
+            If a value is not a function of sums over rounds: a difference, or the value
+            of a simulated history.
         """
         values = checked_values(values)
         counts = {value.n_rounds for value in values.values()}
@@ -163,14 +163,14 @@ class ConvergenceDisplay(Shown, Undrawn):
         sizes: ArrayLike | None = None,
         level: float = 0.95,
     ) -> ConvergenceDisplay:
-        """Evaluate one policy, or several, and show how the values came about.
+        """Evaluate one policy, or several, and show the values as the log grows.
 
         Parameters
         ----------
         evaluator : evaluator, or dict of them
-            Fitted ones; a dict names several.
+            Fitted evaluators. A dict names several.
         policy : policy, array, str, or dict of them
-            What to evaluate; a dict names several policies.
+            The policy to evaluate. A dict names several.
         logs : BanditLogs, default=None
             Rounds to evaluate on; `None`: those of `fit`.
         sizes : array-like of int, default=None

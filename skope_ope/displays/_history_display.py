@@ -132,7 +132,7 @@ class HistoryDisplay(Shown, Undrawn):
         Parameters
         ----------
         value : PolicyValue
-            Of a sequential evaluator; one history is shown at a time.
+            A value of a sequential evaluator. One history is shown at a time.
 
         Returns
         -------

@@ -143,7 +143,7 @@ class QuantileCurveDisplay(Shown, Undrawn):
         values : dict of PolicyValue
             Those of :class:`DRns` by the quantile level, a number in [0, 1].
         own : float, default=None
-            The level in use; `None`: not known.
+            The level of the evaluator. `None`: not known.
         level : float, default=0.95
             Coverage of the intervals.
         name : str, default=None
@@ -227,8 +227,8 @@ class QuantileCurveDisplay(Shown, Undrawn):
     ) -> QuantileCurveDisplay:
         """Draw values with intervals, and the bias mass below.
 
-        Levels stand at equal distances. Values that come with the bias alarm are open
-        circles; the level of the evaluator itself is a dotted line.
+        Levels are drawn at equal distances. Values with a bias alarm are open circles.
+        The level of the evaluator is a dotted line.
 
         Parameters
         ----------

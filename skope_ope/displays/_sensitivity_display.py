@@ -134,8 +134,8 @@ class SensitivityDisplay(Shown, Undrawn):
         value : PolicyValue
             Of :class:`SNIPS`; others have no bounds, see `PolicyValue.sensitivity`.
         gamma : array-like of shape (n_points,), default=None
-            Odds ratios, at least 1. `None`: 15 from 1 to 3, or to a fifth beyond the
-            one at which the baseline is reached, at most 20.
+            Odds ratios, at least 1. `None`: 15 from 1 to 3. If the bounds reach the
+            baseline later, to a fifth beyond that point, at most to 20.
         baseline : float or PolicyValue, default=None
             What the value is compared with, such as the mean reward of the logs; see
             `PolicyValue.breakdown_gamma`.

@@ -173,13 +173,13 @@ class SupportDisplay(Shown, Undrawn):
         *,
         logs: BanditLogs | None = None,
     ) -> SupportDisplay:
-        """Show where the rounds of an evaluator hold what a policy does.
+        """Show for which actions of a policy the log has rounds.
 
         Parameters
         ----------
         evaluator : evaluator
-            A fitted static one, or one of slates; the display depends on its rounds
-            alone. Of slates, what policy and logger show in every slot is compared.
+            A fitted static evaluator, or one of slates. Only its rounds are used. For
+            slates, the items of policy and logger in every slot are compared.
         policy : policy, array or str
             See the evaluator's `evaluate`; probabilities of all actions, or marginals
             of all slots, are needed.
@@ -206,7 +206,7 @@ class SupportDisplay(Shown, Undrawn):
         n_labels: int = 20,
         **kwargs: Any,
     ) -> SupportDisplay:
-        """Draw one row per action, those that the policy wants most on top.
+        """Draw one row per action, the most likely ones of the policy on top.
 
         Parameters
         ----------
@@ -214,9 +214,9 @@ class SupportDisplay(Shown, Undrawn):
             Where to draw, one for every panel; `None` makes a new figure.
         panels : sequence of {"shares", "rounds"}, default=None
             What to draw: shares of policy and logger, effective rounds. `None`: both
-            where they are known, or the shares alone where one axes is given.
+            if they are known, or only the shares if `ax` is one axes.
         n_labels : int, default=20
-            Rows to draw; the last one adds up what is left.
+            Rows to draw. The last row is the sum of all others.
         **kwargs : dict
             Passed to the `ax.plot` of the policy's shares.
 

@@ -144,7 +144,7 @@ class WeightsDisplay(Shown, Undrawn):
         weights : array-like of shape (n_rounds,)
             Importance weights.
         used_weights : array-like of shape (n_rounds,), default=None
-            What an evaluator makes of them. `None`: the same.
+            The weights that an evaluator uses. `None`: the same weights.
         rewards : array-like of shape (n_rounds,), default=None
             Rewards of the rounds.
         name : str, default=None
@@ -193,7 +193,7 @@ class WeightsDisplay(Shown, Undrawn):
     def share_of_largest(
         self, fraction: float, of: Literal["weight", "value"] = "weight"
     ) -> float:
-        """Share of all weight that the rounds with the largest weights carry.
+        """Share of all weight in the rounds with the largest weights.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class WeightsDisplay(Shown, Undrawn):
         Returns
         -------
         share : float
-            NaN where all weights are zero, or all weighted rewards.
+            NaN if all weights, or all weighted rewards, are zero.
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must lie in [0, 1], got {fraction}.")
@@ -250,7 +250,7 @@ class WeightsDisplay(Shown, Undrawn):
         ax : matplotlib axes or pair of them, default=None
             Where to draw, one for every panel; `None` makes a new figure.
         panels : sequence of {"shares", "tail"}, default=None
-            What to draw. `None`: both, or the shares alone where one axes is given.
+            What to draw. `None`: both, or only the shares if `ax` is one axes.
         bins : int, default=30
             Number of bins up to the largest weight, of equal width on a logarithmic
             axis. Weights below a hundredth of the mean, zero among them, are not

@@ -443,8 +443,8 @@ def load_summary(
     path : str or path
         What `ValueSummary.save` wrote.
     evaluators : dict, default=None
-        Evaluators by name, for those of your own classes: a file holds the names and
-        plain parameters of ours, and no code.
+        Evaluators by name. Only needed for evaluators of your classes: a file has the
+        names and plain parameters of ours, and no code.
 
     Returns
     -------
@@ -456,8 +456,8 @@ def load_summary(
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no summary, damaged, of another version, or has evaluators that are
-        not known.
+        If the file is not a summary, is damaged or of another version, or has unknown
+        evaluators.
 
     Examples
     --------

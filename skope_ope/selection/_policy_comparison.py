@@ -74,12 +74,12 @@ class PolicyComparison(ValueTable):
     differences : dict
         Paired gains by name: the value of each policy minus that of the baseline.
     lifts : dict
-        Relative gains by name, `Lift`; NaN where the baseline may be zero. Their
-        intervals at `level_of_each` hold together.
+        Relative gains by name, `Lift`. NaN if the baseline may be zero. Their intervals
+        at `level_of_each` hold together.
     reference : PolicyValue
         The value of the baseline.
     n_rounds : int
-        Number of rounds of the gains: those for which all values are known.
+        Number of rounds of the gains: the rounds for which all values are known.
     level_of_each : float
         Coverage of the interval of one gain: 1 - (1 - level) / m for m gains.
     p_values : dict

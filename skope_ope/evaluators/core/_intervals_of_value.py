@@ -189,7 +189,8 @@ class IntervalsOfValue:
         delta : float, default=0.05
             Allowed probability of failure, in (0, 1).
         **assumptions : float
-            What the theorem behind the evaluator assumes; a missing one is named.
+            What the theorem for the evaluator assumes. The error names a missing
+            assumption.
 
         Returns
         -------

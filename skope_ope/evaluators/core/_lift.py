@@ -60,11 +60,11 @@ class Lift:
     Attributes
     ----------
     value : float
-        The relative gain; .1 is ten percent. NaN where the baseline may be zero: its
-        default 95% interval holds zero, or cannot be formed.
+        The relative gain; .1 is ten percent. NaN if the baseline may be zero: its
+        default 95% interval contains zero, or does not exist.
     standard_error : float
-        By the delta method; NaN where the value is, and where the gain or the baseline
-        has none.
+        By the delta method. NaN if the value is NaN, or if the gain or the baseline has
+        no standard error.
     gain : float
         The value minus that of the baseline.
     baseline : float
