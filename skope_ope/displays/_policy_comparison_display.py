@@ -65,7 +65,7 @@ class PolicyComparisonDisplay(Shown, Undrawn):
     Attributes
     ----------
     policies : list of str
-        Those that are compared, in the order of their rows.
+        The policies that are compared, in the order of their rows.
     gain, gain_low, gain_high : ndarray of shape (n_policies,)
         Paired gains and the ends of their intervals.
     value, low, high : ndarray of shape (n_policies,)

@@ -141,7 +141,7 @@ class QuantileCurveDisplay(Shown, Undrawn):
         Parameters
         ----------
         values : dict of PolicyValue
-            Those of :class:`DRns` by the quantile level, a number in [0, 1].
+            Values of :class:`DRns` by the quantile level, a number in [0, 1].
         own : float, default=None
             The level of the evaluator. `None`: not known.
         level : float, default=0.95

@@ -47,9 +47,9 @@ class SupportDisplay(Shown, Undrawn):
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
     draws. If the logger never takes an action of the policy, the log has no rewards of
     it. An estimate leaves the action out, or extrapolates with a reward model. For the
-    other actions, the effective rounds, :math:`(\sum w)^2 / \sum w^2` over the rounds
-    of the action, say how much information the log has. Read more in the :ref:`User
-    Guide <displays>`.
+    other actions, the effective rounds say how much information the log has:
+    :math:`(\sum w)^2 / \sum w^2` over the rounds of the action. Read more in the
+    :ref:`User Guide <displays>`.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
             Whether all intervals hold together at `level`. Each then has the level 1 -
             (1 - level) / m for the m rows of the table (Bonferroni). All evaluators of
             a policy count as rows. So the level holds for any row that you choose
-            afterwards. A table with one evaluator pays for its policies alone.
+            afterwards. In a table with one evaluator m is the number of policies.
         max_weight, n_resamples, block_length, random_state, n_jobs : optional
             As in `PolicyValue.confidence_interval`.
 

@@ -80,8 +80,8 @@ def bootstrap_interval(
     Raises
     ------
     ValueError
-        If there are fewer than two rounds, groups or blocks, the denominator is not
-        positive, or the resamples are too few for the level.
+        If there are fewer than two rounds, groups or blocks. If the denominator is not
+        positive. If the resamples are too few for the level.
 
     See Also
     --------

@@ -101,8 +101,8 @@ class SoftmaxPolicy(LogsPolicy):
         maximises a lower bound of 95% [2]_. The bound holds for one given policy, not
         for the policy that is chosen.
     anchor : {"logger", "uniform"}, default="logger"
-        The policy at which the ascent starts, and from which the penalty measures
-        distance: a model of the logger, or the uniform policy.
+        The ascent starts at this policy, and the penalty is on the distance from it: a
+        model of the logger, or the uniform policy.
     n_starts : int, default=1
         Number of ascents. The one with the highest objective is kept. The second starts
         at the other anchor, the third at the classifier of rewarded actions, others at

@@ -60,8 +60,8 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
     TypeError
         If a policy learns while it acts: its probabilities depend on its history.
     ValueError
-        If a logger has no policy, a policy gives probability 0 to an action that its
-        logger took, or the probabilities contradict the recorded propensities.
+        If a logger has no policy. If a policy gives probability 0 to an action that its
+        logger took. If the probabilities contradict the recorded propensities.
 
     See Also
     --------

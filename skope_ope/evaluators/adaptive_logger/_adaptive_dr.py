@@ -68,9 +68,9 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
         only. `None`: the mean reward of every action in earlier rounds; that of all
         actions before an action was seen.
     n_refits : int, default=10
-        How often a model is fitted. Each fit sees 1.5 times the rounds of the one
-        before, so that all take about as long as two on the whole log. Rounds before
-        the first fit have the means.
+        How often a model is fitted. Each fit has 1.5 times as many rounds as the one
+        before. So all fits together take about as long as two on the whole log. Rounds
+        before the first fit have the means.
 
     Attributes
     ----------

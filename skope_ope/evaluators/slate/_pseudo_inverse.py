@@ -87,16 +87,16 @@ class PseudoInverse(SlateEvaluator):
     a logger of `SampledSlatePolicy` they are means over draws, which biases the
     weights: `diagnostics["weight_bias"]` estimates the error of their mean.
 
-    `deviation_bound(delta, reward_bound=B)` is Theorem 1 of [1]_ for
-    :math:`|r| \le B` and n rounds that weigh the same: :math:`B (\sqrt{2 \sigma^2
-    \ln(2/\delta)/n} + 2 (\rho + 1) \ln(2/\delta) / (3n))`, with :math:`\sigma^2 =
-    E_x[q^T \Gamma^+ q]` and the largest weight :math:`\rho` in the logged contexts,
-    both without rounds that are left out, which `diagnostics` give, or of the
-    arguments `sigma2` and `rho`. The largest weight is exact, `diagnostics["rho"]`, for
-    lists of slates, independent slots and rankings of one set of candidates. For
-    mixtures, and rankings whose candidates differ by slot, it is a bound,
-    `diagnostics["rho_bound"]`: slots may never show together what is combined there.
-    The bound of the deviation holds with it, and is wider.
+    `deviation_bound(delta, reward_bound=B)` is Theorem 1 of [1]_ for :math:`|r| \le B`
+    and n rounds that weigh the same:
+    :math:`B (\sqrt{2 \sigma^2 \ln(2/\delta)/n} + 2 (\rho + 1) \ln(2/\delta) / (3n))`,
+    with :math:`\sigma^2 = E_x[q^T \Gamma^+ q]` and the largest weight :math:`\rho` in
+    the logged contexts, both without rounds that are left out, which `diagnostics`
+    give, or of the arguments `sigma2` and `rho`. The largest weight is exact,
+    `diagnostics["rho"]`, for lists of slates, independent slots and rankings of one set
+    of candidates. For mixtures, and rankings whose candidates differ by slot, only a
+    bound is known, `diagnostics["rho_bound"]`. It combines items that may never be
+    shown together. The bound of the deviation holds with it, and is wider.
 
     References
     ----------
