@@ -1,10 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table "which evaluator?", from one dict.
+"""The tables of "which evaluator?": situations, stops and doubts of `suggest`.
 
-A key is a situation that `suggest` names, or a doubt that it adds to any of them. The
-cells of `evaluator` and `check` are what `suggest` answers, so a test can hold the
-table against it; T stands for a horizon. `page` is a page of the guide.
+The keys are the names that `suggest` uses, and tests compare the rows with its
+answers. `evaluator` and `check` are what it answers; T is a horizon. `says` is how
+the text of a stop begins. `page` is a page of the guide.
 """
 
 from pathlib import Path
@@ -35,8 +35,8 @@ SITUATIONS = {
         "action.",
         "evaluator": STOP,
         "check": "",
-        "doubt": "Nothing shows what another action would have brought. Let the system "
-        "explore, or add another system's rounds.",
+        "doubt": "The rewards of the other actions are not known. Let the system "
+        "explore, or add the rounds of another system.",
         "page": "guide/propensities",
     },
     "blind_logger": {
@@ -95,6 +95,14 @@ SITUATIONS = {
         "values of ``q``.",
         "page": "guide/evaluators",
     },
+    "learner_unknown": {
+        "log": "Your policy learns while it acts, and nobody recorded the "
+        "probabilities.",
+        "evaluator": "make_pipeline(PropensityEstimator(), DRns(horizon=T))",
+        "check": "",
+        "doubt": "Hidden reasons, and a ``bias_mass`` above 0.1.",
+        "page": "guide/propensities",
+    },
     "slates": {
         "log": "A list was shown together, and you have the policy that composed it.",
         "evaluator": "PseudoInverse(control_variates='multiple')",
@@ -130,34 +138,88 @@ SITUATIONS = {
         "place.",
         "evaluator": STOP,
         "check": "",
-        "doubt": "Only a model is left, and no interval contains its error. Pass "
-        "``logging_policy``.",
+        "doubt": "Only a reward model can be used, and no interval includes its error. "
+        "Pass ``logging_policy``.",
         "page": "guide/slates",
     },
 }
 
-# Doubts that come to any of these rows; the evaluator stays.
+# Why `suggest` names no evaluator. The first names are those of the situation.
+STOPS = {
+    "deterministic": {
+        "log": "The system always takes the same action in the same context.",
+        "do": "Let the system explore, or add the rounds of another system.",
+        "says": "The logger seems to have no choice",
+        "page": "guide/propensities",
+    },
+    "deterministic, several loggers": {
+        "log": "Several fixed rules decided, and your policy learns while it acts.",
+        "do": "Evaluate the policy as it is now: ``policy.frozen()``.",
+        "says": "Each logger had no choice",
+        "page": "guide/multi_logger",
+    },
+    "misfit": {
+        "log": "The propensities do not fit the logged actions.",
+        "do": "Correct the propensities. ``logs.audit()`` shows the rounds.",
+        "says": "The propensities do not fit the logged actions",
+        "page": "guide/audit",
+    },
+    "learner_weighted": {
+        "log": "Your policy learns while it acts, and the sample weights of the rounds "
+        "differ.",
+        "do": "Use rounds that were not subsampled, or ``policy.frozen()``.",
+        "says": "The policy learns from a history",
+        "page": "guide/evaluators",
+    },
+    "slates_unknown": {
+        "log": "A list was shown together, without probabilities and without clicks by "
+        "place.",
+        "do": "Pass ``logging_policy`` to ``SlateLogs``.",
+        "says": "The log has no logging policy",
+        "page": "guide/slates",
+    },
+    "slates_unknown, clicks by place": {
+        "log": "Lists with clicks by place, without probabilities, and the context "
+        "predicts the items.",
+        "do": "Pass ``logging_policy`` to ``SlateLogs``.",
+        "says": "The context predicts which items are shown",
+        "page": "guide/scavenging",
+    },
+    "any, with a policy": {
+        "log": "The policy takes none of the logged actions.",
+        "do": "Collect rounds with a system closer to the policy.",
+        "says": "The policy takes none of the logged actions",
+        "page": "guide/evaluators",
+    },
+}
+
+# Doubts about any of these rows; the evaluator stays.
 DOUBTS = {
     "few_events": {
-        "log": "Few rounds with a reward (or few without).",
+        "log": "Few rounds with a reward (or few without) inform the value.",
         "do": "State ``reward_range``. If the interval is the whole range, the log "
-        "cannot tell.",
+        "cannot answer.",
         "page": "guide/intervals",
     },
+    "few_rewards": {
+        "log": "The log has few rounds with a reward, or few without.",
+        "do": "State ``reward_range``, or collect more rounds.",
+        "page": "guide/audit",
+    },
     "few_groups": {
-        "log": "The same users come back, and there are few of them.",
+        "log": "The same users come back, and there are few users.",
         "do": "Pass ``group``: errors then count users.",
         "page": "guide/intervals",
     },
     "many_actions": {
         "log": "Many actions, few rounds for each.",
-        "do": "Pass ``action_context``, features of the actions: one model then serves "
-        "all of them.",
+        "do": "Pass ``action_context``, features of the actions. One model then "
+        "predicts for all actions.",
         "page": "guide/reward_models",
     },
     "tiny_log": {
         "log": "Fewer than 100 rounds.",
-        "do": "Tune nothing. Ask ``rounds_needed`` how many would tell.",
+        "do": "Tune nothing. Ask ``rounds_needed`` how many rounds you need.",
         "page": "guide/intervals",
     },
     "low_overlap": {
@@ -167,16 +229,130 @@ DOUBTS = {
         "decide: intervals of ``SwitchDR``, ``DRos`` and ``cmax`` ignore a bias.",
         "page": "guide/intervals",
     },
+    "out_of_reach": {
+        "log": "The policy wants actions that the system takes very rarely.",
+        "do": "Compare with cut weights, or collect rounds closer to the policy.",
+        "page": "guide/audit",
+    },
+    "heavy_tail": {
+        "log": "A few weighted rewards are far larger than the others.",
+        "do": "Do not use intervals that assume a normal distribution.",
+        "page": "guide/audit",
+    },
     "unsupported_mass": {
         "log": "The policy takes actions that were never logged.",
         "do": "The interval ignores their rewards. Collect such rounds.",
         "page": "guide/evaluators",
+    },
+    "mean_weight": {
+        "log": "The weights do not average 1.",
+        "do": "Check the propensities, and the order of the policy's columns.",
+        "page": "guide/audit",
+    },
+    "constant_weight": {
+        "log": "All weights are the same number, and it is not 1.",
+        "do": "Pass the probabilities of the policy, not those of the logger.",
+        "page": "guide/audit",
+    },
+    "impossible_propensity": {
+        "log": "A propensity is so small that its weight is not usable.",
+        "do": "Correct this propensity, or drop the round.",
+        "page": "guide/audit",
     },
     "no_reward_range": {
         "log": "Rewards without a known range, such as revenue.",
         "do": "State a range if there is one. The interval cannot allow for large "
         "rewards that were not seen.",
         "page": "guide/intervals",
+    },
+    "learned_rounds": {
+        "log": "The policy learned from these rounds.",
+        "do": "Split the log, and evaluate on rounds that the policy has not seen.",
+        "page": "guide/learning",
+    },
+    "learned_groups": {
+        "log": "The policy learned from other rounds of the same users.",
+        "do": "Split by user, unless the policy will act for the same users.",
+        "page": "guide/learning",
+    },
+    "rows_not_recognised": {
+        "log": "The policy learned from another log object. Whether it saw these "
+        "rounds is not known.",
+        "do": "Build the logs once and split them.",
+        "page": "guide/learning",
+    },
+}
+
+# Doubts about some of the rows only.
+DOUBTS_OF_ROWS = {
+    "wrong_propensities": {
+        "log": "One system decided, and the propensities are recorded.",
+        "do": "Wrong probabilities bias every value: run ``audit(policy, logs)`` "
+        "first.",
+        "page": "guide/audit",
+    },
+    "estimated_propensities": {
+        "log": "The propensities are estimated.",
+        "do": "The interval treats them as exact. ``value.sensitivity()`` shows what "
+        "hidden reasons could change.",
+        "page": "guide/propensities",
+    },
+    "support_of_each": {
+        "log": "Several systems decided, without ``logger_proba``.",
+        "do": "Each system must be able to take what the policy takes. Or pass "
+        "``logger_proba``.",
+        "page": "guide/multi_logger",
+    },
+    "trends": {
+        "log": "Several systems decided at different times, or one system took one "
+        "action at a time.",
+        "do": "A change over time looks like an effect: use ``logger_overlap``, or "
+        "compare periods.",
+        "page": "guide/multi_logger",
+    },
+    "given_up": {
+        "log": "The system was a bandit, and gave up some actions.",
+        "do": "For one fixed action use ``AdaptiveDR(weighting='two_point')``.",
+        "page": "guide/adaptive_logs",
+    },
+    "few_trajectories": {
+        "log": "Your policy learns, and few trajectories fit into the log.",
+        "do": "Shorten the horizon. One trajectory has no standard error.",
+        "page": "guide/evaluators",
+    },
+    "short_life": {
+        "log": "Your policy learns, and the suggested horizon is below 10 rounds.",
+        "do": "Collect more rounds: a policy learns little in so few.",
+        "page": "guide/evaluators",
+    },
+    "bias_mass": {
+        "log": "Your policy learns, and the system drew unevenly.",
+        "do": "If ``bias_mass`` is above 0.1, the simulated history differs from a "
+        "live one. Try a smaller ``q``.",
+        "page": "guide/evaluators",
+    },
+    "logger_learned": {
+        "log": "Your policy learns, and so did the system.",
+        "do": "Few rounds are accepted of actions that the system gave up: look at "
+        "``n_trajectories``.",
+        "page": "guide/adaptive_logs",
+    },
+    "sum_over_slots": {
+        "log": "A list was shown together, and its items compete or help each other.",
+        "do": "The reward is then no sum over the places: compare with ``SlateIPS``.",
+        "page": "guide/slates",
+    },
+    "attention": {
+        "log": "Lists with clicks by place, and attention is estimated from these "
+        "clicks.",
+        "do": "The error is larger, so pages are resampled. Give ``attention`` if "
+        "you know it.",
+        "page": "guide/scavenging",
+    },
+    "learned_ranks": {
+        "log": "The policy sorts what was shown, by ranks from the same clicks.",
+        "do": "The value is too good. Learn the ranks on other rounds.",
+        "page": "guide/scavenging",
     },
 }
 TEASER = ("one_logger", "one_logger_unknown", "several_loggers", "deterministic")
@@ -191,8 +367,20 @@ def write_tables(folder):
     _write(folder / "situations.inc", header, rows.values(), (29, 34, 25, 12))
     teaser = [rows[name][:3] for name in TEASER]
     _write(folder / "teaser.inc", header[:3], teaser, (35, 35, 30))
-    doubts = [[row["log"], row["do"], _page(row)] for row in DOUBTS.values()]
-    _write(folder / "doubts.inc", ("If", "Then", "Read"), doubts, (35, 50, 15))
+    for name, key, table in (
+        ("stops", "Situation", STOPS),
+        ("doubts", "Doubt", DOUBTS),
+        ("doubts_of_rows", "Doubt", DOUBTS_OF_ROWS),
+    ):
+        header = (key, "If", "Then", "Read")
+        cells = [_named_cells(*item) for item in table.items()]
+        _write(folder / f"{name}.inc", header, cells, (20, 32, 36, 12))
+
+
+def _named_cells(key, row):
+    name, *more = key.split(", ")
+    name = ", ".join([name if name == "any" else _code(name), *more])
+    return [name, row["log"], row["do"], _page(row)]
 
 
 def _cells(row):
@@ -211,8 +399,8 @@ def _page(row):
 
 
 def _write(path, header, rows, widths):
-    told = " ".join(map(str, widths))
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {told}", ""]
+    shares = " ".join(map(str, widths))
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {shares}", ""]
     for row in (header, *rows):
         lines.append(f"   * - {row[0]}")
         lines += [f"     - {cell}" for cell in row[1:]]

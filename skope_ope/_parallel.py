@@ -36,7 +36,7 @@ def run_tasks(
 ):
     """Call functions without arguments, and return their results in order.
 
-    What they warn of is told here, whoever worked on them.
+    Their warnings are given here, from all workers.
 
     Parameters
     ----------

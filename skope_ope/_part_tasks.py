@@ -54,8 +54,8 @@ def merge_parts(
     given : object, default=None
         What all parts need; it is sent to the workers once where the engine can.
     read : callable, default=None
-        `read(parts)` yields every part, or a tuple of several, and what `work` is
-        given in its place, in turn; None in its place is nothing. `None`: parts are
+        `read(parts)` yields every part, or a tuple of several, and then what
+        `work` gets instead of it; None is nothing. `None`: parts are
         worked on as they are.
     n_jobs : int, default=None
         Tasks at a time, as in scikit-learn; `joblib.parallel_config` says where.

@@ -239,7 +239,7 @@ comparison
 gain = comparison.differences["coupon for all"]
 deviation = gain.standard_error * gain.n_rounds**0.5
 n_rounds = rounds_needed(0.005, deviation, n_comparisons=len(policies))
-print(f"{n_rounds:,.0f} visits would tell; there are {len(test):,}")
+print(f"{n_rounds:,.0f} visits would decide; there are {len(test):,}")
 
 # %%
 # One page with all of it goes to those who decide.

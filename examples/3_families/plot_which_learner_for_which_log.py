@@ -124,7 +124,7 @@ show("all", mean)
 # %%
 # This is the difference from `ClassifierPolicy` on the same logs, with the standard
 # error of the mean over the logs. It lists every cell in which a learner that you may
-# begin with is behind by more than 0.02:
+# begin with is worse by more than 0.02:
 
 names = list(LEARNERS)
 gain = shares - shares[:, :, :1]

@@ -140,9 +140,9 @@ for one, other in PAIRS:
 
 # %%
 # Both are far above random, and PI-OPT gains nearly as much as the ranker that knows
-# the grade of every document. In the paper it is behind by .017 for NDCG and ahead by
-# .010 for ERR. On Cranfield it is ahead by .019 (standard error .014) and .010 (.010),
-# on digits behind by .035 (.020) and .003 (.008): no difference is beyond chance.
+# the grade of every document. In the paper it is worse by .017 for NDCG and better by
+# .010 for ERR. On Cranfield it is better by .019 (standard error .014) and .010 (.010),
+# on digits worse by .035 (.020) and .003 (.008): no difference is beyond chance.
 #
 # The paper reports that raw grades in place of gains are inferior targets. Here they
 # are not: they are ahead of gains by .017 (.010) for NDCG and .016 (.007) for ERR on

@@ -12,8 +12,8 @@ comparing every advertisement with itself does not. With the coefficients they t
 asked what another order of the shown advertisements would have earned.
 
 Their logs are proprietary. Here the coefficients that they found are the truth of a
-simulation, so that the estimates can be judged; what they reported on their own logs
-stands beside.
+simulation, so that the estimates can be judged. The numbers that they reported on
+their logs are printed next to ours.
 
 ``python plot_do_clicks_decay_with_position.py --full`` simulates two million pages, in
 about a minute. Where ``SKOPE_OPE_DATA`` names a folder with the Open Bandit logs, the

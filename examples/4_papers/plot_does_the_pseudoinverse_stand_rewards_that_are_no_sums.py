@@ -141,9 +141,9 @@ own_page = np.flatnonzero((pages == target[page_query]).all(axis=1))
 
 
 # %%
-# The logger draws a query's pages alike, so a page has one weight, whoever sees it: the
-# estimators are asked once for every distinct page. Their expectation and variance over
-# all logs are then sums over pages, and need no runs.
+# The logger draws a query's pages alike, so a page has the same weight for all users.
+# The estimators are computed once for every distinct page. Their expectation and
+# variance over all logs are then sums over pages, and need no runs.
 
 warnings.simplefilter("ignore", OPEWarning)  # of the heavy weights of IPS
 every_page = rounds(

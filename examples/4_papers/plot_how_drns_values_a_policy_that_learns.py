@@ -6,8 +6,8 @@ How does DR-ns value a policy that learns?
 ==========================================
 
 A policy that learns is as good as the rounds it has learned from, and a log holds the
-rounds of another one. Rejection sampling hands it the few of them that look like its
-own; DR-ns [1]_ hands it many more, and uses those it does not hand over, too. This
+rounds of another one. Rejection sampling lets it learn from the few rounds that look
+like its own. DR-ns [1]_ lets it learn from many more, and also uses the others. This
 script runs the experiment of the paper's Table 2, a classifier that is trained again
 after every 15 rounds. By default that is a *small* set of 2,000 drawn rows, with a
 horizon of 40 rounds in place of the paper's 300. ``--full`` has the paper's horizon,

@@ -9,7 +9,7 @@ rows each, in chunks. Run it as ::
 
     python examples/5_benchmarks/bench_scavenging.py
 
-No other package implements these estimators. What stands beside is `np.bincount` of the
+No other package implements these estimators. We compare with `np.bincount` of the
 impressions by item with the rewards as weights, and the cost of an impression in logs a
 tenth as long, which must not be less. The peak is that of `tracemalloc`, beside logs
 and target. All three are asserted.

@@ -115,7 +115,7 @@ def _other_actions(logs, rows):
     for mine, place in zip(rows.values(), taken, strict=True):
         place[logs.action_index[mine]] = True
     seen, why = taken.any(axis=0), "never took"
-    if logs.logger_proba is not None:  # what it could do, whoever did it
+    if logs.logger_proba is not None:  # also in rounds of others
         why = "cannot take"
         for k, place in zip(loggers, taken, strict=True):
             place[logs.action_index[logs.logger_proba[:, k] > 0]] = True

@@ -20,7 +20,7 @@ MOST_VALUES = 64  # of a column: more are numbers, not categories
 def sure_rewards(columns, reward, action, n_rounds):
     """Return the finding of values whose rounds all have the rarer kind of reward.
 
-    Whoever converted has visited: a column may say little about the reward in most
+    Every buyer has visited: a column may say little about the reward in most
     rounds, and all in a few. A value counts where chance does not explain it and at
     least two actions were rewarded without exception. So does the set of all values
     but the most frequent one, such as amounts above zero.

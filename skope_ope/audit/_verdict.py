@@ -55,9 +55,9 @@ class Verdict:
     answer : {"trustworthy", "caution", "not supported"}
         The worst reason decides.
     reasons : tuple of Finding
-        The worst first. Each has a `name`, a `severity` ("error": not supported,
-        "warning": caution, "note": accepted), a `number` and a `text` that says what
-        it means and what to do.
+        The worst first. Each has a `name`, a `severity`, a `number` and a `text` that
+        says what it means and what to do. A severity is "error" (not supported),
+        "warning" (caution) or "note" (accepted).
     unchecked : tuple of str
         What the value assumes and nothing has shown, in sentences.
     audited : bool

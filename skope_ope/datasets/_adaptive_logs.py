@@ -103,11 +103,11 @@ def make_adaptive_logs(
 
     Notes
     -----
-    The posterior of the mean of an action with n rounds and the sum S of their rewards
+    An action has n rounds, and S is the sum of their rewards. The posterior of its mean
     is normal with mean :math:`(S + m_0) / (n + 1)` and standard deviation
     :math:`\sigma / \sqrt{n + 1}`; the prior mean :math:`m_0` and :math:`\sigma` are
-    both 1/2 for binary rewards, and 0 and `noise` for continuous ones. The
-    probability that an action is the best is computed by Gauss-Hermite quadrature.
+    both 1/2 for binary rewards, and 0 and `noise` for continuous ones. The probability
+    that an action is the best is computed by Gauss-Hermite quadrature.
 
     Examples
     --------

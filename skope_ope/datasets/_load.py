@@ -25,10 +25,10 @@ def load_classification(
 ) -> Any:
     """Load a real classification set by its name.
 
-    "digits", "wine", "breast_cancer" and "iris" come with scikit-learn. Any other
-    name is read from the file ``uci_<name>.csv.gz`` in `data_home`: a header, numeric
-    columns, an integer column "label" and, optionally, a column "class" with the
-    labels' names. Read more in the :ref:`User Guide <datasets>`.
+    "digits", "wine", "breast_cancer" and "iris" come with scikit-learn. Any other name
+    is read from the file ``uci_<name>.csv.gz`` in `data_home`. The file has a header,
+    numeric columns and an integer column "label". A column "class" with the names of
+    the labels is optional. Read more in the :ref:`User Guide <datasets>`.
 
     Parameters
     ----------

@@ -23,9 +23,10 @@ def load_ranking(
 ) -> Any:
     """Load a set of graded documents by its name.
 
-    It is read from the file ``ltr_<name>.npz`` in `data_home`, which holds the arrays
-    ``X`` (or the parts ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` of a CSR
-    matrix), ``y`` and ``qid``. Read more in the :ref:`User Guide <datasets>`.
+    It is read from the file ``ltr_<name>.npz`` in `data_home`. The file has the arrays
+    ``X``, ``y`` and ``qid``. A CSR matrix has the parts ``X_data``, ``X_indices``,
+    ``X_indptr``, ``X_shape`` instead of ``X``. Read more in the
+    :ref:`User Guide <datasets>`.
 
     Parameters
     ----------

@@ -51,9 +51,9 @@ def make_shop_frame(
     Returns
     -------
     frame : pandas.DataFrame of shape (n_rounds, 6)
-        Its columns are `age`, `visits` (of the last month), `mobile` (0 or 1),
-        `offer` ("none", "coupon" or "shipping"), `p` (the probability of that offer)
-        and `bought` (0 or 1).
+        Its columns are `age`, `visits`, `mobile` (0 or 1), `offer` ("none", "coupon" or
+        "shipping"), `p` and `bought` (0 or 1). Visits are those of the last month, and
+        p is the probability of the offer.
     truth : Bunch
         Only if `return_truth`.
 

@@ -121,9 +121,9 @@ def make_slate_logs(
 
     Notes
     -----
-    With :math:`\phi(x, j, a) = d_j \sigma(x \theta_a + b_a)`, the attraction of a
-    candidate in a slot, :math:`d_j = 1 / \log_2(j + 1)`, the probability of a click
-    on slot j is
+    The attraction of a candidate in a slot is
+    :math:`\phi(x, j, a) = d_j \sigma(x \theta_a + b_a)` with
+    :math:`d_j = 1 / \log_2(j + 1)`. The probability of a click on slot j is
 
     - additive: :math:`\phi(x, j, s_j)`,
     - cascade: :math:`\phi(x, j, s_j) \prod_{i < j} (1 - \phi(x, i, s_i))`,

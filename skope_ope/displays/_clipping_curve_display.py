@@ -53,7 +53,7 @@ class ClippingCurveDisplay(Shown, Undrawn):
     values : list of PolicyValue
         One per bound.
     own : float, default=None
-        The bound of the evaluator itself; `None`: it has none.
+        The bound of the evaluator. `None`: it has none.
     level : float, default=0.95
         Coverage of the intervals.
     name : str, default=None
@@ -74,7 +74,7 @@ class ClippingCurveDisplay(Shown, Undrawn):
     fill_between_ : PolyCollection
         The intervals, after `plot`.
     own_line_ : Line2D or None
-        The bound of the evaluator itself, after `plot`.
+        The bound of the evaluator, after `plot`.
 
     See Also
     --------
@@ -135,7 +135,7 @@ class ClippingCurveDisplay(Shown, Undrawn):
         param_name : str, default="cmax"
             Name of the evaluator's parameter.
         own : float, default=None
-            The bound in use; `None`: there is none.
+            The bound of the evaluator. `None`: it has none.
         level : float, default=0.95
             Coverage of the intervals.
         name : str, default=None
@@ -170,8 +170,8 @@ class ClippingCurveDisplay(Shown, Undrawn):
         logs : BanditLogs, default=None
             Rounds to evaluate on; `None`: those of `fit`.
         param_range : array-like of shape (n_points,), default=None
-            Bounds. `None`: 30, evenly on a logarithmic scale, up to the largest
-            weight, from the one below which rounds carry a twentieth of all weight.
+            Bounds. `None`: 30, evenly on a logarithmic scale, up to the largest weight.
+            They start at the weight below which rounds have a twentieth of all weight.
         level : float, default=0.95
             Coverage of the intervals.
 

@@ -42,16 +42,16 @@ EARLY = 0.1  # share of the rounds whose intervals may leave the picture
 class ConfidenceSequenceDisplay(Shown, Undrawn):
     """Values over time with their confidence sequences.
 
-    The intervals hold at all times together: the first one that lies on one side of the
-    baseline decides, and you may have been looking all the time. Make it with
-    `from_sequence`, or with `from_values` from intervals that were kept elsewhere. Read
-    more in the :ref:`User Guide <confidence_sequences>`.
+    The intervals hold at all times together. The first interval on one side of the
+    baseline decides, however often you look. Make it with `from_sequence`, or with
+    `from_values` from intervals that were kept elsewhere. Read more in the
+    :ref:`User Guide <confidence_sequences>`.
 
     Parameters
     ----------
     intervals : dict of ndarray
-        By name, what `ConfidenceSequence.intervals_` holds: an array with the fields
-        n_rounds, low, high and estimate, and time where it is to be drawn.
+        Arrays by name, as `ConfidenceSequence.intervals_`, with the fields n_rounds,
+        low, high and estimate. To draw the time they need the field time.
     level : float, default=0.95
         Probability with which all intervals of one sequence cover.
     baseline : float, default=None
@@ -62,8 +62,8 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
     Attributes
     ----------
     decided_after : dict of int or None
-        By name, the number of rounds after which the first interval was kept that lies
-        above or below the baseline; `None`: there is none.
+        By name, the number of rounds at the first interval above or below the baseline.
+        `None`: there is no such interval.
     ax_ : matplotlib axes
         Where it was drawn, after `plot`.
     figure_ : matplotlib figure
@@ -119,8 +119,8 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         Parameters
         ----------
         sequence : ConfidenceSequence, or dict of them
-            With rounds; a dict names several, all of values or all of gains, and of
-            one level.
+            A sequence with rounds. A dict names several: all of values or all of gains,
+            with one level.
         baseline : float, default=None
             What the values are compared with, such as a value that was promised.
             `None`: zero for gains, nothing for values.
@@ -220,7 +220,7 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         ax : matplotlib axes, default=None
             Where to draw; `None` makes a new figure.
         over : {"n_rounds", "time"}, default="n_rounds"
-            What runs to the right.
+            What the horizontal axis shows.
         truth : float or array-like of shape (n_times,), default=None
             The true value, at every time or at each; drawn as a line.
         log : bool, default=False

@@ -41,15 +41,16 @@ EARLY = 0.1  # share of the rounds before which points may leave the picture
 class ConvergenceDisplay(Shown, Undrawn):
     """Values and intervals from the first rounds of a log, as it grows.
 
-    Every point is the estimate that its evaluator gives for the first rounds alone, in
-    the order of their timestamps where the logs have some. If estimates of different
-    evaluators approach each other, they agree in the end. If an estimate drifts, the
-    value changes over time, and one day does not predict another. A jump means that a
-    single round decides. Reward models are fitted on the whole log.
+    Every point is the estimate from the first rounds only. Rounds are in the order of
+    their timestamps, if the logs have timestamps. If estimates of different evaluators
+    approach each other, they agree in the end. If an estimate drifts, the value changes
+    over time, and one day does not predict another. A jump means that a single round
+    decides. Reward models are fitted on the whole log.
 
-    Each interval holds on a day that was fixed in advance. Whoever looks every day and
-    stops at the first good one is misled more often than they say: a confidence
-    sequence holds at all times together. Read more in the :ref:`User Guide <displays>`.
+    Each interval holds for a single look at a day that was fixed in advance. If you
+    look every day and stop at the first good interval, you are misled more often than
+    the level says. The intervals of a confidence sequence hold at all times together.
+    Read more in the :ref:`User Guide <displays>`.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ class ConvergenceDisplay(Shown, Undrawn):
         sizes: ArrayLike | None = None,
         level: float = 0.95,
     ) -> ConvergenceDisplay:
-        """Show what values that were computed before would have been earlier.
+        """Show the earlier estimates of values that were computed before.
 
         Parameters
         ----------
@@ -139,8 +140,8 @@ class ConvergenceDisplay(Shown, Undrawn):
         Raises
         ------
         ValueError
-            If a value is no function of sums over rounds: a difference, or one of a
-            simulated history.
+            If a value is not a function of sums over rounds: a difference, or the value
+            of a simulated history.
         """
         values = checked_values(values)
         counts = {value.n_rounds for value in values.values()}
@@ -162,14 +163,14 @@ class ConvergenceDisplay(Shown, Undrawn):
         sizes: ArrayLike | None = None,
         level: float = 0.95,
     ) -> ConvergenceDisplay:
-        """Evaluate one policy, or several, and show how the values came about.
+        """Evaluate one policy, or several, and show the values as the log grows.
 
         Parameters
         ----------
         evaluator : evaluator, or dict of them
-            Fitted ones; a dict names several.
+            Fitted evaluators. A dict names several.
         policy : policy, array, str, or dict of them
-            What to evaluate; a dict names several policies.
+            The policy to evaluate. A dict names several.
         logs : BanditLogs, default=None
             Rounds to evaluate on; `None`: those of `fit`.
         sizes : array-like of int, default=None

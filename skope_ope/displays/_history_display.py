@@ -32,10 +32,10 @@ class HistoryDisplay(Shown, Undrawn):
     """Length of the simulated history, acceptance ratio and value along a log.
 
     Make it with `from_values` or `from_evaluator`, for :class:`Replay`,
-    :class:`RejectionSampling` and :class:`DRns`. A history that grows ever more slowly
-    says that the policy moves away from the logger; a ratio that falls early, that few
-    rounds decide; a value that still moves at the end, that the policy is still
-    learning or that the log is too short. Read more in the
+    :class:`RejectionSampling` and :class:`DRns`. A history that grows more and more
+    slowly shows that the policy moves away from the logger. If the ratio falls early,
+    few rounds decide the value. If the value still moves at the end, the policy is
+    still learning, or the log is too short. Read more in the
     :ref:`User Guide <displays>`.
 
     Parameters
@@ -43,12 +43,13 @@ class HistoryDisplay(Shown, Undrawn):
     accepted : ndarray of int
         Rows that entered the history, in order.
     acceptance_ratios : ndarray of shape (n_rounds,)
-        Acceptance ratio c in force at every row.
+        Acceptance ratio c at every row.
     value_rows : ndarray of int of shape (n_points,)
         Rows after which the value is shown.
     cumulative_value : ndarray of shape (n_points,)
-        The value of the rows up to there: accepted rounds of a single history, or the
-        mean over the trajectories that were complete by then, by their shares.
+        The value after these rows. For a single history it uses the accepted rounds.
+        Otherwise it is the mean over the trajectories that are complete, weighted by
+        their shares.
     name : str, default=None
         Name of the evaluator.
 
@@ -131,7 +132,7 @@ class HistoryDisplay(Shown, Undrawn):
         Parameters
         ----------
         value : PolicyValue
-            Of a sequential evaluator; one history is shown at a time.
+            A value of a sequential evaluator. One history is shown at a time.
 
         Returns
         -------

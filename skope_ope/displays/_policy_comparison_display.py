@@ -65,7 +65,7 @@ class PolicyComparisonDisplay(Shown, Undrawn):
     Attributes
     ----------
     policies : list of str
-        Those that are compared, in the order of their rows.
+        The policies that are compared, in the order of their rows.
     gain, gain_low, gain_high : ndarray of shape (n_policies,)
         Paired gains and the ends of their intervals.
     value, low, high : ndarray of shape (n_policies,)
@@ -138,7 +138,7 @@ class PolicyComparisonDisplay(Shown, Undrawn):
             What `compare_policies` returns, or values by the name of the policy, from
             the same rounds.
         baseline : str, default=None
-            Name of the baseline in a dict; a comparison has its own.
+            Name of the baseline in a dict. A comparison already has one.
         level : float, default=None
             Coverage of the intervals; `None`: that of the comparison, 0.95 of a dict.
 
@@ -230,11 +230,12 @@ class PolicyComparisonDisplay(Shown, Undrawn):
         Parameters
         ----------
         ax : matplotlib axes or pair of them, default=None
-            Where to draw the gains, and the values where there are two; `None` makes a
-            new figure with both.
+            Where to draw the gains, and the values if there are two. `None` makes a new
+            figure with both.
         truth : dict of float, default=None
-            The true values of policies by name, drawn as marks; with that of the
-            baseline (by its name, which may be "logger") the true gains are drawn, too.
+            The true values of policies by name, drawn as marks. If the baseline is
+            among them (by its name, which may be "logger"), the true gains are drawn,
+            too.
         **kwargs : dict
             Passed to `ax.errorbar`.
 

@@ -76,8 +76,8 @@ class PolicyValueDisplay(Shown, Undrawn):
     figure_ : matplotlib figure
         The figure of `ax_`, after `plot`.
     errorbar_ : ErrorbarContainer or list of them
-        What was drawn, after `plot`; a list, one per policy, where rows of several
-        policies and several evaluators are drawn.
+        The intervals as drawn, after `plot`. A list, one per policy, if there are
+        several policies and several evaluators.
     truth_ : Line2D or None
         The line, or the marks, of the true values, after `plot`.
 
@@ -164,9 +164,9 @@ class PolicyValueDisplay(Shown, Undrawn):
         Parameters
         ----------
         evaluator : evaluator, or dict of them
-            Fitted ones; a dict names several.
+            Fitted evaluators. A dict names several.
         policy : policy, array, str, or dict of them
-            What to evaluate; a dict names several policies.
+            The policy to evaluate. A dict names several.
         logs : BanditLogs, default=None
             Rounds to evaluate on; `None`: those of `fit`.
         level : float, default=0.95
@@ -196,8 +196,8 @@ class PolicyValueDisplay(Shown, Undrawn):
         ax : matplotlib axes, default=None
             Where to draw; `None` makes a new figure.
         truth : float, or dict of float, default=None
-            The true value, drawn as a line; a dict with those of the policies is
-            drawn as marks in their rows.
+            The true value, drawn as a line. A dict of the true values of the
+            policies is drawn as marks in their rows.
         truth_kw : dict, default=None
             Passed to the line or the marks of the truth.
         **kwargs : dict
@@ -268,7 +268,7 @@ class PolicyValueDisplay(Shown, Undrawn):
 
     @property
     def model_error_included(self) -> Any:
-        """Whether an interval leaves nothing out, of what `leaves_bias_out` tells."""
+        """Whether each interval includes all bias, see `leaves_bias_out`."""
         warnings.warn(
             "model_error_included of PolicyValueDisplay is told by leaves_bias_out "
             f"since skope_ope {SINCE}; the old name is accepted until {UNTIL}.",

@@ -44,11 +44,11 @@ Q_RANGE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 class QuantileCurveDisplay(Shown, Undrawn):
     """Value of a policy by :class:`DRns` against the quantile level q.
 
-    A larger q accepts more rounds into the simulated history, so that intervals
-    shrink, and keeps more of what the policy wants out of it: the bias mass grows.
-    Values that agree while the bias mass is small can be trusted; take the largest q
+    A larger q accepts more rounds into the simulated history, so intervals are
+    narrower. But the history also misses more of the policy's rounds: the bias mass
+    grows. Trust values that agree while the bias mass is small, and take the largest q
     before the bias alarm. All points share the reward model and the uniform numbers, so
-    that what moves is due to q. Read more in the :ref:`User Guide <displays>`.
+    all differences are due to q. Read more in the :ref:`User Guide <displays>`.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class QuantileCurveDisplay(Shown, Undrawn):
     values : list of PolicyValue
         One for every level.
     own : float, default=None
-        The level of the evaluator itself; `None`: not known.
+        The level of the evaluator. `None`: not known.
     level : float, default=0.95
         Coverage of the intervals.
     name : str, default=None
@@ -141,9 +141,9 @@ class QuantileCurveDisplay(Shown, Undrawn):
         Parameters
         ----------
         values : dict of PolicyValue
-            Those of :class:`DRns` by the quantile level, a number in [0, 1].
+            Values of :class:`DRns` by the quantile level, a number in [0, 1].
         own : float, default=None
-            The level in use; `None`: not known.
+            The level of the evaluator. `None`: not known.
         level : float, default=0.95
             Coverage of the intervals.
         name : str, default=None
@@ -227,8 +227,8 @@ class QuantileCurveDisplay(Shown, Undrawn):
     ) -> QuantileCurveDisplay:
         """Draw values with intervals, and the bias mass below.
 
-        Levels stand at equal distances. Values that come with the bias alarm are open
-        circles; the level of the evaluator itself is a dotted line.
+        Levels are drawn at equal distances. Values with a bias alarm are open circles.
+        The level of the evaluator is a dotted line.
 
         Parameters
         ----------

@@ -41,12 +41,12 @@ REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
 class SensitivityDisplay(Shown, Undrawn):
     r"""Bounds of a value against the strength of hidden confounding.
 
-    At :math:`\Gamma` the true odds of the logged actions may lie a factor
-    :math:`\Gamma` above or below those of their propensities, because of something that
-    the logger saw but the log does not have. If the bounds reach the baseline, such a
-    hidden cause could explain the whole gain. You have to judge whether one of this
-    strength is likely. The inner area bounds the estimate; the outer area includes its
-    sampling error. Read more in the :ref:`User Guide <displays>`.
+    The logger may have used information that is not in the log. At :math:`\Gamma` the
+    true odds of the logged actions may be up to :math:`\Gamma` times larger or smaller
+    than the odds of their propensities. If the bounds reach the baseline, such a hidden
+    cause could explain the whole gain. You have to judge whether one of this strength
+    is likely. The inner area bounds the estimate. The outer area includes its sampling
+    error. Read more in the :ref:`User Guide <displays>`.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class SensitivityDisplay(Shown, Undrawn):
     baseline : float, default=None
         What the value is compared with.
     breakdown, breakdown_of_interval : float, default=None
-        Gamma at which the bounds, and those with the sampling error, reach the
-        baseline; infinite where none does.
+        Gamma at which the bounds, and the bounds with the sampling error, reach the
+        baseline. Infinite if they never do.
     level : float, default=0.95
         Coverage of the intervals.
     name : str, default="value"
@@ -134,8 +134,8 @@ class SensitivityDisplay(Shown, Undrawn):
         value : PolicyValue
             Of :class:`SNIPS`; others have no bounds, see `PolicyValue.sensitivity`.
         gamma : array-like of shape (n_points,), default=None
-            Odds ratios, at least 1. `None`: 15 from 1 to 3, or to a fifth beyond the
-            one at which the baseline is reached, at most 20.
+            Odds ratios, at least 1. `None`: 15 from 1 to 3. If the bounds reach the
+            baseline later, to a fifth beyond that point, at most to 20.
         baseline : float or PolicyValue, default=None
             What the value is compared with, such as the mean reward of the logs; see
             `PolicyValue.breakdown_gamma`.

@@ -47,20 +47,21 @@ class SupportDisplay(Shown, Undrawn):
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
     draws. If the logger never takes an action of the policy, the log has no rewards of
     it. An estimate leaves the action out, or extrapolates with a reward model. For the
-    other actions, the effective rounds, :math:`(\sum w)^2 / \sum w^2` over the rounds
-    of the action, say how much information the log has. Read more in the :ref:`User
-    Guide <displays>`.
+    other actions, the effective rounds say how much information the log has:
+    :math:`(\sum w)^2 / \sum w^2` over the rounds of the action. Read more in the
+    :ref:`User Guide <displays>`.
 
     Parameters
     ----------
     labels : list
         Names of the rows: actions, or slots and what they show.
     policy_share, logger_share : ndarray of shape (n_labels,)
-        Mean probability under the policy and under the logger; where the logger's
-        distribution is not known, the share of the logged rounds.
+        Mean probability under the policy and under the logger. If the distribution of
+        the logger is not known, the share of the logged rounds.
     unsupported : ndarray of shape (n_labels,)
-        The part of `policy_share` where the logger could not act so: in all contexts,
-        or in some where its distribution is known.
+        The part of `policy_share` on actions that the logger cannot take in the same
+        context. If the distribution of the logger is not known, on actions that it
+        never took.
     weight_sums : pair of ndarray of shape (n_labels,), default=None
         Sums of the importance weights and of their squares over the rounds of every
         label; `None`: not known.
@@ -70,10 +71,10 @@ class SupportDisplay(Shown, Undrawn):
     Attributes
     ----------
     unsupported_mass : float
-        The policy's probability of what the logger never does.
+        The policy's probability of actions that the logger never takes.
     untold_mass : float
-        The same, and that of labels without an effective round in this log, because
-        there are too few rounds or some were left out.
+        `unsupported_mass`, plus the probability of labels without an effective round in
+        this log: there are too few rounds, or some were left out.
     effective_rounds : ndarray of shape (n_labels,)
         Effective rounds of every label, 0 where there are none; NaN where they are
         not known.
@@ -172,13 +173,13 @@ class SupportDisplay(Shown, Undrawn):
         *,
         logs: BanditLogs | None = None,
     ) -> SupportDisplay:
-        """Show where the rounds of an evaluator hold what a policy does.
+        """Show for which actions of a policy the log has rounds.
 
         Parameters
         ----------
         evaluator : evaluator
-            A fitted static one, or one of slates; the display depends on its rounds
-            alone. Of slates, what policy and logger show in every slot is compared.
+            A fitted static evaluator, or one of slates. Only its rounds are used. For
+            slates, the items of policy and logger in every slot are compared.
         policy : policy, array or str
             See the evaluator's `evaluate`; probabilities of all actions, or marginals
             of all slots, are needed.
@@ -205,7 +206,7 @@ class SupportDisplay(Shown, Undrawn):
         n_labels: int = 20,
         **kwargs: Any,
     ) -> SupportDisplay:
-        """Draw one row per action, those that the policy wants most on top.
+        """Draw one row per action, the most likely ones of the policy on top.
 
         Parameters
         ----------
@@ -213,9 +214,9 @@ class SupportDisplay(Shown, Undrawn):
             Where to draw, one for every panel; `None` makes a new figure.
         panels : sequence of {"shares", "rounds"}, default=None
             What to draw: shares of policy and logger, effective rounds. `None`: both
-            where they are known, or the shares alone where one axes is given.
+            if they are known, or only the shares if `ax` is one axes.
         n_labels : int, default=20
-            Rows to draw; the last one adds up what is left.
+            Rows to draw. The last row is the sum of all others.
         **kwargs : dict
             Passed to the `ax.plot` of the policy's shares.
 

@@ -42,20 +42,21 @@ class WeightsDisplay(Shown, Undrawn):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
-    draws. Rounds are sorted into bins of their weight :math:`w_i = \pi(a_i|x_i) / p_i`;
-    bars show the share of the rounds in each bin, a line the share of all weight that
-    they carry. If the line runs far to the right of the bars, few rounds decide. Below
-    is the tail: the share of the rounds with at least some weight, and their share of
-    all weight. Its shape k says how fast large weights become rare. From k = 0.5 on
-    their variance is infinite. From k = 0.7 on no practical number of rounds makes a
-    weighted mean reliable. Read more in the :ref:`User Guide <displays>`.
+    draws. Rounds are sorted into bins of their weight :math:`w_i = \pi(a_i|x_i) / p_i`.
+    Bars show the share of the rounds in each bin. A line shows their share of all
+    weight. If the line runs far to the right of the bars, few rounds decide. Below is
+    the tail: the share of the rounds with at least some weight, and their share of all
+    weight. Its shape k says how fast large weights become rare. From k = 0.5 on their
+    variance is infinite. From k = 0.7 on no practical number of rounds makes a weighted
+    mean reliable. Read more in the :ref:`User Guide <displays>`.
 
     Parameters
     ----------
     weights : ndarray of shape (n_rounds,)
         Importance weights, non-negative.
     used_weights : ndarray of shape (n_rounds,), default=None
-        What the evaluator makes of them, clipped or shrunk. `None`: the same.
+        The weights that the evaluator uses, clipped or shrunk. `None`: the same
+        weights.
     rewards : ndarray of shape (n_rounds,), default=None
         Rewards of the rounds, for their share of the weighted rewards.
     name : str, default=None
@@ -76,8 +77,8 @@ class WeightsDisplay(Shown, Undrawn):
     altered_share : float
         Share of the rounds whose weight the evaluator changes.
     tail_shape, tail_shape_error : float
-        Shape k of the tail of the weights, and its standard error; NaN where there are
-        too few weights, or too many alike.
+        Shape k of the tail of the weights, and its standard error. NaN if there are too
+        few weights, or too many equal ones.
     axes_ : ndarray of matplotlib axes
         Where it was drawn, one for every panel, after `plot`.
     ax_ : matplotlib axes
@@ -143,7 +144,7 @@ class WeightsDisplay(Shown, Undrawn):
         weights : array-like of shape (n_rounds,)
             Importance weights.
         used_weights : array-like of shape (n_rounds,), default=None
-            What an evaluator makes of them. `None`: the same.
+            The weights that an evaluator uses. `None`: the same weights.
         rewards : array-like of shape (n_rounds,), default=None
             Rewards of the rounds.
         name : str, default=None
@@ -192,7 +193,7 @@ class WeightsDisplay(Shown, Undrawn):
     def share_of_largest(
         self, fraction: float, of: Literal["weight", "value"] = "weight"
     ) -> float:
-        """Share of all weight that the rounds with the largest weights carry.
+        """Share of all weight in the rounds with the largest weights.
 
         Parameters
         ----------
@@ -205,7 +206,7 @@ class WeightsDisplay(Shown, Undrawn):
         Returns
         -------
         share : float
-            NaN where all weights are zero, or all weighted rewards.
+            NaN if all weights, or all weighted rewards, are zero.
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must lie in [0, 1], got {fraction}.")
@@ -249,7 +250,7 @@ class WeightsDisplay(Shown, Undrawn):
         ax : matplotlib axes or pair of them, default=None
             Where to draw, one for every panel; `None` makes a new figure.
         panels : sequence of {"shares", "tail"}, default=None
-            What to draw. `None`: both, or the shares alone where one axes is given.
+            What to draw. `None`: both, or only the shares if `ax` is one axes.
         bins : int, default=30
             Number of bins up to the largest weight, of equal width on a logarithmic
             axis. Weights below a hundredth of the mean, zero among them, are not

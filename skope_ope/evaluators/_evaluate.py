@@ -68,24 +68,24 @@ def evaluate(
         `scan_logs`, are read part by part: `evaluate(policies, lazy)` is
         `summarize(policies, lazy).values()`.
     evaluators : list of names or evaluators, or dict, default=None
-        They are fitted anew, to `logs`. Of a fitted search the best evaluator is used.
-        The logs -> logs steps of a Pipeline are applied to `logs` for its row. Steps
-        that are not fitted yet are fitted to `logs`. `None`: IPS, SNIPS, DoublyRobust
-        and SNDR; with several loggers and `logger_proba` also their balanced mixture,
-        "BalancedIPS" and "BalancedDR" (`MultiLoggerIPS` and `MultiLoggerDR`,
-        pooling="balanced"); without propensities DirectMethod. For slates SlateIPS and,
-        where the logging policy is known, PseudoInverse, its self-normalised form "wPI"
-        and that with multiple control variates, "ControlledPI"; where only propensities
-        are known the self-normalised SlateIPS, "wIPS"; without either
-        SlateDirectMethod. The text of the table names those that are left out.
-        Evaluators whose interval leaves out a bias are used only if you name them, and
-        their rows are marked.
+        They are fitted again, to `logs`. For a fitted search the best evaluator is
+        used. The logs -> logs steps of a Pipeline are applied to `logs` for its row.
+        Steps that are not fitted yet are fitted to `logs`. `None`: IPS, SNIPS,
+        DoublyRobust and SNDR. With several loggers and `logger_proba` also their
+        balanced mixture, "BalancedIPS" and "BalancedDR" (`MultiLoggerIPS` and
+        `MultiLoggerDR`, pooling="balanced"). Without propensities DirectMethod. For
+        slates SlateIPS. If the logging policy is known, also PseudoInverse, its
+        self-normalised form "wPI", and "ControlledPI" with multiple control variates.
+        If only propensities are known, also the self-normalised SlateIPS, "wIPS". If
+        neither is known, SlateDirectMethod. The text of the table names those that are
+        left out. Evaluators whose interval leaves out a bias are used only if you name
+        them, and their rows are marked.
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose own is None. `None`: the out-of-fold mean
         reward per action, or of all slates.
     cv : int, splitter, iterable or "prefit", default=None
-        How rounds are held out when the shared reward model is fitted. `None`: the `cv`
-        of each evaluator, which is 5 by default.
+        How rounds are split for cross-fitting of the shared reward model. `None`: the
+        `cv` of each evaluator, which is 5 by default.
     random_state : int, RandomState instance or None, default=None
         Seeds the evaluators and the shared reward model if their own `random_state` is
         None.

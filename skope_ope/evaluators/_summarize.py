@@ -52,12 +52,12 @@ def summarize(
         The rounds: see `scan_logs`. Partitions are read one by one by the workers.
     evaluators : list of names or evaluators, or dict, default=None
         As in `evaluate`. An evaluator whose value cannot be computed from sums raises
-        an error. A Pipeline with steps is summarized by itself, in memory.
+        an error. A Pipeline with steps must be the only evaluator, on logs in memory.
     reward_model : model, number or str, default=None
-        Shared by the evaluators whose own is None.
+        Shared by the evaluators whose `reward_model` is None.
     cv : int, HashKFold or "prefit", default=None
-        How rounds are held out when the shared reward model is fitted. A number means
-        `HashKFold`. `None`: the `cv` of each evaluator, which is 5 by default.
+        How rounds are split for cross-fitting of the shared reward model. A number
+        means `HashKFold`. `None`: the `cv` of each evaluator, which is 5 by default.
     by : str or list of str, default=None
         Columns for which sums by value are kept, too. They allow `value.by(column)`.
     random_state : int, RandomState instance or None, default=None

@@ -54,9 +54,9 @@ ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 class ValueSummary:
     """Sums of policies by evaluators over the rounds that were summarized.
 
-    `summarize` makes it. Summaries of different rounds add up, with ``+`` or `sum`, and
-    are kept in small files, so that a day costs what its own rounds cost. Read more in
-    the :ref:`User Guide <evaluators>`.
+    `summarize` makes it. Add summaries of different rounds with ``+`` or `sum`. Their
+    files are small, so a new day needs only the rounds of that day. Read more in the
+    :ref:`User Guide <evaluators>`.
 
     Parameters
     ----------
@@ -173,8 +173,9 @@ class ValueSummary:
         -------
         table : ValueTable
             `SummedValue` by name of the evaluator; by (policy, evaluator) where
-            policies have names. It has the numbers of `evaluate` on all rounds at once;
-            only where loggers are mixed does each summary know its own shares of them.
+            policies have names. It has the numbers of `evaluate` on all rounds at once.
+            There is one exception: for mixtures of loggers each summary uses the shares
+            of the loggers in its rounds.
 
         Raises
         ------
@@ -375,8 +376,8 @@ class ValueSummary:
     def save(self, path: Path) -> None:
         """Write the summary to a file.
 
-        The file is written beside its place and moved there when it is whole: another
-        process reads the old one or the new one.
+        A temporary file is written first, and then renamed. So another process reads
+        either the old file or the new one, never a part.
 
         Parameters
         ----------
@@ -442,8 +443,8 @@ def load_summary(
     path : str or path
         What `ValueSummary.save` wrote.
     evaluators : dict, default=None
-        Evaluators by name, for those of your own classes: a file holds the names and
-        plain parameters of ours, and no code.
+        Evaluators by name. Only needed for evaluators of your classes: a file has the
+        names and plain parameters of ours, and no code.
 
     Returns
     -------
@@ -455,8 +456,8 @@ def load_summary(
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no summary, damaged, of another version, or has evaluators that are
-        not known.
+        If the file is not a summary, is damaged or of another version, or has unknown
+        evaluators.
 
     Examples
     --------

@@ -134,10 +134,10 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
         method : str, default="auto"
             As in `PolicyValue.confidence_interval`; it must suit every row.
         simultaneous : bool, default=False
-            Whether all intervals hold together at `level`. Each then has the level
-            1 - (1 - level) / m for the m rows of the table (Bonferroni), several
-            evaluators of a policy included: whichever row is looked at afterwards, the
-            promise holds. A table with one evaluator pays for its policies alone.
+            Whether all intervals hold together at `level`. Each then has the level 1 -
+            (1 - level) / m for the m rows of the table (Bonferroni). All evaluators of
+            a policy count as rows. So the level holds for any row that you choose
+            afterwards. In a table with one evaluator m is the number of policies.
         max_weight, n_resamples, block_length, random_state, n_jobs : optional
             As in `PolicyValue.confidence_interval`.
 
@@ -184,12 +184,12 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
         Returns
         -------
         records : list of dict
-            Keys: policy (where there are several), evaluator, value,
-            standard_error, low, high, interval (the method that answered, see
-            `PolicyValue.confidence_interval`), effective_sample_size, n_rounds,
-            recommended (bool), leaves_bias_out (see `PolicyValue`), verdict (its
-            answer, from what the value knows by itself), warnings (names of those of
-            the value and of its interval).
+            Keys: policy (if there are several), evaluator, value, standard_error, low,
+            high, interval, effective_sample_size, n_rounds, recommended (bool),
+            leaves_bias_out (see `PolicyValue`), verdict, warnings. The interval is the
+            method that was used, see `PolicyValue.confidence_interval`. The verdict
+            uses only the value, not an audit. The warnings are names of those of the
+            value and of its interval.
         """
         records = []
         for key, result in self._values.items():

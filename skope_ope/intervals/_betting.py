@@ -69,9 +69,9 @@ def betting_interval(
     Raises
     ------
     ValueError
-        If a term is outside its bounds (the message names the row), there is no term,
-        or `level` is not in (0, 1). Also if the interval is empty, because the mean
-        changed along the rounds.
+        If a term is outside its bounds (the message names the row). If there is no
+        term, or `level` is not in (0, 1). Also if the interval is empty, because the
+        mean changed along the rounds.
 
     References
     ----------
@@ -130,9 +130,9 @@ def betting_ratio_interval(
     Raises
     ------
     ValueError
-        If a weight or a reward is outside its bounds (the message names the row), there
-        is no round, or `level` is not in (0, 1). Also if the interval is empty, because
-        the mean changed along the rounds.
+        If a weight or a reward is outside its bounds (the message names the row). If
+        there is no round, or `level` is not in (0, 1). Also if the interval is empty,
+        because the mean changed along the rounds.
 
     Examples
     --------

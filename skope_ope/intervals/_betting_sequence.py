@@ -80,8 +80,8 @@ def betting_sequence(
     Raises
     ------
     ValueError
-        If a weight or a reward is outside its bounds (the message names the row), there
-        is no round, or `level` or `after` is not valid.
+        If a weight or a reward is outside its bounds (the message names the row). If
+        there is no round, or `level` or `after` is not valid.
 
     References
     ----------

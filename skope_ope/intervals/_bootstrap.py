@@ -80,8 +80,8 @@ def bootstrap_interval(
     Raises
     ------
     ValueError
-        If there are fewer than two rounds, groups or blocks, the denominator is not
-        positive, or the resamples are too few for the level.
+        If there are fewer than two rounds, groups or blocks. If the denominator is not
+        positive. If the resamples are too few for the level.
 
     See Also
     --------
@@ -124,7 +124,7 @@ def percentile_interval(
         \qquad \alpha = 1 - level,
 
     the quantiles of the values of the resamples of :func:`bootstrap_interval`. It is
-    simpler, but covers less often if rounds are few or skewed: the long tail of the
+    simpler, but covers less often if rounds are few or skewed. The long tail of the
     resamples is on the wrong side.
 
     Parameters

@@ -132,8 +132,8 @@ def cressie_read_interval(
     Raises
     ------
     ValueError
-        If a weight or a reward is outside its bounds (the message names the row), there
-        is no round, or `level` is not in (0, 1).
+        If a weight or a reward is outside its bounds (the message names the row). If
+        there is no round, or `level` is not in (0, 1).
 
     References
     ----------

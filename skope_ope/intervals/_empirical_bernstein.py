@@ -46,7 +46,7 @@ def empirical_bernstein_interval(
     Raises
     ------
     ValueError
-        If a term is outside its bounds (the message names the row), there are fewer
+        If a term is outside its bounds (the message names the row). If there are fewer
         than two terms, or `level` is not in (0, 1).
 
     See Also

@@ -73,8 +73,8 @@ def empirical_bernstein_sequence(
     Raises
     ------
     ValueError
-        If a weight or a reward is outside its bounds (the message names the row), there
-        is no round, or `level`, `rho` or `after` is not valid.
+        If a weight or a reward is outside its bounds (the message names the row). If
+        there is no round, or `level`, `rho` or `after` is not valid.
 
     References
     ----------

@@ -109,16 +109,17 @@ def empirical_likelihood_interval(
         \ln \frac{s A_i + t B_i + w_i r_i - m(w_i)}{1 + \beta (w_i - 1)}
         - \frac{F}{2 n} \Big) - s - t \Big\},
 
-    :math:`A = (w_{max} - w) / (w_{max} - 1)`, :math:`B = (w - w_{min}) / (1 -
-    w_{min})`, and m the line through the least products of weight and reward at
-    both bounds of the weight (:math:`m(w) = w\, r_{min}` where no weight is negative);
-    :math:`\beta` as in :func:`empirical_likelihood_value`. The function is concave, and
-    a bound on the duality gap proves that the maximum was found. Every s and t give an
-    end that is at least as far out, so limited precision never makes the interval too
-    short. The upper end is computed from the negative rewards.
+    :math:`A = (w_{max} - w) / (w_{max} - 1)`,
+    :math:`B = (w - w_{min}) / (1 - w_{min})`, and m the line through the least products
+    of weight and reward at both bounds of the weight (:math:`m(w) = w\, r_{min}` where
+    no weight is negative); :math:`\beta` as in :func:`empirical_likelihood_value`. The
+    function is concave, and a bound on the duality gap proves that the maximum was
+    found. Every s and t give a valid end that is at least as wide. So limited precision
+    never makes the interval too short. The upper end is computed from the negative
+    rewards.
 
-    The coverage holds only for large n (.89 if two or three rewarded rounds are
-    expected): use "gamma" or "betting" for few events.
+    The coverage holds only for large n. It is .89 if two or three rewarded rounds are
+    expected. For few events use "gamma" or "betting".
 
     Parameters
     ----------
@@ -142,8 +143,8 @@ def empirical_likelihood_interval(
     Raises
     ------
     ValueError
-        If a weight or a reward is outside its bounds (the message names the row), there
-        is no round, or `level` is not in (0, 1).
+        If a weight or a reward is outside its bounds (the message names the row). If
+        there is no round, or `level` is not in (0, 1).
     ArithmeticError
         If the duality gap stays above 1e-6 of the range.
 

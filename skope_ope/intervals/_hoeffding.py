@@ -44,8 +44,8 @@ def hoeffding_interval(
     Raises
     ------
     ValueError
-        If a term is outside its bounds (the message names the row), there is no term,
-        or `level` is not in (0, 1).
+        If a term is outside its bounds (the message names the row). If there is no
+        term, or `level` is not in (0, 1).
 
     See Also
     --------

@@ -40,10 +40,9 @@ def log_smoothing_interval(
     and the same from above, with :math:`w_i (r_{max} - r_i)`, fails with probability
     :math:`\alpha / 2` at most: the product of :math:`1 + \lambda z_i` has a mean of at
     most :math:`(1 + \lambda (V - r_{min}))^n`, and Markov's inequality does the rest.
-    The interval covers with at least `level`, for every n, however large the weights
-    may be, and where the policy takes actions that the logger never takes: these can
-    only add to the terms' mean. It is about the value of the policy; an estimate may
-    lie outside.
+    The interval covers with at least `level`, for every n and weights of any size. The
+    policy may also take actions that the logger never takes: these can only add to the
+    terms' mean. It is about the value of the policy; an estimate may lie outside.
 
     With a known range :math:`\lambda` belongs to rewards measured by its length, so
     that the interval moves with the unit of the rewards.
@@ -70,9 +69,9 @@ def log_smoothing_interval(
     Raises
     ------
     ValueError
-        Where a weight is negative, a reward leaves its range (the row is named), there
-        is no round, or `level` is no coverage; where no value is left, because the
-        weights are wrong.
+        If a weight is negative, or a reward is outside its range (the message names the
+        row). If there is no round, or `level` is not in (0, 1). If no value is
+        possible, because the weights are wrong.
 
     References
     ----------

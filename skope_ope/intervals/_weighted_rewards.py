@@ -57,7 +57,7 @@ class WeightedRewards:
 
 
 def check_level(level):
-    """Raise if `level` is no coverage."""
+    """Raise if `level` is not in (0, 1)."""
     if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), got {level!r}.")
 

@@ -65,22 +65,23 @@ class DRPolicy(CostSensitivePolicy):
         rows drawn in proportion to the weights. `None`: that of `ClassifierPolicy`.
     reward_model : model, number, array or str, default=None
         Any reward model that `DoublyRobust` takes. `None`: per action
-        `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`, on what
-        the classifier sees: behind the first steps of a Pipeline, or on standardised
-        contexts, by a `ContextEncoder` where a frame has texts, dates or missing
-        values; the mean reward of every action where arrays are no finite numbers.
+        `LogisticRegression` if all rewards are 0 or 1, otherwise `Ridge`. Its features
+        are those of the classifier: after the first steps of a Pipeline, or else
+        standardised. A `ContextEncoder` encodes a frame with texts, dates or missing
+        values. If arrays are not finite numbers, the model is the mean reward of every
+        action.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them, and of the policies
-        that are compared by `n_steps="auto"` (5 folds where the model is given).
+        How rounds are split for cross-fitting of the reward model, and for the
+        comparison of policies by `n_steps="auto"` (5 folds if the model is given).
     shrinkage : float, default=10.0
-        :math:`\lambda` in the weights [2]_: 0 trusts the model alone, infinity and
-        `None` shrink nothing. A learner that trusts single rounds of large weight
-        learns their noise.
+        :math:`\lambda` in the weights [2]_: 0 uses only the model, infinity and `None`
+        shrink nothing. Without shrinkage single rounds of large weight decide, and
+        their noise is learned.
     n_steps : int or "auto", default="auto"
         Steps after the first classifier; 0 is `IPSPolicy`. Many steps follow the noise
-        of the estimated rewards. "auto" takes 0, 1 or 2, whichever has the largest
-        cross-validated value; with five folds that is about twenty more fits of the
-        reward model and fifteen of the classifier, with k folds k (k - 1) and 3 k.
+        of the estimated rewards. "auto" takes 0, 1 or 2: the number with the largest
+        cross-validated value. With k folds this needs about k (k - 1) more fits of the
+        reward model and 3 k of the classifier.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
@@ -108,9 +109,9 @@ class DRPolicy(CostSensitivePolicy):
     -----
     No step lowers the estimated value if the classifier fully maximises the weighted
     likelihood. Other classifiers come close. A classifier without `predict_proba` is
-    taken at the softmax of its `decision_function`, and without that half uniform. In a
-    step the examples of the logged actions keep the total weight that they had for the
-    first classifier, so that a penalty does not count for more than there.
+    taken at the softmax of its `decision_function`, and without that half uniform. In
+    every step the examples of the logged actions have the same total weight as for the
+    first classifier. So a penalty has the same effect in all steps.
 
     A step has up to n_actions examples of every round; with many actions `OffsetTree`
     is cheaper.

@@ -56,7 +56,7 @@ class IPSPolicy(CostSensitivePolicy):
     classifier_ : classifier
         The fitted classifier.
     baseline_ : float
-        The baseline in force.
+        The baseline that is used.
     classes_ : ndarray of shape (n_actions,)
         Action labels of the logs.
     n_features_in_ : int
@@ -70,20 +70,21 @@ class IPSPolicy(CostSensitivePolicy):
 
     Notes
     -----
-    A round becomes one example per action, labelled with the action and weighted by how
-    much better than the worst action it is; the weighted accuracy of a policy is then
-    its estimated value up to a constant [1]_. A classifier does not maximise accuracy,
-    but its own loss. One of probabilities learns P(a | x) proportional to the mean
-    weight of a, which has its largest value at the best action, but is the flatter the
-    more examples speak for other actions. A baseline above the smallest reward makes K
-    - 1 of them of every round below it; the smallest reward makes none, but then nearly
-    every graded reward favours its action. The default is a compromise, not a theorem.
+    A round becomes one example per action, labelled with the action. The weight of the
+    example is the reward of the action minus that of the worst action. The weighted
+    accuracy of a policy is then its estimated value up to a constant [1]_. A classifier
+    does not maximise accuracy, but another loss. A classifier of probabilities learns
+    P(a | x) proportional to the mean weight of a. The best action has the largest P,
+    but with more examples for other actions the differences are smaller. A baseline
+    above the smallest reward makes K - 1 such examples of every round below the
+    baseline. The smallest reward as the baseline makes none, but then nearly every
+    graded reward favours its action. The default is a compromise, not a theorem.
     `DRPolicy` depends less on it.
 
-    The weights have the unit of the rewards, and a penalty of the classifier has none:
-    count rewards as small as 1e-4 in a larger unit.
+    The weights have the unit of the rewards, and a penalty of the classifier has no
+    unit. If rewards are as small as 1e-4, use a larger unit.
 
-    Actions that the logs never took are chosen only where nothing else is offered.
+    Actions that were never logged are chosen only if nothing else is offered.
 
     References
     ----------

@@ -44,21 +44,22 @@ class OffsetTree(LogsPolicy):
         Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
         rows drawn in proportion to the weights. `None`: that of `ClassifierPolicy`.
     offset : {"midrange", "mean", "median"} or float, default="midrange"
-        The reward that speaks for no action: the middle of `reward_range` (of the
-        rewards where that is unknown), 1/2 for 0/1 rewards as in the paper. The mean
-        or the median has less variance where good rewards are rare. It does not bias.
+        A larger reward is evidence for the logged action, a smaller one for the other
+        side. "midrange" is the middle of `reward_range`, or of the rewards if no range
+        is known. For 0/1 rewards it is 1/2, as in the paper. "mean" and "median" have
+        less variance if good rewards are rare. No offset adds a bias.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
-        `None` takes the winner of the tournament; a positive number draws the winner
-        of every match by the softmax of its classifier's log-probabilities.
+        `None` takes the winner of the tournament. A positive number draws the winner of
+        every match by the softmax of the classifier's log-probabilities.
 
     Attributes
     ----------
     tree_ : Match
         The final; `tree_.sides` are the matches before it, `tree_.classifier` decides.
     offset_ : float
-        The offset in force.
+        The offset that is used.
     classes_ : ndarray of shape (n_actions,)
         Action labels of the logs.
     n_features_in_ : int
@@ -71,12 +72,12 @@ class OffsetTree(LogsPolicy):
     Notes
     -----
     The loss against the best policy is at most n_actions - 1 times that of the binary
-    classifiers, and no reduction to binary classification does better [1]_. A weight
-    that depends on the context alone (such as the logger's probability of the two
-    winners together) would move no decision of a perfect classifier; none is used,
-    so that the propensity of the logged action is enough. Where
-    only one side is offered, it wins without a match. Actions that the logs never took
-    are not in the tree; the first of them is taken where nothing else is offered.
+    classifiers. No reduction to binary classification does better [1]_. The weights
+    need only the propensity of the logged action. A factor that depends on the context
+    alone, such as the logger's probability of both winners, would not change a perfect
+    classifier. If only one side is offered, it wins without a match. Actions that were
+    never logged are not in the tree. The first of them is taken if nothing else is
+    offered.
 
     References
     ----------

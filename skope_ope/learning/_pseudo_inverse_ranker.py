@@ -49,25 +49,25 @@ CHUNK = 2**18  # rows that are predicted at once
 class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     r"""Learn rankings from the rewards of whole slates [1]_.
 
-    Where the reward of a slate is a sum over its slots, what candidate a is worth in
-    slot j of query x is imputed by
+    If the reward of a slate is a sum over its slots, the reward of candidate a in slot
+    j of query x is imputed by
 
     .. math:: \hat\phi_x = \frac{1}{n_x} \sum_{i: x_i = x} r_i\, \Gamma_x^+ 1_{s_i},
         \qquad \Gamma_x = E_\mu[1_s 1_s^T | x],
 
     the mean over the rounds of the query. A regressor learns these numbers from the
-    candidate's features and the slot, for the slots in which the logger shows it; the
-    policy shows the slate of the largest predicted sum. No item needs a reward of its
-    own. Read more in the :ref:`User Guide <learning>`.
+    features of the candidate and the slot, for the slots in which the logger shows it.
+    The policy shows the slate of the largest predicted sum. Items need no rewards. Read
+    more in the :ref:`User Guide <learning>`.
 
     Parameters
     ----------
     reward_model : scikit-learn regressor
         It predicts from a row of `logs.item_features` followed by the number of the
-        slot, counted from 0. Every query weighs the same, its rows 1 / (candidates
-        times slots); a regressor without `sample_weight` is fitted unweighted. In a
-        linear one the slot changes nothing but a constant: give it products, as by
-        ``PolynomialFeatures(interaction_only=True)``.
+        slot, counted from 0. Every query has the same weight, and each of its rows 1 /
+        (candidates times slots). A regressor without `sample_weight` is fitted
+        unweighted. In a linear regressor the slot only changes a constant. Add products
+        of features, for example by ``PolynomialFeatures(interaction_only=True)``.
     assignment : {"optimal", "greedy"}, default="optimal"
         "optimal": the slate of the largest sum of predictions. "greedy": the best pair
         of slot and candidate, then the best one that is left, as in [1]_.
@@ -98,21 +98,21 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
 
     Notes
     -----
-    Rounds are of one query where they offer candidates with equal features. Per query
-    one table (n_slots, n_candidates) is kept, however many rounds there are. The
-    imputed rewards of a slate's slots sum to the slate's value without bias; single
-    ones are known only up to what no slate of the logger can tell, and take the
-    smallest norm. A constant of a slot, say, which moves the greedy choice but not the
-    optimal one.
+    Rounds with candidates of equal features are one query. One table (n_slots,
+    n_candidates) is kept per query, for any number of rounds. The sum of the imputed
+    rewards of a slate is unbiased for its value. Single imputed rewards are not
+    identified: the slates of the logger leave, for example, a constant of each slot
+    unknown. The solution of the smallest norm is used. A constant of a slot can change
+    the greedy choice, but not the optimal one.
 
     This does not hold for rewards that are not a sum over slots.
 
     To stay inside the range of the logger, only candidates that it shows in a slot
-    compete for it. Where the slate of the largest sum is outside all the same (the
-    logger never shows enough of these together), it is the best of 200 slates that
-    the logger would draw. Rounds without a `logging_policy`, as those of deployment, do
-    not tell what is inside: the share of queries where that mattered in `fit` is then
-    said in a warning.
+    compete for this slot. The slate of the largest sum can still be outside, if the
+    logger never shows enough of its items together. Then the best of 200 slates that
+    the logger would draw is shown. Rounds in deployment have no `logging_policy`, so
+    the range is not known. A warning then gives the share of queries in `fit` for which
+    the range mattered.
 
     References
     ----------

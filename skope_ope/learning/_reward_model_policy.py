@@ -76,10 +76,9 @@ class RewardModelPolicy(LogsPolicy):
 
     Notes
     -----
-    Actions that the logs never took are chosen only where nothing else is offered,
-    unless the model knows them by their features (`encoding="action_context"`). The
-    model predicts too good a value for its own choices: evaluate the policy on other
-    rounds.
+    Actions that were never logged are chosen only if nothing else is offered, unless
+    the model knows their features (`encoding="action_context"`). The model predicts too
+    good a value for its own choices: evaluate the policy on other rounds.
 
     References
     ----------

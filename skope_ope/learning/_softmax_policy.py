@@ -65,51 +65,54 @@ class SoftmaxPolicy(LogsPolicy):
         - \frac{\alpha\, \sigma}{2 K} \|\theta - \theta_\mu\|^2
 
     The value :math:`\hat V` is exactly that of an evaluator on these rounds. L-BFGS
-    finds a local maximum. :math:`\bar H` is the mean entropy, :math:`\sigma` the
-    standard deviation of the rewards, so that no parameter has their unit, and
-    :math:`\theta_\mu` the policy of the logger. If the logs have no information on a
-    choice, the policy stays near the logger. Read more in the :ref:`User Guide
-    <softmax_policy>`.
+    finds a local maximum. :math:`\bar H` is the mean entropy and :math:`\theta_\mu` the
+    policy of the logger. :math:`\sigma` is the standard deviation of the rewards, so no
+    parameter depends on the unit of the rewards. If the logs have no information on a
+    choice, the policy stays near the logger. Read more in the
+    :ref:`User Guide <softmax_policy>`.
 
     Parameters
     ----------
     features : transformer, default=None
         Any scikit-learn transformer, or Pipeline of them, that makes the features
-        :math:`\phi(x)`. `None`: standardised contexts; frames with texts or dates by a
-        `ContextEncoder`; sparse ones by one factor that makes their root mean square
-        length 10. Scale matters: coefficients of small
-        features are held at the anchor.
+        :math:`\phi(x)`. `None`: contexts are standardised, and frames with texts or
+        dates are encoded by a `ContextEncoder`. Sparse contexts are multiplied by one
+        factor, so that their root mean square length is 10. Scale matters: coefficients
+        of small features stay near the anchor.
     objective : {"dr", "snips", "ips", "log_smoothing"}, default="dr"
         The evaluator whose value is maximised: `DoublyRobust`, `SNIPS`, `IPS` or
-        `LogSmoothing`. The last one is pessimistic: it counts large weights for less
-        [1]_; it needs rewards that are not negative, or a `reward_range`.
+        `LogSmoothing`. "log_smoothing" is pessimistic: it reduces large weights [1]_.
+        It needs rewards that are not negative, or a `reward_range`.
     reward_model : model, number, array or str, default=None
         Any reward model that `DoublyRobust` takes. Only "dr" uses one. `None`: per
         action `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`, on
         the same features.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them; groups stay together.
+        How rounds are split for cross-fitting of the reward model. Groups stay
+        together.
     alpha : float, default=0.01
-        How strongly coefficients are drawn to the anchor. Intercepts are free.
+        Strength of the penalty on the distance of coefficients to the anchor.
+        Intercepts have no penalty.
     entropy : float, default=0.0
-        Weight of the mean entropy: more of it keeps the policy exploring.
+        Weight of the mean entropy. A larger weight gives a policy that explores more.
     pessimism : float, default=0.0
-        Number :math:`z` of standard errors that are taken from the value, for "dr",
-        "snips" and "ips", clustered by the groups of the logs: 1.645 maximises a lower
-        bound of 95% (of one policy, not of the one that is chosen) [2]_.
+        Number :math:`z` of standard errors that are subtracted from the value, for
+        "dr", "snips" and "ips". They are clustered by the groups of the logs. 1.645
+        maximises a lower bound of 95% [2]_. The bound holds for one given policy, not
+        for the policy that is chosen.
     anchor : {"logger", "uniform"}, default="logger"
-        What coefficients are drawn to, and where the ascent starts: a model of what
-        the logger did, or the uniform policy.
+        The ascent starts at this policy, and the penalty is on the distance from it: a
+        model of the logger, or the uniform policy.
     n_starts : int, default=1
-        Number of ascents; the one with the highest end is kept. The second starts at
-        the other anchor, the third at the classifier of rewarded actions, others at
+        Number of ascents. The one with the highest objective is kept. The second starts
+        at the other anchor, the third at the classifier of rewarded actions, others at
         random. The objective has several local maxima. With few rounds the highest one
         fits noise, see Notes.
     max_iter : int, default=500
         Most steps of an ascent.
     tol : float, default=1e-5
-        An ascent ends where no slope of the objective, in units of :math:`\sigma`,
-        exceeds this.
+        An ascent ends if no slope of the objective, in units of :math:`\sigma`, is
+        larger.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=1.0
@@ -145,14 +148,13 @@ class SoftmaxPolicy(LogsPolicy):
 
     Notes
     -----
-    Memory holds the features and tables of at most 256 MB, however many actions and
-    rounds there are; predictions of a model that do not fit are asked for in every
-    pass. Actions that the logs never took are chosen only where nothing else is
-    offered.
+    Memory holds the features and tables of at most 256 MB, for any number of actions
+    and rounds. If the predictions of a model do not fit, every pass computes them
+    again. Actions that were never logged are chosen only if nothing else is offered.
 
-    Over sets of labels turned into logs, starting three times found higher values and
-    worse policies than starting at the logger alone; choose `n_starts` and `alpha` on
-    other rounds, by a search with `PolicyScorer`.
+    On labelled sets turned into logs, three starts found higher estimated values, but
+    worse policies, than one start at the logger. Choose `n_starts` and `alpha` on other
+    rounds, by a search with `PolicyScorer`.
 
     References
     ----------

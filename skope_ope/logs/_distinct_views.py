@@ -18,11 +18,11 @@ class DistinctViews(BaseLogTransformer):
     """Merge consecutive rounds that show a user the same action [1]_.
 
     Users who see the same article repeatedly click less and less. A policy that keeps
-    its action repeats it more often than a logger that varies: its rounds are not
+    its action repeats it more often than a logger that varies. Its rounds are not
     independent, and not comparable with those of the logger. Distinct views make both
     comparable. Within each group (a user, a session), a run of the same action becomes
-    one round. It keeps the first row of the run, with the largest reward of the run
-    (a click if there was any). Read more in the :ref:`User Guide <distinct_views>`.
+    one round. It keeps the first row of the run, with the largest reward of the run (a
+    click if there was any). Read more in the :ref:`User Guide <distinct_views>`.
 
     Parameters
     ----------

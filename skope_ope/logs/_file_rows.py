@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which rows of files these are, whichever scan has read them."""
+"""Which rows of files these are, from any scan."""
 
 from hashlib import blake2b
 

@@ -335,7 +335,7 @@ def _added(argument, value, frame):
 
 
 def names_of(argument, names):
-    """Return a list of names of columns; raise where values stand in their place."""
+    """Return a list of names of columns; raise if they are values instead."""
     if names is None:
         return []
     needed = f"{argument} must be a list of column names"

@@ -131,7 +131,7 @@ class HashKFold(Estimator):
     ) -> Array:
         """Return the fold in which every row is tested.
 
-        The fold depends on the row alone, so each part of a log can be split by itself.
+        The fold depends only on the row, so parts of a log can be split separately.
 
         Parameters
         ----------

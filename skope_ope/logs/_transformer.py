@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):
     """Base class of logs -> logs steps.
 
-    A subclass implements `_fit(logs)` and `_transform(logs)`. It never touches the
-    context (the policy was trained on it), and what is not logs passes unchanged:
-    `Pipeline.score(policy)` hands the policy through every step.
+    A subclass implements `_fit(logs)` and `_transform(logs)`. It never changes the
+    context, because the policy was trained on it. Anything but logs is returned
+    unchanged, because `Pipeline.score(policy)` passes the policy through every step.
     """
 
     def fit(self, X, y=None):

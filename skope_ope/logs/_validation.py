@@ -114,7 +114,7 @@ def is_y(values, n_rounds):
     Parameters
     ----------
     values : object
-        What was given in its place.
+        What was passed as y.
     n_rounds : int or None
         Number of rounds; None, of lazy logs: there is no y beside them.
     """

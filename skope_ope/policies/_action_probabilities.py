@@ -107,7 +107,7 @@ def action_probabilities(
 def resolve_policy(policy, logs):
     """Return a policy object, or the array (n,) or (n, n_actions) in its stead.
 
-    An array of any kind of real numbers is as it was given: whoever reads it makes
+    An array of any kind of real numbers is returned as it was given. Its reader makes
     floats of it, block by block.
     """
     refuse_lazy(logs)

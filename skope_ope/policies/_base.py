@@ -29,9 +29,9 @@ NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 class BasePolicy(TellsOfFit, Estimator):
     """Base class of stationary policies.
 
-    A subclass implements `_proba(X, available)`, one column per entry of `classes_`,
-    or, if it depends on other row fields than the context, also `logs_proba(logs)`,
-    one column per entry of `logs.actions`.
+    A subclass implements `_proba(X, available)`, with one column per entry of
+    `classes_`. If it depends on row fields other than the context, it also implements
+    `logs_proba(logs)`, with one column per entry of `logs.actions`.
 
     A policy may offer two more methods, always both. They save memory with very many
     actions: evaluators that need no more never hold a table of all probabilities. Both

@@ -45,8 +45,8 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
     ----------
     policies : dict
         The policy of every logger, by label: a policy object, an array of shape
-        (n_rounds, n_actions), an array of shape (n_rounds,) for the logged actions
-        alone, or the name of such a column.
+        (n_rounds, n_actions), or the name of such a column. An array of shape
+        (n_rounds,) gives the probabilities of the logged actions only.
     logs : BanditLogs
         Logs with `logger`.
 
@@ -60,8 +60,8 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
     TypeError
         If a policy learns while it acts: its probabilities depend on its history.
     ValueError
-        If a logger has no policy, a policy gives probability 0 to an action that its
-        logger took, or the probabilities contradict the recorded propensities.
+        If a logger has no policy. If a policy gives probability 0 to an action that its
+        logger took. If the probabilities contradict the recorded propensities.
 
     See Also
     --------

@@ -4,7 +4,7 @@
 
 A model is given a frame as it is: what a library makes of categories, say, is its own.
 Where its fit raises, and the frame has texts, dates, categories or missing values,
-`make_pipeline(ContextEncoder(), model)` is fitted in its place. A model that names
+`make_pipeline(ContextEncoder(), model)` is fitted instead. A model that names
 columns itself, with a `ColumnTransformer`, is left alone.
 """
 

@@ -105,8 +105,8 @@ def read_growthbook(
     Raises
     ------
     ValueError
-        If a column is missing or malformed, there are several experiments, users are in
-        several variations, or the weights do not match the logged variations.
+        If a column is missing or malformed. If there are several experiments, or users
+        are in several variations. If the weights do not match the logged variations.
     TypeError
         If a table is neither a path nor a frame.
 
@@ -250,8 +250,9 @@ def read_eppo(
     Raises
     ------
     ValueError
-        If a column is missing or malformed, there are several experiments, subjects are
-        in several variations, or the weights do not match the logged variations.
+        If a column is missing or malformed. If there are several experiments, or
+        subjects are in several variations. If the weights do not match the logged
+        variations.
     TypeError
         If a table is neither a path nor a frame.
 

@@ -72,8 +72,8 @@ def read_jsonl(
         probability of all rounds.
     context : list of str, default=None
         Fields that were known before the decision. The name of an object or a list
-        includes all its fields; a pattern such as `request.*` the fields that match it
-        and are not named elsewhere. `[]`: no features.
+        includes all its fields. A pattern such as `request.*` includes the fields that
+        match it and are not named elsewhere. `[]`: no features.
     exclude : list of str, default=None
         Instead of `context`: fields that are not context, such as outcomes. All fields
         that no other argument names become the context.

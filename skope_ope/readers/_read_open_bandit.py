@@ -92,9 +92,9 @@ def read_open_bandit(
     BanditLogs or SlateLogs
         The fields of `BanditLogs` are:
 
-        - `context`: a float array whose columns are the positions 1, 2, 3 (one-hot),
-          then for each user feature its sorted categories (one-hot), then the
-          affinities to the items 0, 1, ...; or the frame;
+        - `context`: the frame, or a float array. The columns of the array are the
+          positions 1, 2, 3 (one-hot), the sorted categories of each user feature
+          (one-hot), and the affinities to the items 0, 1, ...;
         - `action`: the item; `actions`: 0..n_items-1;
         - `reward`: the click, with `reward_range` (0, 1);
         - `propensity`: the probability of the item at the position;

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What to do, in words for whoever decides, and what speaks against it."""
+"""What to do, in words for those who decide, and the reasons against it."""
 
 from dataclasses import dataclass
 from math import inf, isnan
@@ -31,7 +31,7 @@ class Alarm:
     name : str
         The short name of the finding.
     severity : {"error", "warning"}
-        "error": nobody should act before it is mended.
+        "error": nobody should act before it is corrected.
     who : tuple of str
         The policies that it is about; empty: the log, and so all of them.
     text : str
@@ -73,7 +73,7 @@ class Recommendation:
     headline : str
         A few words.
     sentences : tuple of str
-        Paragraphs: why, how much, and what would tell more.
+        Paragraphs: why, how much, and what would help.
     alarms : tuple of Alarm
         Errors first.
     """

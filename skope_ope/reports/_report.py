@@ -55,21 +55,22 @@ def report(
 ) -> Report:
     """Write one page from the question to a recommendation.
 
-    The page says what to do and how large the gain is. Below stand gains with
-    intervals, values by all evaluators, and how many effective rounds each policy has.
-    Then come the findings of the audit, the assumptions, and how to repeat the page.
-    Alarms of the audit stand beside the recommendation. If one is an error, the page
-    recommends only to correct it. Read more in the :ref:`User Guide <reports>`.
+    The page says what to do and how large the gain is. Below are gains with intervals,
+    values by all evaluators, and the number of effective rounds of each policy. Then
+    come the findings of the audit, the assumptions, and how to repeat the page. Alarms
+    of the audit are beside the recommendation. If one is an error, the page recommends
+    only to correct it. Read more in the :ref:`User Guide <reports>`.
 
     Parameters
     ----------
     policies : dict of policies, or policy
-        By name; anything that evaluators take. They must not have learned from `logs`.
+        Policies by name, of any kind that evaluators take. They must not have learned
+        from `logs`.
     logs : BanditLogs or SlateLogs
         The rounds.
     path : str or os.PathLike, default=None
-        The file to write; one that exists is replaced, as a whole. `None`: nothing is
-        written, and the page is `Report.to_html()`.
+        The file to write. An existing file is replaced. `None`: nothing is written, and
+        the page is `Report.to_html()`.
     title : str, default=None
         Head of the page. `None`: the question.
     baseline : str, default="logger"
@@ -77,21 +78,21 @@ def report(
     level : float, default=0.95
         Coverage of the intervals of all gains together, and of each in the table.
     evaluators : list of names or evaluators, or dict, default=None
-        Rows of the table, as in `evaluate`. Gains are those of the recommended one; if
-        it is not among them, those of the first.
+        Rows of the table, as in `evaluate`. Gains are by the recommended evaluator or,
+        if it is not among them, by the first one.
     reward_model : model, number, array or str, default=None
-        Shared by the evaluators whose own is None, as in `evaluate`.
+        Shared by the evaluators whose `reward_model` is None, as in `evaluate`.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of its fits.
+        How rounds are split for cross-fitting of the reward model.
     random_state : int, RandomState instance or None, default=None
         Seeds what is random in evaluators and the reward model.
     n_jobs : int, default=None
         Tasks at a time, as in scikit-learn.
     command : str, default=None
-        What repeats the page, as it is told there. `None`: the call.
+        The command that repeats the page, as shown on the page. `None`: the call.
     thresholds : VerdictThresholds, default=None
-        From where on numbers are alarms, and which findings are accepted, as in
-        `verdict`; `None`: the default ones.
+        The limits above which numbers are alarms, and the findings that are accepted,
+        as in `verdict`. `None`: the default ones.
 
     Returns
     -------
@@ -101,12 +102,12 @@ def report(
     Raises
     ------
     OSError
-        If `path` cannot be written. It is tried before anything is computed, and
-        nothing half-written is left.
+        If `path` cannot be written. This is tried before anything is computed, and no
+        partial file is left.
     TypeError
-        If `policies` are no policies, `logs` are no logs or `thresholds` are none.
+        If `policies`, `logs` or `thresholds` have the wrong type.
     ValueError
-        If the logs are empty, or the baseline does not exist or shares its name with a
+        If the logs are empty. If the baseline does not exist, or has the name of a
         policy.
 
     See Also

@@ -39,10 +39,10 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
     .. math:: \hat r(x, s) = b + \sum_j f(x, s_j, j)
 
     The regressor f sees the context, the candidate's features and the slot. It is
-    fitted by backfitting: the residual of the sum is shared among the slots of a
-    slate, and the regressor is fitted to its own predictions plus that share. A sum
-    over slots needs only the slot marginals of a policy. So `SlateDoublyRobust` accepts
-    only this kind of model. Read more in the :ref:`User Guide <slates>`.
+    fitted by backfitting. The residual of the sum is divided among the slots of a
+    slate. The regressor is then fitted to its earlier predictions plus these parts. A
+    sum over slots needs only the slot marginals of a policy. So `SlateDoublyRobust`
+    accepts only this kind of model. Read more in the :ref:`User Guide <slates>`.
 
     Parameters
     ----------

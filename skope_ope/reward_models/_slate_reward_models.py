@@ -199,7 +199,7 @@ def slate_reward_source(model, logs, cv, fittable, progress=untold):
     logs : SlateLogs
         The rounds of fit.
     cv : int, splitter, iterable or "prefit"
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting.
     fittable : callable
         Makes a slate model of a model, or of None, or raises.
     progress : Progress, default=untold

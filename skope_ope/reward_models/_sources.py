@@ -198,7 +198,7 @@ def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None, progress=u
     logs : BanditLogs
         The rounds of fit.
     cv : int, splitter, iterable or "prefit"
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Row weights for the fits.
     n_jobs : int, default=None

@@ -68,10 +68,10 @@ def compare_policies(
     The gain of a policy is its paired difference to the baseline, round by round. The
     intervals of all gains hold together at `level` (Bonferroni). A policy is better if
     the lower limit of its gain is above zero. The choice is the one with the greatest
-    lower limit. Doubts that no interval includes can prevent a choice: the policy
-    learned from these rounds or takes actions that were never logged, its gain rests on
-    few events, the propensities are in doubt, or the interval leaves out a bias. If all
-    upper limits are below zero, the baseline is kept. Otherwise the decision is
+    lower limit. Doubts that no interval includes can prevent a choice. The policy
+    learned from these rounds, or takes actions that were never logged. Its gain depends
+    on few events. The propensities are in doubt. Or the interval leaves out a bias. If
+    all upper limits are below zero, the baseline is kept. Otherwise the decision is
     "undecided". Read more in the :ref:`User Guide <comparison>`.
 
     Parameters
@@ -83,11 +83,11 @@ def compare_policies(
         The rounds. Lazy logs of up to 200,000 rounds are read into memory, with the
         folds of `HashKFold`. For more rounds the gains come from sums.
     evaluator : evaluator, Pipeline, fitted search or str, default=None
-        The evaluator or its name; it is fitted anew, on `logs`. Of a search the best
+        The evaluator or its name. It is fitted again, on `logs`. For a search the best
         evaluator is used, and the steps of a Pipeline are applied to `logs`. `None`:
-        the one that `evaluate` recommends for such logs. From sums of slates it is the
-        form with a single control variate. If lazy logs cannot have the recommended
-        one, it is the form without a model: SNIPS or BalancedIPS.
+        the evaluator that `evaluate` recommends for such logs. For sums of slates it is
+        the form with a single control variate. If lazy logs cannot have the recommended
+        evaluator, it is SNIPS or BalancedIPS, without a model.
     baseline : str, default="logger"
         Name of the policy to compare with. "logger": the mean reward of the logs, which
         is the value of the logging policy.
@@ -108,8 +108,8 @@ def compare_policies(
     TypeError
         If `policies` is no dict, `logs` are no logs or `evaluator` is no evaluator.
     ValueError
-        If there is no policy to compare, the baseline does not exist or shares its
-        name with a policy, or `evaluate` recommends no evaluator for such logs.
+        If there is no policy to compare. If the baseline does not exist, or has the
+        name of a policy. If `evaluate` recommends no evaluator for such logs.
 
     See Also
     --------

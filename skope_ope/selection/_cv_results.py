@@ -121,7 +121,7 @@ def report_failures(outcomes, error_score):
     outcomes : list of list of Outcome
         By candidate and split.
     error_score : float
-        What stands in their place.
+        The score of candidates that failed.
     """
     every = [one for row in outcomes for one in row]
     failed = [one.fit_error for one in every if one.fit_error]

@@ -1,9 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What forbids an answer that the interval of a gain would give.
+"""What prevents an answer that the interval of a gain would give.
 
-An interval speaks of chance alone. Whoever acts on "deploy" is led astray where the
-value behind it is wrong for another reason, which the warnings of the values tell:
+An interval covers chance only. "Deploy" is wrong advice if the value is wrong for
+another reason. The warnings of the values name these reasons:
 
 - a policy that has learned from these rounds is valued too high: it is never "better".
   Of the baseline the same is true the other way round: nothing is "worse" than it.

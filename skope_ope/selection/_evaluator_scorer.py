@@ -51,9 +51,9 @@ class EvaluatorScorer:
         - \hat V(\text{held-out}))^2,
 
     whose expectation is minus (bias of the candidate)\ :sup:`2` minus the variances of
-    both. The validator's variance is the same for all candidates, so the candidate with
-    the greatest mean score has the least mean squared error. A larger *estimate* does
-    not make an evaluator better, so `scoring=None` is refused. Read more in the
+    both. The validator's variance is the same for all candidates. So the candidate with
+    the greatest expected score has the smallest mean squared error. A larger *estimate*
+    does not make an evaluator better, so `scoring=None` is refused. Read more in the
     :ref:`User Guide <selection>`.
 
     Parameters
@@ -63,8 +63,8 @@ class EvaluatorScorer:
         probabilities. Arrays are refused, because the folds have other rows.
     validator : evaluator, Pipeline or search, default=None
         An unbiased evaluator, the same for all candidates. It is cloned and fitted on
-        the held-out part, and its reward model is cross-fitted there. Of a fitted
-        search the best evaluator is used; an unfitted search is fitted to every
+        the held-out part, and its reward model is cross-fitted there. For a fitted
+        search the best evaluator is used. An unfitted search is fitted to every
         held-out part. The steps of a Pipeline are applied to the held-out logs. `None`:
         `DoublyRobust()`, or, for a policy that learns, `RejectionSampling` at the
         candidate's horizon. If few rounds have large weights, `SNDR(reward_model=...)`
@@ -79,12 +79,12 @@ class EvaluatorScorer:
     Notes
     -----
     It works with all of scikit-learn's searches and curves, and with `cross_validate`.
-    The evaluator may stand alone, at the end of a Pipeline of logs -> logs steps, or
-    inside another search. The steps of a Pipeline are applied to held-out logs only if
-    propensities are missing. Evaluators that need the rows in order get them in order
-    (see `in_order`). Warnings of single evaluations are hidden, with three exceptions:
-    a candidate has no value (its score is then NaN), the policy takes no action of the
-    held-out rounds, or it has learned from held-out rounds.
+    The evaluator may be by itself, the last step of a Pipeline of logs -> logs steps,
+    or inside another search. The steps of a Pipeline are applied to held-out logs only
+    if propensities are missing. Evaluators that need the rows in order get them in
+    order (see `in_order`). Warnings of single evaluations are hidden, with three
+    exceptions. A candidate has no value: its score is then NaN. The policy takes no
+    action of the held-out rounds. The policy has learned from held-out rounds.
 
     References
     ----------

@@ -42,7 +42,7 @@ class GainAnswer:
     alike : bool
         Whether the policy acts as the baseline does.
     rounds : float
-        About how many rounds in all would tell the gain from zero, if it is what it
+        About how many rounds in all separate the gain from zero, if it is what it
         seems; NaN where it is told, or where more rounds do not help.
     """
 
@@ -137,7 +137,7 @@ class Comparison:
         return list(dict.fromkeys(found))
 
     def _rounds(self, interval, doubts, level, n_comparisons):
-        """Return about how many rounds would tell, NaN where none will."""
+        """Return about how many rounds decide, NaN where no number does."""
         gain, n = self.gain, self.gain.n_rounds
         cured = all(
             issubclass(d.kind, CURED_BY_ROUNDS) or not d.forbids for d in doubts

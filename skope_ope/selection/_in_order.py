@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def in_order(splitter: SplitterLike) -> Splitter:
-    """Sort the rows of every split, as evaluators that walk through logs need them.
+    """Sort the rows of every split, for evaluators that need the order of the log.
 
     `ShuffleSplit` and others give the rows of a part in any order, but a history must
     be simulated in the order of time. `EvaluatorScorer` also sorts the rows, but this

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def one_standard_error(cv_results: Mapping[Any, Any], metric: str | None = None) -> int:
-    r"""Choose by the mean score less one standard error, for `refit=`.
+    r"""Choose by the mean score minus one standard error, for `refit=`.
 
     Over the scores :math:`s_k` of the K splits of a search the choice maximises
 
     .. math:: \bar s - \sqrt{\frac{1}{K (K - 1)} \sum_k (s_k - \bar s)^2}.
 
-    Scores of `PolicyScorer` are values: the choice has the greatest value minus one
+    Scores of `PolicyScorer` are values. The choice has the greatest value minus one
     standard error, so it is less often best by chance. Scores of `EvaluatorScorer` are
-    minus losses: the choice has the least upper bound of its loss [1]_. This is not the
-    textbook rule, which takes the simplest model within one standard error of the best.
-    A candidate that failed in a split is not chosen.
+    losses with a minus sign. The choice has the smallest upper bound of its loss [1]_.
+    This is not the textbook rule, which takes the simplest model within one standard
+    error of the best. A candidate that failed in a split is not chosen.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class OPESearchCV(BaseSearch):
         loggers every part has rounds of each. If the logs have groups, it is
         `GroupKFold`, and other splitters get the groups, too. Rows are sorted if a
         candidate needs them in order. `None` is 5. With `EvaluatorScorer` it is random
-        splits in which every candidate has its own share of training rounds [1]_, see
+        splits with a different share of training rounds for every candidate [1]_, see
         Notes.
     n_splits : int, default=10
         Random splits per candidate with ``cv=None``.
@@ -110,16 +110,16 @@ class OPESearchCV(BaseSearch):
 
     Notes
     -----
-    With ``cv=None`` and `EvaluatorScorer` the share of rounds (of groups, where
-    `logs.group` is set) on which a candidate is fitted is its own,
+    With ``cv=None`` and `EvaluatorScorer` every candidate is fitted on another share of
+    the rounds (of the groups, if `logs.group` is set),
 
     .. math:: \frac{\operatorname{Var}(h)}{\operatorname{Var}(h)
         + \operatorname{Var}(\text{validator})},
 
     (variances on all rounds; one half if they are unknown or zero). This makes both
     parts equally noisy: if a candidate has a small variance, the validator gets more
-    rounds. As the shares differ, the expected loss adds a different variance to each
-    squared bias, and models are shared only between equal shares. With a common share,
+    rounds. Because the shares differ, the expected loss adds a different variance to
+    each squared bias. Models are shared only between equal shares. With a common share,
     ``cv=ShuffleSplit(10, train_size=0.5)``, the validator adds the same variance for
     all candidates.
 

@@ -74,18 +74,19 @@ class PolicyComparison(ValueTable):
     differences : dict
         Paired gains by name: the value of each policy minus that of the baseline.
     lifts : dict
-        Relative gains by name, `Lift`; NaN where the baseline may be zero. Their
-        intervals at `level_of_each` hold together.
+        Relative gains by name, `Lift`. NaN if the baseline may be zero. Their intervals
+        at `level_of_each` hold together.
     reference : PolicyValue
         The value of the baseline.
     n_rounds : int
-        Number of rounds of the gains: those for which all values are known.
+        Number of rounds of the gains: the rounds for which all values are known.
     level_of_each : float
         Coverage of the interval of one gain: 1 - (1 - level) / m for m gains.
     p_values : dict
-        Two-sided p-values by name, corrected for the number of gains. Each is the least
-        1 - level at which the interval of this gain is on one side of zero, where the
-        intervals of all gains hold together. They do not include other doubts.
+        Two-sided p-values by name, corrected for the number of gains. Each is the
+        smallest 1 - level at which the interval of this gain excludes zero. At this
+        level the intervals of all gains hold together. p-values do not include other
+        doubts.
 
     See Also
     --------
@@ -197,11 +198,12 @@ class PolicyComparison(ValueTable):
         -------
         records : list of dict
             Keys: policy, difference, difference_low, difference_high, lift, lift_low,
-            lift_high (the relative gain, .1 is ten percent, at the level of the gain),
-            p_value, answer ("better", "worse" or "cannot tell"), chosen, rounds_needed
-            (in all, where the answer is open and rounds would give it), value,
-            standard_error, low, high, warnings. What is about the gain is NaN or "" for
-            the baseline.
+            lift_high, p_value, answer ("better", "worse" or "cannot tell"), chosen,
+            rounds_needed, value, standard_error, low, high, warnings. The lift is the
+            relative gain, .1 is ten percent, and its limits have the level of the gain.
+            `rounds_needed` is the total number of rounds, if the answer is open and
+            more rounds would give it. What is about the gain is NaN or "" for the
+            baseline.
         """
         level = self.level if level is None else level
         answers = self._answers_at(level)

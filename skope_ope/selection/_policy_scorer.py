@@ -52,7 +52,7 @@ class PolicyScorer:
     ----------
     evaluator : evaluator, Pipeline or search
         It is cloned. Its random numbers are seeded with 0, so that they are the same
-        for all policies of a search. Of a fitted search the best evaluator is used; an
+        for all policies of a search. For a fitted search the best evaluator is used. An
         unfitted search is fitted to every held-out part. The steps of a Pipeline are
         applied to the held-out logs.
 
@@ -63,16 +63,16 @@ class PolicyScorer:
         shows. If these are more than 5%, the score is NaN: other policies would be
         scored on other rounds.
     LowOverlapWarning
-        If the score rests on few effective rounds. For values that are divided by the
+        If the score depends on few effective rounds. For values that are divided by the
         weights there are two more rules. The score is NaN if the weights average less
-        than 0.25, or if the value lies outside the known range of the rewards by more
-        than a quarter of this range. A value that lies outside by less is moved to the
-        end of the range.
+        than 0.25. It is also NaN if the value is outside the known range of the rewards
+        by more than a quarter of this range. If it is outside by less, it is moved to
+        the end of the range.
 
     See Also
     --------
     EvaluatorScorer : Scores evaluators.
-    one_standard_error : Chooses by value less one standard error.
+    one_standard_error : Chooses by value minus one standard error.
     compare_policies : Compares a few given policies, with intervals.
 
     Examples

@@ -20,10 +20,10 @@ def rounds_needed(
     n_comparisons: int = 1,
     power: float = 0.8,
 ) -> float:
-    r"""Return how many rounds tell a gain from zero.
+    r"""Return how many rounds separate a gain from zero.
 
-    With this many rounds the interval of the gain lies on one side of zero with
-    probability `power`:
+    With this many rounds the interval of the gain excludes zero with probability
+    `power`:
 
     .. math:: n^* = \left(
         \frac{(z_{1 - \alpha / (2 m)} + z_{power})\, \sigma}{gain} \right)^2
@@ -37,7 +37,8 @@ def rounds_needed(
     gain : float or PolicyValue
         The gain per round. A difference of two values includes its standard deviation.
         The answer is then about the estimated gain, which is uncertain. To plan an
-        experiment, pass the least gain that would matter: ``rounds_needed(0.001, sd)``.
+        experiment, pass the smallest gain that matters to you:
+        ``rounds_needed(0.001, sd)``.
     standard_deviation : float, default=None
         Standard deviation of the paired differences of the rounds:
         ``difference.standard_error * difference.n_rounds ** 0.5`` of an estimated
@@ -64,10 +65,9 @@ def rounds_needed(
 
     Notes
     -----
-    It assumes that later rounds are like those of the log: the same logger, the same
-    mix of contexts, groups of the same sizes. It assumes that the gain is the true one.
-    And it assumes that the estimated gain is about normal, which takes more than ten
-    effective events.
+    It has three assumptions. Later rounds are like those of the log: the same logger,
+    the same mix of contexts, groups of the same sizes. The gain is the true one. The
+    estimated gain is about normal, which needs more than ten effective events.
 
     Examples
     --------

@@ -53,9 +53,9 @@ class SlopeSearch(BaseSearch):
     standard errors fall: ``{"cmax": [None, 30, 10, 3, 1]}``. All are fitted on all
     rounds. As long as their intervals agree, the narrower one is preferred. The first
     that disagrees with an earlier one shows a bias. A candidate of :class:`DRns` with a
-    large bias mass (above 0.1, and above two of its standard errors) is left out of the
-    path, because no interval includes this bias. No rounds are held out, and no
-    validator is needed. Read more in the :ref:`User Guide <slope>`.
+    large bias mass is left out of the path, because no interval includes this bias.
+    Large means above 0.1, and above two of its standard errors. No rounds are held out,
+    and no validator is needed. Read more in the :ref:`User Guide <slope>`.
 
     Parameters
     ----------
@@ -67,10 +67,11 @@ class SlopeSearch(BaseSearch):
     scoring : EvaluatorScorer
         The scorer, which has the policy.
     method : {"slope", "slope++"}, default="slope"
-        `"slope"`: the last candidate such that the intervals of all up to it, value
-        plus or minus twice the width, have a common point. `"slope++"`: all pairs up to
-        it differ by at most the later width plus :math:`\sqrt 6 - 1` times the
-        earlier one; candidates are sorted by width.
+        The last candidate that agrees with all earlier ones is chosen. `"slope"`: they
+        agree if their intervals, value plus or minus twice the width, have a common
+        point. `"slope++"`: they agree if each pair differs by at most the later width
+        plus :math:`\sqrt 6 - 1` times the earlier one. Candidates are then sorted by
+        width.
     width : float, default=None
         Standard errors per width. `None`: 1 for `"slope"`, Student's 90% quantile for
         `"slope++"`.
@@ -89,8 +90,8 @@ class SlopeSearch(BaseSearch):
         Minus its width.
     cv_results_ : dict
         By candidate: `params`, `value`, `standard_error`, `width`, `agrees`,
-        `bias_alarm`, and `mean_test_score`, minus the width where the candidate agrees
-        with all before it, otherwise minus infinity.
+        `bias_alarm` and `mean_test_score`. The score is minus the width if the
+        candidate agrees with all earlier ones, otherwise minus infinity.
     n_splits_ : int
         1: all rounds.
     refit_time_ : float

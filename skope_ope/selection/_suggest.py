@@ -52,6 +52,7 @@ from skope_ope.selection._suggested_texts import (
     LATER_ROUNDS,
     NO_PROPENSITIES_OF_SLATES,
     POOLED,
+    PREDICTED_ITEMS,
     SLATES,
     SLOT_CLICKS,
     UNPREDICTED,
@@ -332,11 +333,7 @@ def _slates_without_propensities(logs, policy):
         return _answer("slates_unknown", None, link="guide/slates", stop=stop)
     reorders = isinstance(policy, ReorderingPolicy)
     if item_predictability(logs).z > HIGH_Z:
-        stop = (
-            "The context predicts which items are shown, and no propensities are "
-            "known. So the log cannot separate the effect of an item from that of "
-            "its audience. Pass logging_policy=... to SlateLogs."
-        )
+        stop = PREDICTED_ITEMS
         return _answer("slates_unknown", None, link="guide/scavenging", stop=stop)
     evaluator = ReorderingScavenging if reorders else PositionScavenging
     return _answer(

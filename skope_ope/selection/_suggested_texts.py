@@ -52,18 +52,23 @@ CERTAIN = (
     "logger explore, or add the rounds of another logger that decides otherwise."
 )
 CERTAIN_LOGGERS = (
-    "Each logger had no choice, and a policy that learns is valued round by round, by "
-    "what the logger of the round could have done. Evaluate the policy as it is now, "
+    "Each logger had no choice. To evaluate a policy that learns, the logger of each "
+    "round must be able to take several actions. Evaluate the policy as it is now, "
     "policy.frozen()."
 )
 WEIGHTED_ROUNDS = (
-    "The policy learns from a history, and a round cannot enter it by halves: the "
-    "sample weights of these rounds differ. Use rounds that were not subsampled, or "
-    "evaluate the policy as it is now, policy.frozen()."
+    "The policy learns from a history of whole rounds, but the sample weights of these "
+    "rounds differ. Use rounds that were not subsampled, or evaluate the policy as it "
+    "is now, policy.frozen()."
 )
 NO_PROPENSITIES_OF_SLATES = (
     "The log has no logging policy, no propensities and no rewards of slots. Only a "
     "reward model can be used, and no interval includes its error. Pass "
+    "logging_policy=... to SlateLogs."
+)
+PREDICTED_ITEMS = (
+    "The context predicts which items are shown, and no propensities are known. So the "
+    "log cannot separate the effect of an item from that of its audience. Pass "
     "logging_policy=... to SlateLogs."
 )
 NO_OVERLAP = (

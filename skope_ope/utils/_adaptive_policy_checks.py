@@ -33,30 +33,31 @@ def check_adaptive_policy(
 ) -> None:
     """Check that a policy that learns keeps the contract of evaluators.
 
-    The policy goes through the logs several times: row by row, seeing accepted rounds
-    only, and by blocks. All passes must give the same probabilities, from which follows
-    that the policy changes only inside `update` and says so, that rejected rounds do
-    not touch it, that it starts anew at `reset` and in a clone, that it keeps its
-    actions and gives distributions over the offered ones, and that `look_ahead`,
-    `refresh` and `action_row` agree with `predict_proba`. One that says `takes_weight`
-    is told weights: one of 1 changes nothing. One that draws at random must draw other
-    numbers where its `random_state` is another one, as evaluators make it for every
-    trajectory: its random generators are looked for in its attributes, and a parameter
-    whose name says that it seeds them is changed.
+    The policy goes through the logs several times: row by row, with accepted rounds
+    only, and by blocks. All passes must give the same probabilities. This shows several
+    things. The policy changes only inside `update` and says so. Rejected rounds do not
+    change it. It starts anew at `reset` and in a clone. It keeps its actions, and gives
+    distributions over the offered actions. `look_ahead`, `refresh` and `action_row`
+    agree with `predict_proba`. A policy with `takes_weight` gets weights, and a weight
+    of 1 changes nothing. A random policy must draw other numbers if its `random_state`
+    is another one, because evaluators seed it for every trajectory. The check finds
+    random generators among the attributes, and changes the parameters that seed them,
+    by name.
 
     Parameters
     ----------
     policy : AdaptivePolicy
         An instance; it is cloned.
     logs : BanditLogs, default=None
-        The rounds to live through; some 200 are enough. `None`: 160 rounds with three
+        The rounds of the passes. About 200 are enough. `None`: 160 rounds with three
         actions, three features and 0/1 rewards, once with all actions offered and once
         with offers that vary.
 
     Raises
     ------
     AssertionError
-        If the policy breaks the contract; the message says where and how to mend it.
+        If the policy breaks the contract. The message says where, and how to correct
+        it.
     TypeError
         If it is not an `AdaptivePolicy`.
 

@@ -156,7 +156,7 @@ def check_evaluator(
     Raises
     ------
     AssertionError
-        If a check that was expected to fail passes; others raise what they raise.
+        If a check that was expected to fail passes. Other checks raise their errors.
 
     See Also
     --------

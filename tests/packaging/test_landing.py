@@ -58,7 +58,8 @@ def test_the_picture_is_that_of_the_script():
 def test_pages_of_the_table_exist():
     from tests.selection._decision_table import TABLE
 
-    for row in (*TABLE.SITUATIONS.values(), *TABLE.DOUBTS.values()):
+    rows = (TABLE.SITUATIONS, TABLE.STOPS, TABLE.DOUBTS, TABLE.DOUBTS_OF_ROWS)
+    for row in (row for table in rows for row in table.values()):
         assert (ROOT / "docs" / f"{row['page']}.rst").exists()
 
 

@@ -42,6 +42,16 @@ PHRASES = {
     r"at hand\b": "these rows, or available",
     r"stands? for itself": "is clear",
     r"what of (?:it|them) holds": "what holds",
+    r"held out of the fits": "split for cross-fitting",
+    r"what becomes of": "what happens to",
+    r"by halves\b": "whole, or with a weight",
+    r"who(?:so)?ever\b": "you, or name who",
+    r"whichever\b": "any, or the one with ...",
+    r"led astray": "misled, or say what is wrong",
+    r"(?:stands?|fitted|given|shown) in (?:its|their) place": "instead",
+    r"(?:is|are) behind by": "is worse by",
+    r"the price of looking": "the cost of looking",
+    r"trusts the model where": "uses only the model if",
 }
 PATTERNS = {  # a line may end within a phrase
     re.compile(rf"\b(?:{old})".replace(" ", r"\s+"), re.I): better
@@ -128,6 +138,7 @@ def test_phrases_are_found_across_lines_and_in_messages():
     )
     messages = " ".join(text for _, text in strings(ast.parse(source)))
     assert len(list(found(messages))) == 2
+    assert list(found("What becomes of it stands in its place, whoever asks."))
     fine = (
         "It is on the way to the truth; the other_hand, a plucked string, of its own."
     )

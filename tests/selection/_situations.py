@@ -174,6 +174,7 @@ WORLDS = {
         adaptive_logger,
         learner_uniform,
         learner,
+        learner_unknown,
         slates,
         slates_propensities,
         slates_unknown,

@@ -67,8 +67,8 @@ CASES = (
 )
 
 
-def test_every_doubt_of_the_table_has_a_case():
-    assert set(TABLE.DOUBTS) == {case.__name__ for case in CASES}
+def test_every_case_is_a_doubt_of_the_table():
+    assert {case.__name__ for case in CASES} <= set(TABLE.DOUBTS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

@@ -53,23 +53,24 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
         "cadr" : one over the estimated standard deviation of the score [3]_.
     logger : callable, default=None
         ``logger(t, X)`` returns the probabilities of the logger in round t (row t of
-        the logs, from 0) at contexts X, an array of shape (len(X), n_actions); it has
-        learned from the rows before t. Contextual weights and "cadr" need it. `None` is
-        for loggers that ignored the context. If `logging_proba` does not show that, an
-        error is raised.
+        the logs, from 0) for contexts X: an array of shape (len(X), n_actions). In
+        round t the logger has learned from the rows before t. Contextual weights and
+        "cadr" need it. `None` is for loggers that ignored the context. If
+        `logging_proba` does not show that, an error is raised.
     floor_decay : float, default=None
         The exponent a, in [0, 1), of the probability :math:`t^{-a}`, up to a factor,
         that the logger leaves to every action in round t.
     reward_model : model, number, array or str, default=None
-        A scikit-learn regressor (a classifier for 0/1 rewards), refitted on earlier
-        rounds; an `ActionRewardModel`; a fitted one as `FrozenEstimator(model)`; a
-        number; an array of shape (n_rounds, n_actions), or the name of such a column,
-        whose rows must follow from earlier rounds. `None`: the mean reward of every
-        action in earlier rounds; that of all actions before an action was seen.
+        A scikit-learn regressor (a classifier for 0/1 rewards) or an
+        `ActionRewardModel`, refitted on earlier rounds. A fitted model is
+        `FrozenEstimator(model)`. Predictions are a number, an array of shape (n_rounds,
+        n_actions), or the name of such a column. Each row must depend on earlier rounds
+        only. `None`: the mean reward of every action in earlier rounds; that of all
+        actions before an action was seen.
     n_refits : int, default=10
-        How often a model is fitted. Each fit sees 1.5 times the rounds of the one
-        before, so that all take about as long as two on the whole log. Rounds before
-        the first fit have the means.
+        How often a model is fitted. Each fit has 1.5 times as many rounds as the one
+        before. So all fits together take about as long as two on the whole log. Rounds
+        before the first fit have the means.
 
     Attributes
     ----------
@@ -84,11 +85,11 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
     Notes
     -----
     With T rounds and K actions "uniform" and "two_point" take O(T K), "cadr" with
-    `logger=None` too. "min_variance" and "stable_variance" take O(T D K) for D
-    distinct contexts (with `logger=None`: distinct rows of the policy's
-    probabilities), and a `logger` is asked once or twice per round at all of them;
-    "cadr" asks it at all earlier rounds, O(T^2 K). The memory is bounded: about
-    20 MiB and a few numbers per round.
+    `logger=None` too. "min_variance" and "stable_variance" take O(T D K) for D distinct
+    contexts. With `logger=None`, D is the number of distinct rows of the policy's
+    probabilities. A `logger` is called once or twice per round, for all D contexts.
+    "cadr" calls it for all earlier rounds, O(T^2 K). The memory is bounded: about 20
+    MiB and a few numbers per round.
 
     "cadr" uses rounds only after scores have differed. Groups and sample weights are
     refused.

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class AdaptiveIPS(AdaptiveLoggerEvaluator):
     r"""Inverse propensity scoring for logs of a bandit algorithm [1]_.
 
-    The scores :math:`G_t = w_t r_t`, :math:`w_t = \pi(a_t|x_t) / p_t`, weighed as in
-    :class:`AdaptiveDR`, which has the smaller variance where rewards are not near
-    zero. Read more in the :ref:`User Guide <adaptive_logs>`.
+    The scores :math:`G_t = w_t r_t`, :math:`w_t = \pi(a_t|x_t) / p_t`, weighted as in
+    :class:`AdaptiveDR`, which has the smaller variance if rewards are not near zero.
+    Read more in the :ref:`User Guide <adaptive_logs>`.
 
     Parameters
     ----------

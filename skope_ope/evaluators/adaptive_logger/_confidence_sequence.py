@@ -37,37 +37,35 @@ class ConfidenceSequence(Estimator):
     An ordinary 95% interval covers in 95 of 100 logs if you look at it once. If you
     look every day and stop when you like what you see, it covers in far fewer. The
     intervals of a confidence sequence hold together, after every round: look as often
-    as you like, stop when you like. Hand it the log part by part, as it arrives; it
-    keeps sums and no rounds. Read more in the
-    :ref:`User Guide <confidence_sequences>`.
+    as you like, stop when you like. Pass the log part by part, as it arrives. Only sums
+    are kept, no rounds. Read more in the :ref:`User Guide <confidence_sequences>`.
 
     Parameters
     ----------
     method : {"betting", "empirical_bernstein", "asymptotic"}, default="betting"
         How the limits are found. "betting" and "empirical_bernstein" hold for every
-        number of rounds and need the range of the rewards; "betting" is the narrower
-        one. "asymptotic" needs no range and holds from `start` rounds on,
-        approximately; a :class:`~skope_ope.exceptions.TailWarning` says where a few
-        rounds make that doubtful. See :func:`~skope_ope.intervals.betting_sequence`,
+        number of rounds and need the range of the rewards. "betting" is narrower.
+        "asymptotic" needs no range and holds from `start` rounds on, approximately. A
+        :class:`~skope_ope.exceptions.TailWarning` says if a few rounds make that
+        doubtful. See :func:`~skope_ope.intervals.betting_sequence`,
         :func:`~skope_ope.intervals.empirical_bernstein_sequence` and
         :func:`~skope_ope.intervals.asymptotic_sequence`.
     level : float, default=0.95
         Probability with which all intervals cover together.
     baseline : policy, str or None, default=None
         `None`: the intervals are about the policy's value. Otherwise they are about its
-        gain: the value less that of "logger", or of another policy, or of the name of a
+        gain over "logger", over another policy, or over a policy given by the name of a
         column.
     max_weight : float, default=None
         Largest importance weight that the policy and the baseline may have on such
-        logs, known beforehand. "betting" is narrower with it; "betting" and
-        "empirical_bernstein" need it where the baseline is a policy.
+        logs, known beforehand. "betting" is narrower with it. "betting" and
+        "empirical_bernstein" need it if the baseline is a policy.
     reward_model : str, float or FrozenEstimator, default=None
-        Predictions for doubly robust terms, which "asymptotic" takes: the name of a
-        column, a number, or a model that was fitted on earlier rounds. `None`: the
-        weighted rewards alone.
+        Predictions for the doubly robust terms of "asymptotic": the name of a column, a
+        number, or a model that was fitted on earlier rounds. `None`: weighted rewards
+        without a model.
     start : int, default=1000
-        Number of rounds from which "asymptotic" makes its promise. Before, its
-        interval is NaN.
+        Number of rounds from which "asymptotic" holds. Before, its interval is NaN.
     every : int, default=None
         Number of rounds between the intervals that are kept. `None`: one after every
         part.
@@ -78,9 +76,9 @@ class ConfidenceSequence(Estimator):
     Attributes
     ----------
     intervals_ : ndarray of shape (n_kept,)
-        Fields: n_rounds (so far), time (of the last round; NaN without timestamps),
-        low, high, estimate (the mean of the terms so far, by IPS or doubly robust).
-        `pandas.DataFrame(intervals_)` makes a table of it.
+        Fields: n_rounds, time, low, high, estimate. The time is that of the last round,
+        NaN without timestamps. The estimate is the mean of the terms so far, by IPS or
+        doubly robust. `pandas.DataFrame(intervals_)` makes a table of it.
     interval_ : ConfidenceInterval
         The interval after all rounds so far.
     estimate_ : float
@@ -98,10 +96,10 @@ class ConfidenceSequence(Estimator):
     Notes
     -----
     The intervals are about the average of the values that the policy had in the rounds
-    so far, given the past of each. Rewards and contexts may drift, the logger may have
-    learned, and you may change the policy between parts, as long as it did not learn
-    from the rounds of the part. A :class:`~skope_ope.exceptions.LogsWarning` says if
-    the intervals show that the value has changed.
+    so far, given the past of each. Rewards and contexts may drift, and the logger may
+    have learned. You may change the policy between parts, if it did not learn from the
+    rounds of the part. A :class:`~skope_ope.exceptions.LogsWarning` says if the
+    intervals show that the value has changed.
 
     The result does not depend on how the log is cut into parts, with three exceptions:
     rounding, which intervals are kept, and `intersect`.
@@ -164,10 +162,11 @@ class ConfidenceSequence(Estimator):
         Parameters
         ----------
         logs : BanditLogs, LazyLogs or Partition
-            Rounds with propensities, in the order of time, later than those before. A
-            part of any size, one round or a year; every partition of lazy logs is one,
-            read and dropped in turn. For "betting" and "empirical_bernstein" the logs
-            need a `reward_range`, or rewards of 0 and 1.
+            Rounds with propensities, in the order of time, later than all earlier
+            parts. A part has any size, one round or a year. Every partition of lazy
+            logs is a part. The partitions are read one after the other. For "betting"
+            and "empirical_bernstein" the logs need a `reward_range`, or rewards of 0
+            and 1.
         policy : policy, array or str
             A stationary policy, as evaluators take it. It must not have learned from
             these rounds.
@@ -179,12 +178,13 @@ class ConfidenceSequence(Estimator):
         Raises
         ------
         TypeError
-            If `logs` are no such logs, or a lazy frame, which has no order; if the
+            If `logs` are of another type, or a lazy frame, which has no order. If the
             policy learns while it acts.
         ValueError
-            If rows came before, or time runs backwards; if the logs have groups or
-            uneven sample weights, lack propensities or the range of the rewards, or it
-            is not that of the parts before; if a weight exceeds `max_weight`.
+            If the rows were passed before, or time runs backwards. If the logs have
+            groups or uneven sample weights, or no propensities. If the range of the
+            rewards is unknown, or differs from earlier parts. If a weight is above
+            `max_weight`.
         """
         started = hasattr(self, "_state")
         state = self._state.copy() if started else StreamState(self)

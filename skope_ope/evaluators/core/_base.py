@@ -63,9 +63,9 @@ class EvaluatorTags(Tags):
         Whether it refits the model for every policy, and so refuses fitted ones,
         numbers and arrays.
     parameters_after_model : tuple of str or None, default=None
-        Names of parameters that the fit of the reward model does not depend on:
-        candidates of a search that differ in no others share one fit. `None`: fits
-        are not shared.
+        Names of parameters that do not change the fit of the reward model. Candidates
+        of a search that differ only in these share one fit. `None`: fits are not
+        shared.
     order_dependent : bool, default=False
         Whether the order of the rounds matters; such evaluators refuse sample
         weights.
@@ -83,9 +83,9 @@ class EvaluatorTags(Tags):
     shift_equivariant : bool, default=False
         Whether rewards (and the model) plus c give the value plus c.
     consistent : bool, default=False
-        Whether a log that holds every cell (context, action, reward) once, weighted
-        by its probability, gives the true value exactly, whatever the reward model;
-        for slates, where every slot's reward depends on what it shows alone.
+        Whether the value is exactly the true value, for any reward model, on a log with
+        every cell (context, action, reward) once, weighted by its probability. For
+        slates the reward of each slot depends only on the item in it.
     """
 
     handles: tuple = ("bandit",)
@@ -132,10 +132,10 @@ class BaseEvaluator(CallbackSupport, Estimator):
         Parameters
         ----------
         logs : BanditLogs, or SlateLogs where the evaluator takes them
-            The logged rounds; or `LazyLogs` of either kind, which are read part by
-            part, and whose reward model is fitted as `summarize` says.
+            The logged rounds, or `LazyLogs` of either kind. Lazy logs are read part by
+            part, and their reward model is fitted as `summarize` says.
         reward_model : model, number, array or str, default=None
-            Used where the constructor's is None; evaluators without a reward model
+            Used if that of the constructor is None. Evaluators without a reward model
             check it and do not use it. An array of shape (n_rounds, n_actions) holds
             predictions. One of shape (n_rounds,) is the y of scikit-learn's tools and
             is ignored: the logs hold actions and rewards.
@@ -286,8 +286,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
         Parameters
         ----------
         policy : policy, array or str
-            A fitted policy; an array of its probabilities of shape (n_rounds,
-            n_actions) for the rows of the logs; or the name of a column.
+            A fitted policy, an array of its probabilities of shape (n_rounds,
+            n_actions) for the rows of the logs, or the name of a column.
         logs : BanditLogs or LazyLogs, default=None
             Rounds to evaluate on; `None`: those of `fit`. Rounds that were in `fit`
             are predicted out of fold, others by a model of all rounds of `fit`.

@@ -85,7 +85,7 @@ class Frame:
 
     @cached_property
     def effective_clusters(self):
-        """(sum n_g)^2 / sum n_g^2: clusters of one size that would tell as much.
+        """(sum n_g)^2 / sum n_g^2: clusters of one size that are worth as much.
 
         Sizes are sums of weights: a group that has nearly all of it counts as one.
         """

@@ -39,43 +39,43 @@ class IntervalsOfValue:
         level : float, default=0.95
             Coverage, in (0, 1).
         method : str, default="auto"
-            "auto" : the paired gamma interval where the range of the rewards is known
-            (`reward_range` of the logs, or rewards that are all 0 or 1), which holds
-            for few events and stays in the range; Student's where no round can be
-            large beside the standard error, or the range is not known. The limits
-            then come with a `TailWarning` where a few rounds make the spread.
+            "auto" : the paired gamma interval if the range of the rewards is known
+            (`reward_range` of the logs, or rewards that are all 0 or 1). It is valid
+            for few events and stays in the range. If the range is not known, or no
+            round can be large beside the standard error, it is Student's. A
+            `TailWarning` then says if a few rounds make most of the spread.
 
             "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
 
-            "jackknife" : Student's, with the spread of the estimates without one group
-            each, where the logs have groups.
+            "jackknife" : Student's, with the spread of the estimates that leave out one
+            group each. Only for logs with groups.
 
             "bootstrap", "percentile" : from values of resamples of the rounds, of the
-            groups where the logs have them, or of blocks of time; the first from their
-            distance to the value in their own standard errors.
+            groups if the logs have groups, or of blocks of time. "bootstrap" divides
+            the distance of each to the value by its standard error.
 
-            "clopper_pearson" : the exact interval for values that are a share of
-            0/1 rewards.
+            "clopper_pearson" : the exact interval for a share of 0/1 rewards.
 
             "hoeffding", "empirical_bernstein" : for means of plain importance weights
             times rewards, from the bounds of both, for every number of rounds.
 
             "log_smoothing" : for means and ratios of these, from the range of the
-            rewards alone, for every number of rounds and weights of any size.
+            rewards only, for every number of rounds and weights of any size.
 
             "betting", "empirical_likelihood", "cressie_read" : for means and ratios of
             these, from the bounds of both.
         max_weight : float, default=None
-            Upper bound on the importance weights that the policy may have on logs such
-            as these. `None`: what `logging_proba`, or propensities that belong to the
-            actions, give; where there are none "auto" takes the largest logged weight,
-            and the methods that need a bound refuse.
+            Upper bound on the importance weights that the policy may have on such logs.
+            `None`: the bound comes from `logging_proba`, or from one propensity per
+            action. If there is neither, "auto" takes the largest logged weight, and the
+            methods that need a bound raise an error.
         n_resamples : int, default=None
-            How many resamples "bootstrap" and "percentile" draw. `None`: 2,000, or
-            more where the level needs them.
+            How many resamples "bootstrap" and "percentile" draw. `None`: 2,000, or more
+            if the level needs more.
         block_length : int, default=None
-            Rounds that a block of time has, for "bootstrap" and "percentile": all runs
-            of as many rounds in stored order are resampled. `None`: rounds, or groups.
+            Rounds of a block of time, for "bootstrap" and "percentile". All runs of
+            this many rounds in stored order are resampled. `None`: single rounds, or
+            groups.
         random_state : int, default=0
             Seed of the resamples; other methods draw nothing.
         n_jobs : int, default=None
@@ -85,21 +85,20 @@ class IntervalsOfValue:
         Returns
         -------
         interval : ConfidenceInterval
-            The tuple (low, high), which says the method that answered and the
-            `max_weight` that it used.
+            The tuple (low, high), with the method and the `max_weight` that were used.
 
         Raises
         ------
         ValueError
-            If `level` is no coverage, the method is not for this value, or does not
-            use a parameter that was given.
+            If `level` is not in (0, 1), the method does not apply to this value, or
+            does not use a parameter that was given.
 
         Warns
         -----
         FewEventsWarning
             With the effective number of events below ten.
         TailWarning
-            Where Student's interval rests on a few rounds.
+            If Student's interval depends mostly on a few rounds.
         """
         found = self._interval(
             level,
@@ -190,7 +189,8 @@ class IntervalsOfValue:
         delta : float, default=0.05
             Allowed probability of failure, in (0, 1).
         **assumptions : float
-            What the theorem behind the evaluator assumes; a missing one is named.
+            What the theorem for the evaluator assumes. The error names a missing
+            assumption.
 
         Returns
         -------

@@ -60,11 +60,11 @@ class Lift:
     Attributes
     ----------
     value : float
-        The relative gain; .1 is ten percent. NaN where the baseline may be zero: its
-        default 95% interval holds zero, or cannot be formed.
+        The relative gain; .1 is ten percent. NaN if the baseline may be zero: its
+        default 95% interval contains zero, or does not exist.
     standard_error : float
-        By the delta method; NaN where the value is, and where the gain or the baseline
-        has none.
+        By the delta method. NaN if the value is NaN, or if the gain or the baseline has
+        no standard error.
     gain : float
         The value minus that of the baseline.
     baseline : float
@@ -126,22 +126,23 @@ class Lift:
             makes all m intervals hold together with probability 1 - alpha.
         method : {"auto", "fieller", "delta"}, default="auto"
             "auto" : Fieller's equation with the default intervals of the gain and of
-            the baseline, which hold for few events: it holds zero where the default
-            interval of the gain does.
+            the baseline, which are valid for few events. It contains zero if the
+            default interval of the gain does.
 
-            "fieller" : Fieller's interval, from standard errors: it holds zero where
-            Student's interval of the gain does. "auto" gives the same where the
-            intervals of both are Student's.
+            "fieller" : Fieller's interval, from standard errors. It contains zero if
+            Student's interval of the gain does. "auto" gives the same if both default
+            intervals are Student's.
 
-            "delta" : symmetric, by the delta method. It covers too little where the
+            "delta" : symmetric, by the delta method. It covers too little if the
             baseline is noisy.
 
         Returns
         -------
         interval : ConfidenceInterval
-            The tuple (low, high). NaN where the lift is, where the gain has no
-            interval, and, but for "delta", where the baseline's interval at this level
-            holds zero (for "fieller" Student's, otherwise the default one).
+            The tuple (low, high). NaN if the lift is NaN, or if the gain has no
+            interval. Except for "delta", also NaN if the baseline's interval at this
+            level contains zero. For "fieller" that interval is Student's, for "auto"
+            the default one.
 
         Warns
         -----

@@ -23,8 +23,8 @@ REWARD_MODEL_CONSTRAINTS = {
 def checked_model(evaluator, logs, model):
     """Return the reward model that was given to fit; None where it is y.
 
-    Whoever uses it looks at it closely. Evaluators that do not use it refuse what
-    none of the others would take.
+    Evaluators that use a model check it. The others refuse only what no evaluator
+    takes.
 
     Parameters
     ----------

@@ -61,34 +61,35 @@ class PolicyValue(
     value : float
         The estimate. `float(policy_value)` gives it, too.
     standard_error : float
-        sd(round_values, ddof=1) / sqrt(n_rounds); if the logs have groups, it comes
+        sd(round_values, ddof=1) / sqrt(n_rounds). If the logs have groups, it comes
         from the sums of the groups.
     degrees_of_freedom : float
         Of the standard error.
     n_rounds : int
-        Rounds that entered.
+        Number of rounds that were used.
     round_values : ndarray of shape (n_rounds,)
-        Terms whose mean is the value, linearised for ratio estimators; computed on
-        first access.
+        One number per round. Their mean is the value. For ratio estimators they are
+        linear approximations. They are computed on first access.
     effective_sample_size : float
-        (sum w)^2 / sum w^2 of the importance weights; accepted rounds of `Replay` and
-        `RejectionSampling`; NaN where none are used.
+        (sum w)^2 / sum w^2 of the importance weights. For `Replay` and
+        `RejectionSampling` the number of accepted rounds. NaN if neither exists.
     diagnostics : Diagnostics
         Facts about the weights and the model, as a mapping. Entries are computed on
         first access.
     warnings : tuple of OPEWarning
         The warnings of the evaluation.
     row_id : RowId
-        Identifies the rounds. Two values can be subtracted only if these agree.
+        Identifies the rounds. Two values can be subtracted only if their `row_id` is
+        equal.
     estimator : str
         How the value was estimated.
     leaves_bias_out : str or False
         A bias of the evaluator that the standard error and the intervals leave out, in
         a few words. False: there is none.
     successes : tuple (int, int) or None
-        Ones among 0/1 rewards and their number, where the value is their mean and
-        they are independent draws (`Replay` and `RejectionSampling` of a stationary
-        policy, on logs without groups).
+        The number of ones among 0/1 rewards, and the number of rewards. Only if the
+        value is their mean, and they are independent: `Replay` and `RejectionSampling`
+        of a stationary policy, on logs without groups.
 
     Examples
     --------

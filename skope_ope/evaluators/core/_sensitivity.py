@@ -151,21 +151,21 @@ class HiddenConfounding:
     ) -> Sensitivity:
         r"""Bounds of the value if something hidden moved the logged actions.
 
-        The logger may have known more than the logs hold. The true odds of a logged
+        The logger may have used more than the logs contain. The true odds of a logged
         action may then differ from :math:`p / (1 - p)`, at most by the factor
-        :math:`\Gamma` up or down. The answer is the optimum of the normalised programme
-        over all such weights, :func:`~skope_ope.intervals.sensitivity_bounds`; it is
-        wider than the sharp bound of that model. For SNIPS without clipping. Where
-        propensities were recorded by a logger that drew at random with them, nothing is
-        hidden; estimated ones leave room. Read more in the
-        :ref:`User Guide <hidden_confounding>`.
+        :math:`\Gamma` up or down. The bounds are the optimum of the normalised
+        programme over all such weights,
+        :func:`~skope_ope.intervals.sensitivity_bounds`. They are wider than the sharp
+        bound of that model. For SNIPS without clipping. If a logger drew at random with
+        the recorded propensities, nothing is hidden. Estimated propensities can be
+        wrong. Read more in the :ref:`User Guide <hidden_confounding>`.
 
         Parameters
         ----------
         gamma : float or array-like of shape (n_gammas,), default=(1, 1.5, 2)
             Odds ratios, at least 1.
         level : float, default=0.95
-            Coverage of the intervals, which hold the sampling error of the bounds.
+            Coverage of the intervals, which include the sampling error of the bounds.
 
         Returns
         -------
@@ -175,8 +175,8 @@ class HiddenConfounding:
         Raises
         ------
         ValueError
-            For other evaluators, clipped weights, a value that is NaN and values whose
-            weights stayed behind (pickled ones); for odds ratios below 1.
+            For other evaluators, clipped weights and values that are NaN. For pickled
+            values, which have no weights. For odds ratios below 1.
         """
         gamma, plain = check_gamma(gamma), self._confounded("sensitivity")
         bounds = ConfoundedRatio(*_rounds(plain), _mass(plain)).bounds(gamma)

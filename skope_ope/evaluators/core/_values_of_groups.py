@@ -46,9 +46,9 @@ class ValuesOfGroups:
         Returns
         -------
         values : dict
-            A `PolicyValue` for every label, in sorted order where labels can be
-            compared: the same estimator on the rounds of the group. NaN, and a
-            warning, where no estimate can be formed from them.
+            A `PolicyValue` for every label, by the same estimator on the rounds of the
+            group. Labels are sorted if they can be compared. NaN, with a warning, if
+            the group has no estimate.
         """
         places = self._places(key)
         if not self.independent_rounds:

@@ -41,10 +41,10 @@ class MultiLoggerDR(MultiLoggerEvaluator):
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out when the model is fitted. An int is `StratifiedKFold` by
-        logger without shuffling, or `GroupKFold` if the logs have groups. "balanced"
-        needs one model for all loggers. Folds with different loggers, such as folds by
-        time, bias it.
+        How rounds are split for cross-fitting. An int is the number of folds of
+        `StratifiedKFold` by logger without shuffling, or of `GroupKFold` if the logs
+        have groups. "balanced" needs one model for all loggers. Folds with different
+        loggers, such as folds by time, bias it.
     self_normalized : bool, default=False
         Divide the correction by the same (weighted) sum of the importance weights.
     divergences : {"pooled", "per_logger"}, dict or array-like, default="pooled"

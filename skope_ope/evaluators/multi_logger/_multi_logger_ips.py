@@ -46,13 +46,13 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
         Divide by the same (weighted) sum of the importance weights.
     divergences : {"pooled", "per_logger"}, dict or array-like, default="pooled"
         For "weighted". "pooled" estimates the divergences of all loggers from all
-        rounds, "per_logger" as the sample variance of each logger's own terms, which
-        is biased where its large terms are missing. Known ones are a dict by logger
-        or an array in the order of `logs.loggers` of fit; `inf` leaves a logger out.
+        rounds. "per_logger" is the sample variance of the terms of each logger. It is
+        biased if large terms are missing. Known ones are a dict by logger or an array
+        in the order of `logs.loggers` of fit; `inf` leaves a logger out.
     cross_fit : int, default=None
         Number of folds, each of which is weighted by divergences estimated on the
-        others. This is exactly unbiased. If the other folds do not tell the divergence
-        of a logger, it gets the mean of the other loggers, with a warning. `None` uses
+        others. This is exactly unbiased. If the other folds do not show the divergence
+        of a logger, the mean of the other loggers is used, with a warning. `None` uses
         the same rounds.
 
     Attributes
@@ -68,13 +68,13 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
 
     Notes
     -----
-    The numbers :math:`n_i` are fixed, so the standard error is stratified: :math:`SE^2
-    = \sum_i \lambda_i^2 n_i s_i^2`, for the balanced estimate with the variances of its
-    own terms within each logger and :math:`\lambda_i = 1/n`. Round values are centred
-    within each logger, so their standard deviation over the root of n is that standard
-    error, also for differences. A logger of a single round shares the centre of another
-    one, which overstates the variance. If that round weighs more than all rounds of any
-    other logger, the standard error is NaN, with a warning.
+    The numbers :math:`n_i` are fixed, so the standard error is stratified:
+    :math:`SE^2 = \sum_i \lambda_i^2 n_i s_i^2`, for the balanced estimate with the
+    variances of its own terms within each logger and :math:`\lambda_i = 1/n`. Round
+    values are centred within each logger, so their standard deviation over the root of
+    n is that standard error, also for differences. A logger of a single round shares
+    the centre of another one, which overstates the variance. If that round weighs more
+    than all rounds of any other logger, the standard error is NaN, with a warning.
 
     Balanced rounds average to the value over all loggers together. `by` warns if its
     groups have other shares of loggers than the mixture.

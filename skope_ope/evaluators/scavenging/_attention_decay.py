@@ -128,13 +128,13 @@ class AttentionDecay(TellsOfFit, Estimator):
     Parameters
     ----------
     method : str, default="equal_variance"
-        "equal_variance", "min_variance", "uniform" or "naive".
-        How items are weighted. "naive" compares the click rates of the slots; it is
-        biased where better items are shown in better slots. The others compare the
-        click rates of every item in the two slots: with weights that would minimise
-        the variance if it were the same for all clicks ("equal_variance", for rewards
-        of any kind), with the paper's, which estimate it item by item
-        ("min_variance", for clicks, 0 or 1), or with equal weights ("uniform").
+        "equal_variance", "min_variance", "uniform" or "naive". How items are weighted.
+        "naive" compares the click rates of the slots. It is biased if better items are
+        shown in better slots. The others compare the click rates of every item in the
+        two slots, and average over the items. "equal_variance" has the weights of the
+        smallest variance if all clicks have the same variance. It takes any rewards.
+        "min_variance" has the weights of the paper, which estimate the variance of
+        every item. It takes clicks, 0 or 1. "uniform" has equal weights.
 
         .. versionchanged:: 0.2
             The default was "min_variance", whose coefficients are too low where
@@ -149,8 +149,8 @@ class AttentionDecay(TellsOfFit, Estimator):
     coefficients_ : ndarray of shape (n_slots,)
         Attention of every slot, relative to the first.
     standard_errors_ : ndarray of shape (n_slots,)
-        Their standard errors, where `n_bootstrap` is given; NaN, with a warning,
-        where a bootstrap sample holds no click that tells of the slot.
+        Their standard errors, if `n_bootstrap` is given. NaN, with a warning, if a
+        bootstrap sample has no click that the slot needs.
     predictability_ : Predictability
         Gain in out-of-fold log-loss of predicting the item of one of the first slots
         from the context, and its z.
@@ -179,13 +179,12 @@ class AttentionDecay(TellsOfFit, Estimator):
         {M(a, i)\, s_{a1}^2 + M(a, 1)\, s_{ai}^2},
 
     with :math:`s^2 = p (1 - p)` and :math:`p = (C + 1) / (M + 2)`. The second is the
-    best weighting where :math:`s^2` is known (Theorem 7 of the paper). Estimated from
-    the clicks that it averages, it gives less weight to items that happened to be
-    clicked, which lowers the rates of slots with few clicks most: its coefficients are
-    too low where items have few impressions. Slates must be
-    composed independently of the context: `fit` warns where the items of the first
-    slots can be predicted from it. The items of a page share its context, so
-    the bootstrap draws pages.
+    best weighting if :math:`s^2` is known (Theorem 7 of the paper). If it is estimated
+    from the same clicks, items that were clicked by chance get less weight. This lowers
+    the rates of slots with few clicks most. So its coefficients are too low for items
+    with few impressions. Slates must be composed independently of the context: `fit`
+    warns if the context predicts the items of the first slots. The items of a page
+    share its context, so the bootstrap draws pages.
 
     References
     ----------

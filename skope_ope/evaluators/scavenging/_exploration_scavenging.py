@@ -84,10 +84,11 @@ class ExplorationScavenging(BaseEvaluator):
         The value then stays within the range of the rewards.
     match : {"action", "logger"}, default="action"
         What the policy has to match. "logger": the arms are the loggers, and the policy
-        chooses which of `logs.loggers` acts. The logged choice of the logger must not
-        depend on the context. "action": the arms are the actions; where the logs hold
-        `logger_proba`, the target's probability of the logged action is divided by that
-        of the mixture of the loggers, with their empirical shares.
+        chooses one of `logs.loggers`. The logged choice of the logger must not depend
+        on the context. "action": the arms are the actions. If the logs have
+        `logger_proba`, the policy's probability of the logged action is divided by that
+        of the mixture of the loggers. The mixture has the empirical shares of the
+        loggers.
     strata : str, default=None
         Field or column of the logs. Within each of its values the logger ignored the
         context, and rounds are counted within each value. Use "available" if the
@@ -116,16 +117,16 @@ class ExplorationScavenging(BaseEvaluator):
     On `SlateLogs` the action is the whole slate, and the reward the sum over its slots.
 
     `deviation_bound(delta, method=..., arms=None)` is Theorem 3 of the paper,
-    :math:`\sum_a \sqrt{2 \ln(2 k T / \delta) / T_a}`, and half of it by
-    `method="hoeffding"`, for rewards of a range of one that is known (`reward_range`,
-    or rewards 0 and 1); `arms` names all actions that the policy can play, where that
-    is known beforehand. Under uniform logging alone,
-    `deviation_bound(delta, form="1/k", uniform_logging=True)` is Theorem 5. That one is
-    about :math:`U = (k/T) \sum_t r_t h(a_t|x_t)`, `diagnostics["uniform_value"]`; the
-    distance :math:`|\hat V - U|` is added, so that it bounds the value. What the
-    theorems do not cover is refused: actions that were never logged,
-    `self_normalized`, strata, mixtures of loggers, groups, unequal sample weights,
-    slates, and policies that have learned from the rounds.
+    :math:`\sum_a \sqrt{2 \ln(2 k T / \delta) / T_a}`. With `method="hoeffding"` it is
+    half of that. The rewards need a known range of width one (`reward_range`, or
+    rewards 0 and 1). `arms` names all actions that the policy can take, if that is
+    known beforehand. For uniform logging only,
+    `deviation_bound(delta, form="1/k", uniform_logging=True)` is Theorem 5. Theorem 5
+    is about :math:`U = (k/T) \sum_t r_t h(a_t|x_t)`, `diagnostics["uniform_value"]`.
+    The distance :math:`|\hat V - U|` is added, so the sum bounds the value. The
+    theorems do not cover actions that were never logged, `self_normalized`, strata,
+    mixtures of loggers, groups, unequal sample weights, slates, and policies that
+    learned from the rounds. For these `deviation_bound` raises an error.
 
     References
     ----------

@@ -31,34 +31,34 @@ class PositionScavenging(PageEvaluator):
     .. math:: \hat V(h) = \sum_t \sum_i \frac{r_{ti}}{C_i}
         \frac{C_{\sigma(a_{ti}, x_t)}}{T_{a_{ti}}}
 
-    with the slot :math:`\sigma(a, x)` that h gives to item a (attention 0 where it is
-    not shown; the mean where h is random) and the number :math:`T_a` of impressions of
-    a in all slots. It needs the factoring assumption, slates composed independently of
-    the context, and every item of h shown somewhere; it needs no propensities.
-    Whether the items of the first slots can be predicted from the context is tested,
-    and a warning says so. Read more in the :ref:`User Guide <positions>`.
+    Here h gives item a the slot :math:`\sigma(a, x)`, and :math:`T_a` is the number of
+    impressions of a in all slots. An item that h does not show has attention 0. If h is
+    random, the mean attention is used. No propensities are needed. It assumes the
+    factoring assumption, slates composed independently of the context, and that the log
+    shows every item of h somewhere. A warning says if the context predicts the items of
+    the first slots. Read more in the :ref:`User Guide <positions>`.
 
     Parameters
     ----------
     attention : AttentionDecay or array-like of shape (n_slots,)
-        Attention of the slots, or what estimates it from the logs of `fit` (a clone is
-        fitted).
+        Attention of the slots, or an estimator of it. A clone of the estimator is
+        fitted to the logs of `fit`.
     pooled : bool, default=False
-        Divide the clicks of an item by the attention that it got in all, instead of
-        every click by its own: small coefficients then do no harm.
+        Divide the clicks of an item by its total attention, instead of dividing every
+        click by the attention of its slot. Then small coefficients do no harm.
     n_bootstrap : int, default=None
-        Bootstrap samples of pages for the standard error. `None`: 200 where the
-        attention is estimated (in each of them anew), none where it is known: then the
-        standard error is that of the linearised round values.
+        Bootstrap samples of pages for the standard error. `None`: 200 if the attention
+        is estimated (each sample estimates it anew). None if it is known: the standard
+        error is then that of `round_values`.
     random_state : int, RandomState instance or None, default=None
         Seeds the bootstrap.
 
     Attributes
     ----------
     attention_ : ndarray of shape (n_slots,)
-        The attention in force.
+        The attention that is used.
     attention_estimator_ : AttentionDecay or None
-        What estimated it.
+        The fitted estimator of the attention.
     predictability_ : Predictability
         Gain in out-of-fold log-loss of predicting the item of one of the first slots
         from the context, and its z.

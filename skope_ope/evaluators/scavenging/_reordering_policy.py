@@ -37,10 +37,11 @@ class ReorderingPolicy(TellsOfFit, Estimator):
     Parameters
     ----------
     order : {"click_rate", "random"} or mapping, default="click_rate"
-        By falling click rate of the items in the logs of `fit`; all orders equally
-        likely; or by falling score, from item label to number. Items that are unknown
-        have the score 0, and ties keep the logged order. Empty slots stay empty.
-        Only "click_rate" has anything to learn; the others need no `fit`.
+        "click_rate" orders items by their click rate in the logs of `fit`, the highest
+        first. "random" makes all orders equally likely. A mapping from item labels to
+        scores orders by score, the highest first. Unknown items have the score 0, and
+        ties keep the logged order. Empty slots stay empty. Only "click_rate" needs
+        `fit`.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What another order of the shown items would have brought."""
+"""Expected clicks if the shown items had another order."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ class ReorderingScavenging(PageEvaluator):
     .. math:: \hat R(h) = \frac{\sum_t \sum_i r_{ti}\, C_{\sigma(a_{ti}, x_t)} / C_i}
         {\sum_t \sum_i r_{ti}}
 
-    with the slot :math:`\sigma(a, x)` of the item after reordering; a random order
-    enters by the mean of :math:`C_\sigma`. Above 1 the new order is better. With a
-    known attention it relies on the factoring assumption alone: slates may be composed
-    as they like. One that `AttentionDecay` estimates needs slates composed without the
-    context. Read more in the :ref:`User Guide <positions>`.
+    with the slot :math:`\sigma(a, x)` of the item after reordering. For a random order
+    the mean of :math:`C_\sigma` is used. Above 1 the new order is better. If the
+    attention is known, only the factoring assumption is needed, and slates may be
+    composed in any way. If `AttentionDecay` estimates it, slates must be composed
+    without the context. Read more in the :ref:`User Guide <positions>`.
 
     Parameters
     ----------
     attention : AttentionDecay or array-like of shape (n_slots,)
-        Attention of the slots, or what estimates it from the logs of `fit` (a clone is
-        fitted).
+        Attention of the slots, or an estimator of it. A clone of the estimator is
+        fitted to the logs of `fit`.
     n_bootstrap : int, default=None
-        Bootstrap samples of pages for the standard error. `None`: 200 where the
-        attention is estimated (in each of them anew), none where it is known: then the
-        standard error is that of the linearised round values.
+        Bootstrap samples of pages for the standard error. `None`: 200 if the attention
+        is estimated (each sample estimates it anew). None if it is known: the standard
+        error is then that of `round_values`.
     random_state : int, RandomState instance or None, default=None
         Seeds the bootstrap.
 
     Attributes
     ----------
     attention_ : ndarray of shape (n_slots,)
-        The attention in force.
+        The attention that is used.
     attention_estimator_ : AttentionDecay or None
-        What estimated it.
+        The fitted estimator of the attention.
     predictability_ : Predictability
-        That of `attention_estimator_`; NaN where the attention is known.
+        That of `attention_estimator_`. NaN if the attention is known.
     seed_ : int
         Seeds the bootstrap.
 
@@ -65,9 +65,9 @@ class ReorderingScavenging(PageEvaluator):
 
     Notes
     -----
-    The diagnostics hold the numerator, `unnormalized_sum`. Click rates are learned on
-    other pages than those that are reordered: on the same pages an item that was
-    clicked by chance would be moved up for it.
+    The diagnostics give the numerator, `unnormalized_sum`. Learn click rates on other
+    pages than those that you reorder. On the same pages, items that were clicked by
+    chance move up, and the value is too good.
 
     References
     ----------

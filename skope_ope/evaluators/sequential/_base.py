@@ -91,7 +91,8 @@ class SequentialEvaluator(BaseEvaluator):
             The logged rounds, in the order in which they happened. Lazy logs are walked
             through part by part; nothing but the accepted rows is kept of them.
         reward_model : model, default=None
-            Used where the constructor's is None; ignored where there is none.
+            Used if the `reward_model` of the constructor is None. Evaluators without a
+            reward model ignore it.
 
         Returns
         -------

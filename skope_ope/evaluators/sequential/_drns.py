@@ -57,41 +57,42 @@ class DRns(SequentialEvaluator):
     ----------
     q : float, default=0.05
         Quantile level in [0, 1]. Larger values accept more rounds and bias the history
-        more. 0 is unbiased only for long logs: below about 1e4 rows, those before the
-        first small ratio dominate R / C.
+        more. 0 is unbiased only for long logs: below about 1e4 rows, the rows before
+        the first small ratio have most of the weight in R / C.
     cmax : float, default=1.0
         Largest acceptance ratio.
     reward_model : model, number, array or str, default=None
-        See `DoublyRobust`. `None`: the out-of-fold mean reward over all actions; where
-        the logger learned (its propensities move with time) or the folds follow time
-        (`cv=TimeSeriesSplit()`), the mean reward of the rounds before. On lazy logs
-        folds are those of `HashKFold`.
+        See `DoublyRobust`. `None`: the out-of-fold mean reward over all actions. If the
+        logger learned (its propensities change with time) or the folds follow time
+        (`cv=TimeSeriesSplit()`), it is the mean reward of the earlier rounds. Lazy logs
+        use the folds of `HashKFold`.
     acceptance : {"quantile", "worst_case"}, default="quantile"
         `"worst_case"` fixes c at the smallest logged propensity.
     normalize : {"pooled", True, False}, default="pooled"
-        Divide by C: `"pooled"` is the ratio of the sums over all trajectories, `True`
-        the mean of the trajectories' own ratios, which short horizons bias. `False`
-        divides by the length of the history, over its complete blocks (for a policy
-        that learns, the unbiased form where c is small enough). See Notes.
+        What the value is divided by. `"pooled"` is the ratio of the sums of R and C
+        over all trajectories. `True` is the mean of the ratios of the trajectories,
+        which short horizons bias. `False` divides by the length of the history, over
+        its complete blocks. For a policy that learns, `False` is unbiased if c is small
+        enough. See Notes.
     horizon : int, default=None
-        Length of a history: after that many accepted rounds the trajectory's value is
-        kept and the policy starts anew; the quantile and c go on. The value is that
-        of the complete trajectories. `None` is a single trace:
-        for a policy that learns, its standard error is about another policy, see Notes.
+        Length of a history. After that many accepted rounds the trajectory is complete,
+        and the policy starts anew. The quantile and c go on. Only complete trajectories
+        are used. `None` is a single trace: for a policy that learns, its standard error
+        is about another policy, see Notes.
     n_splits : int, default=1
-        Number of consecutive parts of the logs. Each is evaluated by itself, and the
-        values are averaged.
+        Number of consecutive parts of the logs. Each part is evaluated separately, and
+        the values are averaged.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits of the reward model. Logs of a logger that
-        learned need time-ordered folds. Rounds that no fold predicts get the mean
+        How rounds are split for cross-fitting of the reward model. Logs of a logger
+        that learned need time-ordered folds. Rounds that no fold predicts get the mean
         reward of the rounds before.
     c_init : float, default=None
         The acceptance ratio until the first round is accepted, at most `cmax`. `None`
-        is `cmax`: then the first rounds, which count most, may be accepted too rarely.
-        `logs.propensity[:100].min()` is a careful choice.
+        is `cmax`. The first rounds count most, and with `cmax` they may be accepted too
+        rarely. `logs.propensity[:100].min()` is a careful choice.
     excess : {"accept", "weight"}, default="accept"
-        How an accepted round with :math:`c\, \pi / p > 1` counts, which should be
-        accepted more than once: once, or :math:`c\, \pi / p` times. See Notes.
+        How often an accepted round with :math:`c\, \pi / p > 1` counts: once, or
+        :math:`c\, \pi / p` times. See Notes.
     random_state : int, RandomState instance or None, default=None
         Seeds the uniform numbers, which are drawn in `fit`, one per row.
 
@@ -101,7 +102,7 @@ class DRns(SequentialEvaluator):
         The uniform numbers. They are not stored after a fit on lazy logs, which draw
         the same numbers part by part.
     seed_ : int
-        Seeds those for other logs.
+        Seeds the uniform numbers for other logs.
 
     See Also
     --------
@@ -115,35 +116,36 @@ class DRns(SequentialEvaluator):
     standard error, the interval and `deviation_bound(delta, max_weight=M)` (Theorem 2;
     rewards in [0, 1], a model fixed beforehand) are about that mixture. A
     `SingleTrajectoryWarning` and `diagnostics["standard_error_of"]` say so. In another
-    run the policy would learn something else, so its own value varies more. Several
-    trajectories or parts give a standard error of the policy's own value.
+    run the policy would learn something else, so the value of the policy varies more.
+    Several trajectories or parts give a standard error of that value.
 
-    A trajectory ends with an accepted round. So its own R / C is biased towards the
-    model's value, by a share of about 1 / horizon. The ratio of sums over many
-    trajectories is not, and has the standard error of a ratio of sums. More
-    trajectories do not reduce the bias of the mean of ratios (`normalize=True`). A
+    A trajectory ends with an accepted round. So the ratio R / C of one trajectory is
+    biased towards the model's value, by a share of about 1 / horizon. The ratio of sums
+    over many trajectories is not biased, and has the standard error of a ratio of sums.
+    More trajectories do not reduce the bias of the mean of ratios (`normalize=True`). A
     `HorizonWarning` says if both differ by more than chance and by half a standard
     error.
 
-    Where :math:`c\, \pi > p`, rounds enter the history less often than they should, by
-    a share :math:`\epsilon` of them, the bias mass (`result.bias_mass`, estimated from
-    the logs). The history leans towards actions that the logger takes often, and a
-    block between two accepted rounds is longer by :math:`1 / (1 - \epsilon)`, a factor
-    that `normalize=False` leaves in the value. A `BiasWarning` comes above 0.1. The
-    share of such rounds raises no alarm, because q limits it. With `excess="weight"` an
-    accepted round has the weight :math:`\omega = \max(1, c\, \pi / p)`. Sums over
-    accepted rounds then have the right expectation,
+    If :math:`c\, \pi > p`, rounds are accepted less often than they should be. The
+    share :math:`\epsilon` that is missing is the bias mass (`result.bias_mass`,
+    estimated from the logs). The history then has too many actions that the logger
+    takes often. A block between two accepted rounds is longer by
+    :math:`1 / (1 - \epsilon)`, a factor that `normalize=False` leaves in the value. A
+    `BiasWarning` comes above 0.1. The share of such rounds raises no alarm, because q
+    limits it. With `excess="weight"` an accepted round has the weight
+    :math:`\omega = \max(1, c\, \pi / p)`. Sums over accepted rounds then have the right
+    expectation,
 
     .. math:: E \sum_{k\ accepted} \omega_k f(x_k, a_k, r_k)
-        = E \sum_k c_k\, E_{\pi(\cdot|x, h)} f,
+        = E \sum_k c_k\, E_{\pi(\cdot|x, h)} f.
 
-    so that a policy whose `update` takes a weight (`takes_weight`: `EpsilonGreedy`,
-    `UCB1`, `LinUCB`, `SegmentedPolicy` of these) learns from sums that are those of its
-    own actions, and `normalize=False` divides by :math:`\sum \omega`, the length that R
-    stands for: :math:`E[R - \sum \omega\, V(h)] = 0` with V(h) the value of the policy
-    after the history in which a round was accepted. The distribution of the histories
-    stays biased, because a round still enters them once. `R / C` does not use the
-    weights itself. They change it through what the policy learns.
+    A policy whose `update` takes a weight learns from these sums (`takes_weight`:
+    `EpsilonGreedy`, `UCB1`, `LinUCB`, `SegmentedPolicy` of these). `normalize=False`
+    then divides by :math:`\sum \omega`, because :math:`E[R - \sum \omega\, V(h)] = 0`.
+    Here V(h) is the value of the policy after the history h in which a round was
+    accepted. The distribution of the histories stays biased, because each round still
+    enters them once. `R / C` does not use the weights: they change it only through what
+    the policy learns.
 
     References
     ----------

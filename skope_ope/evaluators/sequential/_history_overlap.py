@@ -158,5 +158,5 @@ class RatioSums:
 
     @property
     def effective(self):
-        """Number of equal ratios that would tell as much."""
+        """Number of equal ratios with the same information."""
         return self._shares**2 / self._squares

@@ -25,8 +25,8 @@ def replay_log_length(
 ) -> float:
     r"""Return how many uniformly logged rounds a replayed history of length T takes.
 
-    A round is accepted with probability 1 / K whatever the policy does, so that the
-    length L of the log is negative binomial: K T on average [1]_.
+    A round is accepted with probability 1 / K, for any policy. So the length L of the
+    log is negative binomial, K T on average [1]_.
 
     Parameters
     ----------

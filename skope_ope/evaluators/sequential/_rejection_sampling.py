@@ -36,9 +36,9 @@ class RejectionSampling(AcceptedMean):
     Parameters
     ----------
     cmax : float or "target", default=None
-        The constant c. A number is a bound known beforehand; `None` is the smallest
-        logged propensity; `"target"` is the smallest p / pi of the logs, for
-        stationary policies only.
+        The constant c. A number is a bound known beforehand. `None` is the smallest
+        logged propensity. `"target"` is the smallest p / pi of the logs, for stationary
+        policies only.
     horizon : int, default=None
         Length of a history: after that many accepted rounds the policy starts anew,
         and the value is the mean over complete histories.

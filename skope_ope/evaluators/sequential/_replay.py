@@ -49,17 +49,17 @@ class Replay(AcceptedMean):
     r"""Replay a log of uniform choices to a policy that may learn [1]_.
 
     A round is accepted when :math:`u < \pi(a|x, h)\, K(x) / K_{max}` with :math:`K(x)`
-    offered actions (the ratio is 1 where offers do not vary); only accepted rounds
-    reach the policy. The value is the mean reward of the accepted rounds. Accepted
+    offered actions. The ratio is 1 if offers do not vary. Only accepted rounds reach
+    the policy. The value is the mean reward of the accepted rounds. Accepted
     histories are distributed as in a live run. Read more in the :ref:`User Guide
     <replay>`.
 
     Parameters
     ----------
     horizon : int, default=None
-        Length T of a history (Algorithm 1 of the paper): after T accepted rounds the
-        policy starts anew, and the value is the mean over complete histories. `None`
-        runs to the end of the log (Algorithm 2).
+        Length T of a history (Algorithm 1 of the paper). After T accepted rounds the
+        policy starts anew. The value is the mean over complete histories. `None` runs
+        to the end of the log (Algorithm 2).
     random_state : int, RandomState instance or None, default=None
         Seeds the uniform numbers, which are drawn in `fit`, one per row.
 

@@ -342,8 +342,8 @@ class Walks:
         """Yield stretches of some rows, and for each the part in which it lies.
 
         Its first row, a list of its rounds, and the sum of the rewards of all rounds
-        before. Whoever pops the rounds, and forgets them, frees a partition before the
-        next one is read.
+        before. A caller that pops the rounds frees a partition before the next one is
+        read.
         """
         start, reward, some = 0, 0.0, []
         sizes = zip(self.facts.sizes, self.facts.reward_sums, strict=True)

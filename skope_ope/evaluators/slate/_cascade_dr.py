@@ -33,22 +33,23 @@ class CascadeDR(SlateEvaluator):
         \big(r_{ij} - \hat Q_j(x_i, s_{i,1..j})\big) + w_{i,1..j-1} \sum_a
         \pi(a|x_i, s_{i,1..j-1})\, \hat Q_j(x_i, s_{i,1..j-1}, a) \Big]
 
-    with the weights of `CascadeIPS` and a model :math:`\hat Q_j` of the reward that
-    slot j and those after it will bring under the policy. Unbiased where `CascadeIPS`
-    is, whatever the model; a good model lowers the variance. Read more in the
+    with the weights of `CascadeIPS`. The model :math:`\hat Q_j` predicts the reward of
+    slot j and of all later slots under the policy. Unbiased if `CascadeIPS` is
+    unbiased, for any model. A good model lowers the variance. Read more in the
     :ref:`User Guide <slates>`.
 
     Parameters
     ----------
     reward_model : regressor or number, default=None
         A scikit-learn regressor of the context and the features of the slots so far,
-        cloned for every slot and refitted for every policy. A classifier serves slates
-        of one slot with rewards of 0 and 1 only: it cannot model sums of rewards. A
-        number stands for all values; `None`: the mean of what the slots from j on
-        brought.
+        cloned for every slot and refitted for every policy. A classifier can only be
+        used for slates of one slot with rewards of 0 and 1, because it cannot predict
+        sums of rewards. A number is used for all predictions. `None`: the mean of the
+        summed rewards of slot j and later slots.
     cv : int, splitter or iterable, default=5
-        How rounds are held out of the fits that predict for them. An int is `KFold`
-        without shuffling, or `GroupKFold` where the logs have groups.
+        How rounds are split for cross-fitting: each round is predicted by a model that
+        was fitted on other rounds. An int is the number of folds of `KFold` without
+        shuffling, or of `GroupKFold` if the logs have groups.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ class CascadeModel:
     ----------
     model : regressor, number or None
         What is cloned for every slot; a number stands for all values, None for the
-        mean of what later slots brought.
+        mean of the rewards of later slots.
     target : SlateTarget
         The policy, on the training rounds.
 

@@ -37,31 +37,30 @@ class PseudoInverse(SlateEvaluator):
     .. math:: \hat V = \frac1n \sum_i W_i r_i, \qquad
         W_i = q_{x_i}^T\, \Gamma_{x_i}^+\, 1_{s_i}
 
-    with the slot marginals :math:`q_x = E_\pi[1_s|x]` of the policy and the second
-    moments :math:`\Gamma_x = E_\mu[1_s 1_s^T|x]` of the logger, where :math:`1_s` has
-    a one for the candidate in every slot. Unbiased where the value of a slate is a sum
-    over its slots of unknown terms, :math:`V(x, s) = 1_s^T \phi_x`, and :math:`q_x`
-    lies in the range of :math:`\Gamma_x`. Its variance grows with the number of slots
-    times candidates, not with the number of slates. Read more in the
-    :ref:`User Guide <slates>`.
+    :math:`1_s` has a one for the candidate in every slot. :math:`q_x = E_\pi[1_s|x]`
+    are the slot marginals of the policy, and :math:`\Gamma_x = E_\mu[1_s 1_s^T|x]` the
+    second moments of the logger. Unbiased if the value of a slate is a sum over its
+    slots, :math:`V(x, s) = 1_s^T \phi_x`, and :math:`q_x` is in the range of
+    :math:`\Gamma_x`. Its variance grows with the number of slots times candidates, not
+    with the number of slates. Read more in the :ref:`User Guide <slates>`.
 
     Parameters
     ----------
     self_normalized : bool, default=False
-        Divide by the sum of the weights, not by the number of rounds (wPI); see
-        Notes where slates may be empty.
+        Divide by the sum of the weights, not by the number of rounds (wPI). For slates
+        that may be empty see Notes.
     cmax : float, default=None
-        Upper bound on the weights; it biases the estimate and lowers the variance.
-        `None` keeps them as they are.
+        Upper bound on the weights. It lowers the variance and adds a bias. `None` keeps
+        them as they are.
     control_variates : {"single", "multiple"}, default=None
-        Take off what the weights' deviations from their known means explain, with
-        one coefficient or one per slot [2]_. Not together with `self_normalized` or
-        `cmax`.
+        Subtract the error that the weights' deviations from their known means explain,
+        with one coefficient or one per slot [2]_. Not together with `self_normalized`
+        or `cmax`.
     outside_range : {"exclude", "raise"}, default="exclude"
-        What becomes of rounds in which the policy lies outside of the range of
-        :math:`\Gamma_x`, as with a candidate that the logger never shows in a slot.
-        "exclude": the value is that of the other rounds, and a warning gives the
-        share; "raise": an error.
+        What happens to rounds in which the policy is outside of the range of
+        :math:`\Gamma_x`, for example with a candidate that the logger never shows in a
+        slot. "exclude": the value is that of the other rounds, and a warning gives the
+        share. "raise": an error.
 
     Attributes
     ----------
@@ -75,30 +74,29 @@ class PseudoInverse(SlateEvaluator):
 
     Notes
     -----
-    An empty slot adds nothing to the value of a slate. Where one slot at least is
-    always filled, by the logger and by the policy, the weights have mean one, and are
-    one for all slates where the policy is the logger. Elsewhere their means are
+    An empty slot adds nothing to the value of a slate. If the logger and the policy
+    always fill at least one slot, the weights have mean one. If the policy is the
+    logger, all weights are then one. Otherwise their means are
     :math:`e_x = q_x^T \Gamma_x^+ E_\mu[1_s|x]`. These are known: the mean weight is
     compared with them, and `self_normalized` divides by the sum of
     :math:`W_i + 1 - e_{x_i}`, whose terms have mean one.
 
-    The weights are those of inverse propensity scoring where there is one slot, and can
-    be negative. Uniform rankings and independent slots have closed forms; for other
-    loggers the second moments are exact, too, and inverted once per distinct
-    distribution. A logger of `SampledSlatePolicy` has means over draws in their place,
-    which biases the weights: `diagnostics["weight_bias"]` estimates by how much their
-    mean is off.
+    Weights can be negative. With one slot they are those of inverse propensity scoring.
+    Uniform rankings and independent slots have closed forms. For other loggers the
+    second moments are also exact, and are inverted once per distinct distribution. For
+    a logger of `SampledSlatePolicy` they are means over draws, which biases the
+    weights: `diagnostics["weight_bias"]` estimates the error of their mean.
 
-    `deviation_bound(delta, reward_bound=B)` is Theorem 1 of [1]_ for
-    :math:`|r| \le B` and n rounds that weigh the same: :math:`B (\sqrt{2 \sigma^2
-    \ln(2/\delta)/n} + 2 (\rho + 1) \ln(2/\delta) / (3n))`, with :math:`\sigma^2 =
-    E_x[q^T \Gamma^+ q]` and the largest weight :math:`\rho` in the logged contexts,
-    both without rounds that are left out, which `diagnostics` give, or of the
-    arguments `sigma2` and `rho`. The largest weight is exact, `diagnostics["rho"]`, for
-    lists of slates, independent slots and rankings of one set of candidates. For
-    mixtures, and rankings whose candidates differ by slot, it is a bound,
-    `diagnostics["rho_bound"]`: slots may never show together what is combined there.
-    The bound of the deviation holds with it, and is wider.
+    `deviation_bound(delta, reward_bound=B)` is Theorem 1 of [1]_ for :math:`|r| \le B`
+    and n rounds that weigh the same:
+    :math:`B (\sqrt{2 \sigma^2 \ln(2/\delta)/n} + 2 (\rho + 1) \ln(2/\delta) / (3n))`,
+    with :math:`\sigma^2 = E_x[q^T \Gamma^+ q]` and the largest weight :math:`\rho` in
+    the logged contexts, both without rounds that are left out, which `diagnostics`
+    give, or of the arguments `sigma2` and `rho`. The largest weight is exact,
+    `diagnostics["rho"]`, for lists of slates, independent slots and rankings of one set
+    of candidates. For mixtures, and rankings whose candidates differ by slot, only a
+    bound is known, `diagnostics["rho_bound"]`. It combines items that may never be
+    shown together. The bound of the deviation holds with it, and is wider.
 
     References
     ----------

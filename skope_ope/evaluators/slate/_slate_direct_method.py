@@ -40,31 +40,31 @@ class SlateDirectMethod(SlateEvaluator):
     .. math:: \hat V = \frac1n \sum_i \sum_s \pi(s|x_i)\, \hat r(x_i, s)
 
     The model is any regressor of the context and the features of all slots, side by
-    side. It needs nothing of the logger; its bias is that of the model, and no
+    side. Nothing about the logger is needed. The bias is that of the model, and no
     diagnostic shows it. Read more in the :ref:`User Guide <slates>`.
 
     Parameters
     ----------
     reward_model : regressor, AdditiveSlateModel or number, default=None
         A scikit-learn regressor (a classifier for 0/1 rewards); a fitted one as
-        `FrozenEstimator(model)`. It sees the context and, slot after slot, the
-        features of the candidate shown (indicators of its index, where the logs have
-        no `item_features`; zeros in an empty slot). `None`: the out-of-fold mean
-        reward.
+        `FrozenEstimator(model)`. Its features are the context and, slot after slot,
+        those of the candidate shown. Without `item_features` these are indicators of
+        its index. In an empty slot they are zeros. `None`: the out-of-fold mean reward.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them. An int is `KFold`
-        without shuffling, or `GroupKFold` where the logs have groups.
+        How rounds are split for cross-fitting: each round is predicted by a model that
+        was fitted on other rounds. An int is the number of folds of `KFold` without
+        shuffling, or of `GroupKFold` if the logs have groups.
     n_samples : int, default=20
-        Slates that are drawn per round from a policy that is not deterministic.
-        `None`: the sum over all slates, where they are at most 20,000.
+        Slates that are drawn per round from a policy that is not deterministic. `None`:
+        the sum over all slates, if there are at most 20,000.
     random_state : int, RandomState instance or None, default=None
         Seed of these draws.
 
     Attributes
     ----------
     seed_ : int
-        The seed in force: `random_state` where it is an int, otherwise drawn in `fit`.
-        A fitted evaluator gives the same answer however often it is asked.
+        The seed that is used: `random_state` if it is an int, otherwise drawn in `fit`.
+        A fitted evaluator always gives the same value.
     n_slots_ : int
         Number of slots in the logs of `fit`.
 
@@ -74,10 +74,9 @@ class SlateDirectMethod(SlateEvaluator):
 
     Notes
     -----
-    Predictions are clipped to `logs.reward_range`, where that is known. An
-    `AdditiveSlateModel` needs no draws: slot marginals give its mean over the slates
-    of a policy that draws them, and this mean is clipped, not the prediction for each
-    of the slates.
+    Predictions are clipped to `logs.reward_range`, if that is known. An
+    `AdditiveSlateModel` needs no draws: slot marginals give its mean over the slates of
+    a random policy. This mean is clipped, not the prediction for each slate.
 
     Examples
     --------

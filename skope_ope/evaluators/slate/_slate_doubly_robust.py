@@ -44,16 +44,16 @@ class SlateDoublyRobust(SlateEvaluator):
     .. math:: \hat V = \frac1n \sum_i \Big[ \sum_s \pi(s|x_i)\, \hat r(x_i, s)
         + W_i (r_i - \hat r(x_i, s_i)) \Big]
 
-    with the weights of `PseudoInverse`. Unbiased where those are, whatever the model
-    predicts, as long as the model is a sum over slots: the weights are exact for such
-    sums only, and a model of any other form would bring a bias of its own into a
-    world without one. Hence `reward_model` is an `AdditiveSlateModel`, around any
-    regressor, and nothing else. Read more in the :ref:`User Guide <slates>`.
+    with the weights of `PseudoInverse`. If `PseudoInverse` is unbiased, this is too,
+    whatever the model predicts. The model must be a sum over slots, because the weights
+    are exact for such sums only: any other model could add a bias. So `reward_model`
+    must be an `AdditiveSlateModel`, around any regressor. Read more in the
+    :ref:`User Guide <slates>`.
 
-    The model's constant b is such a sum only where one slot at least is always filled.
-    Elsewhere the weights see it :math:`e_x` times, their known mean (see
-    `PseudoInverse`), and so often it is counted in the mean of the model:
-    :math:`\sum_s \pi(s|x) \hat r(x, s) - (1 - e_x) b` stands in its place.
+    The model's constant b is such a sum only if at least one slot is always filled.
+    Otherwise the weights count it :math:`e_x` times, their known mean (see
+    `PseudoInverse`). The mean of the model then counts it :math:`e_x` times too: it is
+    :math:`\sum_s \pi(s|x) \hat r(x, s) - (1 - e_x) b`.
 
     Parameters
     ----------
@@ -63,10 +63,11 @@ class SlateDoublyRobust(SlateEvaluator):
     cmax : float, default=None
         Upper bound on the weights. `None` keeps them as they are.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them. An int is `KFold`
-        without shuffling, or `GroupKFold` where the logs have groups.
+        How rounds are split for cross-fitting: each round is predicted by a model that
+        was fitted on other rounds. An int is the number of folds of `KFold` without
+        shuffling, or of `GroupKFold` if the logs have groups.
     outside_range : {"exclude", "raise"}, default="exclude"
-        What becomes of rounds in which the policy lies outside of the range of the
+        What happens to rounds in which the policy is outside of the range of the
         logger's second moments, see `PseudoInverse`.
 
     Attributes

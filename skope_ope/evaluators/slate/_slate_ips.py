@@ -16,10 +16,10 @@ class SlateIPS(SlateEvaluator):
 
     .. math:: \hat V = \frac1n \sum_i \frac{\pi(s_i|x_i)}{\mu(s_i|x_i)} r_i
 
-    Unbiased whatever the value of a slate depends on, where the logger may compose
-    every slate that the policy may. A slate counts only where the policy could have
-    composed exactly it, so that the variance grows with the number of slates. Read
-    more in the :ref:`User Guide <slates>`.
+    Unbiased for any value of slates, if the logger may compose every slate that the
+    policy may compose. A logged slate counts only if the policy could have composed
+    exactly this slate. So the variance grows with the number of slates. Read more in
+    the :ref:`User Guide <slates>`.
 
     Parameters
     ----------

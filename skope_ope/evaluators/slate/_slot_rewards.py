@@ -20,7 +20,7 @@ class IndependentSlotIPS(SlateEvaluator):
         \frac{\pi_j(s_{ij}|x_i)}{\mu_j(s_{ij}|x_i)}\, r_{ij}
 
     with the slot marginals :math:`\pi_j` and :math:`\mu_j` (IIPS). Unbiased if
-    :math:`E[r_j|x, s]` depends on :math:`s_j` alone; biased if readers compare slots or
+    :math:`E[r_j|x, s]` depends on :math:`s_j` only. Biased if readers compare slots or
     stop early. Read more in the :ref:`User Guide <slates>`.
 
     Attributes
@@ -83,9 +83,9 @@ class CascadeIPS(SlateEvaluator):
     .. math:: \hat V = \frac1n \sum_i \sum_j
         \frac{\pi(s_{i1}, \ldots, s_{ij}|x_i)}{\mu(s_{i1}, \ldots, s_{ij}|x_i)}\, r_{ij}
 
-    the reward-interaction estimator (RIPS). Unbiased for readers who go from the first
-    slot to the last: :math:`E[r_j|x, s]` depends on :math:`s_1, \ldots, s_j`. Read more
-    in the :ref:`User Guide <slates>`.
+    This is the reward-interaction estimator (RIPS). Unbiased if readers go from the
+    first slot to the last, so that :math:`E[r_j|x, s]` depends on
+    :math:`s_1, \ldots, s_j` only. Read more in the :ref:`User Guide <slates>`.
 
     Attributes
     ----------

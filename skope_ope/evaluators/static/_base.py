@@ -56,8 +56,8 @@ class StaticEvaluator(BaseEvaluator):
     """Base class of evaluators of stationary policies.
 
     A subclass implements `_terms(rounds)`, a tuple of per-round arrays, and names in
-    `_combine` the function of their means that is the estimate. Where rewards that all
-    rise by one raise the value by one, `_moves` says how the first term rises: by the
+    `_combine` the function of their means that is the estimate. If all rewards rise by
+    one, the value may rise by one. Then `_moves` says how the first term rises: by the
     term of this number, or by the weight of the round (`WEIGHT`).
     """
 
@@ -108,8 +108,8 @@ class StaticEvaluator(BaseEvaluator):
         Raises
         ------
         ValueError
-            If the value is not linear in the policy's probabilities, as that of
-            `SNIPS`, `SwitchDR` or `MRDR`; or if a parameter is "auto".
+            If the value is not linear in the policy's probabilities, as for `SNIPS`,
+            `SwitchDR` or `MRDR`. If a parameter is "auto".
         TypeError
             If the rounds are not in memory.
 

@@ -36,15 +36,16 @@ class DirectMethod(StaticEvaluator):
     Parameters
     ----------
     reward_model : model, number, array or str, default=None
-        A scikit-learn regressor (a classifier for 0/1 rewards), cross-fitted per
-        action; an `ActionRewardModel`; a fitted one as `FrozenEstimator(model)`; a
-        number; an array of shape (n_rounds, n_actions) for the rows of the logs of
-        `fit`; or the name of such a column. `None`: the out-of-fold mean reward of
-        every action.
+        A scikit-learn regressor (a classifier for 0/1 rewards) is cross-fitted per
+        action, and an `ActionRewardModel` is cross-fitted as it is. A fitted model is
+        `FrozenEstimator(model)`. Predictions are a number, an array of shape (n_rounds,
+        n_actions) for the logs of `fit`, or the name of such a column. `None`: the
+        out-of-fold mean reward of every action.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them. An int is `KFold`
-        without shuffling, with rounds of every logger in every fold where there are
-        several, or `GroupKFold` where the logs have groups.
+        How rounds are split for cross-fitting: each round is predicted by a model that
+        was fitted on other rounds. An int is the number of folds of `KFold` without
+        shuffling. With several loggers, each of these folds has rounds of each logger.
+        If the logs have groups, it is `GroupKFold`.
 
     Attributes
     ----------
@@ -57,12 +58,12 @@ class DirectMethod(StaticEvaluator):
 
     Notes
     -----
-    A policy that learns is simulated along the contexts of the log: in every round it
-    draws an action and learns from the model's prediction for it (where rewards are
-    0/1, from a draw with that probability). The value is the mean of :math:`\sum_a
-    \pi(a|x_i, h_i)\, \hat q(x_i, a)` with its histories :math:`h_i`. The draws are
-    seeded by the first round's place in the original logs, so the same call gives the
-    same number. One trajectory has no standard error (see `repeated_runs`).
+    A policy that learns is simulated along the contexts of the log. In every round it
+    draws an action and learns from the model's prediction for it. If rewards are 0/1,
+    it learns from a draw with that probability. The value is the mean of
+    :math:`\sum_a \pi(a|x_i, h_i)\, \hat q(x_i, a)` with its histories :math:`h_i`. The
+    draws are seeded by the first round's place in the original logs, so the same call
+    gives the same number. One trajectory has no standard error (see `repeated_runs`).
 
     Examples
     --------

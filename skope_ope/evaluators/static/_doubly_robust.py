@@ -104,19 +104,20 @@ class DoublyRobust(DoublyRobustBase):
     Parameters
     ----------
     reward_model : model, number, array or str, default=None
-        A scikit-learn regressor (a classifier for 0/1 rewards), cross-fitted per
-        action; an `ActionRewardModel`; a fitted one as `FrozenEstimator(model)`; a
-        number; an array of shape (n_rounds, n_actions) for the rows of the logs of
-        `fit`; or the name of such a column. `None`: the out-of-fold mean reward of
-        every action.
+        A scikit-learn regressor (a classifier for 0/1 rewards) is cross-fitted per
+        action, and an `ActionRewardModel` is cross-fitted as it is. A fitted model is
+        `FrozenEstimator(model)`. Predictions are a number, an array of shape (n_rounds,
+        n_actions) for the logs of `fit`, or the name of such a column. `None`: the
+        out-of-fold mean reward of every action.
     cmax : float or "auto", default=None
         Upper bound on the importance weights; 0 would be the direct method. `None`
         keeps the weights as they are; "auto" chooses for every policy the bound with
         the least estimated mean squared error.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them. An int is `KFold`
-        without shuffling, with rounds of every logger in every fold where there are
-        several, or `GroupKFold` where the logs have groups.
+        How rounds are split for cross-fitting: each round is predicted by a model that
+        was fitted on other rounds. An int is the number of folds of `KFold` without
+        shuffling. With several loggers, each of these folds has rounds of each logger.
+        If the logs have groups, it is `GroupKFold`.
 
     Attributes
     ----------

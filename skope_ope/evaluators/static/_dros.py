@@ -29,10 +29,10 @@ class DRos(DoublyRobustBase):
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
     lam : float or "auto", default=10.0
-        Shrinkage: 0 is the direct method, infinity is `DoublyRobust`; "auto" chooses
-        for every policy the one with the least estimated mean squared error.
+        Shrinkage. 0 is the direct method, infinity is `DoublyRobust`. "auto" chooses
+        the smallest estimated mean squared error for every policy.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting, see `DoublyRobust`.
 
     Attributes
     ----------

@@ -33,11 +33,11 @@ class MRDR(DoublyRobustBase):
     Parameters
     ----------
     reward_model : model, default=None
-        A regressor or classifier that follows scikit-learn, or an `ActionRewardModel`;
-        one without `sample_weight` is fitted to rounds drawn in proportion to their
+        A regressor or classifier that follows scikit-learn, or an `ActionRewardModel`.
+        A model without `sample_weight` is fitted to rounds drawn in proportion to their
         weights. `None`: weighted out-of-fold means per action.
     cv : int, splitter or iterable, default=5
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting, see `DoublyRobust`.
 
     Attributes
     ----------

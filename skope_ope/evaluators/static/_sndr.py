@@ -26,7 +26,7 @@ class SNDR(DoublyRobustBase):
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting, see `DoublyRobust`.
 
     Attributes
     ----------

@@ -31,9 +31,9 @@ class SubGaussianIPS(StaticEvaluator):
     Parameters
     ----------
     lam : float or "auto", default=0.1
-        In [0, 1]: 0 is `IPS`, 1 averages the rewards of the rounds whose logged
-        action the policy may take; "auto" chooses for every policy the one with the
-        least estimated mean squared error.
+        In [0, 1]. 0 is `IPS`. 1 averages the rewards of the rounds whose logged action
+        the policy may take. "auto" chooses the smallest estimated mean squared error
+        for every policy.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class SubGaussianDR(DoublyRobustBase):
     lam : float or "auto", default=0.1
         In [0, 1]: 0 is `DoublyRobust`; "auto" chooses, see `SubGaussianIPS`.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting, see `DoublyRobust`.
 
     Attributes
     ----------

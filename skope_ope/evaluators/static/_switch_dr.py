@@ -34,11 +34,10 @@ class SwitchDR(DoublyRobustBase):
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
     tau : float or "auto", default=10.0
-        Largest weight that is trusted; 0 is the direct method, infinity is
-        `DoublyRobust`; "auto" chooses for every policy the one with the least bound on
-        the mean squared error.
+        Largest weight that is used. 0 is the direct method, infinity is `DoublyRobust`.
+        "auto" chooses the smallest bound on the mean squared error for every policy.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them.
+        How rounds are split for cross-fitting, see `DoublyRobust`.
 
     Attributes
     ----------

@@ -21,8 +21,8 @@ class Finding:
     name : str
         Short name of the fault, the same wherever it is found.
     severity : {"error", "warning", "note"}
-        "error": estimates from this log are wrong until it is mended. "warning": they
-        may be wrong. "note": worth knowing; no alarm.
+        "error": estimates from this log are wrong until it is corrected. "warning":
+        they may be wrong. "note": worth knowing; no alarm.
     found : str
         A sentence that says what was found, with its number.
     advice : sequence of str, default=()

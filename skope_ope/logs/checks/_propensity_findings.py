@@ -70,7 +70,7 @@ def quick_propensity_findings(logs, held=None):
         return told, [] if logs.n_actions == 1 else [_certain()]
     names = None if held is None else held.row_id.position
     held = logs if held is None else held
-    # seeded: whoever asks again gets the same answer
+    # seeded: the answer is always the same
     rows = sampled_rows(len(held), MOST_ROUNDS, 0)
     share = uneven_weight(held, rows)
     rows = rows if share is None else rows[share > 0]

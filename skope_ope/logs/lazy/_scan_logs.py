@@ -120,8 +120,8 @@ def scan_logs(
     Raises
     ------
     ValueError, TypeError, FileNotFoundError, ImportError
-        If a file is missing or unreadable, a column is missing or has another type in
-        another file, a file is listed twice, or a package is missing.
+        If a file is missing, unreadable or listed twice. If a column is missing, or has
+        another type in another file. If a package is missing.
 
     Examples
     --------

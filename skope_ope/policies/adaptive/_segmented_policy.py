@@ -38,8 +38,8 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
     policy : AdaptivePolicy
         Every segment gets a clone of it. The clones share nothing.
     segment : callable, int or str
-        A function `segment(X)` that returns a label for every round; the index or the
-        name of a column of the context; or the name of a column of the logs (see
+        A function `segment(X)` that returns a label for every round. Or a column of the
+        context, by index or name. Or the name of a column of the logs (see
         `BanditLogs.with_columns`).
 
     Attributes

@@ -50,7 +50,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     proba : array-like of shape (n_slates,), or dict, default=None
         Their probabilities. `None`: distinct slates are equally likely.
     by : str or callable, default=None
-        If `slates` is a dict: the name of a column or a row field of the logs with
+        Only if `slates` is a dict. The name of a column or a row field of the logs with
         the label of every round, or a function of the logs that returns the labels.
 
         .. deprecated:: 0.1
@@ -121,9 +121,10 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             .. versionchanged:: 0.2
                 The default was False.
         by : str, callable or array-like of shape (n_rounds,), default=None
-            Which rounds share a list of slates: the name of a column or a row field of
-            the logs, a function of the logs, or the label of every round. An array
-            belongs to the rows of these logs. `None`: all rounds share one list.
+            A label of every round: rounds with the same label share a list of slates.
+            Pass labels, a function of the logs, or the name of a column or a row field.
+            An array belongs to the rows of these logs. `None`: all rounds share one
+            list.
 
             .. versionchanged:: 0.1
                 Before, it was the `group` of the logs. If the logs have groups and you

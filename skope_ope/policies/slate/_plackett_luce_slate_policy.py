@@ -30,8 +30,8 @@ class PlackettLuceSlatePolicy(RankingDistribution):
     Parameters
     ----------
     weights : array-like of shape (n_candidates,), callable or str
-        Positive weights of the candidates: the same in every round, a function of the
-        logs, or the name of a column of the logs. The last two have the shape
+        Positive weights of the candidates. An array is used in every round. It can also
+        be a function of the logs, or the name of a column. The last two have the shape
         (n_rounds, n_candidates) or (n_candidates,). Weights of candidates that are not
         offered are ignored.
     n_slots : int

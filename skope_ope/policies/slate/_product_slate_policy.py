@@ -31,10 +31,10 @@ class ProductSlatePolicy(BaseSlatePolicy):
     Parameters
     ----------
     slot_proba : array-like of shape (n_slots, n_candidates), callable or str
-        Probability of every candidate in every slot: the same in every round, a
-        function of the logs, or the name of a column of the logs. The last two have
-        the shape (n_slots, n_candidates) or (n_rounds, n_slots, n_candidates). Every
-        slot sums to one. A slot that a round does not have holds zeros.
+        Probability of every candidate in every slot. An array is used in every round.
+        It can also be a function of the logs, or the name of a column. The last two
+        have the shape (n_slots, n_candidates) or (n_rounds, n_slots, n_candidates).
+        Every slot sums to one. A slot that a round does not have holds zeros.
 
         For a logging policy, a column may also have the shape (n_rounds, n_slots): the
         probabilities of the logged candidates only. They are enough for product-form
