@@ -10,6 +10,7 @@ from skope_ope.datasets._ranking_world import (
     RankingWorld,
     make_slate_logs_from_ranking,
 )
+from skope_ope.datasets._search_frame import make_search_frame
 from skope_ope.datasets._shop_frame import make_shop_frame
 from skope_ope.datasets._slate_rewards import dcg, err, ndcg, reciprocal_rank
 from skope_ope.datasets._supervised import make_logs_from_classification
@@ -26,6 +27,7 @@ __all__ = [
     "make_adaptive_logs",
     "make_bandit_logs",
     "make_logs_from_classification",
+    "make_search_frame",
     "make_shop_frame",
     "make_slate_logs",
     "make_slate_logs_from_ranking",
