@@ -31,7 +31,7 @@ SHUFFLED = 0.5  # share of pages in random order
     prefer_skip_nested_validation=True,
 )
 def make_search_frame(
-    n_rounds: int = 20_000,
+    n_rounds: int = 40_000,
     *,
     random_state: RandomSeed = None,
     return_truth: bool = False,
@@ -41,14 +41,15 @@ def make_search_frame(
     Each query has six results. A page shows four of them on a desktop and three on a
     phone. One half of the pages, drawn at random, shows them in random order; the other
     half ranks them by `score`. Clicks depend on the result and its position, and on no
-    other result. Read more in the :ref:`User Guide <datasets>`.
+    other result. The results are the same for every seed. Read more in the
+    :ref:`User Guide <datasets>`.
 
     Parameters
     ----------
-    n_rounds : int, default=20_000
+    n_rounds : int, default=40_000
         Number of pages.
     random_state : int, RandomState instance or None, default=None
-        Seed of pages, results and clicks.
+        Seed of pages and clicks.
     return_truth : bool, default=False
         Also return the true click rates.
 
@@ -69,8 +70,8 @@ def make_search_frame(
             `results`.
         attention : ndarray of shape (4,)
             The probability that a reader looks at a position.
-        values : dict of float
-            The expected clicks per page of "random" order, and of the rankings by
+        clicks_per_page : dict of float
+            Their expectation in "random" order, and of the rankings by
             "score" and "new_score".
 
     Raises
@@ -91,11 +92,12 @@ def make_search_frame(
 
     rng = check_random_state(random_state)
     shape = len(QUERIES), N_RESULTS
-    price = rng.randint(10, 100, size=shape)
-    match = rng.random_sample(shape)
-    click_rate = 0.05 + 0.4 * match * (1 - price / 150)  # cheap matches are clicked
-    score = match + 0.3 * rng.standard_normal(shape)  # of the ranking in use
-    new_score = click_rate + 0.05 * rng.standard_normal(shape)
+    world = np.random.RandomState(0)  # the results are the same for every seed
+    price = world.randint(10, 100, size=shape)
+    match = world.random_sample(shape)
+    click_rate = 0.03 + 0.5 * match * (1 - price / 110)  # cheap matches are clicked
+    score = match.round(3)  # of the ranking in use
+    new_score = (click_rate + 0.03 * world.standard_normal(shape)).round(3)
     docs = np.array([[f"{q}-{k + 1}" for k in range(N_RESULTS)] for q in QUERIES])
 
     query = rng.choice(len(QUERIES), size=n_rounds, p=SHARES)
@@ -132,11 +134,13 @@ def make_search_frame(
     )
     if not return_truth:
         return shown, results
-    values = {"random": _clicks(np.tile(click_rate.mean(axis=1), (4, 1)).T)}
+    clicks = {"random": _clicks(np.tile(click_rate.mean(axis=1), (4, 1)).T)}
     for name, scores in (("score", score), ("new_score", new_score)):
         best = np.argsort(-scores, axis=1)[:, : len(ATTENTION)]
-        values[name] = _clicks(np.take_along_axis(click_rate, best, axis=1))
-    truth = Bunch(click_rate=click_rate.ravel(), attention=ATTENTION, values=values)
+        clicks[name] = _clicks(np.take_along_axis(click_rate, best, axis=1))
+    truth = Bunch(
+        click_rate=click_rate.ravel(), attention=ATTENTION, clicks_per_page=clicks
+    )
     return shown, results, truth
 
 

@@ -37,10 +37,13 @@ class Items:
         Indices, -1: empty.
     candidates : ndarray of bool or None
         Who could be shown; None: everybody.
+    by_slot : bool, default=False
+        Whether the user says who could be shown slot by slot.
     """
 
-    def __init__(self, labels, slate, candidates):
+    def __init__(self, labels, slate, candidates, by_slot=False):
         self.labels, self.slate, self.candidates = labels, slate, candidates
+        self.by_slot = by_slot
 
     @classmethod
     def of(cls, shown, offered, listing, pages):
@@ -75,12 +78,13 @@ class Items:
             )
         slate = np.full((pages.n_pages, pages.n_slots), EMPTY, dtype=np.intp)
         slate[shown.page, shown.slot] = codes
-        mask = None
+        mask, by_slot = None, False
         if offered is not None:
             mask = _mask(offered, labels, pages)
             _check_offered(mask, slate, labels, pages)
+            by_slot = mask.ndim == 3
             mask = None if mask.all() else mask
-        return cls(labels, slate, mask)
+        return cls(labels, slate, mask, by_slot)
 
     def shorten(self):
         """Take pages with fewer items as pages with fewer slots.
@@ -90,13 +94,13 @@ class Items:
         probability zero. A page that lacks an item before its last one has lost a row
         and stays as it is, as does a page without any item.
         """
+        if self.by_slot:
+            return
         filled = self.slate != EMPTY
         n_shown = filled.sum(axis=1)
         n_slots = self.slate.shape[1]
         offered, n_offered = self.candidates, len(self.labels)
         if offered is not None:
-            if offered.ndim == 3:
-                return
             n_offered = offered.sum(axis=1)
         slots = np.arange(n_slots)
         short_ = (n_shown > 0) & (n_shown < np.minimum(n_offered, n_slots))
@@ -167,7 +171,7 @@ def labels_of(series, what):
         if isinstance(label, bool) or not isinstance(label, (str, int)):
             raise TypeError(
                 f"{what} holds {label!r} at row {rows[k]}. Items are texts or whole "
-                f"numbers.{GIVE_ROWS if isinstance(label, list) else ''}"
+                f"numbers.{GIVE_ROWS if isinstance(label, (list, np.ndarray)) else ''}"
             )
         if label != EMPTY:
             kept.append(k)

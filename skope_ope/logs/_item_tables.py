@@ -41,22 +41,23 @@ def item_features_of(features, items, item, pages, by=None):
         return _by_key(features, items, item, pages, by)
     if features is None or not (is_frame(features) or isinstance(features, Mapping)):
         return features, None
-    names = None
+    frame = names = None
     if isinstance(features, Mapping):
         keys = list(features)
-        table = [np.atleast_1d(one) for one in features.values()]
     else:
         frame = import_narwhals().from_native(features, eager_only=True)
         keys, names = _keys_of(frame, features, item)
-        table = _table_of(frame, names)
     keys = [plain(key) for key in keys]
     place = {}
     for k, key in enumerate(keys):
         if place.setdefault(key, k) != k:
             raise ValueError(
-                f"item_features has two rows for item {key!r}. Do the features differ "
-                "by page or query? Then name that column with item_features_by=."
+                f"item_features has two rows for item {key!r}. {_by_instead(names, pages)}"
             )
+    if frame is None:
+        table = [np.atleast_1d(one) for one in features.values()]
+    else:
+        table = _table_of(frame, names)
     labels = items.labels
     missing = [label for label in labels.tolist() if label not in place]
     if missing:
@@ -65,6 +66,14 @@ def item_features_of(features, items, item, pages, by=None):
             f"items).{meant(missing[0], keys)}"
         )
     return np.array([table[place[label]] for label in labels.tolist()]), names
+
+
+def _by_instead(names, pages):
+    """Return what to pass where features may differ by another column."""
+    shared = [name for name in names or () if name in pages.rows.columns]
+    if len(shared) == 1:
+        return f"It has the column {shared[0]!r}: pass item_features_by={shared[0]!r}."
+    return "Do they differ by another column? Name it with item_features_by=."
 
 
 def _by_key(features, items, item, pages, by):

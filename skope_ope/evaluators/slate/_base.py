@@ -357,7 +357,7 @@ def _of_short_slates(logs, row):
     """Return what to do where a slate may be of a page with fewer slots."""
     slate = logs.slate[row]
     empty = np.flatnonzero(slate == EMPTY)
-    if not len(empty) or not (slate[: empty[0]] != EMPTY).any():
+    if not len(empty) or (slate == EMPTY).all():
         return ""
     if (slate[empty[0] :] != EMPTY).any():
         return " A slot before its last item is empty: was an item not logged?"
