@@ -14,7 +14,7 @@ from skope_ope._types import Frame, RandomSeed
 
 QUERIES = np.array(["boots", "desk", "lamp", "mug", "rug", "sofa"])
 SHARES = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])  # of the queries
-N_RESULTS = 6  # of every query
+N_RESULTS = 5  # of every query
 ATTENTION = np.array([1.0, 0.7, 0.5, 0.4])  # share of readers who look at a position
 DEVICES = np.array(["desktop", "phone"])
 N_SHOWN = np.array([4, 3])  # results on a page of the two devices
@@ -38,7 +38,7 @@ def make_search_frame(
 ) -> tuple[Frame, Frame] | tuple[Frame, Frame, Bunch]:
     """Generate the log of a search page, with a row per result shown.
 
-    Each query has six results. A page shows four of them on a desktop and three on a
+    Each query has five results. A page shows four of them on a desktop and three on a
     phone. One half of the pages, drawn at random, shows them in random order; the other
     half ranks them by `score`. Clicks depend on the result and its position, and on no
     other result. The results are the same for every seed. Read more in the
@@ -59,13 +59,13 @@ def make_search_frame(
         A row for every result that a page shows. Its columns are `page`, `user`,
         `query`, `device`, `shuffled` (0 or 1), `position` (from 1), `doc` and `clicked`
         (0 or 1).
-    results : pandas.DataFrame of shape (36, 5)
+    results : pandas.DataFrame of shape (30, 5)
         A row for every query and result. Its columns are `query`, `doc`, `score` (of
         the ranking in use), `new_score` (of another ranking) and `price`.
     truth : Bunch
         Only if `return_truth`.
 
-        click_rate : ndarray of shape (36,)
+        click_rate : ndarray of shape (30,)
             The probability that a reader who looks at the result clicks, by row of
             `results`.
         attention : ndarray of shape (4,)
@@ -86,7 +86,7 @@ def make_search_frame(
     >>> list(shown.columns)
     ['page', 'user', 'query', 'device', 'shuffled', 'position', 'doc', 'clicked']
     >>> results.shape
-    (36, 5)
+    (30, 5)
     """
     import pandas as pd
 
@@ -94,8 +94,8 @@ def make_search_frame(
     shape = len(QUERIES), N_RESULTS
     world = np.random.RandomState(0)  # the results are the same for every seed
     price = world.randint(10, 100, size=shape)
-    match = world.random_sample(shape)
-    click_rate = 0.03 + 0.5 * match * (1 - price / 110)  # cheap matches are clicked
+    match = 0.6 * world.random_sample(shape) + 0.4 * price / 100
+    click_rate = 0.03 + 0.8 * match * (1 - price / 110)  # cheap matches are clicked
     score = match.round(3)  # of the ranking in use
     new_score = (click_rate + 0.03 * world.standard_normal(shape)).round(3)
     docs = np.array([[f"{q}-{k + 1}" for k in range(N_RESULTS)] for q in QUERIES])

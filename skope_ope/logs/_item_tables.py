@@ -52,7 +52,8 @@ def item_features_of(features, items, item, pages, by=None):
     for k, key in enumerate(keys):
         if place.setdefault(key, k) != k:
             raise ValueError(
-                f"item_features has two rows for item {key!r}. {_by_instead(names, pages)}"
+                f"item_features has two rows for item {key!r}. "
+                f"{_by_instead(names, pages)}"
             )
     if frame is None:
         table = [np.atleast_1d(one) for one in features.values()]
