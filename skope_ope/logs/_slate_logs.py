@@ -65,8 +65,6 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         (n_rounds, n_candidates, n_item_features). A catalogue of shape
         (n_items, n_item_features) saves memory: `item_id` then holds its row numbers.
         n_items must differ from n_candidates.
-    item_feature_names : list of str, default=None
-        Names of the columns of `item_features`.
     slot_reward : array-like of shape (n_rounds, n_slots), default=None
         Non-negative rewards of the slots (clicks, revenue), if known.
     logging_policy : slate policy, default=None
@@ -81,6 +79,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         The rows of a 2-d array or frame become tuples.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
+    item_feature_names : list of str, default=None
+        Names of the columns of `item_features`.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from skope_ope.logs._markup import Markup, bullets, element, joined, table
 from skope_ope.logs._shown_numbers import counts, figure, fixed, level_text, share
 from skope_ope.reports._units import Units
 from skope_ope.selection._comparison_texts import kind_of_mark
-from skope_ope.selection._sentence import rough
+from skope_ope.selection._sentence import MOST_ROUNDS, rough
 
 MOST_ALARMS = 6  # beside the recommendation; all of them stand below
 
