@@ -66,7 +66,6 @@ def candidates_of(candidates, pages, round_, item, by=None):
     keys = PageKeys(pages, names, "candidates_by")
     if isinstance(candidates, Mapping):
         lists = [candidates.get(key) for key in keys.keys]
-        lists = [lists[k] for k in keys.code]
         return _of_lists(lists, pages, keys, of_query), None
     return _of_frame(candidates, pages, keys, item, of_query), None
 
@@ -101,14 +100,15 @@ def _by_instead(columns, pages):
 
 
 def _of_lists(lists, pages, keys=None, instead=""):
-    """Return the entries of a list for every page, or of one for every slot."""
+    """Return the entries of a list for every page or key, or of one for every slot."""
     labels, page, slot = [], [], []
+    called = pages.called if keys is None else keys.called
 
     def add(some, k, j):
         for label in map(plain, some):
             if isinstance(label, bool) or not isinstance(label, (str, int)):
                 raise TypeError(
-                    f"candidates of {pages.called(k)} hold {label!r}. Items are texts "
+                    f"candidates of {called(k)} hold {label!r}. Items are texts "
                     "or whole numbers."
                 )
             labels.append(label)
@@ -118,14 +118,13 @@ def _of_lists(lists, pages, keys=None, instead=""):
     for k, some in enumerate(lists):
         if some is None or isinstance(some, float) or not _is_list(some):
             lacks = some is None or some != some
-            where = pages.called(k) if keys is None else keys.called(k)
-            found = f"is missing for {where}" if lacks else f"is {some!r} for {where}"
+            found = "is missing" if lacks else f"is {some!r}"
             remedy = "Split texts, e.g. with .str.split(',')."
             if lacks:
                 remedy = instead or "Add it, or drop the pages."
             raise ValueError(
-                f"candidates must be a list of items for every page; it {found}. "
-                f"{remedy}"
+                f"candidates must be a list of items for every page; it {found} for "
+                f"{called(k)}. {remedy}"
             )
         some = list(some)
         nested = [_is_list(one) for one in some]
@@ -134,12 +133,13 @@ def _of_lists(lists, pages, keys=None, instead=""):
             continue
         if len(some) != pages.n_slots or not all(nested):
             raise ValueError(
-                f"candidates of {pages.called(k)} are {len(some)} lists, and a page "
+                f"candidates of {called(k)} are {len(some)} lists, and a page "
                 f"has {pages.n_slots} slots: pass one list, or one for every slot."
             )
         for j, one in enumerate(some):
             add(one, k, j)
-    return Shown(labels, np.array(page, dtype=np.intp), np.array(slot, dtype=np.intp))
+    at = np.array(page, dtype=np.intp), np.array(slot, dtype=np.intp)
+    return Shown(labels, *at, None if keys is None else keys.code)
 
 
 def _of_frame(frame, pages, keys, item, instead):
@@ -154,18 +154,15 @@ def _of_frame(frame, pages, keys, item, instead):
     labels, rows = labels_of(frame.get_column(item), f"column {item!r} of candidates")
     place = {key: k for k, key in enumerate(keys.keys)}
     of_row = row_keys(frame, keys.names)
-    of_key = [[] for _ in keys.keys]
-    for label, row in zip(labels, rows, strict=True):
-        k = place.get(of_row[row])
-        if k is not None:
-            of_key[k].append(label)
-    empty = np.array([not some for some in of_key])[keys.code]
+    labels_at = [(place.get(of_row[row]), k) for k, row in enumerate(rows)]
+    labels_at = [(key, k) for key, k in labels_at if key is not None]
+    key = np.array([key for key, _ in labels_at], dtype=np.intp)
+    empty = (np.bincount(key, minlength=len(keys.keys)) == 0)[keys.code]
     if empty.any():
+        first = keys.code[int(np.argmax(empty))]
         raise ValueError(
-            f"candidates has no row for {keys.called(int(np.argmax(empty)))} "
-            f"({int(empty.sum())} such pages). Add rows, or drop the pages."
+            f"candidates has no row for {keys.called(first)} ({int(empty.sum())} such "
+            "pages). Add rows, or drop the pages."
         )
-    sizes = np.array([len(some) for some in of_key])[keys.code]
-    found = [label for k in keys.code for label in of_key[k]]
-    page = np.repeat(np.arange(pages.n_pages), sizes)
-    return Shown(found, page, np.full(len(page), -1))
+    found = [labels[k] for _, k in labels_at]
+    return Shown(found, key, np.full(len(key), -1), keys.code)

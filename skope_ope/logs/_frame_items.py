@@ -20,10 +20,12 @@ class Shown:
         Texts or whole numbers.
     page, slot : ndarray of int of shape (n_labels,)
         Slot -1: every slot of the page.
+    code : ndarray of int of shape (n_pages,), default=None
+        Where pages share what they offer, the number that stands for a page in `page`.
     """
 
-    def __init__(self, labels, page, slot):
-        self.labels, self.page, self.slot = labels, page, slot
+    def __init__(self, labels, page, slot, code=None):
+        self.labels, self.page, self.slot, self.code = labels, page, slot, code
 
 
 class Items:
@@ -215,15 +217,17 @@ def _checked_listing(listing):
 def _mask(offered, labels, pages):
     """Return who could be shown, by page or by page and slot."""
     codes = label_codes(labels, _array(offered.labels)) if offered.labels else []
-    if (offered.slot < 0).all():
-        mask = np.zeros((pages.n_pages, len(labels)), dtype=bool)
-        mask[offered.page, codes] = True
-        return mask
-    mask = np.zeros((pages.n_pages, pages.n_slots, len(labels)), dtype=bool)
+    code = offered.code
+    n_rows = pages.n_pages if code is None else int(code.max()) + 1
     every = offered.slot < 0
+    if every.all():
+        mask = np.zeros((n_rows, len(labels)), dtype=bool)
+        mask[offered.page, codes] = True
+        return mask if code is None else mask[code]
+    mask = np.zeros((n_rows, pages.n_slots, len(labels)), dtype=bool)
     mask[offered.page[~every], offered.slot[~every], codes[~every]] = True
     mask[offered.page[every], :, codes[every]] = True
-    return mask
+    return mask if code is None else mask[code]
 
 
 def _check_offered(mask, slate, labels, pages):

@@ -114,7 +114,7 @@ def _by_key(features, items, item, pages, by):
     if lost.any():
         page, label = np.argwhere(lost)[0]
         raise ValueError(
-            f"item_features has no row for {keys.called(page)} and item "
+            f"item_features has no row for {keys.called(keys.code[page])} and item "
             f"{plain(items.labels[label])!r} ({int(lost.sum())} such entries of "
             "pages). Add the rows, or take the items out of the candidates."
         )

@@ -45,11 +45,11 @@ class PageKeys:
             code[k] = place.setdefault(key, len(place))
         self.keys, self.code = list(place), code
 
-    def called(self, page):
-        """Return what messages call the key of a page."""
+    def called(self, key):
+        """Return what messages call the key of a number."""
         if self.names == [self.pages.round]:
-            return self.pages.called(page)
-        return self.named(self.keys[self.code[page]])
+            return f"page {self.keys[key]!r}"
+        return self.named(self.keys[key])
 
     def named(self, key):
         """Return a key with the names of its columns."""
