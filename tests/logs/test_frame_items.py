@@ -10,6 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import (
     IndependentSlotIPS,
+    MixtureSlatePolicy,
+    PlackettLuceSlatePolicy,
     ProductSlatePolicy,
     PseudoInverse,
     RankingPolicy,
@@ -106,6 +108,18 @@ def test_a_short_page_had_fewer_slots(make_frame):
         assert value == pytest.approx((3 + 4) / 2 + 3 / 2), evaluator
     same = PseudoInverse().fit(logs).evaluate(logs.logging_policy)
     assert_allclose(same.round_values, logs.reward)
+
+
+def test_mixtures_of_policies_that_fill_every_slot(make_frame):
+    weights = PlackettLuceSlatePolicy([1.0, 2.0, 3.0], 2)
+    mixture = MixtureSlatePolicy([UniformSlatePolicy(2), weights], [0.5, 0.5])
+    frame = all_pages(make_frame)
+    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=mixture)
+    assert_array_equal(logs.candidates.any(axis=2), [[1, 1]] * 6 + [[1, 0]] * 6)
+    product = ProductSlatePolicy(np.full((1, 2, 3), 0.3))
+    mixture = MixtureSlatePolicy([UniformSlatePolicy(2), product], [0.5, 0.5])
+    logs = SlateLogs.from_frame(frame, **OF_PAGES, logging_policy=mixture)
+    assert logs.candidates is None
 
 
 def test_policies_leave_slots_empty_that_a_page_lacks(make_frame):
