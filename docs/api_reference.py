@@ -258,6 +258,7 @@ API_REFERENCE = {
         "objects": [
             "datasets.make_bandit_logs",
             "datasets.make_adaptive_logs",
+            "datasets.make_search_frame",
             "datasets.make_shop_frame",
             "datasets.make_router_traces",
             "datasets.make_logs_from_classification",

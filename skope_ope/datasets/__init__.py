@@ -11,6 +11,7 @@ from skope_ope.datasets._ranking_world import (
     make_slate_logs_from_ranking,
 )
 from skope_ope.datasets._router_traces import make_router_traces
+from skope_ope.datasets._search_frame import make_search_frame
 from skope_ope.datasets._shop_frame import make_shop_frame
 from skope_ope.datasets._slate_rewards import dcg, err, ndcg, reciprocal_rank
 from skope_ope.datasets._supervised import make_logs_from_classification
@@ -28,6 +29,7 @@ __all__ = [
     "make_bandit_logs",
     "make_logs_from_classification",
     "make_router_traces",
+    "make_search_frame",
     "make_shop_frame",
     "make_slate_logs",
     "make_slate_logs_from_ranking",

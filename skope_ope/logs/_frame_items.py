@@ -1,17 +1,14 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Items in the columns of a frame: their labels, who could be shown, and features."""
-
-from collections.abc import Mapping
+"""Items in the columns of a frame: their labels, and who could be shown."""
 
 import numpy as np
 
 from skope_ope._meant import meant
-from skope_ope.logs._frames import check_named, import_narwhals
 from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._validation import is_frame, label_codes, plain, short
+from skope_ope.logs._validation import label_codes, plain, short
 
-KEYS = ("item", "item_id")
+GIVE_ROWS = " Give each item of a list a row of its own, e.g. with .explode(column)."
 
 
 class Shown:
@@ -23,10 +20,12 @@ class Shown:
         Texts or whole numbers.
     page, slot : ndarray of int of shape (n_labels,)
         Slot -1: every slot of the page.
+    code : ndarray of int of shape (n_pages,), default=None
+        Where pages share what they offer, the number that stands for a page in `page`.
     """
 
-    def __init__(self, labels, page, slot):
-        self.labels, self.page, self.slot = labels, page, slot
+    def __init__(self, labels, page, slot, code=None):
+        self.labels, self.page, self.slot, self.code = labels, page, slot, code
 
 
 class Items:
@@ -40,10 +39,13 @@ class Items:
         Indices, -1: empty.
     candidates : ndarray of bool or None
         Who could be shown; None: everybody.
+    by_slot : bool, default=False
+        Whether the user says who could be shown slot by slot.
     """
 
-    def __init__(self, labels, slate, candidates):
+    def __init__(self, labels, slate, candidates, by_slot=False):
         self.labels, self.slate, self.candidates = labels, slate, candidates
+        self.by_slot = by_slot
 
     @classmethod
     def of(cls, shown, offered, listing, pages):
@@ -78,12 +80,47 @@ class Items:
             )
         slate = np.full((pages.n_pages, pages.n_slots), EMPTY, dtype=np.intp)
         slate[shown.page, shown.slot] = codes
-        mask = None
+        mask, by_slot = None, False
         if offered is not None:
             mask = _mask(offered, labels, pages)
             _check_offered(mask, slate, labels, pages)
+            by_slot = mask.ndim == 3
             mask = None if mask.all() else mask
-        return cls(labels, slate, mask)
+        return cls(labels, slate, mask, by_slot)
+
+    def shorten(self):
+        """Take pages with fewer items as pages with fewer slots.
+
+        The last slots of such a page offer nothing. That is right for policies that
+        fill every slot while a candidate is left: another reading gives the page
+        probability zero. A page that lacks an item before its last one has lost a row
+        and stays as it is, as does a page without any item.
+        """
+        if self.by_slot:
+            return
+        filled = self.slate != EMPTY
+        n_shown = filled.sum(axis=1)
+        n_slots = self.slate.shape[1]
+        offered, n_offered = self.candidates, len(self.labels)
+        if offered is not None:
+            n_offered = offered.sum(axis=1)
+        slots = np.arange(n_slots)
+        short_ = (n_shown > 0) & (n_shown < np.minimum(n_offered, n_slots))
+        short_ &= (filled == (slots < n_shown[:, None])).all(axis=1)
+        if not short_.any():
+            return
+        if offered is None:
+            offered = np.ones((len(self.slate), len(self.labels)), dtype=bool)
+        there = ~short_[:, None] | (slots < n_shown[:, None])
+        self.candidates = offered[:, None] & there[:, :, None]
+
+    def is_offered(self):
+        """Tell which items a page offers in any slot, (n_pages, n_items)."""
+        if self.candidates is None:
+            return np.ones((len(self.slate), len(self.labels)), dtype=bool)
+        if self.candidates.ndim == 3:
+            return self.candidates.any(axis=1)
+        return self.candidates
 
     @property
     def item_id(self):
@@ -94,11 +131,16 @@ class Items:
         return np.broadcast_to(labels, (len(self.slate), len(labels)))
 
 
+def fills_slots(policy):
+    """Tell whether a policy fills every slot while a candidate is left."""
+    return bool(getattr(policy, "_fills_slots", False))
+
+
 def shown_items(frame, names, pages):
     """Return what the columns of items show, as `Shown`."""
     labels, rows, slots = [], [], []
     for j, name in enumerate(names):
-        found, at = _labels_of(frame.get_column(name), f"column {name!r}")
+        found, at = labels_of(frame.get_column(name), f"column {name!r}")
         labels += found
         rows.append(at)
         slots.append(np.full(len(at), j))
@@ -108,7 +150,7 @@ def shown_items(frame, names, pages):
     return Shown(labels, row, slot)
 
 
-def _labels_of(series, what):
+def labels_of(series, what):
     """Return the labels of a column that are there, and their rows."""
     present = ~series.is_null().to_numpy().astype(bool)
     values = series.drop_nulls().to_numpy()
@@ -131,7 +173,7 @@ def _labels_of(series, what):
         if isinstance(label, bool) or not isinstance(label, (str, int)):
             raise TypeError(
                 f"{what} holds {label!r} at row {rows[k]}. Items are texts or whole "
-                "numbers."
+                f"numbers.{GIVE_ROWS if isinstance(label, (list, np.ndarray)) else ''}"
             )
         if label != EMPTY:
             kept.append(k)
@@ -172,114 +214,20 @@ def _checked_listing(listing):
     return _array(labels) if labels else np.zeros(0, dtype=np.intp)
 
 
-def candidates_of(candidates, rows, pages, round_, slot, item):
-    """Return who could be shown by page as `Shown`, or a list of all items.
-
-    Parameters
-    ----------
-    candidates : str, list, dict, frame or None
-        As `from_frame` takes it.
-    rows : narwhals frame
-        One row a page.
-    pages : Pages
-        The pages.
-    round_, slot, item : str
-        Columns of a frame of candidates.
-
-    Returns
-    -------
-    offered : Shown or None
-    listing : list or None
-    """
-    if candidates is None:
-        return None, None
-    if isinstance(candidates, str):
-        return _of_lists(rows.get_column(candidates).to_list(), pages), None
-    if is_frame(candidates) or isinstance(candidates, Mapping):
-        if pages.labels is None:
-            raise ValueError(
-                "candidates are given by page, but no column names the pages. Pass "
-                "round=, the name of that column."
-            )
-        if is_frame(candidates):
-            return _of_frame(candidates, pages, round_, slot, item), None
-        lists = [None] * pages.n_pages
-        for k, label in enumerate(pages.labels.tolist()):
-            lists[k] = candidates.get(label)
-        return _of_lists(lists, pages), None
-    return None, list(candidates)
-
-
-def _of_lists(lists, pages):
-    """Return the entries of a list for every page, or of one for every slot."""
-    labels, page, slot = [], [], []
-
-    def add(some, k, j):
-        for label in map(plain, some):
-            if isinstance(label, bool) or not isinstance(label, (str, int)):
-                raise TypeError(
-                    f"candidates of {pages.called(k)} hold {label!r}. Items are texts "
-                    "or whole numbers."
-                )
-            labels.append(label)
-            page.append(k)
-            slot.append(j)
-
-    for k, some in enumerate(lists):
-        if some is None or isinstance(some, (str, float)) or not np.iterable(some):
-            found = f"is missing for {pages.called(k)}"
-            if some is not None and some == some:
-                found = f"is {some!r} for {pages.called(k)}"
-            raise ValueError(
-                f"candidates must be a list of items for every page; it {found}. Split "
-                "texts, e.g. with .str.split(',')."
-            )
-        some = list(some)
-        nested = [np.iterable(one) and not isinstance(one, str) for one in some]
-        if not any(nested):
-            add(some, k, -1)
-            continue
-        if len(some) != pages.n_slots or not all(nested):
-            raise ValueError(
-                f"candidates of {pages.called(k)} are {len(some)} lists, and a page "
-                f"has {pages.n_slots} slots: pass one list, or one for every slot."
-            )
-        for j, one in enumerate(some):
-            add(one, k, j)
-    return Shown(labels, np.array(page, dtype=np.intp), np.array(slot, dtype=np.intp))
-
-
-def _of_frame(candidates, pages, round_, slot, item):
-    """Return the entries of a frame with a row for every page and candidate."""
-    frame = import_narwhals().from_native(candidates, eager_only=True)
-    check_named(frame, [round_, item])
-    found, rows = _labels_of(frame.get_column(item), f"column {item!r} of candidates")
-    place = {label: k for k, label in enumerate(pages.labels.tolist())}
-    of_row = [place.get(plain(one)) for one in frame.get_column(round_).to_list()]
-    kept = [k for k, row in enumerate(rows) if of_row[row] is not None]
-    page = np.array([of_row[rows[k]] for k in kept], dtype=np.intp)
-    lacking = np.flatnonzero(np.bincount(page, minlength=pages.n_pages) == 0)
-    if lacking.size:
-        raise ValueError(
-            f"candidates has no row for {pages.called(lacking[0])} ({lacking.size} "
-            "such pages). Add rows, or drop the pages."
-        )
-    slots = np.full(len(kept), -1)
-    return Shown([found[k] for k in kept], page, slots)
-
-
 def _mask(offered, labels, pages):
     """Return who could be shown, by page or by page and slot."""
     codes = label_codes(labels, _array(offered.labels)) if offered.labels else []
-    if (offered.slot < 0).all():
-        mask = np.zeros((pages.n_pages, len(labels)), dtype=bool)
-        mask[offered.page, codes] = True
-        return mask
-    mask = np.zeros((pages.n_pages, pages.n_slots, len(labels)), dtype=bool)
+    code = offered.code
+    n_rows = pages.n_pages if code is None else int(code.max()) + 1
     every = offered.slot < 0
+    if every.all():
+        mask = np.zeros((n_rows, len(labels)), dtype=bool)
+        mask[offered.page, codes] = True
+        return mask if code is None else mask[code]
+    mask = np.zeros((n_rows, pages.n_slots, len(labels)), dtype=bool)
     mask[offered.page[~every], offered.slot[~every], codes[~every]] = True
     mask[offered.page[every], :, codes[every]] = True
-    return mask
+    return mask if code is None else mask[code]
 
 
 def _check_offered(mask, slate, labels, pages):
@@ -295,62 +243,3 @@ def _check_offered(mask, slate, labels, pages):
             f"({int((~there).sum())} such entries). Correct the candidates or drop the "
             "page."
         )
-
-
-def item_features_of(features, labels, item):
-    """Return the features of the items, an array of shape (n_items, n_features).
-
-    Parameters
-    ----------
-    features : frame, dict, array-like or None
-        As `from_frame` takes it.
-    labels : ndarray of shape (n_items,)
-        The items.
-    item : str or None
-        What the column of the items may be called.
-    """
-    if features is None or not (is_frame(features) or isinstance(features, Mapping)):
-        return features
-    if isinstance(features, Mapping):
-        keys = list(features)
-        table = [np.atleast_1d(one) for one in features.values()]
-    else:
-        keys, table = _rows_by_key(features, item)
-    keys = [plain(key) for key in keys]
-    twice = next((key for k, key in enumerate(keys) if key in keys[:k]), None)
-    if twice is not None:
-        raise ValueError(f"item_features has two rows for item {twice!r}.")
-    place = {key: k for k, key in enumerate(keys)}
-    missing = [label for label in labels.tolist() if label not in place]
-    if missing:
-        raise ValueError(
-            f"item_features has no row for item {missing[0]!r} ({len(missing)} such "
-            f"items).{meant(missing[0], keys)}"
-        )
-    return np.array([table[place[label]] for label in labels.tolist()])
-
-
-def _rows_by_key(features, item):
-    """Return the items of a frame of features, and their rows."""
-    frame = import_narwhals().from_native(features, eager_only=True)
-    names = list(frame.columns)
-    key = next((name for name in (item, *KEYS) if name in names), None)
-    if key is not None:
-        keys = frame.get_column(key).to_list()
-        names.remove(key)
-    elif hasattr(features, "index") and type(features.index).__name__ != "RangeIndex":
-        keys = features.index.tolist()
-    else:
-        known = ", ".join(map(repr, dict.fromkeys((item or "item", *KEYS))))
-        raise ValueError(
-            f"item_features needs a column that names the items, called {known}; it "
-            f"has {', '.join(map(repr, names))}."
-        )
-    for name in names:
-        dtype = frame.get_column(name).dtype
-        if not (dtype.is_numeric() or str(dtype) == "Boolean"):
-            raise TypeError(
-                f"item_features holds {dtype} in column {name!r}; features of items "
-                "are numbers. Encode the column, e.g. with pandas.get_dummies."
-            )
-    return keys, np.column_stack([frame.get_column(name).to_numpy() for name in names])

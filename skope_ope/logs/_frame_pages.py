@@ -22,6 +22,8 @@ class Pages:
         Whether rows are items.
     n_slots : int
         Columns of items in the wide form.
+    of_items : sequence of str, default=()
+        Columns that tell of single items, such as their rewards.
 
     Attributes
     ----------
@@ -33,8 +35,9 @@ class Pages:
         What the pages are called.
     """
 
-    def __init__(self, frame, round_, slot, is_long, n_slots):
-        self.rows, self.n_slots = frame, n_slots
+    def __init__(self, frame, round_, slot, is_long, n_slots, of_items=()):
+        self.rows, self.n_slots, self.round = frame, n_slots, round_
+        self.of_items = {slot, *of_items}
         self.page = self.slot = self.labels = None
         if not len(frame):
             raise ValueError("the frame is empty: at least one page is needed.")

@@ -11,28 +11,12 @@ import numpy as np
 
 from skope_ope._meant import meant
 from skope_ope._types import ArrayLike, Frame, Label
-from skope_ope.logs._columns_of_labels import named_columns
-from skope_ope.logs._contexts import check_context_names, choose_context
-from skope_ope.logs._frame_items import (
-    Items,
-    candidates_of,
-    item_features_of,
-    shown_items,
-)
+from skope_ope.logs._frame_candidates import candidates_of
+from skope_ope.logs._frame_items import Items, fills_slots, shown_items
 from skope_ope.logs._frame_pages import Pages
-from skope_ope.logs._frames import (
-    check_name,
-    check_named,
-    column_of,
-    columns_of,
-    constant_propensity,
-    features_of,
-    joined,
-    names_of,
-    opened,
-    parts_of,
-    with_named,
-)
+from skope_ope.logs._frames import features_of, joined, parts_of, with_named
+from skope_ope.logs._item_tables import item_features_of
+from skope_ope.logs._page_columns import PageColumns
 from skope_ope.logs._row_container import take_rows
 
 if TYPE_CHECKING:
@@ -58,7 +42,9 @@ class SlateFramed:
         context: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
         candidates: str | Sequence[Label] | Mapping[Label, Any] | Frame | None = None,
+        candidates_by: str | Sequence[str] | None = None,
         item_features: Frame | Mapping[Label, Any] | ArrayLike | None = None,
+        item_features_by: str | Sequence[str] | None = None,
         logging_policy: Any = None,
         timestamp: str | None = None,
         group: str | None = None,
@@ -108,11 +94,16 @@ class SlateFramed:
 
             - the name of a column of lists;
             - a list of all items, in the order of their indices;
-            - a dict {page: list of items};
+            - a dict or pandas Series {page: list of items};
             - a frame with a row for every page and candidate. Its columns have the
               names `round` and `item` of this call ("item" in the wide form).
 
             A list may hold one list for every slot.
+        candidates_by : str or list of str, default=None
+            Name of the column by which `candidates` differ, such as the query: the
+            keys of the dict are its values, and the frame has a column of this name.
+            With several columns the keys are tuples. `None`: `round`. The column may
+            also be in the context.
         item_features : frame, dict or array-like, default=None
             Features of the items, as numbers. You can pass:
 
@@ -120,8 +111,18 @@ class SlateFramed:
               "item" or "item_id", or is the index of a pandas frame;
             - a dict {item: list of features};
             - an array with a row for every item, in their order.
+
+            The names of a frame's columns are kept as `item_feature_names`.
+        item_features_by : str or list of str, default=None
+            Names of further columns that the frame `item_features` shares with the
+            pages, such as the query: it then has a row for every query and item. Items
+            that a page does not offer need no row. This takes 8 bytes for every page,
+            item and feature.
         logging_policy : slate policy, default=None
-            The policy that composed the pages, if known.
+            The policy that composed the pages, if known. If it fills every slot, such
+            as `UniformSlatePolicy`, a page with fewer items is taken as a page with
+            fewer slots: `candidates` then differ by slot, and its last slots offer
+            nothing. Every policy leaves them empty.
         timestamp, group : str, default=None
             Names of further columns.
         columns : list of str or dict, default=None
@@ -164,89 +165,56 @@ class SlateFramed:
         >>> list(logs.to_frame().columns)
         ['age', 'slot_1', 'slot_2', 'slot_reward_1', 'slot_reward_2', 'reward']
         """
-        frame = opened(frame)
-        single = {
-            "reward": reward,
-            "propensity": propensity,
-            "timestamp": timestamp,
-            "group": group,
-        }
-        single = {field: name for field, name in single.items() if name is not None}
-        if isinstance(single.get("propensity"), (list, tuple)):
-            raise TypeError(
-                "propensity is the probability of the whole page: one column or one "
-                f"number, got {propensity!r}. Where each slot was drawn on its own, "
-                "pass logging_policy=ProductSlatePolicy(slot_proba)."
-            )
-        for field, name in single.items():
-            check_name(field, name, frame)
-        is_long = not isinstance(item, (list, tuple))
-        if is_long:
-            check_name("item", item, frame)
-        items = [item] if is_long else list(item)
-        rewards = _reward_columns(slot_reward, items, is_long)
-        _check_form(items, round, slot, is_long)
-        for field, name in (("round", round), ("slot", slot)):
-            if name is not None:
-                check_name(field, name, frame)
-        constant = constant_propensity(single, frame)
-        columns = named_columns(columns)[0]
-        listed = isinstance(candidates, str)
-        used = [*single.values(), *items, *rewards, *([candidates] if listed else [])]
-        used += [name for name in (round, slot) if name is not None]
-        carried = []
-        for some in columns.values():
-            carried += some if isinstance(some, tuple) else [some]
-        used += carried
-        context = None if context is None else names_of("context", context)
-        exclude = None if exclude is None else names_of("exclude", exclude)
-        if listed and candidates not in frame.columns:
-            raise ValueError(
-                f"candidates={candidates!r} is no column of the frame."
-                f"{meant(candidates, frame.columns)} Name a column of lists, or pass a "
-                "list, a dict or a frame."
-            )
-        check_named(frame, (*used, *(context or ()), *(exclude or ())))
-        if context is not None:
-            told = {**single, "action": items[0]}
-            check_context_names(context, told)
-            _check_not_context(context, [*items, *rewards])
-        others = [name for name in frame.columns if name not in used]
-        context = choose_context(others, context, exclude)
-        pages = Pages(frame, round, slot, is_long, len(items))
-        pages.check_constant([*context, *single.values(), *carried])
-        rows = pages.frame
-        shown = shown_items(frame, items, pages)
-        offered, listing = candidates_of(
-            candidates, rows, pages, round, slot, item if is_long else "item"
+        named = PageColumns(
+            frame,
+            item=item,
+            round=round,
+            slot=slot,
+            slot_reward=slot_reward,
+            of_page={
+                "reward": reward,
+                "propensity": propensity,
+                "timestamp": timestamp,
+                "group": group,
+            },
+            context=context,
+            exclude=exclude,
+            candidates=candidates,
+            columns=columns,
         )
-        numbered = Items.of(shown, offered, listing, pages)
-        fields = {
-            field: column_of(rows, name, field == "group")
-            for field, name in single.items()
-        }
-        if constant:
-            fields["propensity"] = constant["propensity"][: len(rows)]
-        if rewards:
-            fields["slot_reward"] = pages.slot_values(frame, rewards, numbered.slate)
+        frame, item = named.frame, named.item
+        of_items = [*named.items, *named.rewards]
+        pages = Pages(frame, round, slot, named.is_long, len(named.items), of_items)
+        pages.check_constant(named.constant_names)
+        numbered = Items.of(
+            shown_items(frame, named.items, pages),
+            *candidates_of(candidates, pages, round, item, candidates_by),
+            pages,
+        )
+        if fills_slots(logging_policy):
+            numbered.shorten()
+        fields = named.fields(pages.frame)
+        if named.rewards:
+            fields["slot_reward"] = pages.slot_values(
+                frame, named.rewards, numbered.slate
+            )
+        features, names = item_features_of(
+            item_features, numbered, item, pages, item_features_by
+        )
         logs = cls(
-            features_of(rows, context),
+            features_of(pages.frame, named.context),
             numbered.slate,
             fields.pop("reward", None),
             n_candidates=len(numbered.labels),
             candidates=numbered.candidates,
             item_id=numbered.item_id,
-            item_features=item_features_of(
-                item_features, numbered.labels, item if is_long else None
-            ),
+            item_features=features,
+            item_feature_names=names,
             logging_policy=logging_policy,
             reward_range=reward_range,
             **fields,
         )
-        if not columns:
-            return logs
-        added = {name: columns_of(rows, some) for name, some in columns.items()}
-        return logs.with_columns(**added)
+        return logs.with_columns(**named.added(pages.frame))
 
     def to_frame(self, backend: str | None = None, *, form: str = "wide") -> Frame:
         """Return the logs as a data frame.
@@ -312,66 +280,6 @@ class SlateFramed:
                 "logs gets in the frame. Rename that column."
             )
         return joined(context, {**data, **of_page}, backend)
-
-
-def _reward_columns(slot_reward, items, is_long):
-    """Return the columns of the rewards of slots."""
-    if slot_reward is None:
-        return []
-    several = isinstance(slot_reward, (list, tuple))
-    if is_long and several:
-        raise TypeError(
-            f"slot_reward must name one column in the long form, got {slot_reward!r}: "
-            "item names one column, with a row for every item that was shown."
-        )
-    if is_long:
-        return [slot_reward]
-    if not several:
-        raise TypeError(
-            f"slot_reward must be a list of columns, one per slot, got {slot_reward!r}."
-        )
-    if len(slot_reward) != len(items):
-        raise ValueError(
-            f"slot_reward names {len(slot_reward)} columns and item names {len(items)}:"
-            " name one for every slot, in the same order."
-        )
-    return list(slot_reward)
-
-
-def _check_form(items, round_, slot, is_long):
-    """Raise where the names are those of neither form."""
-    if is_long:
-        for name, value, what in (
-            ("round", round_, "the page"),
-            ("slot", slot, "the position on the page"),
-        ):
-            if value is None:
-                raise ValueError(
-                    f"item={items[0]!r} is one column, so each row is one item that "
-                    f"was shown. Name the column of {what} with {name}=. If each row "
-                    "is a page, pass a list of columns, item=['slot_1', 'slot_2']."
-                )
-        return
-    if not items:
-        raise ValueError("item names no column: name one for every slot of the page.")
-    if slot is not None:
-        raise ValueError(
-            f"slot={slot!r} names the position in the long form, and item={items!r} is "
-            "a list, one column for every slot. Pass one column as item, or no slot."
-        )
-    twice = [name for k, name in enumerate(items) if name in items[:k]]
-    if twice:
-        raise ValueError(f"item names column {twice[0]!r} twice.")
-
-
-def _check_not_context(context, outcomes):
-    both = [name for name in outcomes if name in context]
-    if both:
-        raise ValueError(
-            f"column {both[0]!r} says what was shown or what came of it; it cannot be "
-            "in the context as well, which is what was known before the page was "
-            "composed. Take it out of the context."
-        )
 
 
 def _labels_of_slots(logs):

@@ -28,6 +28,7 @@ from skope_ope.logs._validation import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
@@ -78,6 +79,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         The rows of a 2-d array or frame become tuples.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
+    item_feature_names : list of str, default=None
+        Names of the columns of `item_features`.
 
     Attributes
     ----------
@@ -126,6 +129,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     timestamp: Any = None
     group: Any = None
     reward_range: tuple[float, float] | None = None
+    item_feature_names: Any = None
 
     _row_fields = (
         "context",
@@ -146,6 +150,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         "logging_policy",
         "_group_labels",
         "reward_range",
+        "item_feature_names",
     )
 
     def __init__(
@@ -164,6 +169,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         timestamp: ArrayLike | None = None,
         group: ArrayLike | None = None,
         reward_range: tuple[float, float] | None = None,
+        item_feature_names: Sequence[str] | None = None,
     ) -> None:
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
@@ -187,6 +193,9 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         state["item_id"] = None if item_id is None else self._check_item_id(item_id)
         state["item_features"] = (
             None if item_features is None else self._check_features(item_features)
+        )
+        state["item_feature_names"] = _check_feature_names(
+            item_feature_names, self.item_features
         )
         state["logging_policy"] = check_logging_policy(logging_policy)
         state["propensity"] = (
@@ -451,6 +460,20 @@ def column_weights(logs, of_part=False):
             "that is no weight another name."
         )
     return weight
+
+
+def _check_feature_names(names, item_features):
+    """Return the names of the features of items as a tuple, or None."""
+    if names is None:
+        return None
+    names = tuple(names)
+    width = 0 if item_features is None else item_features.shape[-1]
+    if len(names) != width or len(set(names)) < width:
+        raise ValueError(
+            "item_feature_names must hold a different name for each of the "
+            f"{width} columns of item_features, got {list(names)}."
+        )
+    return names
 
 
 def check_logging_policy(policy):

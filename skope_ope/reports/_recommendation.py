@@ -9,9 +9,8 @@ from skope_ope.logs._shown_numbers import level_text
 from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._gain_answers import CANNOT_TELL
-from skope_ope.selection._sentence import rough
+from skope_ope.selection._sentence import MOST_ROUNDS, rough
 
-MOST_ROUNDS = 100  # times as many as there are: more is no plan
 NAMED = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.

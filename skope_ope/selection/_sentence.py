@@ -8,6 +8,7 @@ from skope_ope.selection._doubts import BETTER, WORSE
 from skope_ope.selection._gain_answers import CANNOT_TELL
 
 GREATER = "Greater rewards count as better."
+MOST_ROUNDS = 100  # times as many as there are: more is no plan
 NAMED = 3  # policies that are named one by one; of more, their number is
 
 
@@ -101,6 +102,13 @@ def _undecided(answers, baseline, span, n_rounds):
         parts.append(f"{_names(alike)} {verb} as {baseline} does.")
     asked = sorted((v for v in answers if not isnan(v.rounds)), key=_nearest)
     for one in asked[: NAMED if len(asked) <= NAMED else 1]:
+        if one.rounds > MOST_ROUNDS * n_rounds:
+            parts.append(
+                f"For {one.name} ({span(one)}), a decision would take more than "
+                f"{MOST_ROUNDS} times as many rounds, if the true gain equals the "
+                "estimate."
+            )
+            continue
         more, in_all = rough(max(one.rounds - n_rounds, 0)), rough(one.rounds)
         parts.append(
             f"For {one.name} ({span(one)}), about {more} more rounds ({in_all} in all) "

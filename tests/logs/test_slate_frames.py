@@ -66,23 +66,6 @@ BRIEF_LONG = {
     "reward": "total",
     "context": [],
 }
-KINDS = {
-    "pandas": ("pandas", lambda lib, data: lib.DataFrame(data)),
-    "pandas, nullable": (
-        "pandas",
-        lambda lib, data: lib.DataFrame(data).convert_dtypes(),
-    ),
-    "polars": ("polars", lambda lib, data: lib.DataFrame(data)),
-    "pyarrow": ("pyarrow", lambda lib, data: lib.table(data)),
-}
-
-
-@pytest.fixture(params=KINDS)
-def make_frame(request):
-    """Function that makes a frame of one library from a dict of lists."""
-    library, make = KINDS[request.param]
-    module = pytest.importorskip(library)
-    return lambda data: make(module, data)
 
 
 def assert_equal_logs(left, right):

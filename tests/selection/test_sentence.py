@@ -61,6 +61,15 @@ def test_undecided():
     )
 
 
+def test_numbers_of_rounds_that_are_no_plan():
+    text = sentence(verdict("a", "cannot tell", 0.001, rounds=3.5e7))
+    assert text == (
+        "Undecided: these 1,000 rounds cannot tell a from the logger. For a (+0.00 per "
+        "round, -0.10 to +0.10), a decision would take more than 100 times as many "
+        "rounds, if the true gain equals the estimate."
+    )
+
+
 def test_undecided_among_many():
     many = [verdict(f"p{k}", "cannot tell", -0.05, rounds=2e6) for k in range(5)]
     many.append(verdict("best", "cannot tell", 0.01, rounds=3e6))

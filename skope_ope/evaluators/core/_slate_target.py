@@ -167,12 +167,23 @@ def method(policy, name):
     )
 
 
+def _other_width(n_slots, of_logs):
+    if n_slots > of_logs:
+        return f"Use n_slots={of_logs}, or slates of {of_logs} columns."
+    return (
+        f"Use n_slots={of_logs}; a page with fewer slots has -1, an empty slot, in the "
+        "last of them. Its candidates then differ by slot: SlateLogs.from_frame with a "
+        "logging_policy lets slots that a page lacks offer nothing, and policies leave "
+        "them empty. In an array of slates, write -1 there."
+    )
+
+
 def check_width(n_slots, logs, whose="the policy"):
     """Raise unless a policy fills as many slots as the logs have."""
     if n_slots != logs.n_slots:
         raise ValueError(
-            f"{whose} fills {n_slots} slots, the logs have {logs.n_slots}. Fill "
-            "shorter slates with -1, an empty slot."
+            f"{whose} fills {n_slots} slots, the logs have {logs.n_slots}. "
+            f"{_other_width(n_slots, logs.n_slots)}"
         )
 
 

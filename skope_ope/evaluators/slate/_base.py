@@ -41,7 +41,7 @@ from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_range import known_range
-from skope_ope.logs._slate_fields import row_of_another_reward
+from skope_ope.logs._slate_fields import EMPTY, row_of_another_reward
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 
@@ -349,5 +349,21 @@ def check_logged_slates(logs):
             f"the logging policy {type(logger).__name__} gives the logged slate "
             f"{logs.slate[row].tolist()} at row {row} probability {proba[row]:.6g} "
             f"({int(wrong.sum())} such rows): it cannot have composed it. Correct the "
-            "policy, the candidates or the slates."
+            f"policy, the candidates or the slates.{_of_short_slates(logs, row)}"
         )
+
+
+def _of_short_slates(logs, row):
+    """Return what to do where a slate may be of a page with fewer slots."""
+    slate = logs.slate[row]
+    empty = np.flatnonzero(slate == EMPTY)
+    if not len(empty) or (slate == EMPTY).all():
+        return ""
+    if (slate[empty[0] :] != EMPTY).any():
+        return " A slot before its last item is empty: was an item not logged?"
+    return (
+        f" Did this page have {empty[0]} slots only? Then let its last slots offer "
+        "nothing: SlateLogs.from_frame(..., logging_policy=...) does so, or set "
+        f"candidates[{row}, {empty[0]}:] to False, with candidates of shape (n_rounds, "
+        "n_slots, n_candidates). A policy that you evaluate leaves them empty, too."
+    )

@@ -90,6 +90,10 @@ class MixtureSlatePolicy(BaseSlatePolicy):
         return getattr(self, "policies_", self.policies)
 
     @property
+    def _fills_slots(self):
+        return all(getattr(one, "_fills_slots", False) for one in self._members)
+
+    @property
     def exact(self) -> bool:
         """Whether moments and probabilities are exact, not means over draws."""
         return all(policy.exact for policy in self._members)

@@ -23,6 +23,8 @@ class RankingDistribution(BaseSlatePolicy):
     slot; zero where it cannot be shown. A slot stays empty where nothing is left.
     """
 
+    _fills_slots = True
+
     def _check_logs(self, logs):
         check_slate_logs(logs)
         check_n_slots(self.n_slots, logs)

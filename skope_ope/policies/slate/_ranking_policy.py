@@ -12,11 +12,12 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._item_rows import item_rows
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.logs._validation import check_y
+from skope_ope.logs._validation import as_numbers, check_y
 from skope_ope.policies._base import first_best
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
@@ -49,9 +50,13 @@ class RankingPolicy(BaseSlatePolicy):
 
     Parameters
     ----------
-    regressor : scikit-learn regressor
+    regressor : scikit-learn regressor or str
         It predicts the score of a candidate from a row of `logs.item_features`. Pass a
         fitted one as ``FrozenEstimator(regressor)``; the policy then needs no `fit`.
+
+        A text names scores that you have, the greatest first: one of
+        `logs.item_feature_names`, or a column of the logs of shape (n_rounds,
+        n_candidates). The policy then needs no `fit`, either.
     n_slots : int
         Number of slots.
     temperature : float, default=None
@@ -64,7 +69,7 @@ class RankingPolicy(BaseSlatePolicy):
     Attributes
     ----------
     regressor_ : regressor
-        The fitted regressor.
+        The fitted regressor. Only if `regressor` is one.
 
     See Also
     --------
@@ -88,10 +93,21 @@ class RankingPolicy(BaseSlatePolicy):
     >>> policy.deterministic_slates(logs)
     array([[1, 2],
            [1, 2]])
+
+    Scores that you have need no regressor:
+
+    >>> logs = SlateLogs(
+    ...     np.zeros((2, 1)), [[2, 0], [1, 2]], [1.0, 0.0], item_features=features,
+    ...     item_feature_names=["score"],
+    ... )
+    >>> RankingPolicy("score", n_slots=2).deterministic_slates(logs)
+    array([[1, 2],
+           [1, 2]])
     """
 
+    _fills_slots = True
     _parameter_constraints: dict = {
-        "regressor": [HasMethods(["fit", "predict"])],
+        "regressor": [HasMethods(["fit", "predict"]), str],
         "n_slots": [Interval(Integral, 1, None, closed="left")],
         "temperature": [Interval(Real, 0, None, closed="neither"), None],
         "alpha": [Interval(Real, 0, None, closed="left"), None],
@@ -111,7 +127,7 @@ class RankingPolicy(BaseSlatePolicy):
         self.alpha = alpha
 
     def fit(self, X, y=None, **fit_params):
-        """Fit the regressor.
+        """Fit the regressor. Does nothing if `regressor` is the name of scores.
 
         Parameters
         ----------
@@ -128,6 +144,8 @@ class RankingPolicy(BaseSlatePolicy):
         self : RankingPolicy
         """
         self._check()
+        if isinstance(self.regressor, str):
+            return self
         logs = X if isinstance(X, SlateLogs) else None
         if logs is not None:
             check_y(y, len(logs), type(self).__name__)
@@ -164,6 +182,8 @@ class RankingPolicy(BaseSlatePolicy):
             A single row if all rounds have the same candidates.
         """
         self._check_logs(logs)
+        if isinstance(self.regressor, str):
+            return self._given_scores(logs)
         features = logs.item_features
         if features is None:
             raise ValueError(
@@ -183,6 +203,26 @@ class RankingPolicy(BaseSlatePolicy):
                 f"{scores[~np.isfinite(scores)][0]}."
             )
         return logs.per_candidate(scores)
+
+    def _given_scores(self, logs):
+        """Return the scores that the logs hold, (n_rounds or 1, n_candidates)."""
+        name, names = self.regressor, logs.item_feature_names or ()
+        if name in names:
+            return logs.per_candidate(logs.item_features[..., names.index(name)])
+        if name not in logs.columns:
+            raise ValueError(
+                f"RankingPolicy ranks by {name!r}, which is neither a feature of the "
+                f"items ({list(names)}) nor a column of the logs "
+                f"({sorted(logs.columns)}).{meant(name, [*names, *logs.columns])} Pass "
+                "a frame with this column as item_features of SlateLogs.from_frame."
+            )
+        scores = as_numbers(f"column {name!r}", logs.columns[name], 2)
+        if scores.shape[1] != logs.max_candidates:
+            raise ValueError(
+                f"column {name!r} must hold a score for each of the "
+                f"{logs.max_candidates} candidates, got shape {scores.shape}."
+            )
+        return scores
 
     def deterministic_slates(self, logs: SlateLogs) -> Array | None:
         """Slates with the best candidates in order.
@@ -267,11 +307,14 @@ class RankingPolicy(BaseSlatePolicy):
         check_n_slots(self.n_slots, logs)
 
     def __sklearn_is_fitted__(self):
+        given = isinstance(self.regressor, str)
         frozen = type(self.regressor).__name__ == "FrozenEstimator"
-        return frozen or hasattr(self, "regressor_")
+        return given or frozen or hasattr(self, "regressor_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        if isinstance(self.regressor, str):
+            return tags
         tags.requires_fit = True
         tags.target_tags.required = True
         inner = get_tags(self.regressor).input_tags

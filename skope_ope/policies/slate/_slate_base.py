@@ -53,6 +53,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
     """
 
     exact = True
+    _fills_slots = False  # whether a slot is empty only where no candidate is left
     _sorted = True  # whether candidates of a distribution may be put in another order
 
     def _slots_of(self, logs):

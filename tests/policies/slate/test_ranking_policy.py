@@ -4,11 +4,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.validation import check_is_fitted
 
 from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, SlateLogs, rank_weights
 from skope_ope.policies.slate._ranking_policy import best_slates
@@ -202,3 +204,24 @@ def test_bad_input():
 
     with pytest.raises(ValueError, match="Broken predicts a score that is not finite"):
         RankingPolicy(Broken(), 2).fit(X, y).scores(logs)
+
+
+def test_scores_that_the_logs_hold():
+    logs = rounds(3, 2, 4, item_features=X)
+    named = SlateLogs(
+        logs.context, logs.slate, logs.reward, n_candidates=4,
+        item_features=np.hstack([-X, X]), item_feature_names=["price", "score"],
+    )  # fmt: skip
+    policy = RankingPolicy("score", 2)
+    check_is_fitted(policy)
+    assert policy.fit(named) is policy
+    assert_array_equal(policy.deterministic_slates(named), [[1, 3]] * 3)
+    assert_array_equal(clone(policy).deterministic_slates(named), [[1, 3]] * 3)
+    want = fitted(temperature=0.5).slot_marginals(logs)
+    given = RankingPolicy("half", 2, temperature=0.5)
+    by_page = named.with_columns(half=np.tile(y, (3, 1)))
+    assert_allclose(given.slot_marginals(by_page), want)
+    with pytest.raises(ValueError, match=r"neither a feature .* Did you mean 'score'"):
+        RankingPolicy("scores", 2).deterministic_slates(named)
+    with pytest.raises(ValueError, match="a score for each of the 4 candidates"):
+        RankingPolicy("few", 2).scores(named.with_columns(few=np.ones((3, 2))))
