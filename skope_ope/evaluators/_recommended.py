@@ -12,6 +12,7 @@ from skope_ope.evaluators._defaults import (
     SLATE_RATIO,
 )
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
+from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs.sums._log_sums import known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -21,6 +22,10 @@ INPUTS = {"reward_model", "cv", "random_state"}
 MISFIT = (
     "the propensities do not fit the logged actions: trust no row of this table "
     "until they are corrected"
+)
+SLATES_MISFIT = (
+    "the candidates or the logging policy do not fit the logged slates: trust no row "
+    "of this table until they are corrected"
 )
 WRONG_WEIGHTS = (
     "the weights are wrong, because of the propensities or of the policy's "
@@ -213,7 +218,7 @@ def doubted_reason(name, reason, logs, values):
 def _doubt(logs, values):
     """Return what is wrong with the weights of all rows, or of some; or nothing."""
     if misfits(logs):
-        return MISFIT
+        return misfit_reason(logs)
     told = known_fields(logs)
     if "slate" in told or "propensity" not in told:
         return ""
@@ -223,11 +228,17 @@ def _doubt(logs, values):
 
 
 def misfits(logs):
-    """Return the alarms of propensities that do not fit the logged actions."""
+    """Return the alarms of a logger that does not fit the logged actions or slates."""
     told = known_fields(logs)
-    if "slate" in told or "propensity" not in told:
+    known = isinstance(logs, SlateLogs) if "slate" in told else "propensity" in told
+    if not known:
         return []
     return [one for one in logs.quick_propensity_findings[1] if one.is_alarm]
+
+
+def misfit_reason(logs):
+    """Return why no row is to be trusted where `misfits` finds something."""
+    return SLATES_MISFIT if "slate" in known_fields(logs) else MISFIT
 
 
 def _is_one_of(evaluator, recommended):

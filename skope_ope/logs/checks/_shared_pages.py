@@ -265,7 +265,9 @@ def _compared(pages):
         told += f" of {len(pages.logs):,}"
     told += " compared"
     if len(pages.kept) < n_candidates:
-        told += f", the {len(pages.kept):,} most frequent of {n_candidates:,} candidates"
+        told += (
+            f", the {len(pages.kept):,} most frequent of {n_candidates:,} candidates"
+        )
     return told
 
 
