@@ -20,7 +20,7 @@ from skope_ope.evaluators._recommended import (
 )
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators._warn_once import warn_once
+from skope_ope.evaluators._warn_once import rows_of, warn_once
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies.slate._slate_policy import is_slate_policy
@@ -133,8 +133,7 @@ def evaluate(
         verbose=verbose,
     )
     several = isinstance(policies, Mapping)
-    named = [(name[0] if several else None, value) for name, value in table.items()]
-    warn_once(named, stacklevel=2)
+    warn_once(rows_of(table, several), stacklevel=2)
     return table
 
 

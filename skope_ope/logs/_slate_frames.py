@@ -33,6 +33,7 @@ from skope_ope.logs._frames import (
     parts_of,
     with_named,
 )
+from skope_ope.logs._page_reward import warn_of_page_reward
 from skope_ope.logs._row_container import take_rows
 
 if TYPE_CHECKING:
@@ -229,6 +230,7 @@ class SlateFramed:
             fields["propensity"] = constant["propensity"][: len(rows)]
         if rewards:
             fields["slot_reward"] = pages.slot_values(frame, rewards, numbered.slate)
+            warn_of_page_reward(fields["slot_reward"], numbered.slate, rewards)
         logs = cls(
             features_of(rows, context),
             numbered.slate,

@@ -50,8 +50,9 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     proba : array-like of shape (n_slates,), or dict, default=None
         Their probabilities. `None`: distinct slates are equally likely.
     by : str or callable, default=None
-        If `slates` is a dict: the name of a column or a row field of the logs with
-        the label of every round, or a function of the logs that returns the labels.
+        If `slates` is a dict: the name of a column, of a row field or of a context
+        column of the logs with the label of every round, or a function of the logs that
+        returns the labels.
 
         .. deprecated:: 0.1
             A dict without `by` means ``by="group"``, and warns.
@@ -121,9 +122,10 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             .. versionchanged:: 0.2
                 The default was False.
         by : str, callable or array-like of shape (n_rounds,), default=None
-            Which rounds share a list of slates: the name of a column or a row field of
-            the logs, a function of the logs, or the label of every round. An array
-            belongs to the rows of these logs. `None`: all rounds share one list.
+            Which rounds share a list of slates: the name of a column, of a row field or
+            of a context column of the logs, a function of the logs, or the label of
+            every round. An array belongs to the rows of these logs. `None`: all rounds
+            share one list.
 
             .. versionchanged:: 0.1
                 Before, it was the `group` of the logs. If the logs have groups and you

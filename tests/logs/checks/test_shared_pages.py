@@ -221,7 +221,7 @@ def test_no_decision_rests_on_forgotten_candidates():
     args = (8000, 40, 4, 8, 10)
     right, wrong = pages(*args, passed=True), pages(*args)
     compared = compare_policies({"new": best(right)}, right)
-    assert compared.decision == "new"
+    assert compared.decision == "deploy"
     with pytest.warns(PropensityWarning, match="candidates were not passed"):
         compared = compare_policies({"new": best(wrong)}, wrong)
     assert compared.decision == "undecided"
