@@ -75,9 +75,10 @@ def evaluate(
         "BalancedIPS" and "BalancedDR" (`MultiLoggerIPS` and `MultiLoggerDR`,
         pooling="balanced"); without propensities DirectMethod. For slates SlateIPS and,
         where the logging policy is known, PseudoInverse, its self-normalised form "wPI"
-        and that with multiple control variates, "ControlledPI"; where only propensities
-        are known the self-normalised SlateIPS, "wIPS"; without either
-        SlateDirectMethod. The text of the table names those that are left out.
+        and that with multiple control variates, "ControlledPI", and with slot rewards
+        that add to the reward IndependentSlotIPS; where only propensities are known the
+        self-normalised SlateIPS, "wIPS"; without either SlateDirectMethod. The text of
+        the table names those that are left out.
         Evaluators whose interval leaves out a bias are used only if you name them, and
         their rows are marked.
     reward_model : model, number, array or str, default=None

@@ -11,6 +11,7 @@ from skope_ope.evaluators._defaults import (
     PSEUDO_INVERSES,
     SLATE_RATIO,
 )
+from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
@@ -26,6 +27,10 @@ MISFIT = (
 SLATES_MISFIT = (
     "the candidates or the logging policy do not fit the logged slates: trust no row "
     "of this table until they are corrected"
+)
+BY_SLOT = (
+    "IndependentSlotIPS uses the rewards of the slots and needs fewer rounds, but it "
+    "is right only if no slot affects the reward of another"
 )
 WRONG_WEIGHTS = (
     "the weights are wrong, because of the propensities or of the policy's "
@@ -176,9 +181,9 @@ def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
         name for name, one in evaluators.items() if _is_one_of(one, found.evaluator)
     ]
     if found.name in alike:
-        return found.name, found.reason
+        return found.name, found.reason + _also(evaluators)
     if len(alike) == 1:
-        return alike[0], found.reason
+        return alike[0], found.reason + _also(evaluators)
     if alike:
         names = ", ".join(map(str, alike))
         return None, f"{names} differ only in their reward models"
@@ -186,6 +191,12 @@ def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
         lacking = left_out[found.name]
         return None, f"{found.name} would be recommended, but the logs lack {lacking}"
     return None, f"these logs allow {found.name}, which was not asked for"
+
+
+def _also(evaluators):
+    """Return what is said of a row that assumes more than the recommended one."""
+    by_slot = any(isinstance(e, IndependentSlotIPS) for e in evaluators.values())
+    return f"; {BY_SLOT}" if by_slot else ""
 
 
 def doubted_reason(name, reason, logs, values):
