@@ -109,7 +109,7 @@ def pair_findings(logs, laws):
     """Compare which candidates are on the same page with any logging policy.
 
     See `uniform_pair_findings`. Here the weights are those that the counts of the
-    candidates do not explain: these have a finding of their own.
+    candidates do not explain: `slate_counts` is about these.
 
     Parameters
     ----------

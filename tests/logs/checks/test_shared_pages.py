@@ -17,7 +17,7 @@ from skope_ope import (
     suggest,
     verdict,
 )
-from skope_ope.exceptions import PropensityWarning
+from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
 from skope_ope.logs.checks import _shared_pages
 from skope_ope.logs.checks._shared_pages import SURE, uniform_pair_findings
 from tests._quiet import quiet
@@ -244,3 +244,18 @@ def test_every_answer_of_wrong_candidates_says_so():
     suggested = suggest(wrong)
     assert suggested.evaluator is None
     assert "candidates" in suggested.stop
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_slate_warnings_name_the_causes_and_the_classes():
+    wrong = pages(8000, 40, 4, 8, 10)
+    given = np.array(wrong.slate)  # a policy made from what is shown
+    texts = [str(one) for one in PseudoInverse().fit(wrong).evaluate(given).warnings]
+    [weights] = [text for text in texts if "mean importance weight" in text]
+    assert "(1) The candidates were not passed" in weights
+    [few] = [
+        str(w)
+        for w in PseudoInverse().fit(wrong).evaluate(best(wrong)).warnings
+        if isinstance(w, LowOverlapWarning)
+    ]
+    assert "IndependentSlotIPS the fewest" in few
