@@ -19,6 +19,7 @@ from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import power_of_ten
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
+from skope_ope.logs.checks._shared_pages import is_uniform, pair_findings
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST = 30  # rounds
@@ -51,7 +52,9 @@ def slate_logger_findings(logs, random_state=0):
       :math:`c_\beta \propto c^\beta` is an e-value: above 1,000 in at most one right
       log of a thousand, at another temperature beyond,
     - no model of the context may predict the first slot better than the policy, by the
-      e-value of `fitted_propensity_findings`.
+      e-value of `fitted_propensity_findings`,
+    - candidates may not share pages more often, or less, than the policy says
+      (`pair_findings`); of a uniform policy all rounds are looked at.
 
     Of a group one round is taken, and weighted rounds are taken in proportion to their
     weights, so that the rounds that are compared are independent and those of the
@@ -96,11 +99,16 @@ def slate_logger_findings(logs, random_state=0):
     if never.size:
         findings.append(_impossible(drawn, rows, never, proba))
     facts = {WHAT: f"{len(rows):,} rounds compared"}
+    uniform = is_uniform(logs)
+    if uniform:
+        found = logs.quick_propensity_findings
+        facts, findings = facts | found[0], found[1] + findings
     if len(rows) < FEWEST:
-        facts = {WHAT: f"not possible: fewer than {FEWEST} independent rounds"}
+        facts[WHAT] = f"not possible: fewer than {FEWEST} independent rounds"
     elif not never.size:
         laws = decision_laws(policy, drawn, proba)
         code = np.where(drawn.slate == EMPTY, laws.shape[2] - 1, drawn.slate)
+        findings += [] if uniform else pair_findings(drawn, laws)
         findings += _counted(laws, code) + _calibrated(laws, code)
         findings += _fitted(drawn, rows, laws[:, 0], code[:, 0], random)
     return facts, findings

@@ -3,7 +3,12 @@
 """The rows of the first table, by what the logs tell of the logger."""
 
 from skope_ope.evaluators.multi_logger import MultiLoggerDR, MultiLoggerIPS
-from skope_ope.evaluators.slate import PseudoInverse, SlateDirectMethod, SlateIPS
+from skope_ope.evaluators.slate import (
+    IndependentSlotIPS,
+    PseudoInverse,
+    SlateDirectMethod,
+    SlateIPS,
+)
 from skope_ope.evaluators.static import (
     IPS,
     SNDR,
@@ -13,6 +18,7 @@ from skope_ope.evaluators.static import (
 )
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
+from skope_ope.logs._slate_fields import row_of_another_reward
 
 # What rows need beyond actions and rewards. None of these leaves a bias out of its
 # interval by design; where nothing is known, a model is all that there is.
@@ -40,6 +46,7 @@ PSEUDO_INVERSES = {
     "wPI": PseudoInverse(self_normalized=True),
     "ControlledPI": PseudoInverse(control_variates="multiple"),
 }
+SLOT_BY_SLOT = {"IndependentSlotIPS": IndependentSlotIPS()}
 SLATE_MODEL_ALONE = {"SlateDirectMethod": SlateDirectMethod()}
 
 # Names of rows that are no names of classes: settings of one that is.
@@ -80,7 +87,8 @@ def default_evaluators(logs, n_loggers=None):
 
 def _slate_defaults(logs):
     if logs.logging_policy is not None:
-        return SLATE_IPS | PSEUDO_INVERSES, {}
+        by_slot = logs.slot_reward is not None and row_of_another_reward(logs) is None
+        return SLATE_IPS | PSEUDO_INVERSES | (SLOT_BY_SLOT if by_slot else {}), {}
     left_out = dict.fromkeys(PSEUDO_INVERSES, LOGGING_POLICY)
     if logs.propensity is not None:
         return SLATE_IPS | SLATE_RATIO, left_out

@@ -20,7 +20,7 @@ from skope_ope.evaluators._recommended import (
 )
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators._warn_once import warn_once
+from skope_ope.evaluators._warn_once import rows_of, warn_once
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies.slate._slate_policy import is_slate_policy
@@ -76,10 +76,11 @@ def evaluate(
         `MultiLoggerDR`, pooling="balanced"). Without propensities DirectMethod. For
         slates SlateIPS. If the logging policy is known, also PseudoInverse, its
         self-normalised form "wPI", and "ControlledPI" with multiple control variates.
-        If only propensities are known, also the self-normalised SlateIPS, "wIPS". If
-        neither is known, SlateDirectMethod. The text of the table names those that are
-        left out. Evaluators whose interval leaves out a bias are used only if you name
-        them, and their rows are marked.
+        If slot rewards add to the reward, also IndependentSlotIPS. If only propensities
+        are known, also the self-normalised SlateIPS, "wIPS". If neither is known,
+        SlateDirectMethod. The text of the table names those that are left out.
+        Evaluators whose interval leaves out a bias are used only if you name them, and
+        their rows are marked.
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose own is None. `None`: the out-of-fold mean
         reward per action, or of all slates.
@@ -133,8 +134,7 @@ def evaluate(
         verbose=verbose,
     )
     several = isinstance(policies, Mapping)
-    named = [(name[0] if several else None, value) for name, value in table.items()]
-    warn_once(named, stacklevel=2)
+    warn_once(rows_of(table, several), stacklevel=2)
     return table
 
 

@@ -11,7 +11,9 @@ from skope_ope.evaluators._defaults import (
     PSEUDO_INVERSES,
     SLATE_RATIO,
 )
+from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
+from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs.sums._log_sums import known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -21,6 +23,14 @@ INPUTS = {"reward_model", "cv", "random_state"}
 MISFIT = (
     "the propensities do not fit the logged actions: trust no row of this table "
     "until they are corrected"
+)
+SLATES_MISFIT = (
+    "the candidates or the logging policy do not fit the logged slates: trust no row "
+    "of this table until they are corrected"
+)
+BY_SLOT = (
+    "IndependentSlotIPS uses the rewards of the slots and needs fewer rounds, but it "
+    "is right only if no slot affects the reward of another"
 )
 WRONG_WEIGHTS = (
     "the weights are wrong, because of the propensities or of the policy's "
@@ -171,9 +181,9 @@ def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
         name for name, one in evaluators.items() if _is_one_of(one, found.evaluator)
     ]
     if found.name in alike:
-        return found.name, found.reason
+        return found.name, found.reason + _also(evaluators)
     if len(alike) == 1:
-        return alike[0], found.reason
+        return alike[0], found.reason + _also(evaluators)
     if alike:
         names = ", ".join(map(str, alike))
         return None, f"{names} differ only in their reward models"
@@ -181,6 +191,12 @@ def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
         lacking = left_out[found.name]
         return None, f"{found.name} would be recommended, but the logs lack {lacking}"
     return None, f"these logs allow {found.name}, which was not asked for"
+
+
+def _also(evaluators):
+    """Return what is said of a row that assumes more than the recommended one."""
+    by_slot = any(isinstance(e, IndependentSlotIPS) for e in evaluators.values())
+    return f"; {BY_SLOT}" if by_slot else ""
 
 
 def doubted_reason(name, reason, logs, values):
@@ -213,7 +229,7 @@ def doubted_reason(name, reason, logs, values):
 def _doubt(logs, values):
     """Return what is wrong with the weights of all rows, or of some; or nothing."""
     if misfits(logs):
-        return MISFIT
+        return misfit_reason(logs)
     told = known_fields(logs)
     if "slate" in told or "propensity" not in told:
         return ""
@@ -223,11 +239,17 @@ def _doubt(logs, values):
 
 
 def misfits(logs):
-    """Return the alarms of propensities that do not fit the logged actions."""
+    """Return the alarms of a logger that does not fit the logged actions or slates."""
     told = known_fields(logs)
-    if "slate" in told or "propensity" not in told:
+    known = isinstance(logs, SlateLogs) if "slate" in told else "propensity" in told
+    if not known:
         return []
     return [one for one in logs.quick_propensity_findings[1] if one.is_alarm]
+
+
+def misfit_reason(logs):
+    """Return why no row is to be trusted where `misfits` finds something."""
+    return SLATES_MISFIT if "slate" in known_fields(logs) else MISFIT
 
 
 def _is_one_of(evaluator, recommended):

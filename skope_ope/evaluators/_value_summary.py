@@ -23,7 +23,7 @@ from skope_ope.evaluators._summary_facts import (
 )
 from skope_ope.evaluators._summary_files import check_suffix, read_file, write_file
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators._warn_once import warn_once
+from skope_ope.evaluators._warn_once import rows_of, warn_once
 from skope_ope.evaluators.core._design import Frame, in_order
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._grounds import propensities_of_sums
@@ -188,10 +188,7 @@ class ValueSummary:
             What the values warn of, each once.
         """
         table = self._table()
-        named = [
-            (None if self._single else key[0], value) for key, value in table.items()
-        ]
-        warn_once(named, stacklevel=2)
+        warn_once(rows_of(table, not self._single), stacklevel=2)
         return table
 
     def _table(self):

@@ -8,30 +8,56 @@ NAMED = 3  # policies that a warning names; of more, their number is
 
 
 def warn_once(values, stacklevel):
-    """Warn of what values warn of: once, and of which policies if not of all.
+    """Warn of what values warn of: once, and of which rows if not of all.
 
     Parameters
     ----------
     values : iterable of (name, PolicyValue or ConfidenceInterval)
-        With the name of the policy.
+        With the name of the policy, or (policy, evaluator). The policy of a table of
+        one is None.
     stacklevel : int
         As `warnings.warn` takes it, of the function that calls this one.
     """
-    policies, about = set(), {}
+    rows, about = {}, {}
     for name, value in values:
-        policies.add(name)
+        rows[name] = True
         for warning in value.warnings:
             key = (type(warning), str(warning))
             _, names = about.setdefault(key, (warning, {}))
             names[name] = True
     for (kind, text), (warning, names) in about.items():
-        if len(names) < len(policies):
-            warning = kind(f"{_first_of(names)}: {text}", warning.value)
+        if len(names) < len(rows):
+            warning = kind(f"{_first_of(names, rows)}: {text}", warning.value)
         warnings.warn(warning, stacklevel=stacklevel + 1)
 
 
-def _first_of(names):
+def rows_of(table, several):
+    """Yield the values of a table by (policy, evaluator)."""
+    for name, value in table.items():
+        yield (name if several else (None, name)), value
+
+
+def _first_of(names, rows):
     """Return some names as a text, those of many policies shortened."""
-    names = [str(name) for name in names]
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    found, every = _by_policy(names), _by_policy(rows)
+    some = next(iter(found.values()))
+    if len(found) == len(every) and all(one == some for one in found.values()):
+        return ", ".join(some)  # the same evaluators of all policies
+    told = []
+    for policy, evaluators in found.items():
+        some = ", ".join(evaluators)
+        if len(evaluators) == len(every[policy]):
+            told.append(str(policy))
+        else:
+            told.append(f"{policy} ({some})")
+    more = len(told) - NAMED
+    return ", ".join(told[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _by_policy(names):
+    """Return the evaluators that are named of every policy; names may be policies."""
+    found = {}
+    for name in names:
+        policy, *evaluators = name if isinstance(name, tuple) else (name,)
+        found.setdefault(policy, []).extend(map(str, evaluators))
+    return found

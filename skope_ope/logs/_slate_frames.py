@@ -17,6 +17,7 @@ from skope_ope.logs._frame_pages import Pages
 from skope_ope.logs._frames import features_of, joined, parts_of, with_named
 from skope_ope.logs._item_tables import item_features_of
 from skope_ope.logs._page_columns import PageColumns
+from skope_ope.logs._page_reward import warn_of_page_reward
 from skope_ope.logs._row_container import take_rows
 
 if TYPE_CHECKING:
@@ -198,6 +199,7 @@ class SlateFramed:
             fields["slot_reward"] = pages.slot_values(
                 frame, named.rewards, numbered.slate
             )
+            warn_of_page_reward(fields["slot_reward"], numbered.slate, named.rewards)
         features, names = item_features_of(
             item_features, numbered, item, pages, item_features_by
         )

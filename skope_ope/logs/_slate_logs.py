@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -410,6 +411,13 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         return self.candidates & (
             offered if self.candidates.ndim == 2 else offered[:, None]
         )
+
+    @cached_property
+    def quick_propensity_findings(self) -> Any:
+        """Facts and findings of the tests that every value makes of the logger."""
+        from skope_ope.logs.checks._shared_pages import uniform_pair_findings
+
+        return uniform_pair_findings(self)
 
     def __repr__(self):
         return (

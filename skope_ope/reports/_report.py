@@ -149,8 +149,7 @@ def report(
     table = quiet_table(
         policies, logs, evaluators, reward_model, cv, None, random_state, n_jobs
     )
-    named = [(name, value) for (name, _), value in table.items()]
-    warn_once(named, stacklevel=2)
+    warn_once(table.items(), stacklevel=2)
     found, warned = report_of(
         table,
         policies,

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from skope_ope._types import PolicyLike
 from skope_ope.evaluators._recommended import (
-    MISFIT,
     learns,
+    misfit_reason,
     misfits,
     recommended_evaluator,
 )
@@ -172,9 +172,7 @@ def _for(logs, policy):
     if logs.propensity.min() >= SURE and logs.n_actions > 1:
         return _of_certain_actions(logs, policy)
     if misfits(logs):
-        alarm = misfits(logs)[0]
-        stop = f"{_sentence(MISFIT)} {alarm.text}"
-        return _answer("misfit", None, link="guide/audit", stop=stop)
+        return _of_misfits(logs)
     if learns(policy):
         if combined_weights(logs, None) is not None:
             return _of_weighted_rounds()
@@ -189,6 +187,12 @@ def _for(logs, policy):
             link="guide/adaptive_logs",
         )
     return _of_known(logs)
+
+
+def _of_misfits(logs):
+    """Return the answer where the logger does not fit what was logged."""
+    stop = f"{_sentence(misfit_reason(logs))} {misfits(logs)[0].text}"
+    return _answer("misfit", None, link="guide/audit", stop=stop)
 
 
 def _of_known(logs, more=(), step=None):
@@ -303,6 +307,8 @@ def _offer_strata(logs):
 
 def _for_slates(logs, policy):
     """Return the answer for logs of slates."""
+    if misfits(logs):
+        return _of_misfits(logs)
     rule = recommended_evaluator(logs)
     if rule.name is None:
         return _slates_without_propensities(logs, policy)

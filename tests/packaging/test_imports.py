@@ -62,6 +62,7 @@ EXEMPT = {"__init__", "__main__", "_shell", "base"}
 DOORS = {
     ("logs/_row_container.py", "audit"),
     ("logs/_bandit_logs.py", "checks"),
+    ("logs/_slate_logs.py", "checks"),
     ("logs/_transformer.py", "lazy"),  # what is said of lazy logs
     ("logs/lazy/_lazy_logs.py", "audit"),
     ("readers/_read_open_bandit.py", "policies"),  # a logger known to be random

@@ -25,9 +25,12 @@ COMPARE_CLIPPED = (
     "models: most of the estimate comes from the model."
 )
 COMPARE_SLATES = (
-    "Compare several evaluators: those that sum over slots need fewer rounds."
+    "Compare several evaluators: PseudoInverse needs fewer rounds than SlateIPS, and "
+    "IndependentSlotIPS the fewest, if each slot has its own reward."
 )
 OTHER_SLATES = (
+    "The candidates were not passed, or are those of other pages: pass those of each "
+    "page as candidates=... of SlateLogs or SlateLogs.from_frame.",
     "The logging policy did not compose these slates: check its parameters, or the "
     "recorded propensities.",
     "The policy's probabilities were made from the logged slates, or learned from "

@@ -23,7 +23,7 @@ from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
 from skope_ope.evaluators.core._support_findings import slate_support_findings
-from skope_ope.evaluators.core._warnings import warnings_of
+from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
 from skope_ope.evaluators.slate._estimability import (
     Estimable,
     SlateValue,
@@ -205,7 +205,7 @@ class SlateEvaluator(BaseEvaluator):
         logger = logs.logging_policy
         if not (isinstance(logger, BaseSlatePolicy) and self._asks_logger(logs)):
             return []
-        return logger._doubts(logs)
+        return [*propensity_warnings(logs), *logger._doubts(logs)]
 
     def _evaluate(self, policy, logs, sample_weight):
         target = SlateTarget(policy, logs)

@@ -50,8 +50,9 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     proba : array-like of shape (n_slates,), or dict, default=None
         Their probabilities. `None`: distinct slates are equally likely.
     by : str or callable, default=None
-        Only if `slates` is a dict. The name of a column or a row field of the logs with
-        the label of every round, or a function of the logs that returns the labels.
+        Only if `slates` is a dict. The name of a column, of a row field or of a context
+        column of the logs with the label of every round, or a function of the logs
+        that returns the labels.
 
         .. deprecated:: 0.1
             A dict without `by` means ``by="group"``, and warns.
@@ -122,9 +123,9 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
                 The default was False.
         by : str, callable or array-like of shape (n_rounds,), default=None
             A label of every round: rounds with the same label share a list of slates.
-            Pass labels, a function of the logs, or the name of a column or a row field.
-            An array belongs to the rows of these logs. `None`: all rounds share one
-            list.
+            Pass labels, a function of the logs, or the name of a column, of a row field
+            or of a context column. An array belongs to the rows of these logs. `None`:
+            all rounds share one list.
 
             .. versionchanged:: 0.1
                 Before, it was the `group` of the logs. If the logs have groups and you

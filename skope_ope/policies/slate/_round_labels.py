@@ -1,10 +1,11 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Labels of rounds: a row field or column of the logs, or an array for some rows."""
+"""Labels of rounds: a field or column of the logs, or an array for some rows."""
 
 import numpy as np
 
-from skope_ope.logs._validation import check_labels
+from skope_ope.logs._frames import column_of, opened
+from skope_ope.logs._validation import check_labels, is_frame
 
 
 class LabelsOfRows:
@@ -44,8 +45,8 @@ def round_labels(by, logs):
     Parameters
     ----------
     by : str, callable or array-like of shape (n_rounds,)
-        The name of a column or a row field of the logs, a function of the logs, or the
-        labels.
+        The name of a column, of a row field or of a column of the context (a frame), a
+        function of the logs, or the labels.
     logs : SlateLogs
         The rounds.
     """
@@ -65,8 +66,12 @@ def _field(name, logs):
         return logs.columns[name]
     if name in logs._row_fields and getattr(logs, name) is not None:
         return getattr(logs, name)
+    if is_frame(logs.context):
+        frame = opened(logs.context)
+        if name in frame.columns:
+            return column_of(frame, name)
     raise ValueError(
         f"the logs have no `{name}`, by which slates are given: neither a row field "
-        f"nor a column (they have {sorted(logs.columns)}). Add it with "
-        "logs.with_columns."
+        f"nor a column (they have {sorted(logs.columns)}), nor one of the context. Add "
+        "it with logs.with_columns."
     )

@@ -164,3 +164,21 @@ def test_many_rounds_in_parts():
 def test_slates_are_seen_in_logs_alone():
     with pytest.raises(TypeError, match="logs must be SlateLogs, got ndarray"):
         EmpiricalSlatePolicy.seen_in(np.zeros((3, 2), dtype=int))
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_labels_may_be_a_column_of_the_context(library):
+    frames = pytest.importorskip(library)
+    pytest.importorskip("narwhals")
+    columns = {"query": ["a", "b", "a", "b"], "device": [0, 1, 1, 0]}
+    make = frames.table if library == "pyarrow" else frames.DataFrame
+    slate = [[0, 1], [2, 0], [0, 1], [2, 0]]
+    logs = SlateLogs(make(columns), slate, np.zeros(4))
+    policy = EmpiricalSlatePolicy.seen_in(logs, by="query")
+    assert list(policy.slates) == ["a", "b"]
+    assert policy.slate_proba(logs).tolist() == [1.0] * 4
+    carried = logs.with_columns(query=["b"] * 4)  # a column of the logs comes first
+    assert list(EmpiricalSlatePolicy.seen_in(carried, by="query").slates) == ["b"]
+    with pytest.raises(ValueError, match="nor one of the context"):
+        EmpiricalSlatePolicy.seen_in(logs, by="user")

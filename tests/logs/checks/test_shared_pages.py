@@ -1,0 +1,261 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from skope_ope import (
+    PlackettLuceSlatePolicy,
+    PseudoInverse,
+    RankingPolicy,
+    SlateLogs,
+    UniformSlatePolicy,
+    audit,
+    compare_policies,
+    evaluate,
+    suggest,
+    verdict,
+)
+from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
+from skope_ope.logs.checks import _shared_pages
+from skope_ope.logs.checks._shared_pages import SURE, uniform_pair_findings
+from tests._quiet import quiet
+
+
+def pages(n, n_items, n_shown, n_lists, per_list, seed=0, passed=False, **fields):
+    """Pages of queries with `per_list` of all items each, in a uniform order.
+
+    Items have a worth by query; the reward is the sum of what is shown.
+    """
+    rng = np.random.RandomState(seed)
+    lists = np.array([rng.permutation(n_items)[:per_list] for _ in range(n_lists)])
+    query = rng.randint(n_lists, size=n)
+    order = np.argsort(rng.random_sample((n, per_list)), axis=1)[:, :n_shown]
+    slate = lists[query[:, None], order]
+    offered = np.zeros((n_lists, n_items), dtype=bool)
+    offered[np.arange(n_lists)[:, None], lists] = True
+    worth = np.arange(n_items) / n_items
+    slot_reward = (rng.random_sample(slate.shape) < worth[slate] / 2).astype(float)
+    return SlateLogs(
+        query[:, None].astype(float),
+        slate,
+        slot_reward=slot_reward,
+        n_candidates=n_items,
+        candidates=offered[query] if passed else None,
+        item_features=worth[:, None],
+        logging_policy=UniformSlatePolicy(n_shown),
+        **fields,
+    )
+
+
+def found(logs):
+    return logs.quick_propensity_findings[1]
+
+
+WORLDS = {
+    "two lists of three of five": (500, 5, 2, 2, 3),
+    "ten of forty": (500, 40, 4, 4, 10),
+    "twenty of forty, fifty lists": (8000, 40, 4, 50, 20),
+    "ten of five hundred": (500, 500, 4, 50, 10),
+    "long pages": (8000, 500, 10, 50, 20),
+    "more than are counted": (8000, 1500, 4, 100, 15),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_forgotten_candidates_are_proven(world):
+    (one,) = found(pages(*WORLDS[world]))
+    assert (one.name, one.severity) == ("slate_pairs", "error")
+    assert one.category is PropensityWarning
+    assert one.number > 2 * SURE and one.effect > 0.1
+    assert "candidates were not passed" in one.advice[0]
+    assert "logging_policy is not the policy" in one.advice[1]
+    assert not found(pages(*WORLDS[world], passed=True))
+
+
+def test_what_is_found_is_said():
+    """Two lists of two of four: pairs of different lists never meet."""
+    (one,) = found(pages(1200, 4, 2, 1, 2))
+    assert "are together on 1,200 of 1,200 pages" in one.found
+    assert "the logging policy expects 200" in one.found
+
+
+def test_labels_are_named():
+    slate = np.tile([[0, 1], [1, 0], [2, 3], [3, 2]], (100, 1))
+    logs = SlateLogs(
+        np.zeros((400, 1)),
+        slate,
+        np.zeros(400),
+        item_id=np.tile(["a", "b", "c", "d"], (400, 1)),
+        logging_policy=UniformSlatePolicy(2),
+    )
+    (one,) = found(logs)
+    assert one.found.startswith("Items 'a' and 'b' are together on 200 of 400 pages")
+
+
+def test_the_candidates_of_another_query():
+    """Every page is said to offer twice as many items as it does."""
+    logs = pages(4000, 40, 4, 4, 10)
+    wide = np.zeros((4, 40), dtype=bool)
+    query = logs.context[:, 0].astype(int)
+    for k in range(4):
+        wide[k, logs.slate[(query == k) | (query == (k + 1) % 4)]] = True
+    wrong = SlateLogs(
+        logs.context,
+        logs.slate,
+        logs.reward,
+        candidates=wide[query],
+        logging_policy=UniformSlatePolicy(4),
+    )
+    assert [one.name for one in found(wrong)] == ["slate_pairs"]
+
+
+def right_logs(seed):
+    """A right log of some size, with what a user may have: groups, weights, offers."""
+    rng = np.random.RandomState(seed)
+    n_items, n_shown = [(5, 2), (5, 3), (12, 4), (40, 4), (500, 4)][seed % 5]
+    n = int(rng.choice([60, 500, 2000]))
+    logs = pages(n, n_items, n_shown, 6, max(n_shown, n_items // 3), seed, passed=True)
+    if seed % 3 == 0:
+        bare = SlateLogs(logs.context, logs.slate, logs.reward, n_candidates=n_items)
+        slate = UniformSlatePolicy(n_shown).sample(bare, seed)
+        logs = SlateLogs(
+            logs.context,
+            slate,
+            logs.reward,
+            n_candidates=n_items,
+            logging_policy=UniformSlatePolicy(n_shown),
+        )
+    if seed % 4 == 1:
+        again = np.repeat(np.arange(n), 5)
+        return logs[again].replace(group=again)
+    if seed % 4 == 2:  # pages that show item 0 are kept, a third of the others
+        common = (logs.slate == 0).any(axis=1)
+        kept = np.flatnonzero(common | (rng.random_sample(n) < 1 / 3))
+        weight = np.where(common[kept], 1.0, 3.0)
+        return logs[kept].with_columns(sample_weight=weight)
+    return logs
+
+
+def test_right_logs_are_quiet():
+    # evidence above 10,000 has a chance of at most 1 in 10,000 in each of them
+    assert not any(found(right_logs(seed)) for seed in range(100))
+
+
+@pytest.mark.theory
+def test_evidence_of_right_logs_keeps_its_level(monkeypatch):
+    monkeypatch.setattr(_shared_pages, "SURE", np.log(20))
+    alarms = sum(bool(uniform_pair_findings(right_logs(s))[1]) for s in range(1000))
+    assert alarms <= 50
+
+
+def test_a_group_that_repeats_its_page_is_no_proof():
+    logs = pages(20, 12, 3, 1, 12)
+    again = np.repeat(np.arange(20), 50)
+    assert not found(logs[again].replace(group=again))
+    assert found(logs[again])
+
+
+def test_what_is_skipped_is_said(monkeypatch):
+    facts = pages(8000, 1500, 4, 100, 15).quick_propensity_findings[0]
+    assert "the 1,000 most frequent of 1,500" in facts["candidates on the same page"]
+    monkeypatch.setattr(_shared_pages, "MOST_WORK", 40**2 * 50)
+    facts = pages(500, 40, 4, 400, 20, passed=True).quick_propensity_findings[0]
+    assert facts["candidates on the same page"] == "50 pages of 500 compared"
+    few = pages(20, 5, 2, 2, 3).quick_propensity_findings
+    assert few[1] == [] and "few pages" in few[0]["candidates on the same page"]
+
+
+def test_short_and_empty_pages():
+    """Pages of two, three or ten candidates have four slots."""
+    rng = np.random.RandomState(0)
+    size = rng.choice([0, 2, 3, 10], 3000)
+    bare = SlateLogs(
+        np.zeros((3000, 1)),
+        np.full((3000, 4), -1),
+        np.zeros(3000),
+        n_candidates=size,
+    )
+    slate = UniformSlatePolicy(4).sample(bare, 0)
+    logs = SlateLogs(
+        np.zeros((3000, 1)),
+        slate,
+        np.zeros(3000),
+        n_candidates=size,
+        logging_policy=UniformSlatePolicy(4),
+    )
+    assert not found(logs)
+
+
+def test_loggers_that_are_not_uniform_are_compared_by_an_audit():
+    rng = np.random.RandomState(0)
+    right = pages(400, 40, 4, 20, 12, passed=True)
+    logger = PlackettLuceSlatePolicy(rng.random_sample(40) + 0.1, n_slots=4)
+    slate = logger.sample(right, 0)
+    told = []
+    for offered in (right.candidates, None):
+        logs = SlateLogs(
+            right.context,
+            slate,
+            right.reward,
+            n_candidates=40,
+            candidates=offered,
+            logging_policy=logger,
+        )
+        assert logs.quick_propensity_findings == ({}, [])
+        told.append([one.name for one in audit(logs).alarms])
+    assert told == [[], ["slate_pairs"]]
+
+
+# -- decisions ------------------------------------------------------------------------
+def best(logs):
+    """Policy that ranks by worth."""
+    ranking = RankingPolicy(LinearRegression(), n_slots=logs.n_slots)
+    return ranking.fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning")
+def test_no_decision_rests_on_forgotten_candidates():
+    args = (8000, 40, 4, 8, 10)
+    right, wrong = pages(*args, passed=True), pages(*args)
+    compared = compare_policies({"new": best(right)}, right)
+    assert compared.decision == "deploy"
+    with pytest.warns(PropensityWarning, match="candidates were not passed"):
+        compared = compare_policies({"new": best(wrong)}, wrong)
+    assert compared.decision == "undecided"
+    assert "propensities or acceptance ratios in doubt" in compared.sentence
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning")
+def test_every_answer_of_wrong_candidates_says_so():
+    wrong = pages(8000, 40, 4, 8, 10)
+    with pytest.warns(PropensityWarning, match="candidates were not passed"):
+        table = evaluate(best(wrong), wrong)
+    assert table.reason.startswith("the candidates or the logging policy do not fit")
+    value = quiet(PseudoInverse().fit(wrong), best(wrong))
+    assert value.verdict.answer == "not supported"
+    assert "slate_pairs" in [one.name for one in value.verdict.reasons]
+    of_log = audit(wrong)
+    assert of_log.alarms[0].name == "slate_pairs"
+    assert verdict(value, audit=of_log).answer == "not supported"
+    suggested = suggest(wrong)
+    assert suggested.evaluator is None
+    assert "candidates" in suggested.stop
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_slate_warnings_name_the_causes_and_the_classes():
+    wrong = pages(8000, 40, 4, 8, 10)
+    given = np.array(wrong.slate)  # a policy made from what is shown
+    texts = [str(one) for one in PseudoInverse().fit(wrong).evaluate(given).warnings]
+    [weights] = [text for text in texts if "mean importance weight" in text]
+    assert "(1) The candidates were not passed" in weights
+    [few] = [
+        str(w)
+        for w in PseudoInverse().fit(wrong).evaluate(best(wrong)).warnings
+        if isinstance(w, LowOverlapWarning)
+    ]
+    assert "IndependentSlotIPS the fewest" in few
