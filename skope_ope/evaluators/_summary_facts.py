@@ -78,7 +78,7 @@ def common_facts(one, two):
     retrained every day.
     """
     unlike = [
-        f"{name} ({_shown(one, name)} and {_shown(two, name)})"
+        f"{name} ({_shown(one, name)}, and {_shown(two, name)})"
         for name in dict.fromkeys([*one, *two])
         if _differ(one.get(name), two.get(name))
     ]

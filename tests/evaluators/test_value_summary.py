@@ -77,7 +77,7 @@ def test_empty_parts_add_nothing_and_have_no_values():
         assert_same(whole, some)
         assert whole.counted == some.counted
     assert nothing.n_rounds == 0
-    with pytest.raises(ValueError, match="nothing was summed yet"):
+    with pytest.raises(ValueError, match="the summary has no rounds yet"):
         (nothing + nothing).values()
     with pytest.raises(TypeError):
         some + 1
@@ -105,7 +105,9 @@ def test_summaries_of_other_estimates_do_not_mix():
     some = summary_of(POLICIES, EVALUATORS, logs)
 
     def refused(policies, evaluators, others, what):
-        with pytest.raises(ValueError, match="not of the same estimates") as error:
+        with pytest.raises(
+            ValueError, match="these summaries cannot be added"
+        ) as error:
             some + summary_of(policies, evaluators, others)
         assert what in str(error.value)
 
@@ -293,10 +295,10 @@ def test_evaluators_of_others_are_given_again(tmp_path):
     found = summary_of(POLICIES, own, logs)
     found.save(path)
     with pytest.raises(
-        ValueError, match=r"Doubled is no evaluator of skope_ope\. Pass"
+        ValueError, match=r"Doubled is not an evaluator of skope_ope\. Pass"
     ):
         load_summary(path)
-    with pytest.raises(ValueError, match=r"evaluators\['twice'\] is a IPS, and the"):
+    with pytest.raises(ValueError, match=r"evaluators\['twice'\] is a IPS, but the"):
         load_summary(path, evaluators={"twice": IPS()})
     again = load_summary(path, evaluators={"twice": Doubled()})
     assert_same(again, found)

@@ -156,7 +156,7 @@ class Runs:
         return Runs(first[np.append(True, apart)], stop[np.append(apart, True)])
 
 
-def _repeated(rows, what="were given before"):
+def _repeated(rows, what="were already given"):
     return RowError(
         f"{len(rows)} of these rows {what}, the first",
         int(rows[0]),

@@ -307,7 +307,7 @@ def _tail_warnings(skewness):
         )
     elif abs(skewness) > HIGH_SKEWNESS:
         text = (
-            f"few rounds cause most of the variance (skewness {skewness:.2f}, as "
+            f"few rounds make most of the spread (skewness {skewness:.2f}, as "
             f"with {1 / skewness**2:.1f} events). The sequence may miss the value "
             "more often than its level says. Use method='betting', which needs the "
             "range of the rewards, or a larger start."

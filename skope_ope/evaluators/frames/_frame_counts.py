@@ -141,6 +141,7 @@ def _labels(found, stated, name, role):
         raise ValueError(
             f"column {name!r}: {role} {unknown[0]!r} is not among the "
             f"{len(labels)} {role}s that you "
-            f"named{f', nor are {len(unknown) - 1} others' * (len(unknown) > 1)}."
+            f"named{f', nor are {len(unknown) - 1} others' * (len(unknown) > 1)}. "
+            "Name all of them, or none."
         )
     return labels

@@ -137,7 +137,7 @@ def _check_covered(result):
         "self_normalized=True": sample.self_normalized,
         "strata": sample.stratum is not None,
         "a mixture of loggers": sample.under is not None,
-        "different sample weights": sample.omega is not None,
+        "sample weights that differ": sample.omega is not None,
         "groups, whose rounds depend on each other": sample.design.clustered,
         "slates, whose number is not known": facts["arms"] is None,
         "a policy that learned from these rounds": learned,

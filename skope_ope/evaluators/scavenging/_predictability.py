@@ -136,8 +136,8 @@ class Predictability:
         what, looked = ARMS[self.arm]
         found = (
             f"on held-out rounds a classifier has {self.gain:.3g} less log-loss "
-            f"per round than the frequencies of the {self.arm}s ({self.z:.1f} "
-            "standard errors)."
+            f"per round than the frequencies of the {self.arm}s, a gain of "
+            f"{self.z:.1f} standard errors."
         )
         if self.z > HIGH_Z:
             text = (

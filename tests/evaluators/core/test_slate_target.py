@@ -240,8 +240,8 @@ def test_every_family_takes_the_same_policies(evaluator, global_random_seed):
     whole = (SlateIPS, CascadeIPS, ExplorationScavenging, SlateDirectMethod)
     if isinstance(evaluator, whole):
         assert by_array.startswith("the target is given by its slot marginals")
-    elif isinstance(evaluator, ReorderingScavenging):  # the ranking is no reordering
-        assert "is no reordering" in expected
+    elif isinstance(evaluator, ReorderingScavenging):  # the ranking does not reorder
+        assert "does not reorder" in expected
         assert by_array.startswith("the policy shows a clicked item")
     else:
         assert_same(by_array, expected)
