@@ -290,9 +290,9 @@ def test_bad_input():
     uniform = UniformSlatePolicy(2)
     good = logs_of([[0, 1], [1, 2]], [1.0, 0.0], 3, uniform)
     assert not isinstance(SampleOnly(), BaseSlatePolicy)
-    with pytest.raises(ValueError, match="a test needs the policy that composed"):
+    with pytest.raises(ValueError, match="a test needs the policy that chose"):
         imputed(good.replace(logging_policy=None))
-    with pytest.raises(TypeError, match="SampleOnly does not tell its second moments"):
+    with pytest.raises(TypeError, match="SampleOnly does not give the probabilities"):
         imputed(good.replace(logging_policy=SampleOnly()))
     with pytest.raises(ValueError, match="features of candidates"):
         imputed(logs_of([[0, 1]], [1.0], 3, uniform, item_features=None))

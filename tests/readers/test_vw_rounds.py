@@ -117,7 +117,9 @@ def test_bad_tags(event, message):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_events_with_and_without_lists_do_not_mix(order):
-    with pytest.raises(MalformedLineError, match="others have none, or the reverse"):
+    with pytest.raises(
+        MalformedLineError, match="have a list of actions, and others do not"
+    ):
         build(*[cb(1), adf(0, 2)][::order])
 
 

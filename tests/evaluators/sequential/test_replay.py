@@ -278,7 +278,7 @@ def test_theorem_2_asks_for_what_it_needs():
     with pytest.raises(TypeError, match="unexpected keyword argument 'max_weight'"):
         result.deviation_bound(**known, max_weight=3)
     parts = quiet(Replay(horizon=100, random_state=0).fit(logs), UniformPolicy())
-    with pytest.raises(ValueError, match="about the whole log. Use horizon=None"):
+    with pytest.raises(ValueError, match=r"about the whole log\. Use horizon=None"):
         parts.deviation_bound(**known)
 
 

@@ -128,7 +128,7 @@ def test_the_direct_method_needs_no_propensity():
         (SubGaussianIPS(), "not known to be linear"),
         (LogSmoothing(), "not known to be linear"),
         (IPS(cmax="auto"), "cmax='auto' is chosen for every policy"),
-        (DoublyRobust(cmax="auto"), "State a number"),
+        (DoublyRobust(cmax="auto"), "Pass a number"),
     ],
     ids=str,
 )
