@@ -296,9 +296,9 @@ def test_warnings_come_once_at_the_line_of_the_caller(tmp_path):
 
 def test_parts_are_told_by_one_label(lazy_and_logs):
     lazy, logs = lazy_and_logs
-    with pytest.raises(ValueError, match="by='pi' has 4 entries a round"):
+    with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
         summarize("pi", lazy, evaluators=["IPS"], by="pi")
-    with pytest.raises(ValueError, match="by='pi' has 4 entries a round"):
+    with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
         summarize("pi", logs, evaluators=["IPS"], by="pi")
 
 
@@ -337,11 +337,14 @@ REFUSED = {
     ),
     "no policy": (lambda lazy: summarize({}, lazy), "policies is empty"),
     "unfitted": (lambda lazy: evaluate(IPSPolicy(), lazy), "not fitted yet"),
-    "auto": (lambda lazy: evaluate("pi", lazy, evaluators=[IPS(cmax="auto")]), "State"),
+    "auto": (
+        lambda lazy: evaluate("pi", lazy, evaluators=[IPS(cmax="auto")]),
+        "Pass a",
+    ),
     "MRDR": (lambda lazy: evaluate("pi", lazy, evaluators=["MRDR"]), "DoublyRobust"),
     "folds": (lambda lazy: evaluate("pi", lazy, cv=KFold(5)), "HashKFold"),
-    "walks": (lambda lazy: summarize("pi", lazy, evaluators=["DRns"]), "their order"),
-    "learns": (lambda lazy: evaluate(EpsilonGreedy(), lazy), "walk through"),
+    "walks": (lambda lazy: summarize("pi", lazy, evaluators=["DRns"]), "in order"),
+    "learns": (lambda lazy: evaluate(EpsilonGreedy(), lazy), "lazy logs in order"),
     "slates": (lambda lazy: PseudoInverse().fit(lazy), "must be SlateLogs"),
     "functions": (
         lambda lazy: summarize(FunctionPolicy(lambda X: X).fit(lazy), lazy),

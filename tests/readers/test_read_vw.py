@@ -276,7 +276,9 @@ def test_malformed_lines_raise_with_their_number(write, name, text, number, mess
 
 def test_writers_count_actions_from_one_number(write):
     events = [{**DSJSON[k], "_label_Action": 1} for k in (1, 0)]
-    pattern = "line 2: '_label_Action' counts from 0, and from 1 in the events above"
+    pattern = (
+        "line 2: '_label_Action' counts from 0 here and from 1 in the events above"
+    )
     with pytest.raises(ValueError, match=pattern):
         read_vw(write(lines(events)))
     events[1]["_label_Action"] = 2

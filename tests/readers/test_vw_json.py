@@ -164,7 +164,7 @@ def test_rewards_in_o_are_not_feedback_of_igl():
         (json_line({"_multi": []}), "'_multi' must be an array"),
         (json_line({"_multi": [1]}), "'_multi' holds 1, not an object"),
         (json_line({"_multi": MULTI}, _labelIndex=2), "_labelIndex' is 2 and '_multi'"),
-        (json_line({"_multi": MULTI}, _labelIndex=None), "'_labelIndex' is not"),
+        (json_line({"_multi": MULTI}, _labelIndex=None), "no '_labelIndex'"),
         (json_line({"_multi": MULTI}, _labelIndex=True), "'_labelIndex' is True and"),
         (json_line({"_multi": MULTI}, _label_Cost="x"), "the cost is 'x', not a"),
         (json_line({"_multi": MULTI}, _label_Cost="NaN"), "the cost is nan"),

@@ -310,7 +310,7 @@ MUTANTS = {
     TakesNoWeight: "says takes_weight, but its update takes no weight",
     SeededOtherwise: "draws the same numbers in every trajectory, from 'rng_'",
     SeededAnew: "draws random numbers from its parameter 'seed'",
-    SeededForEver: "the same numbers in every trajectory, from \"rng_\\['draws'\\]\\[0\\]",
+    SeededForEver: "numbers in every trajectory, from \"rng_\\['draws'\\]\\[0\\]",
     SeededNowhere: "draws the same numbers in every trajectory, from 'rng_'",
     WeighsWrongly: "gives other probabilities with weight=1",
 }
