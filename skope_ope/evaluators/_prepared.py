@@ -304,7 +304,7 @@ def check_columns(lazy, policies, by, evaluators):
 
 
 def refuse_arrays(policies):
-    """Raise where a policy has rows of its own."""
+    """Raise where a policy is an array, whose rows lazy logs cannot match."""
     for name, policy in policies.items():
         if isinstance(policy, (list, tuple)) and policy and all(map(_is_name, policy)):
             named = {one: one for one in policy}

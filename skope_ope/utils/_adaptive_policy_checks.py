@@ -101,7 +101,7 @@ def _check_signature(policy):
 
 
 def _check_own_draws(policy, world, told):
-    """Look for draws that every life repeats."""
+    """Look for draws that every trajectory repeats."""
     name, one = type(policy).__name__, fresh(policy, world)
     at_start = generator_states(one)
     _Life(one, world).without_rejected_rounds(told)

@@ -54,7 +54,7 @@ def test_a_file_that_is_read_in_two_ways_counts_once():
     dataset = Counted.of_partitions([Part(("/data/a.csv", "file", 0))])
     with pytest.raises(ValueError, match=r"count a\.csv, block 0; a\.csv, block 1\."):
         blocks + dataset
-    with pytest.raises(ValueError, match=r"counted a\.csv\. Every"):
+    with pytest.raises(ValueError, match=r"count a\.csv\. Add"):
         dataset + dataset
 
 

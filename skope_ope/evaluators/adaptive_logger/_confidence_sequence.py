@@ -182,9 +182,9 @@ class ConfidenceSequence(Estimator):
             If `logs` are no such logs, or a lazy frame, which has no order; if the
             policy learns while it acts.
         ValueError
-            If rows came before, or time runs backwards; if the logs have groups or
-            uneven sample weights, lack propensities or the range of the rewards, or it
-            is not that of the parts before; if a weight exceeds `max_weight`.
+            If rows were already given, or timestamps decrease; if the logs have groups
+            or uneven sample weights, lack propensities or the range of the rewards, or
+            have another range than earlier parts; if a weight exceeds `max_weight`.
         """
         started = hasattr(self, "_state")
         state = self._state.copy() if started else StreamState(self)

@@ -175,8 +175,8 @@ class HiddenConfounding:
         Raises
         ------
         ValueError
-            For other evaluators, clipped weights, a value that is NaN and values whose
-            weights stayed behind (pickled ones); for odds ratios below 1.
+            For other evaluators, clipped weights, a value that is NaN and pickled
+            values, which keep no weights; for odds ratios below 1.
         """
         gamma, plain = check_gamma(gamma), self._confounded("sensitivity")
         bounds = ConfoundedRatio(*_rounds(plain), _mass(plain)).bounds(gamma)
