@@ -52,13 +52,12 @@ CERTAIN = (
     "logger explore, or add the rounds of another logger that decides otherwise."
 )
 CERTAIN_LOGGERS = (
-    "Each logger had no choice, and a policy that learns is valued round by round, by "
-    "what the logger of the round could have done. Evaluate the policy as it is now, "
-    "policy.frozen()."
+    "Each logger had no choice. Evaluators of policies that learn need loggers that "
+    "choose at random. Evaluate the policy as it is now, policy.frozen()."
 )
 WEIGHTED_ROUNDS = (
-    "The policy learns from a history, and a round cannot enter it by halves: the "
-    "sample weights of these rounds differ. Use rounds that were not subsampled, or "
+    "The policy learns from a history of whole rounds, and the sample weights of "
+    "these rounds differ. Use rounds that were not subsampled, or "
     "evaluate the policy as it is now, policy.frozen()."
 )
 NO_PROPENSITIES_OF_SLATES = (
