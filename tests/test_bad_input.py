@@ -575,7 +575,9 @@ def test_what_is_no_reward_model(model, error, match):
     "model", [Q, 0.5, "q", FrozenEstimator(Constant(1.0))], ids=repr
 )
 def test_mrdr_refits_its_model(model):
-    with pytest.raises(ValueError, match=r"cannot be refitted\. Use DoublyRobust"):
+    with pytest.raises(
+        ValueError, match=r"Pass an unfitted model, or use DoublyRobust"
+    ):
         MRDR().fit(LOGS, model)
 
 

@@ -612,7 +612,7 @@ def test_a_policy_that_learns_keeps_learning(
     assert found["DRns:horizon=20"]["value"] == pytest.approx(
         expected["DRns"].value, abs=4 * expected["DRns"].standard_error
     )
-    assert "LinUCB learns while it acts; IPS" in fails(
+    assert "LinUCB learns while it acts, and IPS" in fails(
         "evaluate", *options, "--evaluators", "IPS"
     )
     assert "--evaluators DRns:horizon=100" in fails("evaluate", *options)

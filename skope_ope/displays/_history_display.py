@@ -140,8 +140,8 @@ class HistoryDisplay(Shown, Undrawn):
         """
         if not hasattr(value, "acceptance_ratios"):
             raise TypeError(
-                f"the value of {getattr(value, 'estimator', type(value).__name__)} has "
-                "no history; those of Replay, RejectionSampling and DRns have one."
+                f"the value of {getattr(value, 'estimator', type(value).__name__)} "
+                "has no history. Use Replay, RejectionSampling or DRns."
             )
         rows, running = value.running_values()
         return cls(

@@ -89,9 +89,9 @@ class Counted:
             more = len(twice) - NAMED
             what = "; ".join(twice[:NAMED]) + (f" and {more} more" if more > 0 else "")
             raise ValueError(
-                f"both summaries have counted {what}. Every round counts once: add the "
-                "summaries of parts that have no rows in common. If a file was written "
-                "anew, nothing is subtracted: keep one summary per day, and sum them."
+                f"both summaries count {what}. Add summaries of parts that have no "
+                "rows in common. If a file was rewritten, its old rounds cannot be "
+                "subtracted: keep one summary per day, and add these."
             )
         places = dict(self.places)
         for file, some in other.places.items():

@@ -199,7 +199,7 @@ def _check_arguments(policies, logs, n_jobs):
             "BanditLogs.from_frame."
         )
     if not isinstance(logs, LazyLogs) and not len(logs):
-        raise ValueError("the logs are empty: an estimate needs a round.")
+        raise ValueError("the logs are empty: an estimate needs at least one round.")
     if isinstance(policies, Mapping) and not policies:
         raise ValueError("policies is empty; name at least one.")
     if isinstance(policies, (list, tuple)) and any(

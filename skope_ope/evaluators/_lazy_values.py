@@ -94,11 +94,11 @@ def refuse_adaptive(evaluators):
     for evaluator in evaluators.values():
         if isinstance(evaluator, AdaptiveLoggerEvaluator):
             raise ValueError(
-                f"{type(evaluator).__name__} weighs every round by what all earlier "
-                "ones tell, which lazy logs do not keep. Take the rounds of some files "
-                "into memory, lazy.partitions[k].read() or lazy.sample(100_000, "
-                "random_state=0); or watch them with ConfidenceSequence, whose "
-                "update(lazy, policy) reads part by part."
+                f"{type(evaluator).__name__} computes the weight of every round "
+                "from all earlier rounds, which lazy logs do not keep. Load rounds "
+                "into memory: lazy.partitions[k].read() or lazy.sample(100_000, "
+                "random_state=0). Or use ConfidenceSequence, whose update(lazy, "
+                "policy) reads part by part."
             )
 
 

@@ -31,7 +31,7 @@ COLUMN_MODEL = (
     "predictions that are columns (columns={'q': [one per action]}, reward_model='q')"
 )
 ALL_ACTIONS = "the policy's probabilities of all actions (columns={'pi': [...]})"
-ALL_PRODUCTS = "the products of many terms, which sums do not keep"
+ALL_PRODUCTS = "the means of products of its terms, which sums do not keep"
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ def prepared(
         cv = list(cv)
     policies = dict(policies) if isinstance(policies, Mapping) else {None: policies}
     if not policies:
-        raise ValueError("policies is empty; name at least one.")
+        raise ValueError("policies is empty. Name at least one policy.")
     by = (by,) if isinstance(by, str) else by or ()
     if not isinstance(by, (list, tuple)) or not all(map(_is_name, by)):
         raise TypeError(
-            f"by must be the name of a column, or a list of names, got {by!r}."
+            f"by must be the name of a column or a list of names, got {by!r}."
         )
     by = tuple(by)
     lazy = isinstance(logs, LazyLogs)
@@ -183,9 +183,9 @@ def _one_log(evaluators, made):
     """Return the rounds that the steps of a Pipeline made, where it is the only row."""
     if len(evaluators) > 1:
         raise ValueError(
-            f"{next(iter(made))!r} is a Pipeline, whose steps make other rounds than "
-            "those of other evaluators, and a summary is of one log. Summarize it by "
-            "itself, evaluators=[pipeline]."
+            f"{next(iter(made))!r} is a Pipeline. Its steps change the rounds, and "
+            "a summary needs the same rounds for all evaluators. Summarize it "
+            "alone: evaluators=[pipeline]."
         )
     [logs] = made.values()
     return logs
@@ -276,7 +276,7 @@ def check_memory(logs):
             f"{type(logs).__name__}. The call is summarize(policies, logs)."
         )
     if not len(logs):
-        raise ValueError("the logs are empty: an estimate needs a round.")
+        raise ValueError("the logs are empty: an estimate needs at least one round.")
 
 
 def check_columns(lazy, policies, by, evaluators):
@@ -286,9 +286,9 @@ def check_columns(lazy, policies, by, evaluators):
         known = lazy.columns
         if column not in known and not (who == "by" and column in lazy.roles):
             raise ValueError(
-                f"{who} is {column!r}, which is not a column of the logs (they have "
-                f"{list(known)}).{meant(column, known)} Name it in scan_logs(..., "
-                "columns=[...])."
+                f"{who} is {column!r}, which is not a column of the logs. They "
+                f"have {list(known)}.{meant(column, known)} Name it in "
+                "scan_logs(..., columns=[...])."
             )
         names = known.get(column)
         if who == "by" or isinstance(names, str) or lazy.log_type is not BanditLogs:
@@ -297,29 +297,29 @@ def check_columns(lazy, policies, by, evaluators):
             labels = lazy.loggers if arm == "logger" else lazy.actions
             if labels is not None and len(names) != len(labels):
                 raise ValueError(
-                    f"{who} is {column!r}, for which {len(names)} columns are named, "
-                    f"and there are {len(labels)} {arm}s. Name one column per {arm}, "
-                    f"in the order of {arm}s."
+                    f"{who} is {column!r}, which names {len(names)} columns for "
+                    f"{len(labels)} {arm}s. Name one column per {arm}, in the "
+                    f"order of {arm}s."
                 )
 
 
 def refuse_arrays(policies):
-    """Raise where a policy has rows of its own."""
+    """Raise where a policy is an array, whose rows lazy logs cannot match."""
     for name, policy in policies.items():
         if isinstance(policy, (list, tuple)) and policy and all(map(_is_name, policy)):
             named = {one: one for one in policy}
             raise TypeError(
-                f"{_who(name)} is a list of names, {list(policy)}: pass {named!r} for "
-                "a policy each, or name columns of one policy in "
-                "scan_logs(..., columns={'pi': [...]})."
+                f"{_who(name)} is a list of names, {list(policy)}. If each name is "
+                f"a policy, pass {named!r}. If they are the columns of one policy, "
+                "name them in scan_logs(..., columns={'pi': [...]}) and pass 'pi'."
             )
         is_table = isinstance(policy, (np.ndarray, list, tuple))
         if is_table or (hasattr(policy, "__array__") and not hasattr(policy, "fit")):
             raise TypeError(
-                f"{_who(name)} is an array, which has rows of its own, and lazy logs "
-                "are read part by part. Write its probabilities into the files, name "
-                "them in scan_logs(..., columns={'pi': [...]}), and pass the name, "
-                "'pi'."
+                f"{_who(name)} is an array, and lazy logs are read part by part, "
+                "so its rows cannot be found. Write its probabilities into the "
+                "files. Name their columns in scan_logs(..., columns={'pi': "
+                "[...]}) and pass the name, 'pi'."
             )
 
 
@@ -328,11 +328,11 @@ def refuse_learning(policies):
     for name, policy in policies.items():
         if isinstance(unwrap(policy), AdaptivePolicy):
             raise TypeError(
-                f"{_who(name)} learns while it acts, and its value is no sum over "
-                "parts of a log. DRns, RejectionSampling and Replay walk through lazy "
-                "logs in their order, evaluate(policies, lazy, evaluators=['DRns']); "
-                "otherwise take rounds into memory, lazy.sample(100_000, "
-                "random_state=0)."
+                f"{_who(name)} learns while it acts, so its value cannot be summed "
+                "over parts of a log. Use an evaluator that reads lazy logs in "
+                "order, DRns, RejectionSampling or Replay: evaluate(policies, "
+                "lazy, evaluators=['DRns']). Or load rounds into memory: "
+                "lazy.sample(100_000, random_state=0)."
             )
 
 

@@ -38,12 +38,12 @@ WRONG_WEIGHTS = (
 )
 
 ESTIMATED = (
-    "the propensities are estimated: it is right where they are, or where its reward "
-    "model is, and the model lowers its variance"
+    "the propensities are estimated: its value is right if they are right or if "
+    "its reward model is, and the model lowers its variance"
 )
 LOGGER_LEARNED = (
-    "the logger learned while it acted, which this rule does not allow for: the "
-    "intervals of all rows may be too narrow, and AdaptiveDR is made for such logs"
+    "the logger learned while it acted, so the intervals of all rows may be too "
+    "narrow; AdaptiveDR is made for such logs"
 )
 LEARNS = (
     "this rule is for policies that do not learn while they act; for those that do, "

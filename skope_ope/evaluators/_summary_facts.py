@@ -84,17 +84,18 @@ def common_facts(one, two):
     ]
     if unlike:
         raise ValueError(
-            "these summaries are not of the same estimates. They differ in "
-            f"{'; '.join(unlike)}."
+            f"these summaries cannot be added: they differ in {'; '.join(unlike)}. "
+            "Summarize all parts with the same arguments."
         )
     found = {name: one[name] or two[name] for name in one}
     others = [name for name in one if _is_another(one[name], two[name])]
     if others:
         warnings.warn(
-            f"the summaries hold different objects of one name, {', '.join(others)}: "
-            "each round is weighted by the object of its own summary, so the sum is "
-            "the value of changing them like this, and not that of the last one. "
-            "Give another policy another name.",
+            "the summaries hold different policies with the same name: "
+            f"{', '.join(others)}. Each round was weighted by the policy of its "
+            "summary. So the sum is the value of changing policies this way, not "
+            "the value of the last policy. If you want their values apart, give "
+            "each policy a different name.",
             OPEWarning,
             stacklevel=3,
         )
@@ -125,17 +126,17 @@ def read_evaluator(name, stored, given):
         found = given[name]
         if type(found).__name__ != stored["class"]:
             raise ValueError(
-                f"evaluators[{name!r}] is a {type(found).__name__}, and the file was "
-                f"made by a {stored['class']}."
+                f"evaluators[{name!r}] is a {type(found).__name__}, but the file "
+                f"was made with a {stored['class']}. Pass one of that class."
             )
         return found
     kind = ALL.get(stored["class"])
     if kind is None or stored["lost"]:
         why = f"its parameters {stored['lost']} are not stored"
         if kind is None:
-            why = f"{stored['class']} is no evaluator of skope_ope"
+            why = f"{stored['class']} is not an evaluator of skope_ope"
         raise ValueError(
-            f"the file does not tell what evaluator {name!r} is: {why}. Pass it, "
+            f"the file cannot restore evaluator {name!r}: {why}. Pass it: "
             f"load_summary(path, evaluators={{{name!r}: {stored['class']}(...)}})."
         )
     return kind(**stored["params"])
@@ -161,16 +162,15 @@ def _text_of_policy(policy, name):
         return NAMED
     if _holds_function(policy):
         raise ValueError(
-            "a function does not tell by what it holds whether it is the same in "
-            "another process or on another day. Name the policy: pass a dict, "
-            "{'new': policy}."
+            "a function without a name cannot be recognised in another process or "
+            "on another day. Name the policy: pass a dict, {'new': policy}."
         )
     try:
         return policy_text(policy)
     except ValueError as error:
         raise ValueError(
-            f"nothing tells this {type(policy).__name__} from other policies. Name the "
-            "policy: pass a dict, {'new': policy}."
+            f"this {type(policy).__name__} cannot be told from other policies of "
+            "its class. Name the policy: pass a dict, {'new': policy}."
         ) from error
 
 

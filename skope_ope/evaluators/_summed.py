@@ -87,8 +87,8 @@ def refuse_weights(sample_weight):
     """Raise where weights of rounds are given beside lazy logs."""
     if sample_weight is not None:
         raise TypeError(
-            "sample_weight is an array for the rows of logs in memory. Lazy logs carry "
-            "theirs as a column: scan_logs(..., sample_weight='weight')."
+            "sample_weight is an array for the rows of logs in memory. For lazy "
+            "logs name its column: scan_logs(..., sample_weight='weight')."
         )
 
 
@@ -97,7 +97,7 @@ def refuse_walks(evaluators):
     for name, evaluator in evaluators.items():
         if walks(evaluator):
             raise ValueError(
-                f"{name} walks through the rounds in their order: nothing of it adds "
-                f"up. Ask for its value, evaluate(policies, logs, "
+                f"{name} reads the rounds in order, so it has no sums over parts. "
+                "Estimate the value instead: evaluate(policies, logs, "
                 f"evaluators=[{name!r}])."
             )

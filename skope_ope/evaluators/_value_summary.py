@@ -265,8 +265,8 @@ class ValueSummary:
     def _some_sums(self):
         if self._sums is None or self._sums.counts is None:
             raise ValueError(
-                "nothing was summed yet: the parts had no rounds. Add a summary of "
-                "some rounds, summarize(policies, logs)."
+                "the summary has no rounds yet. Add a summary of some rounds: "
+                "summarize(policies, logs)."
             )
         return self._sums
 
@@ -494,8 +494,8 @@ def load_summary(
 
 def _damaged(path, what, error):
     return ValueError(
-        f"{path!s} is damaged: its {what} incomplete ({error!r}). Summarize the parts "
-        "again, or restore the file."
+        f"{path!s} is damaged: its {what} incomplete ({error!r}). Restore the "
+        "file, or summarize the parts again."
     )
 
 
@@ -505,8 +505,8 @@ def _refuse_other_labels(parts):
     if len(kept) == 2 and kept[0] != kept[1]:
         texts = [", ".join(map(repr, some)) or "nothing" for some in kept]
         raise ValueError(
-            f"one summary keeps values by {texts[0]} and the other by {texts[1]}, and "
-            "they need all rounds. Summarize all parts with the same by=."
+            f"one summary keeps values by {texts[0]} and the other by {texts[1]}. "
+            "Summarize all parts with the same by=."
         )
 
 

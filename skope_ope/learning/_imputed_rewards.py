@@ -152,15 +152,17 @@ class ImputedRewards:
         logger = logs.logging_policy
         if logger is None:
             raise ValueError(
-                f"{self.user} needs the policy that composed the logged slates: pass "
-                "SlateLogs(..., logging_policy=...), or logs.replace(logging_policy="
-                "UniformSlatePolicy(n_slots)) where all rankings were equally likely."
+                f"{self.user} needs the policy that chose the logged slates. Pass "
+                "SlateLogs(..., logging_policy=...). If all rankings were equally "
+                "likely, use "
+                "logs.replace(logging_policy=UniformSlatePolicy(n_slots))."
             )
         if not hasattr(logger, "distributions"):
             raise TypeError(
-                f"the logging_policy {type(logger).__name__} does not tell its second "
-                "moments. Derive it from BaseSlatePolicy, or take moments over draws "
-                "with SampledSlatePolicy."
+                f"the logging_policy {type(logger).__name__} does not give the "
+                "probabilities of pairs of slots and candidates. Derive it from "
+                "BaseSlatePolicy, or wrap it in SampledSlatePolicy, which takes "
+                "means over draws."
             )
         check_logged_slates(logs)
         shape = (logs.n_slots, logs.max_candidates)

@@ -183,7 +183,7 @@ class NoEvidence(ValueError):
 
     def __init__(self, policy):
         super().__init__(
-            f"{type(policy).__name__} finds nothing that tells actions apart: in every "
-            "round with a positive weight the reward equals what was expected of all "
-            "offered actions, or only one was offered. Check the rewards."
+            f"{type(policy).__name__} cannot tell actions apart. In every round "
+            "with a positive weight the reward equals the expected reward of all "
+            "offered actions, or only one action was offered. Check the rewards."
         )

@@ -263,13 +263,14 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             return
         text = (
             f"in {share:.1%} of the queries of fit, the slate with the largest "
-            "predicted sum lies outside the range of the logger's second moments: "
-            "the log has no rewards that show its value. "
+            "predicted sum shows candidates in slots, or in combinations, that the "
+            "logger never shows. The log does not show the value of this slate. "
         )
         if self.outside_range == "avoid":
             text += (
-                "Give the rounds their logging_policy, and the best slate inside is "
-                "shown; or pass outside_range='allow' to trust the model there."
+                "To show the best slate that the logger can show, give the rounds "
+                "their logging_policy. To trust the model beyond, pass "
+                "outside_range='allow'."
             )
         else:
             text += "Pass outside_range='avoid', or try these slates in an experiment."

@@ -61,8 +61,8 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
         if (self._learned_codes < 0).any():
             raise ValueError(
                 f"{type(self.classifier_).__name__} has the classes_ "
-                f"{learned.tolist()[:8]}, some of which are no labels of actions: "
-                f"{self.classes_.tolist()[:8]}."
+                f"{learned.tolist()[:8]}, and not all are labels of actions: "
+                f"{self.classes_.tolist()[:8]}. Fit it to labels of actions."
             )
         self.n_features_in_ = logs.n_features
 

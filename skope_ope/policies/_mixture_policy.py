@@ -91,8 +91,8 @@ class MixturePolicy(FitFreePolicy):
             learner = unwrap(policy)
             if isinstance(learner, AdaptivePolicy):
                 raise TypeError(
-                    f"{type(learner).__name__} learns while it acts, a mixture does "
-                    "not: mix policy.frozen(), what it has learned."
+                    f"{type(learner).__name__} learns while it acts, and a mixture "
+                    "cannot. Mix policy.frozen(), the policy as it is now."
                 )
         return weights
 

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a policy that learns draws other numbers in every life.
+"""Whether a policy that learns draws new numbers in every history.
 
 What a policy draws is a part of the chance in its value. Evaluators change the
 parameters called `random_state` before every history but the first. A policy that
@@ -48,7 +48,7 @@ def repeated_draws(one, other):
     Parameters
     ----------
     one, other : dict
-        What `generator_states` gave of two lives that should have nothing in common.
+        What `generator_states` gave of two histories that should share nothing.
     """
     return [name for name, state in one.items() if other.get(name) == state]
 

@@ -149,8 +149,8 @@ def _column_of(path, header, value):
     if len(matches) != 1:
         found = f"{len(matches)} such columns" if matches else "no such column"
         raise ValueError(
-            f"{path} has {found}: {value!r}, or a name that ends in '_{value}', is "
-            f"wanted among {', '.join(map(repr, names))}."
+            f"{path} has {found}. Exactly one of {', '.join(map(repr, names))} must be "
+            f"called {value!r}, or end in '_{value}'."
         )
     return header.index(matches[0], 1)
 

@@ -235,6 +235,7 @@ def check_classes(classifier):
     """Return a fitted classifier; what learned no classes is none."""
     if not hasattr(classifier, "classes_"):
         raise TypeError(
-            f"{type(classifier).__name__} is no classifier: fit gave it no classes_."
+            f"{type(classifier).__name__} is not a classifier: it has no classes_ "
+            "after fit. Pass a classifier."
         )
     return classifier

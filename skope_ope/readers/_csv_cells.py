@@ -134,7 +134,7 @@ class _Labels(_FirstLines):
         missing = [text for text in texts.values if text.lower() in NO_LABELS]
         others = [text for text in texts.values if text not in missing]
         if missing and others and parse_labels(others).dtype.kind != "U":
-            what = "a label like the others, which are no texts"
+            what = "a label of the same type as the others"
             raise self.bad(missing[0], self.first[missing[0]], what)
         return parse_labels(texts.values)[texts.codes]
 
@@ -155,7 +155,7 @@ class _Moments(_Column):
                     raise self.bad(cells[row], lines[row], what) from None
             block = block.view("datetime64[us]")
         if self.blocks and block.dtype != self.blocks[0].dtype:
-            what = "what the lines above hold (numbers and datetimes are mixed)"
+            what = "the type of the lines above (numbers and datetimes are mixed)"
             raise self.bad(cells[0], lines[0], what)
         self.blocks.append(block)
 

@@ -147,7 +147,7 @@ def _places(ranking, position, n_actions):
     if set(map(type, ranking)) != {int}:
         wrong = [action for action in ranking if not is_integer(action)]
         raise MalformedLineError(
-            f"'a' holds {quoted(wrong[0])}, no number of an action"
+            f"'a' holds {quoted(wrong[0])}, which is not the number of an action"
         )
     low, high = min(ranking), max(ranking)
     bases = [base for base in (0, 1) if base <= low and high < n_actions + base]
@@ -176,13 +176,13 @@ def checked_sum(proba, n_actions):
     """Return the sum of probabilities, one unless they leave out actions."""
     for p in _checked_list("p", proba):
         if type(p) not in NUMBERS or not 0 <= p <= 1:
-            raise MalformedLineError(f"{quoted(p)} is no probability of an action")
+            raise MalformedLineError(f"{quoted(p)} is not a probability")
     total, size = sum(proba), len(proba)
     excess = total - 1.0 if size < n_actions else abs(total - 1.0)
     if excess > SUM_ROUNDING and excess > size * _rounding(proba):
         raise MalformedLineError(
-            f"the probabilities {quoted(proba)} sum to {total:.6g}; those of all "
-            "actions sum to 1"
+            f"the probabilities {quoted(proba)} sum to {total:.6g}, but the "
+            "probabilities of all actions must sum to 1"
         )
     return total
 

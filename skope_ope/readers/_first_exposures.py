@@ -140,7 +140,9 @@ def _first_exposures(table, wanted, user, when, variation):
         )
     kept = first[~moved[users[first]]]
     if not kept.size:
-        raise ValueError(f"{told}, and no user is left.")
+        raise ValueError(
+            f"{told}, so no user is left. Find out why users are in several variations."
+        )
     warnings.warn(
         LogsWarning(f"{told}. They are left out.", n_moved),
         stacklevel=5,

@@ -57,7 +57,7 @@ def parse_item(text):
     """Return the number of an item."""
     number = whole_number(text)
     if not 0 <= number < MOST_ITEMS:
-        raise ValueError("no number of an item")
+        raise ValueError("not the number of an item")
     return number
 
 

@@ -71,14 +71,13 @@ OTHER_LOGS = {
         "them, so it is not a single-action log; read it with format='slates'"
     ),
     "ca": (
-        "a log of continuous actions (CATS): actions are numbers with a density, not "
-        "members of a finite set with a probability. Bin the actions and integrate "
-        "the density over each bin first"
+        "a log of continuous actions (CATS): its actions are numbers with a "
+        "density. First bin the actions, and integrate the density over each bin"
     ),
     "igl": (
-        "an interaction-grounded learning log: its events carry feedback ('o' with "
-        "'_definitely_bad') from which the reward has yet to be inferred, so their "
-        "costs are no rewards to evaluate with"
+        "an interaction-grounded learning log: its events hold feedback ('o' with "
+        "'_definitely_bad') in place of rewards. First infer the rewards from the "
+        "feedback"
     ),
 }
 

@@ -124,7 +124,7 @@ def _parse_dsjson(event):
         raise MalformedLineError(f"'c' must be an object, got {quoted(container)}")
     _refuse_other_logs(event, container)
     if not container and _label(event) is not None:
-        raise MalformedLineError("there is a label, and no 'c' with the decision")
+        raise MalformedLineError("the event has a label, but no 'c' with the decision")
     if not container or is_skipped(event):
         return None  # a reward without its decision, or a decision not acted upon
     parsed = _parse(event, container)
@@ -176,8 +176,8 @@ def _parse(event, container):
         return None
     if position is None:
         raise MalformedLineError(
-            "a cost is given and '_labelIndex' is not; it says which entry of "
-            "'_multi' was chosen, counted from 0"
+            "the event has a cost, but no '_labelIndex', the number of the chosen "
+            "entry of '_multi', counted from 0"
         )
     if not is_integer(position) or not 0 <= position < len(actions):
         raise MalformedLineError(

@@ -42,12 +42,13 @@ class VWRounds:
         adf = event.actions is not None
         if self._adf not in (None, adf):
             raise MalformedLineError(
-                "the event has a list of actions and others have none, or the reverse"
+                "some events have a list of actions, and others do not"
             )
         if event.base is not None and self._base not in (None, event.base):
             raise MalformedLineError(
-                f"'_label_Action' counts from {event.base}, and from {self._base} in "
-                "the events above: it contradicts '_labelIndex' here or there"
+                f"'_label_Action' counts from {event.base} here and from "
+                f"{self._base} in the events above, so one of them contradicts "
+                "'_labelIndex'"
             )
         action, offers = event.action, event.offered or ()
         n_offers = len(event.actions) if adf else len(offers)
@@ -168,7 +169,7 @@ class VWRounds:
         if n_actions is not None:
             if seen[-1] >= start + n_actions:
                 raise ValueError(
-                    f"there is an action {seen[-1]}, counted from {start}, and "
+                    f"the log has action {seen[-1]}, counted from {start}, but "
                     f"n_actions={n_actions}. Pass at least {seen[-1] - start + 1}."
                 )
             seen = np.arange(start, start + n_actions)

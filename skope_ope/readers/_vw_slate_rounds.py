@@ -57,8 +57,8 @@ class VWSlateRounds:
         if n_actions is not None:
             if n_actions < most:
                 raise ValueError(
-                    f"an event has {most} actions, and n_actions={n_actions}. Pass at "
-                    f"least {most}."
+                    f"an event has {most} actions, but n_actions={n_actions}. Pass "
+                    f"at least {most}."
                 )
             most = n_actions
         slate, slot_reward, slot_propensity, offered, proba = self._slots(counts, most)

@@ -10,6 +10,7 @@ from skope_ope.selection._gain_answers import CANNOT_TELL
 GREATER = "Greater rewards count as better."
 MOST_ROUNDS = 100  # times as many as there are: more is no plan
 NAMED = 3  # policies that are named one by one; of more, their number is
+MANY_TIMES = 10  # the rounds of the log; beyond, a sentence gives the ratio
 
 
 def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
@@ -109,9 +110,8 @@ def _undecided(answers, baseline, span, n_rounds):
                 "estimate."
             )
             continue
-        more, in_all = rough(max(one.rounds - n_rounds, 0)), rough(one.rounds)
         parts.append(
-            f"For {one.name} ({span(one)}), about {more} more rounds ({in_all} in all) "
+            f"For {one.name} ({span(one)}), about {_needed(one.rounds, n_rounds)} "
             "would decide with probability 0.8, if the true gain equals the estimate."
         )
     if len(asked) > NAMED:
@@ -123,6 +123,13 @@ def _seeming(one, baseline):
     """Say what the interval of a policy tells, and nothing confirms."""
     side = "better" if one.low > 0 else "worse"
     return f"{one.name} seems {side} than {baseline}"
+
+
+def _needed(rounds, n_rounds):
+    """Say how many rounds would decide, beside those of the log."""
+    if rounds > MANY_TIMES * n_rounds:  # a number of millions tells nobody how far
+        return f"{rough(rounds / n_rounds)} times as many rounds"
+    return f"{rough(max(rounds - n_rounds, 0))} more rounds ({rough(rounds)} in all)"
 
 
 def _nearest(one):

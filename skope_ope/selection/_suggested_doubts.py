@@ -161,18 +161,18 @@ def _of_log(logs):
 
 
 def _of_lives(logs, evaluator):
-    """Return what makes the lives of a policy that learns doubtful."""
+    """Return what makes the histories of a policy that learns doubtful."""
     horizon = getattr(inside(evaluator), "horizon", None)
     doubts = {}
     if horizon is not None and horizon < SHORT:
         doubts["short_life"] = (
-            f"A life of horizon={horizon} rounds teaches a policy little: these "
-            f"{len(logs):,} rounds are too few to value what it learns."
+            f"A policy learns little in horizon={horizon} rounds. These "
+            f"{len(logs):,} rounds are too few to value what the policy learns."
         )
     if logs.propensity is not None and adaptive_logger_findings(logs)[1]:
         doubts["logger_learned"] = (
-            "The logger learned, too. Where it gave up an action that the policy "
-            "takes, few rounds are accepted: look at n_trajectories."
+            "The logger learned, too. If the logger stopped taking an action of the "
+            "policy, few rounds are accepted: look at n_trajectories."
         )
     return doubts
 

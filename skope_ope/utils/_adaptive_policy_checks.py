@@ -19,9 +19,9 @@ from skope_ope.policies._own_draws import generator_states, repeated_draws
 TOLERANCE = 1e-9  # rounding in another order of summation
 _SEEDING = re.compile(r"(^|_)(seed|rng)(_|$)")  # names of parameters
 _SEEDED = (
-    "evaluators give every trajectory another random_state and leave all else alone, "
-    "so that the draws of one life would be those of all, and the reported error would "
-    "not show their chance. Seed what is drawn at reset, from a parameter random_state "
+    "evaluators change only random_state between trajectories, so all trajectories "
+    "would use the same random numbers, and the standard error would leave out "
+    "their variance. In reset, seed random numbers from a parameter random_state "
     "that is an int."
 )
 BLOCK = 32
@@ -102,7 +102,7 @@ def _check_signature(policy):
 
 
 def _check_own_draws(policy, world, told):
-    """Look for draws that every life repeats."""
+    """Look for draws that every trajectory repeats."""
     name, one = type(policy).__name__, fresh(policy, world)
     at_start = generator_states(one)
     _Life(one, world).without_rejected_rounds(told)
@@ -114,7 +114,8 @@ def _check_own_draws(policy, world, told):
         if at_end.get(place) != at_start[place]
     ]
     assert not same, (
-        f"{name} draws the same numbers in every life, from {same[0]!r}: {_SEEDED}"
+        f"{name} draws the same numbers in every trajectory, from {same[0]!r}: "
+        f"{_SEEDED}"
     )
     for parameter, value in policy.get_params(deep=True).items():
         own = parameter.split("__")[-1]
@@ -123,7 +124,7 @@ def _check_own_draws(policy, world, told):
             continue
         life = _Life(fresh(policy, world, {parameter: value + 1}), world)
         assert life.differs_nowhere(told), (
-            f"{name} draws by its parameter {parameter!r}: {_SEEDED}"
+            f"{name} draws random numbers from its parameter {parameter!r}: {_SEEDED}"
         )
 
 
@@ -187,9 +188,9 @@ class _Life:
             self._compare(
                 self._proba(self.probes),
                 before,
-                f"{self.name} answers the same question in two ways before the update "
-                f"with row {row}: predict_proba must not change the policy, nor draw "
-                "at random",
+                f"{self.name} gives different probabilities when asked twice "
+                f"before the update with row {row}. predict_proba must not change "
+                "the policy or draw random numbers",
             )
             kept = self.policy.action_row() if self.policy.context_free else []
             copied = list(kept)
@@ -213,9 +214,9 @@ class _Life:
             self._compare(
                 self._proba(np.array([row])),
                 proba[row],
-                f"{self.name} gives other probabilities {again}, at row {row}: "
-                "reset must forget everything and seed all randomness from "
-                "random_state, an int (evaluators give later histories other ones)",
+                f"{self.name} gives other probabilities {again}, at row {row}. "
+                "reset must forget everything and seed all random numbers from "
+                "random_state, an int that evaluators change between histories",
             )
             if row in rows:
                 self._update(row, proba[row, self.codes[row]])
@@ -236,8 +237,8 @@ class _Life:
             self._compare(
                 self._proba(np.array([row])),
                 proba[row],
-                f"{self.name} depends on rejected rounds, at row {row}: it must "
-                "change in update only, not where it is asked",
+                f"{self.name} changes with rejected rounds, at row {row}. It must "
+                "change in update only",
             )
             self._update(row, proba[row, self.codes[row]])
 

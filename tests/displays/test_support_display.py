@@ -162,7 +162,7 @@ def test_what_no_support_is_known_of():
     with pytest.raises(TypeError, match="a static evaluator is needed, got Replay"):
         uniform = six_rounds(propensity=np.full(6, 1 / 3))
         SupportDisplay.from_evaluator(Replay().fit(uniform), POLICY)
-    with pytest.raises(ValueError, match="does not tell what the policy does elsewher"):
+    with pytest.raises(ValueError, match="the logged actions are not enough here"):
         SupportDisplay.from_evaluator(IPS().fit(logs), np.full(6, 0.5))
     with pytest.raises(TypeError, match="EpsilonGreedy learns while it acts"):
         SupportDisplay.from_evaluator(IPS().fit(logs), EpsilonGreedy())

@@ -23,7 +23,7 @@ pytest.importorskip("pyarrow")
 
 PAGES = {"PositionScavenging", "ReorderingScavenging"}
 REFUSED = PAGES | {"AdaptiveDR", "AdaptiveIPS", "CascadeDR", "LogSmoothing", "MRDR"}
-WAY = r"lazy\.sample\(|State that number"
+WAY = r"lazy\.sample\(|Pass that number"
 NEEDS = {"attention": [1.0, 0.5, 0.25], "random_state": 0}
 
 

@@ -390,7 +390,7 @@ def test_groups_join_the_buckets_of_others(many_users):
         (
             "slates_uniform",
             PseudoInverse(control_variates="multiple"),
-            "products of its 14 terms",
+            "products of 14 terms",
         ),
     ],
 )

@@ -134,7 +134,7 @@ def test_logs_in_memory_add_up_with_files(lazy_and_logs, tmp_path):
     assert_same_table(sum(parts).values(), whole)
     again = evaluate({"new": "pi"}, lazy, evaluators=["IPS", "SNIPS"])
     assert_same_table(again, whole)
-    with pytest.raises(ValueError, match="both summaries have counted"):
+    with pytest.raises(ValueError, match="both summaries count"):
         summarize(logs=lazy, **call) + summarize(logs=lazy, **call)
 
 
@@ -268,7 +268,7 @@ def test_gains_over_lazy_logs_refuse_what_walks(lazy_and_logs, monkeypatch, few_
     lazy, _ = lazy_and_logs
     with pytest.raises(ValueError, match="DRns needs their rounds in order"):
         compare_policies({"new": "pi"}, lazy, evaluator=DRns())
-    with pytest.raises(ValueError, match="what all earlier ones tell"):
+    with pytest.raises(ValueError, match="from all earlier rounds"):
         compare_policies({"new": "pi"}, lazy, evaluator=AdaptiveIPS())
     with pytest.raises(TypeError, match="learns while it acts"):
         compare_policies({"new": EpsilonGreedy()}, lazy, evaluator=IPS())
@@ -296,9 +296,9 @@ def test_warnings_come_once_at_the_line_of_the_caller(tmp_path):
 
 def test_parts_are_told_by_one_label(lazy_and_logs):
     lazy, logs = lazy_and_logs
-    with pytest.raises(ValueError, match="by='pi' has 4 entries a round"):
+    with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
         summarize("pi", lazy, evaluators=["IPS"], by="pi")
-    with pytest.raises(ValueError, match="by='pi' has 4 entries a round"):
+    with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
         summarize("pi", logs, evaluators=["IPS"], by="pi")
 
 
@@ -333,15 +333,18 @@ REFUSED = {
     "no column by": (lambda lazy: summarize("pi", lazy, by="moon"), "by is 'moon'"),
     "weights": (
         lambda lazy: evaluate("pi", lazy, sample_weight=np.ones(500)),
-        "carry theirs as a column",
+        "For lazy logs name its column",
     ),
     "no policy": (lambda lazy: summarize({}, lazy), "policies is empty"),
     "unfitted": (lambda lazy: evaluate(IPSPolicy(), lazy), "not fitted yet"),
-    "auto": (lambda lazy: evaluate("pi", lazy, evaluators=[IPS(cmax="auto")]), "State"),
+    "auto": (
+        lambda lazy: evaluate("pi", lazy, evaluators=[IPS(cmax="auto")]),
+        "Pass a",
+    ),
     "MRDR": (lambda lazy: evaluate("pi", lazy, evaluators=["MRDR"]), "DoublyRobust"),
     "folds": (lambda lazy: evaluate("pi", lazy, cv=KFold(5)), "HashKFold"),
-    "walks": (lambda lazy: summarize("pi", lazy, evaluators=["DRns"]), "their order"),
-    "learns": (lambda lazy: evaluate(EpsilonGreedy(), lazy), "walk through"),
+    "walks": (lambda lazy: summarize("pi", lazy, evaluators=["DRns"]), "in order"),
+    "learns": (lambda lazy: evaluate(EpsilonGreedy(), lazy), "lazy logs in order"),
     "slates": (lambda lazy: PseudoInverse().fit(lazy), "must be SlateLogs"),
     "functions": (
         lambda lazy: summarize(FunctionPolicy(lambda X: X).fit(lazy), lazy),

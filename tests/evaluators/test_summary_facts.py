@@ -63,11 +63,11 @@ def test_another_policy_of_a_name_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error", OPEWarning)
         assert (same := of(1.0) + of(1.0, rest)).n_rounds == 40
-    with pytest.warns(OPEWarning, match="one name, policy 'new': each round"):
+    with pytest.warns(OPEWarning, match="same name: policy 'new'. Each"):
         mixed = of(1.0) + of(0.01, rest)
     assert "several" not in same._facts["policy 'new'"]
     assert mixed._facts["policy 'new'"] == "named, several"
-    with pytest.warns(OPEWarning, match="of one name"):  # and does not forget it
+    with pytest.warns(OPEWarning, match="the same name"):  # and does not forget it
         mixed + summarize({"new": UniformPolicy()}, world(5), evaluators=["IPS"])
     with pytest.raises(ValueError, match="differ in policy 'new'"):
         common_facts({"policy 'new'": "named, X(1)"}, {"policy 'new'": "'named'"})

@@ -121,12 +121,12 @@ def test_one_label_at_a_node_needs_no_classifier():
 
 def test_no_evidence_is_an_error():
     logs = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [0.3] * 4, [0.5] * 4)
-    with pytest.raises(ValueError, match="OffsetTree finds nothing that tells actions"):
+    with pytest.raises(ValueError, match="OffsetTree cannot tell actions"):
         OffsetTree().fit(logs)
     alone = logs.replace(
         reward=[1.0, 0, 0, 1], available=np.eye(2, dtype=bool)[[0, 1] * 2]
     )
-    with pytest.raises(ValueError, match="or only one was offered"):
+    with pytest.raises(ValueError, match="or only one action was offered"):
         OffsetTree().fit(alone)
 
 

@@ -407,7 +407,7 @@ def test_bad_parameters_are_refused(parameters):
 
 
 def test_a_regressor_is_no_classifier():
-    with pytest.raises(TypeError, match="Ridge is no classifier"):
+    with pytest.raises(TypeError, match="Ridge is not a classifier"):
         ClassifierPolicy(Ridge()).fit(X, CODE)
 
 

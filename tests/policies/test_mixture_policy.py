@@ -126,7 +126,7 @@ def test_sparse_contexts():
         ([LogisticRegression()], [1.0], TypeError, "Wrap it: ClassifierPolicy"),
         (["pi"], [1.0], TypeError, "made of policies, got str"),
         ([np.ones((40, 4))], [1.0], TypeError, "made of policies, got ndarray"),
-        ([EpsilonGreedy()], [1.0], TypeError, "learns while it acts, a mixture does"),
+        ([EpsilonGreedy()], [1.0], TypeError, "learns while it acts, and a mixture"),
     ],
     ids=lambda value: None,
 )

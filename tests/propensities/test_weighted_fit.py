@@ -109,5 +109,5 @@ def test_one_label_needs_no_classifier(model):
 
 
 def test_a_regressor_is_no_classifier():
-    with pytest.raises(TypeError, match="Ridge is no classifier"):
+    with pytest.raises(TypeError, match="Ridge is not a classifier"):
         fit_classifier(Ridge(), X, ROWS, (LABELS == "a").astype(int), MASS)

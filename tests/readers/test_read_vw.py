@@ -276,7 +276,9 @@ def test_malformed_lines_raise_with_their_number(write, name, text, number, mess
 
 def test_writers_count_actions_from_one_number(write):
     events = [{**DSJSON[k], "_label_Action": 1} for k in (1, 0)]
-    pattern = "line 2: '_label_Action' counts from 0, and from 1 in the events above"
+    pattern = (
+        "line 2: '_label_Action' counts from 0 here and from 1 in the events above"
+    )
     with pytest.raises(ValueError, match=pattern):
         read_vw(write(lines(events)))
     events[1]["_label_Action"] = 2
@@ -286,7 +288,7 @@ def test_writers_count_actions_from_one_number(write):
 def test_one_malformed_line_does_not_tell_the_format(write):
     text = FILES["dsjson"]
     text = text.replace('"c":', '"x":', 1) + text
-    pattern = "line 1: there is a label, and no 'c'.*format='dsjson'"
+    pattern = "line 1: the event has a label, but no 'c'.*format='dsjson'"
     with pytest.raises(ValueError, match=pattern):
         read_vw(write(text))
 
@@ -349,7 +351,7 @@ def test_both_kinds_of_skipped_events_are_counted_apart(write):
         ("ca 1.5:2:0.1 | a\n", "line 1: this is a log of continuous actions"),
         ('{"c": {"_slots": [], "_multi": []}}\n', "not a single-action log"),
         ('{"_label_ca": {"action": 1}, "c": {}}\n', "continuous actions"),
-        ('{"o": [{"_definitely_bad": true}], "c": {}}\n', "no rewards to evaluate"),
+        ('{"o": [{"_definitely_bad": true}], "c": {}}\n', "in place of rewards"),
     ],
 )
 def test_files_that_are_no_bandit_logs(write, text, message):

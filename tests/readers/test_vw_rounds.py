@@ -46,7 +46,7 @@ def test_the_number_of_actions_may_be_given():
 
 
 def test_too_few_actions():
-    with pytest.raises(ValueError, match=r"an action 3, counted from 1, and n_act"):
+    with pytest.raises(ValueError, match=r"action 3, counted from 1, but n_act"):
         build(cb(3), n_actions=2)
     with pytest.raises(ValueError, match=r"action 2, counted from 0.*Pass at least 3"):
         build(adf(0, 3), n_actions=2)
@@ -117,7 +117,9 @@ def test_bad_tags(event, message):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_events_with_and_without_lists_do_not_mix(order):
-    with pytest.raises(MalformedLineError, match="others have none, or the reverse"):
+    with pytest.raises(
+        MalformedLineError, match="have a list of actions, and others do not"
+    ):
         build(*[cb(1), adf(0, 2)][::order])
 
 

@@ -62,7 +62,7 @@ def test_ccb_rewards_of_slots(read):
     both = read(f"{text}\n\n{longer}", format="ccb")
     assert_array_equal(both.n_candidates, [3, 4])
     assert read(text, format="ccb", n_actions=6).max_candidates == 6
-    with pytest.raises(ValueError, match="an event has 3 actions, and n_actions=2"):
+    with pytest.raises(ValueError, match="an event has 3 actions, but n_actions=2"):
         read(text, format="ccb", n_actions=2)
 
 

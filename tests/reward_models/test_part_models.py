@@ -478,7 +478,7 @@ def test_a_source_stays_what_it_is():
             ValueError,
             r"array .* columns=\{'q_hat'",
         ),
-        (MRDR(), Ridge(), 3, ValueError, "MRDR .* Use DoublyRobust, or logs in memory"),
+        (MRDR(), Ridge(), 3, ValueError, "MRDR .* Use DoublyRobust, or load rounds"),
         (AdaptiveDR(), None, 3, ValueError, "AdaptiveDR .* FrozenEstimator"),
         (DoublyRobust(), None, KFold(5), TypeError, r"HashKFold\(5\).*got KFold"),
         (DoublyRobust(), None, [([0], [1])], TypeError, "HashKFold"),

@@ -70,6 +70,13 @@ def test_numbers_of_rounds_that_are_no_plan():
     )
 
 
+def test_many_rounds_are_told_as_times_the_log():
+    text = sentence(verdict("a", "cannot tell", 0.05, rounds=51_234))
+    assert "), about 51 times as many rounds would decide with" in text
+    text = sentence(verdict("a", "cannot tell", 0.05, rounds=9_900))
+    assert "), about 8,900 more rounds (9,900 in all) would decide with" in text
+
+
 def test_undecided_among_many():
     many = [verdict(f"p{k}", "cannot tell", -0.05, rounds=2e6) for k in range(5)]
     many.append(verdict("best", "cannot tell", 0.01, rounds=3e6))

@@ -291,9 +291,9 @@ MUTANTS = {
     ForgetsTheOffers: "where it is not available",
     ChangesSilently: "update returned False with row .* but probabilities have changed",
     SaysNothing: "update must return True or False, got None",
-    ChangesWhereItIsAsked: "answers the same question in two ways",
-    DrawsAtRandom: "answers the same question in two ways",
-    RemembersWhatItWasAsked: "depends on rejected rounds",
+    ChangesWhereItIsAsked: "gives different probabilities when asked twice",
+    DrawsAtRandom: "gives different probabilities when asked twice",
+    RemembersWhatItWasAsked: "changes with rejected rounds",
     ForgetsToForget: "gives other probabilities after reset",
     IsNotSeeded: "gives other probabilities after reset",
     SharesItsState: "gives other probabilities after reset",
@@ -308,10 +308,10 @@ MUTANTS = {
     RowAsAnArray: "action_row must return a list, got ndarray",
     RowWrittenTo: "action_row returned a list that update wrote to",
     TakesNoWeight: "says takes_weight, but its update takes no weight",
-    SeededOtherwise: "draws the same numbers in every life, from 'rng_'",
-    SeededAnew: "draws by its parameter 'seed'",
-    SeededForEver: "the same numbers in every life, from \"rng_\\['draws'\\]\\[0\\]",
-    SeededNowhere: "draws the same numbers in every life, from 'rng_'",
+    SeededOtherwise: "draws the same numbers in every trajectory, from 'rng_'",
+    SeededAnew: "draws random numbers from its parameter 'seed'",
+    SeededForEver: "numbers in every trajectory, from \"rng_\\['draws'\\]\\[0\\]",
+    SeededNowhere: "draws the same numbers in every trajectory, from 'rng_'",
     WeighsWrongly: "gives other probabilities with weight=1",
 }
 
@@ -350,7 +350,7 @@ class CopiesAGenerator(Thompson):
 
 def test_a_generator_as_random_state_is_found():
     """A clone has a copy of it, in the same state."""
-    with pytest.raises(AssertionError, match="the same numbers in every life"):
+    with pytest.raises(AssertionError, match="the same numbers in every trajectory"):
         check_adaptive_policy(CopiesAGenerator(np.random.RandomState(0)))
 
 

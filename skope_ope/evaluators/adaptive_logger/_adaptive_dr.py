@@ -145,9 +145,10 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
 
     def _fittable(self, model):
         raise ValueError(
-            "AdaptiveDR fits its reward model to the earlier rounds of every round, "
-            "which a log in parts does not allow. Pass a number, a column, or a model "
-            "of other rounds as FrozenEstimator(model)."
+            "AdaptiveDR fits its reward model to the rounds before each round, "
+            "which is not possible when a log is read in parts. Pass a number, the "
+            "name of a column, or FrozenEstimator(model) with a model of other "
+            "rounds."
         )
 
     def __sklearn_tags__(self):

@@ -35,8 +35,8 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._known_range import known_range
 
 COMPARE = (
-    "Compare the value with those of other weightings: they count rounds less in which "
-    "the logger hardly took what the policy takes."
+    "Compare the value with other weightings. They give less weight to rounds "
+    "where the logger seldom takes the policy's actions."
 )
 _W = Extract(lambda rounds: (rounds.w,))
 _W_V_Q = Extract(lambda rounds: (rounds.w, rounds.v, rounds.q))
@@ -70,9 +70,9 @@ class AdaptiveLoggerValue(PolicyValue):
         """
         if not self._by_group:
             raise ValueError(
-                "weights that differ by context are normalised over all rounds, and "
-                "groups of rounds have no value by them. Use weighting='uniform' for "
-                "values of groups."
+                "weights that differ by context are normalised over all rounds, so "
+                "they give no values of groups of rounds. For these use "
+                "weighting='uniform'."
             )
         return super().by(key)
 
@@ -97,25 +97,25 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         name = type(self).__name__
         if logs.group is not None:
             raise ValueError(
-                f"{name} takes rounds whose contexts and rewards are drawn anew, and "
-                "rounds of a group are not. Leave the groups out if their rounds do "
-                "not depend on each other, logs.replace(group=None); otherwise use "
-                "DoublyRobust, whose errors are clustered but leave out that the "
-                "logger learned."
+                f"{name} needs independent contexts and rewards, and rounds of a "
+                "group depend on each other. If yours do not, leave the groups "
+                "out: logs.replace(group=None). Otherwise use DoublyRobust: it "
+                "clusters errors by group, but ignores that the logger learned."
             )
         self._refuse_weights(logs, None)
         if self.weighting != "uniform" and logs.logging_proba is None:
             raise ValueError(
-                f"weighting={self.weighting!r} needs the probabilities of all actions "
-                "in every round: build the logs with logging_proba=..., or use "
-                "weighting='uniform', which needs the propensities alone."
+                f"weighting={self.weighting!r} needs the probabilities of all "
+                "actions in every round. Build the logs with logging_proba=..., or "
+                "use weighting='uniform', which needs propensities only."
             )
 
     def _refuse_weights(self, logs, sample_weight):
         if combined_weights(logs, sample_weight) is not None:
             raise ValueError(
-                f"{type(self).__name__} weighs rounds by what earlier ones tell; it "
-                "cannot weigh them by sample_weight, too. Use logs without weights."
+                f"{type(self).__name__} computes the weights of rounds from "
+                "earlier rounds, so it takes no sample_weight. Use logs without "
+                "weights."
             )
 
     def _evaluate(self, policy, logs, sample_weight):
@@ -230,8 +230,9 @@ def _shuffled_warnings(logs):
         return []
     return [
         LogsWarning(
-            "the rows are not in the order in which they were stored, as after a "
-            "shuffled split, and earlier rows are taken for the past of later ones. "
-            "Split by time: train_test_split(logs, shuffle=False)."
+            "the rows are not in the order of the log, perhaps after a shuffled "
+            "split. This evaluator needs that order: it treats earlier rows as the "
+            "past of later ones. Split by time: train_test_split(logs, "
+            "shuffle=False)."
         )
     ]

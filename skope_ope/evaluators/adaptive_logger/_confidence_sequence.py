@@ -181,7 +181,7 @@ class ConfidenceSequence(Estimator):
             If `logs` are of another type, or a lazy frame, which has no order. If the
             policy learns while it acts.
         ValueError
-            If the rows were passed before, or time runs backwards. If the logs have
+            If the rows were passed before, or the timestamps decrease. If the logs have
             groups or uneven sample weights, or no propensities. If the range of the
             rewards is unknown, or differs from earlier parts. If a weight is above
             `max_weight`.

@@ -74,8 +74,8 @@ class ContextualLogger:
         shape = (contexts.shape[0], self.logs.n_actions)
         if proba.shape != shape:
             raise ValueError(
-                "logger(t, X) must return the probabilities of all actions at all "
-                f"contexts, an array of shape {shape}, got {proba.shape} at t={t}."
+                "logger(t, X) must return the probabilities of all actions for all "
+                f"contexts, an array of shape {shape}; got {proba.shape} at t={t}."
             )
         try:
             check_distributions("logger", proba)
@@ -103,10 +103,10 @@ class ContextualLogger:
             recorded = logs.logging_proba[t]
             if np.abs(found - recorded).max() > ALIKE:
                 raise ValueError(
-                    f"logger(t, X) gives {np.round(found, 6).tolist()} at t={t} and "
-                    f"the context of row {t}, but logging_proba has "
-                    f"{np.round(recorded, 6).tolist()} there. Rounds count from 0, and "
-                    "the logger of round t has learned from the rows before t alone."
+                    f"logger(t, X) gives {np.round(found, 6).tolist()} at t={t} "
+                    f"for the context of row {t}, but logging_proba has "
+                    f"{np.round(recorded, 6).tolist()}. Count rounds from 0, and "
+                    "let the logger of round t learn only from the rows before t."
                 )
 
 
@@ -136,12 +136,12 @@ def logger_of(logger, logs, what):
     if ignores_context(logs):
         return ContextFreeLogger(logs.logging_proba)
     raise ValueError(
-        f"{what} needs the probabilities of the logger at the contexts of other "
-        "rounds, and these logs do not show that they are the same at all contexts. "
-        "Pass logger=f, with f(t, X) the probabilities of round t (from 0) at contexts "
-        "X, an array of shape (len(X), n_actions); for a logger that ignored the "
-        "context: logger=lambda t, X: np.tile(logs.logging_proba[t], (len(X), 1)). Or "
-        "use weighting='uniform', which needs neither."
+        f"{what} needs the logger's probabilities for the contexts of other "
+        "rounds, and these logs have them only for its own context. Pass logger=f, "
+        "where f(t, X) returns the probabilities in round t (from 0) for contexts "
+        "X, an array of shape (len(X), n_actions). If the logger ignored the "
+        "context, pass logger=lambda t, X: np.tile(logs.logging_proba[t], (len(X), "
+        "1)). Or use weighting='uniform', which needs none of these."
     )
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from skope_ope.exceptions import RowError
 
 ORDER = (
-    "A confidence sequence takes rounds in the order in which they were logged: sort "
-    "the log by time before you cut it into parts."
+    "A confidence sequence takes rounds in the order they were logged. Sort the "
+    "log by time before you cut it into parts."
 )
 
 
@@ -45,8 +45,8 @@ class StreamOrder:
         if self.n and timed != (self.time is not None):
             have, had = ("have", "had none") if timed else ("have no", "had")
             raise ValueError(
-                f"these logs {have} timestamps, those before {had}. Give all parts "
-                "timestamps, or none."
+                f"these logs {have} timestamps, those before {had}. Give "
+                "timestamps to all parts, or to none."
             )
         out = copy(self)
         out._last, out._seen = dict(self._last), dict(self._seen)
@@ -55,8 +55,8 @@ class StreamOrder:
             # another scan counts rows anew, so positions do not tell
             if self._places.get(place, rows.origin) != rows.origin:
                 raise ValueError(
-                    "these rows were given before, by another scan of the file. Give "
-                    "each round to update once, in the order of time."
+                    "these rows were already given, by another scan of the file. "
+                    "Give each round to update once, in the order of time."
                 )
             out._places = {**self._places, place: rows.origin}
         if timed:
@@ -74,19 +74,20 @@ class StreamOrder:
             if kinds[0] != kinds[1]:
                 raise ValueError(
                     f"these timestamps are {time.dtype}, those before were "
-                    f"{np.asarray(self.time).dtype}. Give all parts times of one kind."
+                    f"{np.asarray(self.time).dtype}. Use the same type of "
+                    "timestamps in all parts."
                 )
             if time[0] < self.time:
                 raise ValueError(
-                    f"time runs backwards: the part before ended at {self.time}, and "
-                    f"this one starts at {time[0]}. {ORDER} A part that was given "
-                    "before must not come again."
+                    "the timestamps decrease: the part before ended at "
+                    f"{self.time}, and this part starts at {time[0]}. {ORDER} Give "
+                    "each part once."
                 )
         back = np.flatnonzero(time[1:] < time[:-1])
         if back.size:
             row = int(back[0]) + 1
             raise RowError(
-                f"time runs backwards from {time[row - 1]} to {time[row]}",
+                f"the timestamps decrease from {time[row - 1]} to {time[row]}",
                 row,
                 f". {ORDER}",
             )
@@ -114,10 +115,10 @@ class StreamOrder:
             return
         old = np.flatnonzero(position <= last)
         if old.size:
-            raise _repeated(old, "are not behind those that were given before")
+            raise _repeated(old, "do not come after those that were already given")
         raise RowError(
-            "these rows are not in the order in which they were logged: the first that "
-            "is not behind the one before it stands",
+            "these rows are not in the order they were logged: the first that does "
+            "not come after the row before it is",
             int(back[0]),
             f". {ORDER}",
         )
@@ -155,7 +156,7 @@ class Runs:
         return Runs(first[np.append(True, apart)], stop[np.append(apart, True)])
 
 
-def _repeated(rows, what="were given before"):
+def _repeated(rows, what="were already given"):
     return RowError(
         f"{len(rows)} of these rows {what}, the first",
         int(rows[0]),

@@ -22,8 +22,9 @@ def stream_parts(logs):
         return
     if lazy and logs.partitions is None:
         raise TypeError(
-            "a confidence sequence takes rounds in the order of time, and a lazy frame "
-            "has no order. Sort it by time, write it as parquet files, and scan these."
+            "a confidence sequence takes rounds in the order of time, and a lazy "
+            "frame has no order. Sort the frame by time, write it to parquet "
+            "files, and scan these."
         )
     partitions = logs.labelled().partitions if lazy else (logs,)
     empty = True

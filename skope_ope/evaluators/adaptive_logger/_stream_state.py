@@ -98,7 +98,7 @@ class StreamState:
         if changed:
             raise ValueError(
                 f"{', '.join(changed)} changed after the first part. A confidence "
-                "sequence keeps its parameters; start another one, clone(sequence)."
+                "sequence keeps its parameters. Start a new one: clone(sequence)."
             )
 
     def take(self, sequence, logs, policy, place=None):
@@ -179,9 +179,9 @@ class StreamState:
             found = known_range(logs)
             if found is None and needed:
                 raise ValueError(
-                    f"method={sequence.method!r} needs the range of the rewards: build "
-                    "the logs with reward_range=(low, high), such as (0, 1) for "
-                    "clicks. method='asymptotic' needs none."
+                    f"method={sequence.method!r} needs the range of the rewards. "
+                    "Build the logs with reward_range=(low, high), such as (0, 1) "
+                    "for clicks, or use method='asymptotic'."
                 )
             return found
         if before is None:
@@ -190,18 +190,18 @@ class StreamState:
             found = known_range(logs)
             if found != before and needed:
                 raise ValueError(
-                    f"these logs have reward_range={found}, those before {before}. "
-                    "State the same range with all parts."
+                    f"these logs have reward_range={found}, those before have "
+                    f"{before}. Give the same range with all parts."
                 )
             return before if found == before else None
         low, high = before
         outside = np.flatnonzero((logs.reward < low) | (logs.reward > high))
         if outside.size and needed:
             raise RowError(
-                f"the reward {logs.reward[outside[0]]:.6g} lies outside of the range "
+                f"the reward {logs.reward[outside[0]]:.6g} lies outside the range "
                 f"[{low:.6g}, {high:.6g}] of the parts before",
                 outside[0],
-                ". State reward_range=(low, high) with the logs of all parts.",
+                ". Give reward_range=(low, high) with the logs of all parts.",
             )
         return None if outside.size else before
 
@@ -232,17 +232,19 @@ class StreamState:
         if not apart.any():
             return low, high, []
         text = (
-            "the value has changed along the log: no value lies in all intervals so "
-            f"far, one of which starts at {lows[-1]:.6g} and one ends at "
-            f"{highs[-1]:.6g} (chance does this in at most "
-            f"{1 - sequence.level:.2g} of the logs). "
+            "the value changed along the log: no value lies in all intervals so "
+            f"far. One interval starts at {lows[-1]:.6g} and another ends at "
+            f"{highs[-1]:.6g}. By chance this happens in at most "
+            f"{1 - sequence.level:.2g} of all logs. "
         )
         text += (
-            "Intersections are NaN from here on; use intersect=False for the average "
-            "of the values so far."
+            "Intersections are NaN from here on. For the average value so far use "
+            "intersect=False."
             if sequence.intersect
-            else "The intervals are about its average over the rounds so far. For the "
-            "value of today start another sequence."
+            else (
+                "The intervals are about the average value so far. For today's "
+                "value start a new sequence."
+            )
         )
         return low, high, [LogsWarning(text, float(lows[-1] - highs[-1]))]
 
@@ -299,16 +301,16 @@ def _tail_warnings(skewness):
     """Warn where the normal approximation of the terms so far is poor."""
     if isnan(skewness):
         text = (
-            "all terms so far are alike: the interval has no width, for nothing tells "
-            "what other rounds would bring. Use method='betting', which needs the "
-            "range of the rewards."
+            "all weighted rewards so far are equal, so the interval has no width. "
+            "It does not allow for other rewards in later rounds. Use "
+            "method='betting', which needs the range of the rewards."
         )
     elif abs(skewness) > HIGH_SKEWNESS:
         text = (
-            f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
-            f"{1 / skewness**2:.1f} events): the sequence may miss the value more "
-            "often than it says. Use method='betting', which needs the range of the "
-            "rewards, or a later start."
+            f"few rounds make most of the spread (skewness {skewness:.2f}, as "
+            f"with {1 / skewness**2:.1f} events). The sequence may miss the value "
+            "more often than its level says. Use method='betting', which needs the "
+            "range of the rewards, or a larger start."
         )
     else:
         return []
@@ -321,8 +323,8 @@ def _agreement_warnings(low, method):
     if method == ASYMPTOTIC or not apart.any():
         return []
     text = (
-        "no value agrees with the rounds so far, and the interval is NaN: the "
-        "propensities do not fit the logged actions. Correct them."
+        "no value agrees with the rounds so far, and the interval is NaN. The "
+        "propensities do not fit the logged actions. Correct the propensities."
     )
     return [PropensityWarning(text, int(apart.sum()))]
 
@@ -333,22 +335,24 @@ def _weight_warnings(who, low, high, sequence):
     if low > 1 + ROUNDING:
         text = (
             f"the importance weights{whose} average at least {low:.4g}, and must "
-            "average 1: the propensities do not fit the logged actions, and the "
-            "intervals do not hold. Correct the propensities."
+            "average 1. The propensities do not fit the logged actions, so the "
+            "intervals are wrong. Correct the propensities."
         )
         return [PropensityWarning(text, low)]
     if high < 1 - ROUNDING:
         safe = _weight_in_use(sequence) is None and sequence.method != ASYMPTOTIC
         text = (
             f"the importance weights{whose} average at most {high:.4g}, where 1 is "
-            f"expected: the {who} takes actions that the logger never, or hardly ever, "
-            "takes. The estimate leaves them out"
+            f"expected. The {who} takes actions that the logger never or hardly "
+            "ever takes. The estimate leaves out their rewards"
         )
         text += (
             "; the interval allows for them."
             if safe
-            else ", and so does the interval, which is NaN where no value agrees with "
-            f"the rounds. Take a {who} nearer the logger."
+            else (
+                ", and so does the interval, which is NaN if no value agrees with "
+                f"the rounds. Choose a {who} that is closer to the logger."
+            )
         )
         return [SupportWarning(text, high)]
     return []

@@ -52,15 +52,16 @@ def check_stream_logs(logs):
         )
     if logs.group is not None:
         raise ValueError(
-            f"{NAME} needs rounds that do not depend on each other given the past, and "
-            "rounds of a group do. Leave the groups out if theirs do not, "
-            "logs.replace(group=None); otherwise make one round of each group, or use "
-            "DoublyRobust, whose interval is clustered, and look once."
+            f"{NAME} needs rounds that are independent given the past, and rounds "
+            "of a group are not. If yours are, leave the groups out: "
+            "logs.replace(group=None). Otherwise make one round of each group. Or "
+            "use DoublyRobust, whose interval is clustered, and look at the value "
+            "once only."
         )
     if combined_weights(logs, None) is not None:
         raise ValueError(
-            f"{NAME} takes rounds that count the same, and these have sample weights "
-            "that differ. Use logs without weights."
+            f"{NAME} needs rounds of equal weight, and these have different sample "
+            "weights. Use logs without weights."
         )
 
 
@@ -69,30 +70,30 @@ def check_stream_model(sequence):
     model, method = sequence.reward_model, sequence.method
     if model is not None and method != "asymptotic":
         raise ValueError(
-            f"method={method!r} takes the weighted rewards, which are in a known "
-            "range; a reward_model needs method='asymptotic'."
+            f"method={method!r} takes no reward_model: it needs terms in a known "
+            "range. Use reward_model=None, or method='asymptotic'."
         )
     frozen = type(model).__name__ == "FrozenEstimator"
     if not (model is None or isinstance(model, (str, Real)) or frozen):
         raise ValueError(
-            "reward_model must be the name of a column with predictions, a number, or "
-            "FrozenEstimator(model) with a model that was fitted on earlier rounds, "
-            f"got {type(model).__name__}. Nothing may be fitted on the rounds of the "
-            "sequence."
+            "reward_model must be the name of a column with predictions, a number, "
+            "or FrozenEstimator(model) with a model fitted to earlier rounds, got "
+            f"{type(model).__name__}. The rounds of the sequence must not be used "
+            "to fit it."
         )
     if isinstance(sequence.baseline, (np.ndarray, list, tuple)):
         raise ValueError(
-            "baseline must be a policy, 'logger' or the name of a column: an array "
-            "belongs to the rows of one part. Carry it with the logs of every part, "
+            "baseline must be a policy, 'logger' or the name of a column. An array "
+            "fits the rows of one part only. Add it to the logs of every part, "
             "logs.with_columns(name=...), and pass the name."
         )
     bounded = sequence.max_weight is not None or method == "asymptotic"
     baseline = sequence.baseline
     if not (baseline is None or is_logger(baseline) or bounded):
         raise ValueError(
-            f"method={method!r} with a policy as baseline needs max_weight=..., the "
-            "largest weight that the baseline and the policy may have on such logs. "
-            "baseline='logger' needs none, method='asymptotic' neither."
+            f"method={method!r} with a policy as baseline needs max_weight=...: "
+            "the largest possible weight of the policy and of the baseline. Or use "
+            "baseline='logger' or method='asymptotic', which do not need it."
         )
 
 
@@ -131,9 +132,9 @@ def _of_policy(logs, policy, source, max_weight):
     else:
         if target.logged_only:
             raise ValueError(
-                f"{NAME} with a reward_model needs the probabilities of all actions, "
-                "of the policy and the baseline. Where only those of logged actions "
-                "are known, use reward_model=None."
+                f"{NAME} with a reward_model needs the probabilities of all "
+                "actions, of the policy and the baseline. If you know only those "
+                "of logged actions, use reward_model=None."
             )
         weight, v, q = terms_of(_ROBUST, logs, target, source, positive)
         z = v + weight * (logs.reward - q)

@@ -125,15 +125,15 @@ def _probabilities_of_the_arm(rounds):
     arm = int(pi[0].argmax())
     if not (pi[:, arm] == 1).all():
         raise ValueError(
-            "weighting='two_point' is for a policy that takes the same action in all "
-            "rounds, such as ConstantPolicy; this one does not. Use 'stable_variance' "
-            "or 'cadr'."
+            "weighting='two_point' is for a policy that takes the same action in "
+            "all rounds, such as ConstantPolicy. This policy does not. Use "
+            "'stable_variance' or 'cadr'."
         )
     if rounds.floor_decay is None:
         raise ValueError(
-            "weighting='two_point' needs floor_decay: the exponent a, in [0, 1), of "
-            "the probability t^-a that the logger leaves to every action in round t "
-            "(0: it does not shrink)."
+            "weighting='two_point' needs floor_decay, a number in [0, 1). It is "
+            "the exponent a of t^-a, the least probability that the logger gives "
+            "to any action in round t. Pass 0 if this probability does not shrink."
         )
     if not rounds.logger.context_free:
         _refuse_contextual(rounds)
@@ -146,9 +146,9 @@ def _refuse_contextual(rounds):
     for t in range(len(rounds)):
         if np.ptp(rounds.logger.at(t, contexts), axis=0).max() > 1e-6:
             raise ValueError(
-                "weighting='two_point' is for loggers that ignore the context: "
-                f"logger(t, X) differs between contexts at t={t}, and weights that "
-                "follow the context bias the value. Use 'stable_variance' or 'cadr'."
+                "weighting='two_point' is for loggers that ignore the context, but "
+                f"logger(t, X) differs between contexts at t={t}. So the value "
+                "would be biased. Use 'stable_variance' or 'cadr'."
             )
     return e
 

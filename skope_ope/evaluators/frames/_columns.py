@@ -78,8 +78,8 @@ class Column(NDArrayOperatorsMixin):
         known = ufunc in ARITHMETIC or ufunc in FUNCTIONS
         if method != "__call__" or kwargs or not known:
             raise TypeError(
-                f"numpy's {ufunc.__name__} of a column cannot be computed inside a "
-                "lazy frame: write parquet, and scan the files."
+                f"numpy's {ufunc.__name__} cannot be computed inside a lazy frame. "
+                "Write the frame to parquet files, and scan these."
             )
         if ufunc is np.multiply:
             one, other = inputs
@@ -97,8 +97,8 @@ class Column(NDArrayOperatorsMixin):
         if function is np.where:
             return where(*args)
         raise TypeError(
-            f"numpy's {function.__name__} of a column cannot be computed inside a lazy "
-            "frame: write parquet, and scan the files."
+            f"numpy's {function.__name__} cannot be computed inside a lazy frame. "
+            "Write the frame to parquet files, and scan these."
         )
 
     __hash__ = None

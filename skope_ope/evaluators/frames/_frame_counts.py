@@ -139,8 +139,9 @@ def _labels(found, stated, name, role):
     unknown = [label for label in found if label not in set(labels)]
     if unknown:
         raise ValueError(
-            f"column {name!r}: {role} {unknown[0]!r} is none of the {len(labels)} "
-            f"{role}s that were stated"
-            f"{f', nor are {len(unknown) - 1} others' * (len(unknown) > 1)}."
+            f"column {name!r}: {role} {unknown[0]!r} is not among the "
+            f"{len(labels)} {role}s that you "
+            f"named{f', nor are {len(unknown) - 1} others' * (len(unknown) > 1)}. "
+            "Name all of them, or none."
         )
     return labels

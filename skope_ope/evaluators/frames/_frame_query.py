@@ -26,7 +26,7 @@ from skope_ope.logs._validation import plain
 
 GUARD = "guard"  # the column that is null where a row is refused
 LARGEST = float(np.finfo(np.float64).max)
-INSTEAD = "write the frame to parquet, and scan the files: scan_logs(folder, ...)."
+INSTEAD = "write the frame to parquet files and scan these: scan_logs(folder, ...)."
 
 
 class FrameQuery:
@@ -69,8 +69,8 @@ class FrameQuery:
         dtype = self._type_of(name, what)
         if not (dtype.is_numeric() or dtype == self.narwhals.Boolean):
             raise TypeError(
-                f"{what}: column {name!r} must hold numbers, and holds {dtype}. Cast "
-                "it before the scan."
+                f"{what}: column {name!r} must hold numbers, got {dtype}. Cast it "
+                "before the scan."
             )
         cast = self.narwhals.col(name).cast(self.narwhals.Float64)
         return self._reads(("number", name), cast)
@@ -109,7 +109,7 @@ class FrameQuery:
     def _type_of(self, name, what):
         if name not in self.schema.names():
             raise ValueError(
-                f"{what}: the frame has no column {name!r}, it has "
+                f"{what}: the frame has no column {name!r}. It has "
                 f"{self.schema.names()}."
             )
         return self.schema[name]
@@ -347,7 +347,7 @@ class Asking:
             rows = asked.collect(**how)
         except (RuntimeError, AttributeError, _narwhals_error()) as error:
             raise TypeError(
-                f"{query.backend} cannot compute these sums: {error} Instead, {INSTEAD}"
+                f"{query.backend} cannot compute these sums: {error} You can {INSTEAD}"
             ) from error
         found = Answers.of_rows(keys, rows)
         n, n_good = found.n.sum(), found.of(good).sum()

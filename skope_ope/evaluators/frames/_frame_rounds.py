@@ -109,8 +109,8 @@ class FrameRounds:
         name, *more = self._names(role)
         if more:
             raise TypeError(
-                f"{role} is labelled by several columns, {[name, *more]}: inside a "
-                "lazy frame it must be one. Join them to one column before the scan."
+                f"{role} is labelled by several columns, {[name, *more]}. Inside a "
+                "lazy frame it must be one column: join them before the scan."
             )
         found = self.query.label(name, role)
         self.query.check_label(name, found, f"column {name!r}: {role} is missing")
@@ -175,14 +175,15 @@ class FrameRounds:
         name, [column] = self.label(role), self._names(role)
         if len(labels) != len(columns):
             raise ValueError(
-                f"{len(columns)} columns stand for one per {role}, and there are "
-                f"{len(labels)}: {list(map(plain, labels))}."
+                f"{len(columns)} columns are named, one per {role}, but there are "
+                f"{len(labels)} {role}s: {list(map(plain, labels))}. Name one "
+                f"column per {role}."
             )
         flags = [label_is(name, plain(label)) for label in labels]
         known = total([flag.astype(float) for flag in flags])
         self.query.check(
             self.query.define(known) > 0.5,
-            f"column {column!r}: the label is none of the {len(labels)} of the {role}s",
+            f"column {column!r}: the label is not among the {len(labels)} {role}s",
         )
         pairs = zip(flags, columns, strict=True)
         return self.query.define(total([where(*pair, 0.0) for pair in pairs]))
@@ -218,7 +219,7 @@ class FrameRounds:
         self.query.check(
             all_of(fit),
             f"columns {names[0]!r} to {names[-1]!r}: the probabilities of {who} "
-            "must not be negative, and sum to 1",
+            "must be 0 or more and sum to 1",
             whole,
         )
         labels = self.actions if role == "action" else self.loggers
@@ -228,9 +229,9 @@ class FrameRounds:
         """Return the names of the columns that stand for a policy or a model."""
         if not isinstance(what, str):
             raise TypeError(
-                f"{who} is a {type(what).__name__}: inside a lazy frame it must be "
-                f"the name of a column of its {of} (of columns={{name: [one per "
-                f"action]}} where all are needed). Add it to the frame, or {INSTEAD}"
+                f"{who} is a {type(what).__name__}. Inside a lazy frame it must be "
+                f"the name of a column of its {of}, or of columns={{name: [one per "
+                f"action]}} if all are needed. Add it to the frame, or {INSTEAD}"
             )
         names = self.lazy.columns.get(what, what)
         return [names] if isinstance(names, str) else list(names)
@@ -277,8 +278,8 @@ class FrameRounds:
         )
         self.query.check_number(
             found,
-            "logger_proba is 0 for every logger: one of them took this action. Correct "
-            "logger_proba",
+            "logger_proba is 0 for every logger, but one of them took this action. "
+            "Correct logger_proba",
             TINIEST,
             1 + 1e-9,
         )

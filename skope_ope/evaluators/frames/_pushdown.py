@@ -75,8 +75,7 @@ def frame_sums(
     """
     if lazy.log_type is not BanditLogs:
         raise TypeError(
-            "slates cannot be summed inside a lazy frame: their terms are no "
-            f"arithmetic of columns. Instead, {INSTEAD}"
+            f"slates cannot be summed inside a lazy frame. You can {INSTEAD}"
         )
     ready = {
         name: _ready(evaluator, (sources or {}).get(name), reward_model)
@@ -85,7 +84,10 @@ def frame_sums(
     lazy = seeing_first(lazy.needing(context=False), FIRST)
     counts = counts_of(lazy, None, _may_belong_to_actions(lazy))
     if not counts.n:
-        raise ValueError("no round of the lazy frame has a positive sample weight.")
+        raise ValueError(
+            "no round of the lazy frame has a positive sample weight. "
+            "Check the column of sample_weight."
+        )
     if shares is None and lazy.roles.get("logger_proba"):
         shares = counts.shares
     how = {"n_groups": n_groups, "n_buckets": n_buckets, "shares": shares}
@@ -118,8 +120,7 @@ def _column_of(lazy, name):
     found = (found,) if isinstance(found, str) else tuple(found)
     if len(found) > 1:
         raise ValueError(
-            f"by={name!r} names {len(found)} columns of the frame: sums by label need "
-            "one."
+            f"by={name!r} names {len(found)} columns of the frame. Name one column."
         )
     return found[0]
 
@@ -202,8 +203,9 @@ class Asked:
         n = sum(one.n_logged for one in found.values())
         if n != self.counts.n_logged:
             raise RuntimeError(
-                f"the lazy frame had {self.counts.n_logged:,} rows, and then {n:,}: it "
-                "changed while it was read. Scan a snapshot of it."
+                f"the lazy frame had {self.counts.n_logged:,} rows, and then "
+                f"{n:,}: it changed while it was read. Scan a copy that does not "
+                "change."
             )
         return found
 
@@ -240,14 +242,14 @@ def check_fields(evaluator, rounds):
     refuse_unstated(evaluator, rounds)
     if evaluator.__sklearn_tags__().needs_propensity and rounds.p is None:
         raise ValueError(
-            f"{name} needs the propensities of the logged actions: name their column, "
-            "scan_logs(..., propensity=...)."
+            f"{name} needs the propensities of the logged actions. Name their "
+            "column: scan_logs(..., propensity=...)."
         )
     several = rounds.loggers is not None and len(rounds.loggers) > 1
     if evaluator._mixes_loggers(rounds) and several and rounds.logger_proba is None:
         raise ValueError(
-            f"{name} mixes the loggers and needs the probability of the logged "
-            "action under each of them: scan_logs(..., logger_proba=[columns])."
+            f"{name} needs the probability of the logged action under each logger. "
+            "Name these columns: scan_logs(..., logger_proba=[columns])."
         )
     if evaluator._uses_range and rounds.reward_range is None:
         rounds.query.check_number(
@@ -268,10 +270,10 @@ def _ready(evaluator, source, reward_model):
         source = reward_model if source is None else source
     if source is None:
         raise TypeError(
-            f"the reward model of {type(evaluator).__name__} is None, the mean reward "
-            "of every action out of fold, which is fitted to rounds in memory. Inside "
-            "a lazy frame a number may stand for a model, or the name of columns of "
-            f"its predictions, one per action. Or {INSTEAD}"
+            f"the reward model of {type(evaluator).__name__} is None: the "
+            "out-of-fold mean reward of every action, which needs rounds in "
+            "memory. Inside a lazy frame pass a number, or the name of columns "
+            f"with predictions, one per action. Or {INSTEAD}"
         )
     out.reward_model_ = source
     return out

@@ -66,11 +66,11 @@ class MultiLoggerEvaluator(StaticEvaluator):
         if self.pooling == "weighted":
             what += " with divergences='pooled'"
         raise ValueError(
-            f"{what} needs the probability of every logged action under all loggers, "
-            "which these logs do not have: pass logger_proba=..., build it by "
-            "with_logger_policies({name: policy}, logs), estimate it with "
-            "LoggerPropensityEstimator, or use pooling='naive' or "
-            "divergences='per_logger', which need none."
+            f"{what} needs the probability of every logged action under all "
+            "loggers, which these logs do not have. Pass logger_proba=..., compute "
+            "it with with_logger_policies({name: policy}, logs), or estimate it "
+            "with LoggerPropensityEstimator. Or use pooling='naive' or "
+            "divergences='per_logger', which do not need it."
         )
 
     def _job(self, target, source):
@@ -106,11 +106,11 @@ class MultiLoggerEvaluator(StaticEvaluator):
         if self.pooling == "weighted":
             if isinstance(self.divergences, str):
                 return (
-                    f"divergences={self.divergences!r} are estimated from all rounds. "
-                    "State them, a number per logger."
+                    f"divergences={self.divergences!r} are estimated from all "
+                    "rounds. Pass one number per logger."
                 )
             if self.cross_fit is not None:
-                return "cross_fit splits all rounds. State cross_fit=None."
+                return "cross_fit splits all rounds. Pass cross_fit=None."
         return super()._unstated(logs)
 
     def _mixes_loggers(self, logs):
@@ -153,10 +153,10 @@ def _alone_warnings(estimate, known, folds=False):
     pooling = "balanced" if known else "naive"
     return [
         LoggerWarning(
-            f"logger {label!r} has a single round{part}, which tells no spread, and "
-            "weighs more than the rounds of any other logger together, whose spread "
-            "might stand for it: the standard error is NaN. Leave the logger out, or "
-            f"use pooling={pooling!r}, which weighs all rounds the same.",
+            f"logger {label!r} has a single round{part}, so its variance is "
+            "unknown, and it weighs more than all rounds of any other logger. The "
+            "standard error is NaN. Leave the logger out, or use "
+            f"pooling={pooling!r}, which weighs all rounds the same.",
             len(alone),
         )
     ]

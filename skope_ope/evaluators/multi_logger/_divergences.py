@@ -104,7 +104,7 @@ def pooling_variance_ratio(
     if isinstance(divergences, Mapping):
         if not isinstance(sizes, Mapping) or set(sizes) != set(divergences):
             raise ValueError(
-                "divergences and sizes must both be dicts of the same loggers, got "
+                "divergences and sizes must be dicts of the same loggers, got "
                 f"divergences of {list(divergences)} and sizes {sizes!r}."
             )
         sizes = [sizes[label] for label in divergences]
@@ -112,22 +112,25 @@ def pooling_variance_ratio(
     s2, n = (np.asarray(v, dtype=float) for v in (divergences, sizes))
     if s2.ndim != 1 or s2.shape != n.shape or not s2.size:
         raise ValueError(
-            "divergences and sizes need one entry per logger, got shapes "
+            "divergences and sizes must have one entry per logger, got shapes "
             f"{s2.shape} and {n.shape}."
         )
     if not (s2 > 0).all():
         raise ValueError(
-            f"divergences must be positive, got {s2[~(s2 > 0)][0]:g}. A logger with "
-            "divergence 0 would give the value without error."
+            f"divergences must be positive, got {s2[~(s2 > 0)][0]:g}. A divergence "
+            "of 0 would mean that a logger gives the value without error."
         )
     if not ((n >= 0).all() and n.sum() > 0):
         raise ValueError(
-            "sizes must be non-negative and positive somewhere, got "
+            "sizes must be 0 or more, and at least one positive, got "
             f"{np.asarray(sizes).tolist()}."
         )
     s2, n = s2[n > 0], n[n > 0]
     if np.isinf(s2).all():
-        raise ValueError("every logger with rounds has an infinite divergence.")
+        raise ValueError(
+            "every logger with rounds has an infinite divergence. "
+            "Give at least one of them a finite divergence."
+        )
     if np.isinf(s2).any():
         return 0.0
     return float(n.sum() ** 2 / ((n / s2).sum() * (n * s2).sum()))
@@ -142,8 +145,8 @@ def given_divergences(given, labels, known=None):
         strange = [label for label in labels if label not in known]
         if strange:
             raise ValueError(
-                f"divergences is an array for the loggers of fit ({known}), which do "
-                f"not include {strange[0]!r} of these logs. Pass a dict by logger."
+                f"divergences is an array for the loggers of fit ({known}), and "
+                f"these logs have the logger {strange[0]!r}. Pass a dict by logger."
             )
         values = given_divergences(given, known)
         return values[[known.index(label) for label in labels]]
@@ -159,16 +162,16 @@ def given_divergences(given, labels, known=None):
     values = np.asarray(given)
     if values.shape != (len(labels),) or values.dtype.kind not in "iuf":
         raise ValueError(
-            f"divergences must hold a number per logger ({len(labels)}: {labels}), "
-            f"got shape {values.shape}, dtype {values.dtype}. A dict of loggers does, "
-            "too; 'pooled' and 'per_logger' estimate them."
+            "divergences must be an array or dict with one number per logger "
+            f"({len(labels)}: {labels}), got shape {values.shape}, dtype "
+            f"{values.dtype}. To estimate them, pass 'pooled' or 'per_logger'."
         )
     values = values.astype(float)
     if not (values >= 0).all():
         at = int(np.flatnonzero(~(values >= 0))[0])
         raise ValueError(
-            f"divergences must not be negative, got {values[at]:g} for logger "
-            f"{labels[at]!r}; inf leaves a logger out."
+            f"divergences must be 0 or more, got {values[at]:g} for logger "
+            f"{labels[at]!r}. To leave a logger out, pass inf."
         )
     return values
 

@@ -147,8 +147,8 @@ class LoggerOverlap:
         if not self.unsupported_by_all:
             return ""
         return (
-            f"No logger could take {share(self.unsupported_by_all)} of what the policy "
-            "wants."
+            f"No logger can take {share(self.unsupported_by_all)} of the policy's "
+            "actions."
         )
 
     def __repr__(self):
@@ -201,8 +201,8 @@ def logger_overlap(
         )
     if logs.loggers is None:
         raise ValueError(
-            "the logs do not say who acted: build them with logger=..., the label of "
-            "the logger of every round."
+            "the logs do not name the loggers. Build them with logger=..., the "
+            "label of the logger of every round."
         )
     if not len(logs):
         raise ValueError("the logs are empty.")
@@ -237,9 +237,9 @@ def _policy_columns(policy, loggers):
     logs = loggers.logs
     if logs.propensity is None:
         raise ValueError(
-            "a policy is compared with the loggers by its weights pi / p, and these "
-            "logs have no propensities: see with_logger_policies and "
-            "LoggerPropensityEstimator."
+            "the policy is compared with the loggers by its weights pi / p, and "
+            "these logs have no propensities p. Pass propensity=..., or see "
+            "with_logger_policies and LoggerPropensityEstimator."
         )
     target = Target(policy, logs)
     refuse_learning("logger_overlap", target)

@@ -138,14 +138,14 @@ class Weighted(Naive):
         found = job.variances()
         unknown = np.isnan(found)
         why = (
-            "logger {!r} has a single round, which tells no divergence: it is left "
-            "out. Compare with"
+            "logger {!r} has a single round, too few to estimate its divergence. "
+            "The logger is left out. Compare with"
         )
         if unknown.all():  # no logger is known to be better than another
             found = np.ones(len(found))
             why = (
-                "logger {!r} has a single round, as all have, which tells no "
-                "divergence: all rounds weigh the same. Compare with"
+                "logger {!r} has a single round, as all loggers have, too few to "
+                "estimate its divergence. All rounds weigh the same. Compare with"
             )
         # one round: nothing says that the logger is near
         divergences, low = floored(np.where(unknown & ~unknown.all(), np.inf, found))
@@ -168,9 +168,9 @@ class Weighted(Naive):
             low = low | raised
             weights[:, k] = optimal_weights(others, size) * size.sum()
         why = (
-            "the rounds of logger {!r} in the other folds do not tell its divergence: "
-            "the mean of the other loggers' stands for it. Choose groups that do not "
-            "hold whole loggers, or"
+            "the divergence of logger {!r} cannot be estimated from the other "
+            "folds. The mean of the other loggers' divergences is used. Choose "
+            "groups that do not hold whole loggers, or"
         )
         warned = _unknown(job, unknown, why)
         warned += _dropped(job, weights, divergences, ~unknown & ~low.any())
@@ -216,8 +216,8 @@ class WeightedAsGiven(Weighted):
             known = frame.strata if self.known is None else self.known
             if len(known) != len(self.given):
                 raise ValueError(
-                    f"divergences has {len(self.given)} entries, and the parts of the "
-                    f"log have the loggers {list(known)}: pass a dict by logger."
+                    f"divergences has {len(self.given)} entries, but the log has "
+                    f"the loggers {list(known)}. Pass a dict by logger."
                 )
             by_label = dict(zip(known, self.given, strict=True))
         given = np.array([by_label[label] for label in frame.strata], dtype=float)
@@ -243,9 +243,9 @@ def _weighing(
     warned = warned + [
         LoggerWarning(
             f"{why.format(job.loggers.labels[i])} is 0 and was raised to "
-            f"{divergences[i]:.3g}, 1e-12 times the largest, so that it carries nearly "
-            "all weight. The policy may take too few of its logged actions. Compare "
-            "with pooling='balanced'.",
+            f"{divergences[i]:.3g}, 1e-12 times the largest. So this logger "
+            "carries nearly all weight. Perhaps the policy takes too few of its "
+            "logged actions. Compare with pooling='balanced'.",
             0.0,
         )
         for i in np.flatnonzero(low)
@@ -301,21 +301,21 @@ def _dropped(job, weights, divergences, known):
     shares, found = dict(zip(loggers.labels, share, strict=True)), []
     for i in np.flatnonzero(known & low.any(axis=1)):
         label, part = loggers.labels[i], float(loggers.shares[i])
-        why = f"its divergence of {divergences[i]:.3g} is far above theirs"
+        why = f"its divergence of {divergences[i]:.3g} is far above the others"
         if np.isinf(divergences[i]):
             lost = job.overlap.missing_mass[i]
             why = (
-                f"it cannot take what the policy wants with {lost:.2%} of its "
+                f"it never takes actions with {lost:.2%} of the policy's "
                 "probability, and its divergence is infinite"
             )
         if not low[i].all():
-            why += f" as {np.count_nonzero(low[i])} of {low.shape[1]} folds see it"
+            why += f" in {np.count_nonzero(low[i])} of {low.shape[1]} folds"
         found.append(
             LoggerWarning(
                 f"the divergences leave out logger {label!r}, {loggers.count[i]:,} "
                 f"rounds ({part:.0%} of all): {why}. The loggers weigh {shares}. "
-                "pooling='balanced' asks only that some logger takes an action, and "
-                "uses the other rounds of this one: compare the standard errors.",
+                "With pooling='balanced' one logger that takes an action is "
+                "enough, so these rounds are used. Compare the standard errors.",
                 part,
             )
         )

@@ -50,8 +50,9 @@ def _labels_of(logs, name):
     values = labels_of(logs, name)
     if len(getattr(values, "shape", ())) > 1:
         raise ValueError(
-            f"by={name!r} has {values.shape[1]} entries a round, and a part is "
-            "told by one label. Name a single column: scan_logs(..., columns=['day'])."
+            f"by={name!r} has {values.shape[1]} entries per round, and a part "
+            "needs one label. Name a single column: scan_logs(..., "
+            "columns=['day'])."
         )
     _, distinct, codes = coded_labels("by", values, copy=False)
     labels, place = factorise(distinct)

@@ -90,7 +90,7 @@ class PartSums(WithPairs):
     def by_evaluator(self):
         """`JointSummary` by the name of the evaluator."""
         if self.counts is None:
-            raise ValueError("no round has a positive weight: there is nothing to sum.")
+            raise ValueError("no round has a positive weight. Check sample_weight.")
         return {name: self._joint(name) for name in self.evaluators}
 
     def _joint(self, name):
@@ -160,10 +160,10 @@ class PartSums(WithPairs):
         names, policies = list(self.evaluators), self.policies
         if (names, policies) != (list(other.evaluators), other.policies):
             raise ValueError(
-                "these sums are of different evaluators or policies, or of the same in "
-                f"another order: {names} on {list(policies)}, and "
-                f"{list(other.evaluators)} on {list(other.policies)}. Name them in the "
-                "same order in all parts."
+                "these sums are of different evaluators or policies, or in another "
+                f"order: {names} on {list(policies)}, and {list(other.evaluators)} "
+                f"on {list(other.policies)}. Name them in the same order in all "
+                "parts."
             )
         n = self.n + other.n
         both = self.log is not None and other.log is not None

@@ -30,7 +30,7 @@ def partition_sums(stated, lazy, n_jobs=None, verbose=0):
     """
     found = sum_over(lazy, _sums_of, stated, n_jobs, verbose)
     if found is None:
-        raise ValueError("the logs are empty: an estimate needs a round.")
+        raise ValueError("the logs are empty: an estimate needs at least one round.")
     return found
 
 
@@ -42,7 +42,7 @@ def head_of(lazy):
             head = logs[:5]
             break
     if head is None or not len(head):
-        raise ValueError("the logs are empty: an estimate needs a round.")
+        raise ValueError("the logs are empty: an estimate needs at least one round.")
     return head
 
 

@@ -265,8 +265,9 @@ class AttentionDecay(TellsOfFit, Estimator):
         if unknown.size:
             warnings.warn(
                 SupportWarning(
-                    f"the attention of slot {unknown[0]} is NaN: no clicked item was "
-                    f"shown there and in slot 0 ({unknown.size} such slots).",
+                    f"the attention of slot {unknown[0]} is NaN: no item was "
+                    f"clicked there that was also shown in slot 0 ({unknown.size} "
+                    "such slots). Use more pages, or leave the slot out.",
                     int(unknown.size),
                 ),
                 stacklevel=3,  # the decorator is one
@@ -286,9 +287,10 @@ class AttentionDecay(TellsOfFit, Estimator):
         slot = int(failed.argmax())
         warnings.warn(
             LowOverlapWarning(
-                f"{failed[slot]} of {self.n_bootstrap} bootstrap samples hold no click "
-                f"that tells of slot {slot}: there are too few of them for a standard "
-                f"error, which is NaN ({np.count_nonzero(failed)} such slots).",
+                f"the standard error of slot {slot} is NaN: in {failed[slot]} of "
+                f"{self.n_bootstrap} bootstrap samples its attention cannot be "
+                f"estimated, for want of clicks ({np.count_nonzero(failed)} such "
+                "slots). Use more pages, or leave the slot out.",
                 int(failed[slot]),
             ),
             stacklevel=4,
@@ -298,8 +300,8 @@ class AttentionDecay(TellsOfFit, Estimator):
         if self.method == "min_variance" and not (pages.reward == 1).all():
             found = pages.reward[pages.reward != 1][0]
             raise ValueError(
-                "method='min_variance' weights items by the variance of clicks, 0 or "
-                f"1; slot_reward holds {found:.6g}. Use method='equal_variance'."
+                "method='min_variance' needs clicks of 0 or 1, and slot_reward "
+                f"holds {found:.6g}. Use method='equal_variance'."
             )
 
     def _of_sample(self, pages, rng):

@@ -35,7 +35,9 @@ def history_bound(counts, n_rounds, n_arms, delta, method="azuma"):
     """
     counts = np.asarray(counts, dtype=float)
     if (counts == 0).any():
-        raise ValueError("an arm that was never logged has no bound.")
+        raise ValueError(
+            "an arm that was never logged has no bound. Leave it out of the counts."
+        )
     bound = np.sqrt(2 * np.log(2 * n_arms * n_rounds / delta) / counts).sum()
     return float(bound if method == "azuma" else bound / 2)
 
@@ -75,9 +77,10 @@ def reward_span(reward, reward_range):
     """
     if reward_range is None:
         raise ValueError(
-            "the bound needs a range of the rewards that is known beforehand, not what "
-            f"was seen ({float(reward.min()):.6g} to {float(reward.max()):.6g}). Pass "
-            "reward_range=(low, high) to the logs or to deviation_bound."
+            "the bound needs a range of the rewards that is known in advance. The "
+            f"logged rewards, {float(reward.min()):.6g} to "
+            f"{float(reward.max()):.6g}, are not enough. Pass reward_range=(low, "
+            "high) to the logs or to deviation_bound."
         )
     low, high = reward_range
     return max(float(high), 0.0) - min(float(low), 0.0)
@@ -101,8 +104,8 @@ def theorem_bound(
     """
     if unknown:
         raise ValueError(
-            f"the bound knows no {sorted(unknown)[0]!r}; it takes form, method, "
-            "uniform_logging, arms and reward_range."
+            f"the bound has no parameter {sorted(unknown)[0]!r}. Its parameters "
+            "are form, method, uniform_logging, arms and reward_range."
         )
     facts, sample, n = result.bound_facts, result.arms, result.n_rounds
     check_method(method)
@@ -129,32 +132,30 @@ def theorem_bound(
 def _check_covered(result):
     """Raise where the theorems are about another value, or other rounds."""
     facts, sample = result.bound_facts, result.arms
+    learned = any(isinstance(one, LearnedRoundsWarning) for one in result.warnings)
     beyond = {
-        "self_normalized=True: that is a ratio, and they bound the sum above its line "
-        "alone": sample.self_normalized,
-        "strata: they take all rounds for one sample of contexts": (
-            sample.stratum is not None
-        ),
-        "a mixture of loggers: its weights may be above one": sample.under is not None,
+        "self_normalized=True": sample.self_normalized,
+        "strata": sample.stratum is not None,
+        "a mixture of loggers": sample.under is not None,
         "sample weights that differ": sample.omega is not None,
-        "groups: they are for rounds that do not depend on each other": (
-            sample.design.clustered
-        ),
+        "groups, whose rounds depend on each other": sample.design.clustered,
         "slates, whose number is not known": facts["arms"] is None,
-        "a policy that has learned from these rounds": any(
-            isinstance(warned, LearnedRoundsWarning) for warned in result.warnings
-        ),
+        "a policy that learned from these rounds": learned,
     }
+    remedy = "Use confidence_interval."
+    if learned:
+        remedy = "Evaluate the policy on other rounds."
     for what, found in beyond.items():
         if found:
-            raise ValueError(f"the theorems do not cover {what}.")
+            raise ValueError(f"the theorems do not cover {what}. {remedy}")
     if np.isnan(result.value):
-        raise ValueError("the value is NaN: there is nothing to bound.")
+        raise ValueError("the value is NaN, so it has no bound.")
     if facts["predictability"].z > HIGH_Z:
         raise ValueError(
-            "the theorems need arms that were chosen without the context; here the "
+            "the theorems need arms that were chosen without the context, but the "
             f"logged {facts['predictability'].arm} is predictable from it (by "
-            f"{facts['predictability'].z:.1f} standard errors)."
+            f"{facts['predictability'].z:.1f} standard errors). Use an evaluator "
+            "with importance weights, such as SNIPS."
         )
 
 
@@ -170,7 +171,7 @@ def _playable(arms, facts):
         raise ValueError(
             f"arms={np.asarray(arms).tolist()} leaves out "
             f"{plain(facts['arms'][beyond[0]])!r}, which the policy plays in these "
-            f"rounds; the bound sums over every {facts['arm']} that it can play."
+            f"rounds. Name every {facts['arm']} that the policy can play."
         )
     return code
 
@@ -186,13 +187,13 @@ def _check_logged(code, result):
     never_done = "never acted" if arm == "logger" else "was never logged"
     if played.size:
         raise ValueError(
-            f"the policy plays {name!r}, which {never_done}: the value leaves out "
-            f"what it would bring ({facts['mass']:.2%} of the policy's probability), "
-            "and no bound covers that."
+            f"the policy plays {name!r}, which {never_done} ({facts['mass']:.2%} "
+            "of the policy's probability). The value leaves out its reward, so it "
+            "has no bound. Evaluate a policy that does not play it."
         )
     raise ValueError(
-        f"{name!r} {never_done} ({len(never)} such), and the sum over all {arm}s has "
-        f"no bound. If the policy cannot play it, name the {arm}s that it can "
+        f"{name!r} {never_done} ({len(never)} such), so the sum over all {arm}s "
+        f"has no bound. If the policy cannot play it, name the {arm}s that it can "
         "play: arms=[...]."
     )
 
@@ -204,16 +205,15 @@ def _check_uniform(claimed, counts, facts):
         chose = "all loggers were chosen"
     if claimed is not True:
         raise ValueError(
-            f"form='1/k' holds only where {chose} with equal "
-            "probability (a uniform target is not enough); say "
-            "uniform_logging=True if it did."
+            f"form='1/k' holds only if {chose} with equal probability. A uniform "
+            "target policy is not enough. If this is so, pass uniform_logging=True."
         )
     chance = chance_if_uniform(counts)
     if chance < SURPRISE:
         raise ValueError(
-            "uniform_logging=True contradicts the logs: counts as uneven as "
-            f"{counts.min()} to {counts.max()} have probability {chance:.1g} under "
-            "uniform logging."
+            f"uniform_logging=True contradicts the logs: counts of {counts.min()} "
+            f"to {counts.max()} have probability {chance:.1g} under uniform "
+            "logging. Use form='arms'."
         )
     if propensity is None:
         return
@@ -221,6 +221,6 @@ def _check_uniform(claimed, counts, facts):
     if off.max() > ROUNDED:
         row = int(off.argmax())
         raise ValueError(
-            "uniform_logging=True contradicts the recorded propensities: row "
-            f"{row} has {propensity[row]:.6g}, not 1/{len(counts)}."
+            f"uniform_logging=True contradicts the propensities: row {row} has "
+            f"{propensity[row]:.6g}, not 1/{len(counts)}. Use form='arms'."
         )

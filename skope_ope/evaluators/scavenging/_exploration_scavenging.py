@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Self
 
 UNTESTED = OPEWarning(
-    "merged sums do not tell whether the logged arms can be predicted from the "
-    "context, and scavenging is biased where they can. Ask a sample in memory: "
-    "ExplorationScavenging().fit(lazy.sample(100_000)).evaluate(policy) warns of it.",
+    "merged sums do not show whether the context predicts the logged arms. If it "
+    "does, scavenging is biased. Check a sample in memory, which warns of it: "
+    "ExplorationScavenging().fit(lazy.sample(100_000)).evaluate(policy).",
     name="untested_context",
 )
 
@@ -199,8 +199,8 @@ class ExplorationScavenging(BaseEvaluator):
         if self.match == "logger":
             if isinstance(logs, SlateLogs):
                 raise ValueError(
-                    "match='logger' is for BanditLogs with loggers; slates are matched "
-                    "as whole actions."
+                    "match='logger' is for BanditLogs with loggers. For slates use "
+                    "match='action'."
                 )
             by_logger(logs)
         elif not self._mixes(logs):
@@ -223,19 +223,19 @@ class ExplorationScavenging(BaseEvaluator):
     def _unstated(self, logs):
         if isinstance(logs, SlateLogs):
             return (
-                "its arms are the slates that a log happens to hold. Evaluate rounds "
-                "in memory: lazy.sample(1_000_000)."
+                "its arms are the slates of the log, which differ from part to "
+                "part. Evaluate rounds in memory: lazy.sample(1_000_000)."
             )
         if self.strata is not None:
             return (
-                f"its strata={self.strata!r} are numbered within a log. Sum every "
-                "stratum by itself, logs.filter(...) of files or logs[rows], and weigh "
-                "the values by their shares."
+                f"its strata={self.strata!r} are numbered within a log. Sum each "
+                "stratum separately, with logs.filter(...) of files or logs[rows], "
+                "and weight the values by the shares of the strata."
             )
         if self.on_missing == "nan" and self._mixes(logs):
             return (
-                "whether its loggers take what the policy wants is judged from all "
-                "rounds. State on_missing='warn'."
+                "on_missing='nan' needs all rounds, to find whether the loggers "
+                "take the policy's actions. Pass on_missing='warn'."
             )
         return None
 
@@ -428,10 +428,10 @@ class ExplorationScavenging(BaseEvaluator):
         if mass > 1e-9 and not warned:
             warned.append(
                 SupportWarning(
-                    f"the policy gives {mass:.2%} of its probability to {arms} that "
-                    f"{never}: what they would bring is left out, so for "
-                    "non-negative rewards the value is a lower bound. "
-                    "on_missing='nan' makes it NaN.",
+                    f"the policy gives {mass:.2%} of its probability to {arms} "
+                    f"that {never}. Their rewards are left out, so for rewards of "
+                    "0 or more the value is a lower bound. To make the value NaN "
+                    "instead, pass on_missing='nan'.",
                     mass,
                 )
             )
@@ -444,8 +444,9 @@ class ExplorationScavenging(BaseEvaluator):
             warned.append(
                 LowOverlapWarning(
                     f"{n_alone} of the {arms}{' by stratum' * bool(self.strata)} "
-                    f"that the policy takes {once} in a single round: the standard "
-                    "error is NaN.",
+                    f"that the policy takes {once} in a single round, so the "
+                    "standard error is NaN. Use more rounds, or a policy that does "
+                    "not take them.",
                     n_alone,
                 )
             )
@@ -477,12 +478,13 @@ def _doubts_of_mixture(arms, found, match, logs):
         match.missing_mass = mass = 1 - found.mean_weight
         return [
             SupportWarning(
-                f"the policy seems to give {mass:.2%} of its probability to actions "
-                "that no logger takes there: the mean of its weights against the "
-                f"mixture of the loggers is {found.mean_weight:.4g}, {z:+.1f} standard "
-                "errors from what it should be. What they would bring is left out "
-                "(on_missing='nan' makes the value NaN). Choose among the loggers' "
-                "actions, or check logger_proba.",
+                f"the policy seems to give {mass:.2%} of its probability to "
+                "actions that no logger takes in the same context. Its weights "
+                "against the mixture of the loggers average "
+                f"{found.mean_weight:.4g}, {z:+.1f} standard errors from the "
+                "expected mean. The value leaves out the rewards of these actions; "
+                "on_missing='nan' makes it NaN. Choose among the loggers' actions, "
+                "or check logger_proba.",
                 mass,
             )
         ]

@@ -140,9 +140,9 @@ def _check_stationary(evaluator, target):
     """Raise where a policy learns, or does not tell of all actions."""
     if isinstance(target.policy, AdaptivePolicy):
         raise TypeError(
-            f"{type(target.policy).__name__} learns while it acts; "
-            f"{type(evaluator).__name__} evaluates stationary policies. Use Replay or "
-            "DRns, or evaluate the policy as it is now: policy.frozen()."
+            f"{type(target.policy).__name__} learns while it acts, and "
+            f"{type(evaluator).__name__} evaluates stationary policies. Use Replay "
+            "or DRns. Or evaluate the policy as it is now: policy.frozen()."
         )
     check_all_actions(evaluator, target)
 
@@ -201,8 +201,8 @@ def match_slates(policy, logs, stratum=None, omega=None):
     else:
         if target.slates.shape[1] > logs.n_slots:
             raise ValueError(
-                f"the policy fills {target.slates.shape[1]} slots, the logs have "
-                f"{logs.n_slots}."
+                f"the policy fills {target.slates.shape[1]} slots, but the logs "
+                f"have {logs.n_slots}. Use a policy with the same number of slots."
             )
         code, new = slate_codes(logs, logs.slate, target.slates)
         here, there = _cells(stratum, code, new)
@@ -263,8 +263,8 @@ def by_logger(logs):
     """Return logs whose actions are the loggers."""
     if logs.loggers is None:
         raise ValueError(
-            "match='logger' needs to know which logger acted: pass logger=... to "
-            "BanditLogs, or match actions."
+            "match='logger' needs the logger of every round. Pass logger=... to "
+            "BanditLogs, or use match='action'."
         )
     out = logs._copy()
     out.__dict__.update(
@@ -288,8 +288,9 @@ def strata_of(logs, name):
         values = getattr(logs, name)
     if values is None:
         raise ValueError(
-            f"strata={name!r} is neither a field nor a column of the logs (they have "
-            f"the columns {sorted(logs.columns)}). Add it with logs.with_columns."
+            f"strata={name!r} is neither a field nor a column of the logs. They "
+            f"have the columns {sorted(logs.columns)}. Add it with "
+            "logs.with_columns."
         )
     code = np.zeros(len(logs), dtype=np.intp)
     for column in _columns_of(values):
@@ -345,8 +346,8 @@ def check_offers(logs, stratum):
             row = start + int(np.flatnonzero(varies)[0])
             where = "" if stratum is None else " of one stratum"
             raise ValueError(
-                f"the offered actions vary between rows {first[row]} and {row}{where}: "
-                "an action that is offered more often is logged more often. Pass "
-                "strata='available', or the name of a column within which they do not "
-                "vary."
+                f"the offered actions differ between rows {first[row]} and "
+                f"{row}{where}. This biases scavenging: an action that is offered "
+                "more often is logged more often. Pass strata='available', or the "
+                "name of a column within which the offered actions are the same."
             )

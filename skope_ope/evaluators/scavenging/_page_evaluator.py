@@ -154,8 +154,8 @@ class PageEvaluator(BaseEvaluator):
 
     def _unstated(self, logs):
         return (
-            "its pages, and the attention where that is estimated, are those of the "
-            "whole log. Evaluate rounds in memory: lazy.sample(1_000_000)."
+            "its pages, and its attention if estimated, need the whole log. "
+            "Evaluate rounds in memory: lazy.sample(1_000_000)."
         )
 
     def _predictability(self, logs, estimator, of_fit=False):
@@ -191,8 +191,9 @@ class PageEvaluator(BaseEvaluator):
         formula, tables = self._formula(), pages.tables(omega)
         if pages.to.shape[1] > len(self.attention_):
             raise ValueError(
-                f"the policy fills {pages.to.shape[1]} slots, the attention of "
-                f"{len(self.attention_)} is known."
+                f"the policy fills {pages.to.shape[1]} slots, but the attention of "
+                f"{len(self.attention_)} slots is known. Use a policy with as many "
+                "slots."
             )
         attention = self._usable_attention(pages, tables)
         diagnostics, warned = self._facts_and_warnings(pages, tables, attention)
@@ -264,10 +265,10 @@ class PageEvaluator(BaseEvaluator):
         if wrong.any():
             slot = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"the attention of slot {slot} is {attention[slot]:.6g}, but items are "
-                f"shown there ({int(wrong.sum())} such slots): clicks cannot be "
-                "divided by it. Drop the slot, or estimate the attention from logs "
-                "with clicks in it."
+                f"the attention of slot {slot} is {attention[slot]:.6g}, but items "
+                f"are shown there ({int(wrong.sum())} such slots). Clicks cannot "
+                "be divided by it. Leave the slot out, or estimate the attention "
+                "from logs that have clicks there."
             )
         return np.nan_to_num(attention)
 
@@ -283,10 +284,9 @@ class PageEvaluator(BaseEvaluator):
 def refuse_bound(result, delta, **assumptions):
     """Raise: no theorem is about clicks that are divided by attention."""
     raise ValueError(
-        f"no theorem bounds the deviation of {result.estimator}: those of exploration "
-        "scavenging are about sums over whole actions, and this value divides clicks "
-        "by the attention of their slots and by counts of items. Use "
-        "confidence_interval."
+        f"no theorem bounds the deviation of {result.estimator}. The theorems of "
+        "exploration scavenging are about whole actions, and this value divides "
+        "clicks by attention and by counts of items. Use confidence_interval."
     )
 
 
@@ -298,8 +298,8 @@ def _spread(replicates, warned):
     failed = int((~np.isfinite(replicates)).sum())
     warned.append(
         LowOverlapWarning(
-            f"{failed} of {len(replicates)} bootstrap samples hold a slot without "
-            "clicks: there are too few of them for a standard error, which is NaN.",
+            f"the standard error is NaN: {failed} of {len(replicates)} bootstrap "
+            "samples hold a slot without clicks. Use more pages, or fewer slots.",
             failed,
         )
     )
@@ -346,7 +346,7 @@ def _check_attention(attention, n_slots):
     attention = as_numbers("attention", attention)
     if attention.shape != (n_slots,) or attention.min() < 0:
         raise ValueError(
-            f"attention must hold {n_slots} non-negative coefficients, one per slot of "
+            f"attention must hold {n_slots} numbers of 0 or more, one per slot of "
             f"the logs, got {attention.tolist()}."
         )
     return attention

@@ -193,8 +193,8 @@ def make_pages(logs, target=None, paired=False):
 def _check_slot_reward(logs):
     if logs.slot_reward is None:
         raise ValueError(
-            "the logs hold no rewards of slots, which say where a click fell. Pass "
-            "slot_reward=... of shape (n_rounds, n_slots) to SlateLogs."
+            "the logs do not say in which slot a click fell. Pass slot_reward=... "
+            "of shape (n_rounds, n_slots) to SlateLogs."
         )
 
 

@@ -139,8 +139,8 @@ class PositionScavenging(PageEvaluator):
         if mass > 1e-9:
             warned.append(
                 SupportWarning(
-                    f"the policy gives {mass:.2%} of its attention to items that the "
-                    "logs never showed: the value leaves out what they would bring.",
+                    f"the policy gives {mass:.2%} of its attention to items that "
+                    "were never logged. The value leaves out their clicks.",
                     mass,
                 )
             )

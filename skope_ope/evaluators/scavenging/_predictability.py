@@ -42,14 +42,25 @@ ARMS = {
     "item": ("the logged item", "the logger looks at the context"),
 }
 REMEDIES = {
-    "action": "Pass strata that hold what it looked at, or estimate propensities with "
-    "PropensityEstimator and use SNIPS.",
-    "logger": "Pass strata that hold what decided who acted, or use MultiLoggerIPS, "
-    "whose weights need the loggers' probabilities of the actions.",
-    "slate": "Pass strata that hold what it looked at; or, where the logger is known, "
-    "give SlateLogs its logging_policy=... and use SlateIPS or PseudoInverse.",
-    "item": "Take rounds that agree in what it looked at; or, where the logger is "
-    "known, give SlateLogs its logging_policy=... and use SlateIPS or PseudoInverse.",
+    "action": (
+        "Pass strata that hold what the logger looked at, or estimate "
+        "propensities with PropensityEstimator and use SNIPS."
+    ),
+    "logger": (
+        "Pass strata that hold what decided who acted. Or use "
+        "MultiLoggerIPS, whose weights need the loggers' probabilities of "
+        "the actions."
+    ),
+    "slate": (
+        "Pass strata that hold what the logger looked at. Or, if you know the "
+        "logger, pass logging_policy=... to SlateLogs and use SlateIPS or "
+        "PseudoInverse."
+    ),
+    "item": (
+        "Take rounds that agree in what the logger looked at. Or, if you know "
+        "the logger, pass logging_policy=... to SlateLogs and use SlateIPS or "
+        "PseudoInverse."
+    ),
 }
 
 
@@ -124,26 +135,29 @@ class Predictability:
             return []
         what, looked = ARMS[self.arm]
         found = (
-            f"a classifier beats the frequencies of the {self.arm}s by "
-            f"{self.gain:.3g} nats a round, {self.z:.1f} standard errors, on rounds it "
-            "did not see."
+            f"on held-out rounds a classifier has {self.gain:.3g} less log-loss "
+            f"per round than the frequencies of the {self.arm}s, a gain of "
+            f"{self.z:.1f} standard errors."
         )
         if self.z > HIGH_Z:
             text = (
                 f"{what} can be predicted from the context: {found} Scavenging is "
-                f"biased, or impossible, where {looked}."
+                f"biased, or impossible, if {looked}."
             )
         else:
             text = (
-                f"{what} may depend on the context: {found} More than {LOW_Z} are rare "
-                f"unless {looked}."
+                f"{what} may depend on the context: {found} More than {LOW_Z} "
+                f"standard errors are rare unless {looked}."
             )
         if np.isfinite(bias):
             times = ""
             if error > 0:
                 times = f" ({abs(bias) / error:.1f} standard errors)"
             way = "high" if bias > 0 else "low"
-            text += f" By the fit the value is too {way} by {abs(bias):.2g}{times}."
+            text += (
+                f" This classifier suggests that the value is too {way} by "
+                f"{abs(bias):.2g}{times}."
+            )
         return [ExplorationWarning(f"{text} {REMEDIES[self.arm]}", self.z)]
 
 

@@ -151,8 +151,8 @@ class ReorderingPolicy(TellsOfFit, Estimator):
         """
         if isinstance(self.order, str) and self.order == "random":
             raise ValueError(
-                "order='random' is no single order; evaluate the policy itself, which "
-                "takes the mean over all of them."
+                "order='random' is a mean over all orders, so it has no single "
+                "slate. Evaluate the policy itself."
             )
         return np.take_along_axis(logs.slate, self._order(logs), axis=1)
 

@@ -115,9 +115,10 @@ class ReorderingScavenging(PageEvaluator):
         if not same.all():
             row = int(np.flatnonzero(~same)[0])
             raise ValueError(
-                f"the policy shows {target.slates[row].tolist()} at row {row}, which "
-                f"is no reordering of the logged slate {logs.slate[row].tolist()}. "
-                "PositionScavenging evaluates policies that show other items."
+                f"the policy shows {target.slates[row].tolist()} at row {row}, "
+                "which does not reorder the logged slate "
+                f"{logs.slate[row].tolist()}. For policies that show other items "
+                "use PositionScavenging."
             )
 
     def _facts_and_warnings(self, pages, tables, attention):
@@ -126,8 +127,9 @@ class ReorderingScavenging(PageEvaluator):
             worst = int(np.argmax(np.abs(kept - 1)))
             raise ValueError(
                 f"the policy shows a clicked item of row {pages.page[worst]} with "
-                f"probability {kept[worst]:.6g}; a reordering shows every logged item. "
-                "PositionScavenging evaluates policies that show other items."
+                f"probability {kept[worst]:.6g}, but a reordering shows every "
+                "logged item. For policies that show other items use "
+                "PositionScavenging."
             )
         clicks = float(tables.clicks.sum())
         diagnostics = {
@@ -141,7 +143,9 @@ class ReorderingScavenging(PageEvaluator):
             diagnostics["value"] = float("nan")
             warned.append(
                 SupportWarning(
-                    "the logs hold no clicks: the ratio to their number is NaN.", 0.0
+                    "the logs hold no clicks, so the share of clicks is NaN. Use "
+                    "logs with clicks.",
+                    0.0,
                 )
             )
         return diagnostics, warned

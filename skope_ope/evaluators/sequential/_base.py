@@ -147,13 +147,14 @@ class SequentialEvaluator(BaseEvaluator):
     def _check_settings(self, adaptive, target, n_rounds):
         if self.n_splits > n_rounds:
             raise ValueError(
-                f"n_splits={self.n_splits} parts need as many rounds, the logs have "
-                f"{n_rounds}."
+                f"n_splits={self.n_splits} parts need at least as many rounds, but "
+                f"the logs have {n_rounds}. Lower n_splits."
             )
         if adaptive and self.n_splits > 1 and self.horizon is None:
             raise ValueError(
-                "n_splits > 1 with a policy that learns needs a horizon: otherwise "
-                "every part would value a history of another length."
+                "n_splits > 1 with a policy that learns needs a horizon. Without "
+                "one, the histories of the parts would differ in length. Pass "
+                "horizon=..., the number of rounds that the policy learns from."
             )
 
     def _known(self, target, positive):
@@ -438,8 +439,8 @@ def smallest_ratio(pi, p, nothing=1.0):
 def no_weights(evaluator):
     """Return why an evaluator refuses sample weights."""
     return (
-        f"{type(evaluator).__name__} builds a history of rounds; it cannot weight them "
-        "by sample_weight. Use a static evaluator, or logs without weights."
+        f"{type(evaluator).__name__} builds a history of rounds, which takes no "
+        "sample_weight. Use a static evaluator, or logs without weights."
     )
 
 

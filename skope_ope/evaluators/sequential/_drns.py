@@ -210,9 +210,8 @@ class DRns(SequentialEvaluator):
             return
         if self.acceptance == "worst_case":
             raise ValueError(
-                "acceptance='worst_case' holds c at the smallest logged propensity "
-                f"from the start: c_init={self.c_init:.6g} means nothing there. Leave "
-                "it None."
+                "acceptance='worst_case' sets c to the smallest logged propensity, "
+                f"so it does not use c_init={self.c_init:.6g}. Leave c_init=None."
             )
         if self.c_init > self.cmax:
             raise ValueError(
@@ -235,11 +234,11 @@ class DRns(SequentialEvaluator):
         told = self._tells_weights(target.policy)
         if self._weighs and adaptive and self.normalize and not told:
             raise ValueError(
-                "excess='weight' changes nothing here: the update of "
-                f"{type(target.policy).__name__} takes no weight (takes_weight), and "
-                "R / C has none of its own. Pass normalize=False, a policy that learns "
-                "from weighted rounds, as EpsilonGreedy, UCB1 and LinUCB do, or "
-                "excess='accept'."
+                "excess='weight' has no effect here: "
+                f"{type(target.policy).__name__} learns without weights "
+                "(takes_weight), and R / C does not use them. Pass "
+                "normalize=False, or a policy that learns from weighted rounds, "
+                "such as EpsilonGreedy, UCB1 or LinUCB. Or pass excess='accept'."
             )
 
     @property
@@ -343,8 +342,9 @@ class DRns(SequentialEvaluator):
         if history.adaptive and not diagnostics["n_accepted"]:
             warned.append(
                 LowOverlapWarning(
-                    "no logged round was accepted (T = 0): a policy that learns is "
-                    "valued as it is before it has learned anything.",
+                    "no logged round was accepted (T = 0), so the value is that of "
+                    "the policy before it learns. Use a log that is closer to the "
+                    "policy.",
                     0,
                 )
             )

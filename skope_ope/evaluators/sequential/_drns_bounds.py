@@ -17,30 +17,32 @@ def drns_bound(result, delta, *, max_weight=None, form="sharp"):
     terms = result.bound_terms
     if max_weight is None:
         raise ValueError(
-            "Theorem 2 needs max_weight: a bound on pi(a|x, h) / p over all rounds "
-            "that is known beforehand."
+            "Theorem 2 needs max_weight: a bound on pi(a|x, h) / p in all rounds, "
+            "known in advance."
         )
     if form not in ("sharp", "paper"):
         raise ValueError(f"form must be 'sharp' or 'paper', got {form!r}.")
     if not terms["single"]:
         raise ValueError(
-            "Theorem 2 is about a single normalised trace (horizon=None, "
-            "n_splits=1, normalize=True) and its progressive-validation policy."
+            "Theorem 2 is about a single normalised trace and its "
+            "progressive-validation policy. Use horizon=None, n_splits=1 and "
+            "normalize=True."
         )
     if terms["seen_ahead"] is None:
         raise ValueError(
-            "Theorem 2 needs a reward model fixed beforehand; this one was "
-            "cross-fitted on the evaluated rounds. Pass a number, or "
-            "FrozenEstimator(model) fitted on other rounds, or evaluate on other "
-            "logs than those of fit; for reward_model=None, cv=TimeSeriesSplit() takes "
-            "the mean of earlier rounds."
+            "Theorem 2 needs a reward model fitted to other rounds, and this one "
+            "was cross-fitted on the evaluated rounds. Pass a number, or "
+            "FrozenEstimator(model) fitted on other rounds, or evaluate on logs "
+            "other than those of fit. Or use the mean of earlier rounds: "
+            "reward_model=None, cv=TimeSeriesSplit()."
         )
     check_unit_interval("rewards", result.reward_bounds)
     check_unit_interval("model values", terms["model_range"])
     if not terms["largest_weight"] <= max_weight * (1 + 1e-9) < np.inf:
         raise ValueError(
-            f"max_weight={max_weight:.6g} is no bound on pi(a|x, h) / p: the "
-            f"largest in these rounds is {terms['largest_weight']:.6g}."
+            f"max_weight={max_weight:.6g} is not a bound on pi(a|x, h) / p: the "
+            f"largest in these rounds is {terms['largest_weight']:.6g}. Pass a "
+            "larger one that is known in advance."
         )
     n, log = result.n_rounds, np.log(2 / delta)
     # what is predicted by later rounds is no martingale: charged with all it can do

@@ -197,9 +197,9 @@ def middle_reward(logs):
     if logs.reward.min() >= 0 and logs.reward.max() <= 1:
         return 0.5
     raise ValueError(
-        "reward_model=None is the mean reward of other rounds, but the logs have one "
-        f"{'round' if logs.group is None else 'group'}, and no reward_range is known. "
-        "Pass a number as reward_model."
+        "reward_model=None is the mean reward of other rounds, but the logs have "
+        f"only one {'round' if logs.group is None else 'group'} and no "
+        "reward_range. Pass a number as reward_model."
     )
 
 
@@ -222,7 +222,7 @@ def _before_in_unit(values, units):
 def later_rounds_warning(remedy="Use time-ordered folds: cv=TimeSeriesSplit()."):
     """Return the warning that rounds are predicted by what a learner did later."""
     return ModelErrorWarning(
-        "the propensities of the logs change over time, as those of a logger that "
-        "learns do, but the reward model is cross-fitted on later rounds, too. "
+        "the logged propensities change over time, as if the logger learns, but "
+        "the reward model is also fitted to later rounds. This biases the value. "
         f"{remedy}"
     )

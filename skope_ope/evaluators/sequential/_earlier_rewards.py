@@ -45,9 +45,9 @@ class MadeInWalk:
     def bind(self, logs):
         """Raise: rounds in memory are not among those of the fit."""
         raise ValueError(
-            "this evaluator was fitted on lazy logs, and its reward_model=None is the "
-            "mean reward of the rounds before, which were not kept. Evaluate on lazy "
-            "logs, or fit it on rounds in memory."
+            "reward_model=None is the mean reward of earlier rounds, and this "
+            "evaluator was fitted on lazy logs, which do not keep rounds. Evaluate "
+            "on lazy logs, or fit it on rounds in memory."
         )
 
 
@@ -65,11 +65,11 @@ class EarlierRewards:
     def __init__(self, facts):
         if facts.log.groups is not None:
             raise ValueError(
-                "reward_model=None is the mean reward of the rounds before where the "
-                "logger learned or the folds follow time, and the rounds before of "
-                "other groups are not known in a log that is read part by part. Pass a "
-                "number, the name of a column, or FrozenEstimator(model) of earlier "
-                "rounds as reward_model; or scan the log without its groups."
+                "reward_model=None is the mean reward of earlier rounds if the "
+                "logger learned or the folds follow time. With groups this mean is "
+                "not known when a log is read in parts. Pass a number, the name of "
+                "a column, or FrozenEstimator(model) of earlier rounds as "
+                "reward_model. Or scan the log without its groups."
             )
         self.facts = facts
         self.mean_ = facts.log.reward_sum / facts.n_rounds

@@ -101,8 +101,8 @@ class RejectionSampling(AcceptedMean):
         super()._check_settings(adaptive, target, n_rounds)
         if adaptive and self.cmax == "target":
             raise ValueError(
-                "cmax='target' needs the policy's probabilities beforehand; a policy "
-                "that learns changes them. Pass a number or None."
+                "cmax='target' needs the policy's probabilities in advance, and a "
+                "policy that learns changes them. Pass a number or None."
             )
 
     def _rule(self, known, n_rounds):

@@ -96,9 +96,9 @@ class RepeatedRuns:
         """
         if self.how == "subsamples":
             raise ValueError(
-                "runs on subsamples share rounds: their spread is that of the "
-                "algorithm and of the subsampling, not of the estimate, and gives no "
-                "confidence interval. Use how='segments'."
+                "runs on subsamples share rounds, so they give no confidence "
+                "interval: their spread is not the error of the estimate. Use "
+                "how='segments'."
             )
         check_level(level)
         if self.n_formed < 2:
@@ -113,8 +113,8 @@ class RepeatedRuns:
         same = self.how == other.how == "segments" and self.row_id == other.row_id
         if not same or self.row_id is None or len(self.values) != len(other.values):
             raise ValueError(
-                "runs are subtracted in pairs: make both with how='segments', the same "
-                "n_runs and the same logs."
+                "a difference needs pairs of runs. Make both with how='segments', "
+                "the same n_runs and the same logs."
             )
         accepted = np.minimum(self.n_accepted, other.n_accepted)
         return RepeatedRuns(self.values - other.values, accepted, self.how, self.row_id)
@@ -208,20 +208,24 @@ def repeated_runs(
     if isinstance(logs, LazyLogs):
         if not isinstance(evaluator, SequentialEvaluator):
             raise TypeError(
-                f"runs of {type(evaluator).__name__} on lazy logs are not possible: "
-                "pass Replay, RejectionSampling or DRns by themselves, or runs on "
-                "rounds in memory, lazy.sample(n)."
+                f"repeated runs of {type(evaluator).__name__} on lazy logs are not "
+                "possible. Pass Replay, RejectionSampling or DRns, or load rounds "
+                "into memory: lazy.sample(n)."
             )
         check_walk(type(evaluator).__name__, logs)
         logs = logs.labelled(n_jobs=n_jobs)
         sizes = kept_sizes(logs, n_jobs)
     n_rounds = len(logs) if sizes is None else int(sizes.sum())
     if n_runs > n_rounds:
-        raise ValueError(f"n_runs={n_runs} runs on {n_rounds} rounds leave some empty.")
+        raise ValueError(
+            f"n_runs={n_runs} runs on {n_rounds} rounds leave some "
+            "runs empty. Lower n_runs."
+        )
     if hasattr(policy, "__array__") or isinstance(policy, (list, tuple)):
         raise TypeError(
-            "an array belongs to the rows of whole logs; the runs have other rows. "
-            "Carry it with logs.with_columns(name=...) and pass the column's name."
+            "an array fits the rows of the whole log, and each run has other rows. "
+            "Add the array with logs.with_columns(name=...) and pass the column's "
+            "name."
         )
     seeds = check_random_state(random_state).randint(2**31 - 1, size=n_runs)
     parts = parts_of(n_rounds, n_runs) if how == "segments" else [share] * n_runs
@@ -308,7 +312,7 @@ def _run(evaluator, logs, policy, part, seed):
         part = np.flatnonzero(rng.random_sample(len(logs)) < part)
         if not len(part):
             raise ValueError(
-                f"a subsample of {len(logs)} rounds came out empty; raise share."
+                f"a subsample of {len(logs)} rounds is empty. Use a larger share."
             )
     evaluator = with_seed(clone(evaluator), rng)
     evaluator.fit(logs[part])

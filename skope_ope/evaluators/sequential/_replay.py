@@ -130,9 +130,9 @@ class Replay(AcceptedMean):
             row = int(np.flatnonzero(off)[0])
             want = np.broadcast_to(expected, off.shape)[row]
             raise ValueError(
-                "Replay assumes a uniform logger; the propensity at row "
-                f"{row} is {logs.propensity[row]:.6g}, not {want:.6g} "
-                f"({int(off.sum())} such rows). Use RejectionSampling or DRns."
+                f"Replay needs a uniform logger, but the propensity at row {row} "
+                f"is {logs.propensity[row]:.6g}, not {want:.6g} ({int(off.sum())} "
+                "such rows). Use RejectionSampling or DRns."
             )
 
     def _rule(self, known, n_rounds):
@@ -162,28 +162,29 @@ def replay_bound(result, delta, *, n_actions=None, value_bound=None):
     missing = [name for name, value in given.items() if value is None]
     if missing:
         raise ValueError(
-            f"the bound of Replay needs {' and '.join(missing)}: the "
-            "number of actions and an upper bound on the value, known beforehand; "
-            "it holds for stationary policies and rewards in [0, 1]."
+            f"the bound of Replay needs {' and '.join(missing)}. Pass the number "
+            "of actions and an upper bound on the value, both known in advance. "
+            "The bound holds for stationary policies and rewards in [0, 1]."
         )
     k, g = n_actions, value_bound
     if result.adaptive:
         raise ValueError(
-            "Theorem 2 of the replay paper is about stationary policies; a policy "
-            "that learns need not concentrate."
+            "Theorem 2 of the replay paper is about stationary policies, and this "
+            "policy learns. Evaluate policy.frozen(), or use confidence_interval."
         )
     if result.horizon is not None:
         raise ValueError(
-            "Theorem 2 of the replay paper is about the whole log: horizon=None."
+            "Theorem 2 of the replay paper is about the whole log. Use horizon=None."
         )
     offered = result.bound_terms["n_actions"]
     if not offered <= k < np.inf:
         raise ValueError(
-            f"n_actions={k}, but up to {offered} actions were offered in a round."
+            f"n_actions={k}, but some round offers {offered} actions. Pass at "
+            f"least {offered}."
         )
     if not 0 < g <= 1:
         raise ValueError(
-            f"value_bound must lie in (0, 1], got {g}: it is an upper bound on the "
+            f"value_bound must lie in (0, 1], got {g}. It is an upper bound on the "
             "value, for rewards in [0, 1]."
         )
     check_unit_interval("rewards", result.reward_bounds)
@@ -192,6 +193,7 @@ def replay_bound(result, delta, *, n_actions=None, value_bound=None):
     if gammas[0] >= 1 or gammas[1] > 1:
         raise ValueError(
             f"the log is too short for Theorem 2: gamma_1 = {gammas[0]:.3g} must "
-            f"be below 1, gamma_2 = {gammas[1]:.3g} at most 1."
+            f"be below 1, gamma_2 = {gammas[1]:.3g} at most 1. Use more rounds, or "
+            "confidence_interval."
         )
     return float(gammas.sum() * g / (1 - gammas[0]))

@@ -100,7 +100,7 @@ class RowsOfLog:
     def sample(self, n, random_state=None, n_jobs=None):
         """Raise: no model is fitted to a part of the log."""
         raise ValueError(
-            "runs on lazy logs fit no reward model. Fit one on earlier "
-            "rounds and pass it as FrozenEstimator(ActionRewardModel(model).fit(logs)),"
-            " or pass a number, the name of a column, or None, the mean reward."
+            "repeated runs on lazy logs fit no reward model. Fit one to earlier "
+            "rounds: FrozenEstimator(ActionRewardModel(model).fit(logs)). Or pass "
+            "a number, the name of a column, or None, the mean reward."
         )

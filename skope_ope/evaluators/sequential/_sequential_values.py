@@ -119,8 +119,9 @@ def check_walk(who, lazy):
     """Raise where lazy logs have no order in which to walk through them."""
     if lazy.partitions is None:
         raise TypeError(
-            f"{who} takes the rounds in the order of time, and a lazy frame has no "
-            "order. Sort it by time, write it as parquet files, and scan these."
+            f"{who} takes rounds in the order of time, and a lazy frame has no "
+            "order. Sort the frame by time, write it to parquet files, and scan "
+            "these."
         )
 
 
@@ -235,9 +236,9 @@ class Walks:
         for policy, what in self.policies.items():
             if hasattr(what, "__array__") or isinstance(what, (list, tuple)):
                 raise TypeError(
-                    f"policy {policy!r} is an array, whose rows a log that is read in "
-                    "parts does not have. Name its columns in scan_logs(..., "
-                    "columns={'pi': [...]}) and pass 'pi'."
+                    f"policy {policy!r} is an array, and a log that is read in "
+                    "parts cannot match its rows. Name its columns in "
+                    "scan_logs(..., columns={'pi': [...]}) and pass 'pi'."
                 )
             target = Target(what, head)
             kinds[policy] = isinstance(target.policy, AdaptivePolicy)
@@ -322,8 +323,8 @@ class Walks:
         if not (folds and self.facts.propensities_drift):
             return []
         remedy = (
-            "Pass FrozenEstimator(model) of earlier rounds, or reward_model=None, the "
-            "mean of the rounds before."
+            "Pass FrozenEstimator(model) of earlier rounds, or reward_model=None, "
+            "the mean reward of earlier rounds."
         )
         return [later_rounds_warning(remedy)]
 
@@ -358,7 +359,7 @@ class Walks:
             found = 0 if logs is None else len(logs)
             if found != size:
                 raise ValueError(
-                    f"{part.name} has {found} rounds, and had {size} a moment ago: the "
+                    f"{part.name} had {size} rounds, and now has {found}: the "
                     "files changed while they were read. Scan them again."
                 )
             for first in range(low, high, STRETCH):

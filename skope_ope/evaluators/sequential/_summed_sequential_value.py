@@ -74,7 +74,9 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
     @property
     def acceptance_ratios(self):
         """Raise: the ratio of every round is not kept."""
-        raise _dropped("acceptance_ratios", "diagnostics has their sum and the last")
+        raise _dropped(
+            "acceptance_ratios", ("diagnostics has their sum and the last one")
+        )
 
     @property
     def progressive_policy_(self):
@@ -202,7 +204,7 @@ def _lesson(logs, trace, rows, weights):
 
 def _dropped(name, instead):
     return ValueError(
-        f"{name} needs the rounds, which were read, walked through and dropped; "
-        f"{instead}. For all of it evaluate rounds in memory: "
-        "evaluate(policy, lazy.sample(n)), or one partition, partitions[0].read()."
+        f"{name} needs the rounds, which a lazy log does not keep; {instead}. To "
+        "have it, evaluate rounds in memory, evaluate(policy, lazy.sample(n)), or "
+        "one partition, partitions[0].read()."
     )

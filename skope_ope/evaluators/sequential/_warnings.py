@@ -31,8 +31,8 @@ def reversal_warnings(row):
         return []
     return [
         LogsWarning(
-            f"timestamp decreases at row {row}: rounds are taken in the order in "
-            "which they are stored. Sort the logs by time.",
+            f"timestamp decreases at row {row}, but rounds are taken in the order "
+            "of their rows. Sort the logs by time.",
             row,
         )
     ]
@@ -44,9 +44,9 @@ def unformed_warning(history, horizon):
     if horizon is None or not most:
         return none_accepted_warning(history.final_ratio, history.n_rounds)
     return HorizonWarning(
-        f"no trajectory of horizon={horizon} was completed: the logs gave "
-        f"T = {most} accepted rounds. The value is NaN; shorten the horizon or "
-        "use more logs.",
+        f"no trajectory of horizon={horizon} was completed: the logs gave T = "
+        f"{most} accepted rounds. The value is NaN. Shorten the horizon or use "
+        "more logs.",
         most,
     )
 
@@ -58,8 +58,8 @@ def left_out_warnings(trajectories):
         return []
     return [
         HorizonWarning(
-            f"{lost} of {lost + len(trajectories.terms)} parts gave no "
-            "value and are left out; use fewer parts or a shorter horizon.",
+            f"{lost} of {lost + len(trajectories.terms)} parts gave no value and "
+            "are left out. Use fewer parts or a shorter horizon.",
             lost,
         )
     ]
@@ -73,12 +73,15 @@ def single_trajectory_warning(error, horizon, about):
         "the logs with repeated_runs."
     )
     if np.isnan(error):
-        told = "one trajectory of a policy that learns has no standard error: it is NaN"
+        told = (
+            "the standard error is NaN: it needs more than one trajectory of a "
+            "policy that learns"
+        )
     else:
         told = (
-            f"the standard error and the interval of a single trace are about {about}, "
-            "a mixture of the policies along the trace, not about the value of the "
-            "learning itself at some horizon, which varies more"
+            f"a single trace tells about {about} only, a mixture of all stages of "
+            "the policy. Its standard error and interval are not those of the "
+            "learning policy at some horizon, whose value varies more"
         )
     return SingleTrajectoryWarning(f"{told}. {remedy}", 1)
 
@@ -97,10 +100,11 @@ def short_trajectory_warnings(trajectories, standard_error, horizon):
         return []
     return [
         HorizonWarning(
-            f"the mean of the ratios R / C of {len(gaps)} trajectories is "
-            f"{values.mean():.6g}, the ratio of their sums {pooled:.6g}: histories "
-            f"of {horizon} rounds are short, and lean towards the reward "
-            "model. Pass normalize='pooled', or a longer horizon.",
+            f"histories of {horizon} rounds are short, so their values lean "
+            "towards the reward model. The mean of the ratios R / C of "
+            f"{len(gaps)} trajectories is {values.mean():.6g}, but the ratio of "
+            f"their sums is {pooled:.6g}. Pass normalize='pooled', or a longer "
+            "horizon.",
             float(gap),
         )
     ]
@@ -127,13 +131,12 @@ def bias_mass_warnings(diagnostics, advice, allowed=LARGE_MASS, z=MASS_Z):
     share = diagnostics["violation_share"]
     return [
         BiasWarning(
-            f"the acceptance ratio keeps {figure(mass, 3)} ± {error:.2g} of the "
-            "policy's "
-            "rounds out of the simulated history (bias mass, at most "
-            f"{figure(allowed, 3)} "
-            f"is allowed): the ratio is too large in {share:.2%} of the rounds, those "
-            "of actions that the logger seldom takes. The value is biased, and its "
-            f"interval leaves that out. {advice}.",
+            f"the acceptance ratio is too large in {share:.2%} of the rounds, "
+            "where the logger seldom takes the logged action. So "
+            f"{figure(mass, 3)} ± {error:.2g} of the policy's rounds are missing "
+            f"in the simulated history (bias mass, at most {figure(allowed, 3)} is "
+            "allowed). The value is biased, and its interval leaves out this bias. "
+            f"{advice}.",
             mass,
         )
     ]

@@ -163,19 +163,20 @@ class SlateEvaluator(BaseEvaluator):
         other = row_of_another_reward(logs) if "slot_reward" in needs else None
         if other is not None:  # a value of clicks beside a baseline of purchases
             raise ValueError(
-                f"{name} adds the rewards of slots, but reward is not their sum: at "
-                f"row {other} it is {logs.reward[other]:.6g}, and they add to "
-                f"{logs.slot_reward[other].sum():.6g}. To value the slot rewards, "
-                "build the logs without reward. To value reward, use PseudoInverse."
+                f"{name} adds the rewards of slots, but reward is not their sum: "
+                f"at row {other} it is {logs.reward[other]:.6g}, and the slot "
+                f"rewards add to {logs.slot_reward[other].sum():.6g}. To value the "
+                "slot rewards, build the logs without reward. To value reward, use "
+                "PseudoInverse."
             )
         if logs.logging_policy is None:
             whole = "propensity" in needs and logs.propensity is None
             if "logger" in needs or whole:
                 instead = " or propensity=..., the probability of every logged slate,"
                 at_hand = (
-                    " Where slots were filled independently, the column that these "
-                    "logs carry will do: logs.replace(logging_policy="
-                    "ProductSlatePolicy('slot_propensity'))."
+                    " If slots were filled independently, these logs have the "
+                    "column for it: "
+                    "logs.replace(logging_policy=ProductSlatePolicy('slot_propensity'))."
                 )
                 raise ValueError(
                     f"{name} needs the logging policy, which these logs do not have. "
@@ -246,8 +247,8 @@ class SlateEvaluator(BaseEvaluator):
     def _unstated(self, logs):
         if not getattr(logs.logging_policy, "exact", True):
             return (
-                f"the moments of {type(logs.logging_policy).__name__} are means over "
-                "draws. Use the exact logging policy."
+                f"the pair probabilities of {type(logs.logging_policy).__name__} "
+                "are means over draws. Use the exact logging policy."
             )
         return self._unstated_model()
 
@@ -261,7 +262,7 @@ class SlateEvaluator(BaseEvaluator):
             if len(terms) > MANY_TERMS:
                 raise ValueError(
                     f"{type(self).__name__} cannot be summed over parts of a log: "
-                    f"products of its {len(terms)} terms are not kept. Use "
+                    f"it would need the products of {len(terms)} terms. Use "
                     "control_variates='single', or rounds in memory: "
                     "lazy.sample(100_000, random_state=0)."
                 )
@@ -319,8 +320,8 @@ def _plain_weights(found, positive):
 def refuse_unequal_weights(result, delta, **assumptions):
     """Raise: the theorem needs rounds of equal weight."""
     raise ValueError(
-        f"the theorem that bounds the deviation of {result.estimator} is one for "
-        "rounds that weigh the same, and these have sample weights that differ. Use "
+        f"the theorem that bounds the deviation of {result.estimator} needs rounds "
+        "of equal weight, and these have different sample weights. Use "
         "confidence_interval, or evaluate without sample weights."
     )
 
@@ -346,10 +347,11 @@ def check_logged_slates(logs):
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"the logging policy {type(logger).__name__} gives the logged slate "
-            f"{logs.slate[row].tolist()} at row {row} probability {proba[row]:.6g} "
-            f"({int(wrong.sum())} such rows): it cannot have composed it. Correct the "
-            f"policy, the candidates or the slates.{_of_short_slates(logs, row)}"
+            f"the logging policy {type(logger).__name__} gives probability "
+            f"{proba[row]:.6g} to the logged slate {logs.slate[row].tolist()} at "
+            f"row {row} ({int(wrong.sum())} such rows), so it did not choose this "
+            "slate. Correct the policy, the candidates or the slates."
+            f"{_of_short_slates(logs, row)}"
         )
 
 

@@ -96,8 +96,8 @@ class CascadeDR(SlateEvaluator):
         known = model is None or isinstance(model, Real) or hasattr(model, "fit")
         if isinstance(model, (type, bool)) or not known:
             raise TypeError(
-                "reward_model of CascadeDR must be a scikit-learn regressor, a number "
-                f"or None, got {model!r}: it is refitted for every policy."
+                "reward_model of CascadeDR must be a scikit-learn regressor, which "
+                f"is refitted for every policy, a number or None; got {model!r}."
             )
         if hasattr(model, "fit") and is_classifier(model):
             _check_classes(model, logs)
@@ -105,9 +105,9 @@ class CascadeDR(SlateEvaluator):
 
     def _fittable(self, model):
         raise ValueError(
-            "CascadeDR fits its reward model to all rounds for every policy, which a "
-            "log in parts does not allow. State a number, use CascadeIPS, or logs in "
-            "memory: lazy.sample(1_000_000)."
+            "CascadeDR fits its reward model to all rounds for every policy, which "
+            "is not possible when a log is read in parts. Pass a number, use "
+            "CascadeIPS, or load rounds into memory: lazy.sample(1_000_000)."
         )
 
     def _given_source(self, model, logs):
@@ -123,7 +123,7 @@ class CascadeDR(SlateEvaluator):
         if isinstance(self.model_, Real):
             return None
         return (
-            "its reward model is fitted to the rounds of fit for every policy. State a "
+            "its reward model is fitted to all rounds for every policy. Pass a "
             "number, or use CascadeIPS."
         )
 
@@ -166,10 +166,10 @@ class CascadeDR(SlateEvaluator):
             return target
         if target.is_array:
             raise ValueError(
-                "the model of CascadeDR is fitted on the rounds of fit for the policy, "
-                "of which an array knows other rounds only. Carry the slates of all "
-                "rounds with logs.with_columns(name=...) and pass the column's name, "
-                "or pass a slate policy."
+                "CascadeDR fits its reward model to the rounds of fit, but the "
+                "array has the policy's slates of other rounds only. Add the "
+                "slates of all rounds with logs.with_columns(name=...) and pass "
+                "the column's name, or pass a slate policy."
             )
         return SlateTarget(target.policy, self.logs_)
 
@@ -201,7 +201,7 @@ def _check_classes(model, logs):
         else "slot rewards other than 0 and 1"
     )
     raise ValueError(
-        f"the classifier {type(model).__name__} models rewards of 0 and 1, and "
+        f"the classifier {type(model).__name__} models rewards of 0 and 1, but "
         f"CascadeDR models {found} here. Pass a regressor."
     )
 

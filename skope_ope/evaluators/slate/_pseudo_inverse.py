@@ -152,9 +152,10 @@ class PseudoInverse(SlateEvaluator):
             self.self_normalized or self.cmax is not None
         ):
             raise ValueError(
-                "control_variates cannot be combined with self_normalized or cmax: "
-                "their means are known for the whole weights, and dividing by the sum "
-                "of the weights is a control variate itself."
+                "control_variates cannot be combined with self_normalized or cmax. "
+                "Clipped weights no longer have a known mean, and dividing by the "
+                "sum of the weights already is a control variate. Leave out one of "
+                "them."
             )
         super()._check_logs(logs)
 
@@ -231,9 +232,9 @@ def range_of(evaluator, weights, logs):
 def outside_text(share, where=""):
     """Say that a policy shows what the logger never does, in a share of the rounds."""
     return (
-        f"the policy lies outside of the range of the logger's second moments in "
-        f"{share:.2%} of the rounds{where}: it shows candidates in slots in which the "
-        "logger never shows them, and their rewards cannot be known."
+        f"in {share:.2%} of the rounds{where} the policy shows candidates in "
+        "slots, or in combinations, that the logger never shows. Their rewards "
+        "cannot be known."
     )
 
 
@@ -241,7 +242,7 @@ def outside_warnings(share, where=""):
     """Return a warning that these rounds are left out, where there are some."""
     if not share > 0:
         return []
-    left = "These rounds are left out: the value is that of the others."
+    left = "These rounds are left out, and the value is that of the other rounds."
     return [SupportWarning(f"{outside_text(share, where)} {left}", share)]
 
 
@@ -279,10 +280,10 @@ def inexact_warnings(logger, diagnostics):
     bias = diagnostics["weight_bias"]
     return [
         PropensityWarning(
-            f"the second moments of {type(logger).__name__} are means over draws, "
-            "which biases the weights: their mean over fresh draws is off by "
-            f"{bias:+.4g}. Use the exact policy, or more n_samples (a million are not "
-            "too many).",
+            f"the pair probabilities of {type(logger).__name__} are means over "
+            "draws, which biases the weights: their mean over new draws is off by "
+            f"{bias:+.4g}. Use the exact policy, or a larger n_samples, up to a "
+            "million.",
             bias,
         )
     ]
@@ -293,16 +294,16 @@ def theorem_one(result, delta, **assumptions):
     known = result.diagnostics
     if "reward_bound" not in assumptions:
         raise ValueError(
-            "the bound of PseudoInverse needs reward_bound: a bound on |reward| that "
-            "is known beforehand."
+            "the bound of PseudoInverse needs reward_bound, a bound on |reward| "
+            "that is known in advance."
         )
     constants = {}
     for name in ("sigma2", "rho"):
         found = name if name in known else f"{name}_bound"
         if name not in assumptions and found not in known:
             raise ValueError(
-                f"the bound of PseudoInverse needs {name}, which cannot be computed "
-                "from the probabilities of the logged candidates alone. Pass it."
+                f"the bound of PseudoInverse needs {name}, which the probabilities "
+                "of the logged candidates alone do not give. Pass it."
             )
         constants[name] = assumptions[name] if name in assumptions else known[found]
     n, log = result.n_rounds, np.log(2 / delta)

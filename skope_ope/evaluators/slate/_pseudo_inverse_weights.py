@@ -77,9 +77,10 @@ def round_weights(logger, target, logs, with_parts=False):
         return RoundWeights(*found, _unless_one(mean))
     if not isinstance(logger, BaseSlatePolicy):
         raise TypeError(
-            f"the second moments of {type(logger).__name__} are not known. Derive the "
-            "logging policy from BaseSlatePolicy, or describe it by one of this "
-            "package, such as PlackettLuceSlatePolicy or EmpiricalSlatePolicy."
+            "the probabilities of pairs of slots and candidates are not known for "
+            f"{type(logger).__name__}. Derive the logging policy from "
+            "BaseSlatePolicy, or use one of this package, such as "
+            "PlackettLuceSlatePolicy or EmpiricalSlatePolicy."
         )
     n_rounds, n_slots = logs.slate.shape
     weight, residual, expected = np.empty((3, n_rounds))

@@ -134,9 +134,9 @@ class SlateDirectMethod(SlateEvaluator):
         drawn = not needs_no_draws(getattr(self.reward_model_, "model", None))
         if drawn and self.n_samples is not None:
             return (
-                f"its n_samples={self.n_samples} slates are drawn for all rounds in "
-                "turn. State n_samples=None, which sums over all slates, or use an "
-                "AdditiveSlateModel."
+                f"its n_samples={self.n_samples} slates are drawn for all rounds "
+                "in turn. Pass n_samples=None, which sums over all slates, or use "
+                "an AdditiveSlateModel."
             )
         return super()._unstated_model()
 
@@ -164,9 +164,9 @@ class SlateDirectMethod(SlateEvaluator):
     def _told_warnings(self, told):
         return [
             ModelErrorWarning(
-                "the standard error of SlateDirectMethod leaves out the error of the "
-                "reward model, which may be far larger; that of SlateDoublyRobust "
-                "includes it."
+                "the standard error of SlateDirectMethod leaves out the error of "
+                "the reward model, which may be far larger. To include it, use "
+                "SlateDoublyRobust."
             )
         ]
 
@@ -212,9 +212,9 @@ def _summed(source, target, logs):
     n_candidates, n_slots = logs.max_candidates, logs.n_slots
     if (n_candidates + 1) ** n_slots > MAX_SLATES:
         raise ValueError(
-            f"n_samples=None sums over all slates, and {n_slots} slots of "
-            f"{n_candidates} candidates have more than {MAX_SLATES:,}. Pass a number "
-            "of draws, n_samples=20."
+            f"n_samples=None sums over all slates, but {n_slots} slots of "
+            f"{n_candidates} candidates have more than {MAX_SLATES:,} slates. Pass "
+            "a number of draws, n_samples=20."
         )
     values = np.zeros(len(logs))
     for slate in product(range(EMPTY, n_candidates), repeat=n_slots):

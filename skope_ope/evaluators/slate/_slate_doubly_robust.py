@@ -186,9 +186,9 @@ def additive_only(model):
     if isinstance(model, (AdditiveSlateModel, MeanSlateModel)):
         return model
     raise TypeError(
-        "reward_model of SlateDoublyRobust must be an AdditiveSlateModel, a number or "
-        f"None, got {type(model).__name__}. The weights of the pseudoinverse are exact "
-        "for rewards that are sums over slots only: any other model would bring a bias "
-        f"of its own. Pass AdditiveSlateModel({type(model).__name__}(...)) instead, or "
-        "use SlateDirectMethod."
+        "reward_model of SlateDoublyRobust must be an AdditiveSlateModel, a number "
+        f"or None, got {type(model).__name__}. Any other model would add a bias, "
+        "because the weights are exact only for sums of slot rewards. Pass "
+        f"AdditiveSlateModel({type(model).__name__}(...)), or use "
+        "SlateDirectMethod."
     )

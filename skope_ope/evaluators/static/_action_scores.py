@@ -71,9 +71,9 @@ def _why_none(evaluator):
         return evaluator._no_scores
     auto = evaluator._auto
     if auto is not None and getattr(evaluator, auto.name) == AUTO:
-        return f"{auto.name}='auto' is chosen for every policy. State a number"
+        return f"{auto.name}='auto' is chosen for every policy. Pass a number"
     own = _has_own_formula(type(evaluator))
-    return "its formula is its own" if own else None
+    return "it is a subclass with a different formula" if own else None
 
 
 def _has_own_formula(kind):

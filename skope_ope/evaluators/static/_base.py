@@ -187,9 +187,9 @@ class StaticEvaluator(BaseEvaluator):
         refuse_learning("SupportDisplay", target)
         if target.logged_only:
             raise ValueError(
-                "an array of the logged actions' probabilities does not tell what the "
-                "policy does elsewhere. Pass the probabilities of all actions, an "
-                "array of shape (n_rounds, n_actions), or the policy."
+                "the probabilities of the logged actions are not enough here. Pass "
+                "the probabilities of all actions, an array of shape (n_rounds, "
+                "n_actions), or the policy."
             )
         return support_of_actions(target, logs)
 
@@ -278,7 +278,7 @@ class StaticEvaluator(BaseEvaluator):
     def _unstated(self, logs):
         auto = self._auto
         if auto is not None and getattr(self, auto.name) == AUTO:
-            return f"{auto.name}='auto' is chosen from all rounds. State a number."
+            return f"{auto.name}='auto' is chosen from all rounds. Pass a number."
         return self._unstated_model()
 
     def _enter_frame(self, whole, name):
@@ -395,9 +395,9 @@ def refuse_learning(name, target):
     """Raise where the policy learns: its probabilities depend on its history."""
     if isinstance(target.policy, AdaptivePolicy):
         raise TypeError(
-            f"{type(target.policy).__name__} learns while it acts; {name} evaluates "
-            "stationary policies. Use DRns, RejectionSampling or Replay, or evaluate "
-            "the policy as it is now: policy.frozen()."
+            f"{type(target.policy).__name__} learns while it acts, and {name} "
+            "evaluates stationary policies. Use DRns, RejectionSampling or Replay. "
+            "Or evaluate the policy as it is now: policy.frozen()."
         )
 
 
@@ -406,8 +406,8 @@ def check_all_actions(evaluator, target):
     if target.logged_only:
         raise ValueError(
             f"{type(evaluator).__name__} needs the policy's probabilities of all "
-            "actions, an array of shape (n_rounds, n_actions); the probability of the "
-            "logged action alone serves IPS, SNIPS, MultiLoggerIPS, Replay and "
-            "RejectionSampling. Ask for those, evaluators=['IPS', 'SNIPS'], or carry "
-            "one column per action, columns={'pi': [...]}."
+            "actions, an array of shape (n_rounds, n_actions). With the "
+            "probability of the logged action alone, use IPS, SNIPS, "
+            "MultiLoggerIPS, Replay or RejectionSampling: evaluators=['IPS', "
+            "'SNIPS']. Or add one column per action: columns={'pi': [...]}."
         )

@@ -116,8 +116,9 @@ class DirectMethod(StaticEvaluator):
     def _own_warnings(self, job=None, estimate=None, positive=None):
         return [
             ModelErrorWarning(
-                "the standard error of DirectMethod leaves out the error of the reward "
-                "model, which may be far larger; DoublyRobust's includes it."
+                "the standard error of DirectMethod leaves out the error of the "
+                "reward model, which may be far larger. To include it, use "
+                "DoublyRobust."
             )
         ]
 

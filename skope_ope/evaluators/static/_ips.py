@@ -123,8 +123,8 @@ def bernstein_bound(result, delta, *, max_weight=None, reward_bound=None):
     missing = [name for name, value in given.items() if value is None]
     if missing:
         raise ValueError(
-            f"the bound of IPS needs {' and '.join(missing)}: bounds on pi(a|x) / p "
-            "and on |reward| that are known beforehand."
+            f"the bound of IPS needs {' and '.join(missing)}: bounds on pi(a|x) / "
+            "p and on |reward| that are known in advance."
         )
     _check_covered(result, max_weight, reward_bound)
     m, b = max_weight, reward_bound
@@ -137,13 +137,14 @@ def _check_covered(result, max_weight, reward_bound):
     plain = result._plain_weights
     if plain is None:
         raise ValueError(
-            "Bernstein's inequality does not cover clipped weights: it bounds the "
-            "distance to their own mean, and cmax moves that from the value."
+            "Bernstein's inequality does not cover clipped weights: cmax makes "
+            "their mean differ from the value. Use cmax=None, or "
+            "confidence_interval."
         )
     if plain == LEFT_BEHIND:
         raise ValueError(
-            "the bound of IPS needs the rounds, which stayed behind when the value was "
-            "pickled. Ask for it before."
+            "the bound of IPS needs the rounds, which a pickled value does not "
+            "keep. Compute the bound before you pickle the value."
         )
     check_alike(plain, "the bound of IPS")
     stated_weight(max_weight, plain.positive.of(plain.find()))
@@ -151,6 +152,6 @@ def _check_covered(result, max_weight, reward_bound):
     if not reward.max() <= reward_bound < np.inf:
         row = int(np.argmax(np.abs(plain.logs.reward)))
         raise ValueError(
-            f"reward_bound={reward_bound!r} is no bound on |reward|: that of row {row} "
-            f"is {reward.max():.6g}."
+            f"reward_bound={reward_bound!r} is not a bound on |reward|: that of "
+            f"row {row} is {reward.max():.6g}."
         )

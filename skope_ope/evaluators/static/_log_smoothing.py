@@ -75,7 +75,7 @@ class LogSmoothing(StaticEvaluator):
 
     def _unstated(self, logs):
         if self.lam is None:
-            return "lam=None is 1 / sqrt(n) of all rounds. State that number."
+            return "lam=None is 1 / sqrt(n) of all rounds. Pass that number."
         return super()._unstated(logs)
 
     def _terms(self, rounds):

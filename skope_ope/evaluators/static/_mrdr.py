@@ -80,26 +80,29 @@ class MRDR(DoublyRobustBase):
 
     def _fittable(self, model):
         raise ValueError(
-            "MRDR fits its reward model to all rounds for every policy, which a log in "
-            "parts does not allow. Use DoublyRobust, or logs in memory: "
-            "lazy.sample(1_000_000)."
+            "MRDR fits its reward model to all rounds for every policy, which is "
+            "not possible when a log is read in parts. Use DoublyRobust, or load "
+            "rounds into memory: lazy.sample(1_000_000)."
         )
 
     def _check_refittable(self, model, cv):
         refittable = model is None or hasattr(model, "fit")
         if not refittable or type(model).__name__ == "FrozenEstimator":
             raise ValueError(
-                "MRDR refits the reward model for every policy; a number, an array, a "
-                "column or a frozen model cannot be refitted. Use DoublyRobust, or "
-                "pass an unfitted model."
+                "MRDR refits the reward model for every policy, so it takes no "
+                "number, array, column or frozen model. Pass an unfitted model, or "
+                "use DoublyRobust."
             )
         if isinstance(cv, str):
-            raise ValueError("MRDR refits the reward model: cv='prefit' is refused.")
+            raise ValueError(
+                "MRDR refits the reward model, so it cannot use "
+                "cv='prefit'. Pass another cv, or use DoublyRobust."
+            )
 
     def _unstated(self, logs):
         return (
             "its reward model is fitted to all rounds for every policy. Use "
-            "DoublyRobust with a model that was fitted beforehand."
+            "DoublyRobust with a model that is already fitted."
         )
 
     def _source_for(self, target, positive, shared):
@@ -115,9 +118,10 @@ class MRDR(DoublyRobustBase):
             policy = target.column if target.policy is None else target.policy
             if policy is None:
                 raise ValueError(
-                    "MRDR fits its model to the policy on the rounds of fit; an array "
-                    "of probabilities for other logs does not tell it. Pass the "
-                    "policy, or the name of a column that the logs of fit have, too."
+                    "MRDR fits its model to the policy on the rounds of fit, and "
+                    "the array has the policy's probabilities of other rounds "
+                    "only. Pass the policy, or the name of a column that the logs "
+                    "of fit also have."
                 )
             fit_target = type(target)(policy, rows)
         weight = variance_weights(rows, fit_target)
@@ -141,8 +145,8 @@ def variance_weights(logs, target):
     row = int(np.argmax(found))
     if is_huge(found[row]):
         raise ValueError(
-            f"MRDR weighs row {row} by pi (1 - p) / p^2 = {found[row]:.3g}, with which "
-            f"no model can be fitted: its propensity is {p[row]:.3g}. Correct it, drop "
-            "the row, or raise small propensities with PropensityClipper."
+            f"MRDR weights row {row} by pi (1 - p) / p^2 = {found[row]:.3g}, which "
+            f"is too large to fit a model: its propensity is {p[row]:.3g}. Correct "
+            "it, drop the row, or raise small propensities with PropensityClipper."
         )
     return found

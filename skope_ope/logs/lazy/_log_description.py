@@ -204,8 +204,8 @@ def _of_stated(labels, counts, stated, what):
     if codes.min(initial=0) < 0:
         label = labels[np.argmin(codes)]
         raise ValueError(
-            f"{what} {label!r} is none of the {len(stated)} {what.split()[-1]}s that "
-            "were stated. State all of them, or none."
+            f"{what} {label!r} is not among the {len(stated)} {what.split()[-1]}s that "
+            "you named. Name all of them, or none."
         )
     return stated, np.bincount(codes, counts, len(stated)).astype(np.int64)
 

@@ -177,8 +177,8 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
         if y.ndim == 2:
             if y.shape[1] != len(self.classes_):
                 raise ValueError(
-                    f"initial: y has {y.shape[1]} columns, one per action is needed "
-                    f"({len(self.classes_)}), in the order of logs.actions."
+                    f"initial: y has {y.shape[1]} columns, but must have one per "
+                    f"action ({len(self.classes_)}), in the order of logs.actions."
                 )
             return X, y.astype(float)
         codes = label_codes(self.classes_, y)

@@ -10,8 +10,9 @@ from skope_ope.policies.slate._slate_checks import row_values
 from skope_ope.policies.slate._slate_tables import entries
 
 _MARGINALS_ONLY = (
-    "the target is given by its slot marginals, which do not determine the probability "
-    "of a slate. Pass a slate policy, or slates of shape (n_rounds, n_slots)."
+    "the policy is given by its slot marginals (the probability of each candidate "
+    "in each slot), which do not determine the probability of a slate. Pass a "
+    "slate policy, or slates of shape (n_rounds, n_slots)."
 )
 
 
@@ -42,8 +43,9 @@ class GivenMarginals(BaseSlatePolicy):
         sums = table.sum(axis=2)
         if table.min() < 0 or sums.max() > 1 + 1e-6:
             raise ValueError(
-                "slot marginals must be non-negative and sum to at most 1 in every "
-                f"slot, got minimum {table.min():.6g}, largest sum {sums.max():.9g}."
+                "slot marginals must be 0 or more and sum to at most 1 in every "
+                f"slot, got minimum {table.min():.6g}, largest sum "
+                f"{sums.max():.9g}."
             )
         offered = logs.offered
         if offered is not None:

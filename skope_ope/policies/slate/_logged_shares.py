@@ -117,12 +117,12 @@ def alike_warnings(name, labels, counts, slates):
     where = "rounds" if label is None else f"rounds of {plain(label)!r}"
     return [
         PropensityWarning(
-            f"{name} assumes equally likely slates, but the logged slates are not: "
-            f"{slates[worst][slate].tolist()} has {count[slate] / count.sum():.1%} of "
-            f"the {int(count.sum()):,} {where}, not 1/{len(count)} (the counts of all "
-            f"slates are e^{ratio:.0f} times as likely under unequal probabilities). "
-            "Estimates that divide by these probabilities are biased. Pass the "
-            "logger's proba, or use counts: EmpiricalSlatePolicy.seen_in(logs, "
+            f"{name} assumes equally likely slates, but the logged slates are not. "
+            f"{slates[worst][slate].tolist()} has {count[slate] / count.sum():.1%} "
+            f"of the {int(count.sum()):,} {where}, not 1/{len(count)}. Unequal "
+            f"probabilities make the counts of all slates e^{ratio:.0f} times as "
+            "likely. Estimates that divide by equal probabilities are biased. Pass "
+            "the logger's proba, or use counts: EmpiricalSlatePolicy.seen_in(logs, "
             "by=...).",
             ratio,
         )

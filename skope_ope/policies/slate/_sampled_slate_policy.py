@@ -107,8 +107,8 @@ class SampledSlatePolicy(BaseSlatePolicy):
         if not self._is_known:
             raise TypeError(
                 f"{what} cannot be computed from draws of a "
-                f"{type(self.policy).__name__}. Use it as a target of evaluators that "
-                "need slot marginals only, not as a logger."
+                f"{type(self.policy).__name__}. Do not use it as a logger. "
+                "Evaluators that need only slot marginals can evaluate it."
             )
         return self.policy
 

@@ -72,13 +72,13 @@ def _check_entries(counts, sizes, drawn, exact=True):
         return
     offered = drawn.any(axis=0)
     raise ValueError(
-        f"the exact moments of these slates need {'' if exact else 'at least '}"
-        f"{counts[slot]:,} sets of candidates that the first {slot} of {n_slots} slots "
-        f"may have taken, and a table of {tables[slot] / 2**27:.3g} GiB (at most "
-        f"{MAX_ENTRIES / 2**27:.2g} GiB is made): "
-        f"{int(sizes[offered].sum())} candidates have {int(offered.sum())} distinct "
-        "weights. Give them fewer distinct weights, or take moments over samples with "
-        "SampledSlatePolicy."
+        "the exact pair probabilities of these slates need a table of "
+        f"{tables[slot] / 2**27:.3g} GiB, and at most {MAX_ENTRIES / 2**27:.2g} "
+        f"GiB is allowed. The first {slot} of {n_slots} slots can show "
+        f"{'' if exact else 'at least '}{counts[slot]:,} sets of candidates, "
+        f"because {int(sizes[offered].sum())} candidates have {int(offered.sum())} "
+        "distinct weights. Use fewer distinct weights, or SampledSlatePolicy, "
+        "which takes means over draws."
     )
 
 

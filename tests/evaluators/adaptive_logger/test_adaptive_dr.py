@@ -319,7 +319,7 @@ def test_what_is_refused():
 
 def test_two_point_is_for_one_arm_and_a_logger_that_ignores_the_context():
     logs = make_adaptive_logs(200, random_state=0)
-    refused(AdaptiveDR(weighting="two_point"), logs, "floor_decay: the exponent")
+    refused(AdaptiveDR(weighting="two_point"), logs, "floor_decay, a number")
     evaluator = AdaptiveDR(weighting="two_point", floor_decay=0.5)
     refused(evaluator, logs, "same action in all rounds", UniformPolicy())
     changing = np.eye(2)[np.arange(200) % 2]

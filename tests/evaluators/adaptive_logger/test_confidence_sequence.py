@@ -140,7 +140,7 @@ def test_gain_over_the_logger(world):
         assert sequence.estimate_ == pytest.approx(gain)
 
 
-@pytest.mark.filterwarnings("ignore:all terms so far are alike")
+@pytest.mark.filterwarnings("ignore:all weighted rewards so far are equal")
 def test_gain_of_a_policy_over_itself(world):
     logs, _, _ = world
     for method in METHODS:
@@ -189,7 +189,7 @@ def test_a_value_that_changes_is_noticed_once():
     logs = uniform_logs(4000, reward, reward_range=(0, 1))
     sequence = ConfidenceSequence()
     sequence.update(logs[:2000], ConstantPolicy(1))
-    with pytest.warns(LogsWarning, match="the value has changed along the log"):
+    with pytest.warns(LogsWarning, match="the value changed along the log"):
         sequence.update(logs[2000:3000], ConstantPolicy(1))
     low, high = sequence.interval_
     assert low < 1 / 3 < high  # the average so far
@@ -248,7 +248,7 @@ def test_propensities_that_leave_no_value():
 def test_tails_that_a_normal_approximation_does_not_bear():
     reward = np.zeros(2000)
     logs = uniform_logs(2000, reward)
-    with pytest.warns(TailWarning, match="all terms so far are alike"):
+    with pytest.warns(TailWarning, match="all weighted rewards so far are equal"):
         sequence = ConfidenceSequence("asymptotic").update(logs, ConstantPolicy(1))
     assert np.isnan(sequence.warnings_[0].value)
     reward[::100] = 1
@@ -338,7 +338,7 @@ def test_one_range_for_all_parts():
         )
     asymptotic = ConfidenceSequence("asymptotic", start=10)
     asymptotic.update(first, UniformPolicy())
-    with pytest.warns(LogsWarning, match="has changed"):
+    with pytest.warns(LogsWarning, match="value changed"):
         asymptotic.update(other, UniformPolicy())
     assert asymptotic.interval_.high > 1
     assert asymptotic.interval_.reward_range is None
@@ -354,10 +354,10 @@ def test_one_range_for_all_parts():
         ({"every": 0}, "'every'"),
         ({"baseline": UniformPolicy()}, "a policy as baseline needs max_weight"),
         ({"baseline": [0.5, 0.5]}, "baseline must be a policy"),
-        ({"reward_model": 0.5}, "needs method='asymptotic'"),
+        ({"reward_model": 0.5}, "or method='asymptotic'"),
         (
             {"method": "asymptotic", "reward_model": LinearRegression()},
-            "Nothing may be fitted on the rounds",
+            "must not be used to fit it",
         ),
     ],
 )
@@ -377,7 +377,7 @@ def test_parameters_stay_as_they_were(world):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"group": np.arange(3000) // 2}, "rounds of a group do"),
+        ({"group": np.arange(3000) // 2}, "rounds of a group are not"),
         ({"sample_weight": 1.0 + np.arange(3000) % 2}, "sample weights"),
         ({"propensity": None}, "needs the propensities"),
     ],

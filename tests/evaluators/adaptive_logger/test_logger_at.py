@@ -115,8 +115,8 @@ def test_a_logger_that_is_not_that_of_the_log_is_refused():
         with pytest.raises(ValueError, match=match):
             evaluator.fit(logs).evaluate(policy)
 
-    refused(lambda t, X: truth.logger(max(t - 1, 0), X), "count from 0")
-    refused(lambda t, X: truth.logger(199, X), "rows before t alone")
+    refused(lambda t, X: truth.logger(max(t - 1, 0), X), "Count rounds from 0")
+    refused(lambda t, X: truth.logger(199, X), "learn only from the rows before t")
     refused(lambda t, X: truth.logger(t, X)[:, :1], r"shape \(1, 2\)")
     refused(lambda t, X: 2 * truth.logger(t, X), "sum to 1")
     evaluator = AdaptiveDR(weighting="cadr", logger=truth.logger)

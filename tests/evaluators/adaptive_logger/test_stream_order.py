@@ -37,12 +37,12 @@ def test_logs_of_each_day_are_built_anew():
 @pytest.mark.parametrize(
     ("logs", "key", "message"),
     [
-        (TIMED, [2, 3], "2 of these rows were given before, the first at row 0"),
-        (TIMED, [6, 7, 6], "1 of these rows were given before, the first at row 2"),
-        (TIMED, [5, 8, 7], "time runs backwards from 4 to 3 at row 2"),
-        (PLAIN, [3, 7], "are not behind those that were given before"),
-        (PLAIN, [6, 8, 7], "not in the order .* stands at row 2"),
-        (PLAIN, [6, 6], "not in the order .* stands at row 1"),
+        (TIMED, [2, 3], "2 of these rows were already given, the first at row 0"),
+        (TIMED, [6, 7, 6], "1 of these rows were already given, the first at row 2"),
+        (TIMED, [5, 8, 7], "the timestamps decrease from 4 to 3 at row 2"),
+        (PLAIN, [3, 7], "do not come after those that were already given"),
+        (PLAIN, [6, 8, 7], "not in the order .* before it is at row 2"),
+        (PLAIN, [6, 6], "not in the order .* before it is at row 1"),
     ],
 )
 def test_rows_that_do_not_follow(logs, key, message):
@@ -65,5 +65,5 @@ def test_times_of_one_kind():
     with pytest.raises(ValueError, match="these logs have timestamps, those before"):
         StreamOrder().after(PLAIN).after(TIMED)
     dates = np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]")
-    with pytest.raises(ValueError, match="times of one kind"):
+    with pytest.raises(ValueError, match="same type of timestamps"):
         order.after(logs_of(2, dates))

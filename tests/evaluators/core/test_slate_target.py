@@ -239,9 +239,9 @@ def test_every_family_takes_the_same_policies(evaluator, global_random_seed):
     assert_same(outcome(evaluator, "q", named), by_array)
     whole = (SlateIPS, CascadeIPS, ExplorationScavenging, SlateDirectMethod)
     if isinstance(evaluator, whole):
-        assert by_array.startswith("the target is given by its slot marginals")
-    elif isinstance(evaluator, ReorderingScavenging):  # the ranking is no reordering
-        assert "is no reordering" in expected
+        assert by_array.startswith("the policy is given by its slot marginals")
+    elif isinstance(evaluator, ReorderingScavenging):  # the ranking does not reorder
+        assert "does not reorder" in expected
         assert by_array.startswith("the policy shows a clicked item")
     else:
         assert_same(by_array, expected)

@@ -159,7 +159,9 @@ def test_summarize(fitted):
 
 def test_a_summary_is_of_one_log():
     evaluators = [clipped(IPS()), SNIPS()]
-    with pytest.raises(ValueError, match=r"summary is of one log\. Summarize it by"):
+    with pytest.raises(
+        ValueError, match=r"summary needs the same rounds.* Summarize it"
+    ):
         summarize({"new": TARGET}, TEST, evaluators=evaluators)
 
 

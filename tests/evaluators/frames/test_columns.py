@@ -89,9 +89,9 @@ def test_equal_computations_are_one():
 
 
 def test_what_is_not_known_is_refused():
-    with pytest.raises(TypeError, match="numpy's sin of a column cannot be computed"):
+    with pytest.raises(TypeError, match="numpy's sin cannot be computed"):
         np.sin(column("w"))
-    with pytest.raises(TypeError, match="numpy's cumsum of a column cannot"):
+    with pytest.raises(TypeError, match="numpy's cumsum cannot"):
         np.cumsum(column("w"))
-    with pytest.raises(TypeError, match="numpy's add of a column"):
+    with pytest.raises(TypeError, match="numpy's add cannot"):
         np.add.reduce(column("w"))

@@ -433,8 +433,8 @@ def test_statistics_of_files_do_not_hide_what_is_no_number(name, tmp_path):
 @backends
 def test_bad_tables_are_counted_and_refused(frame_of):
     for column, value, said in (
-        ("one_1", 0.9, "must not be negative, and sum to 1"),
-        ("one_1", None, "must not be negative, and sum to 1"),
+        ("one_1", 0.9, "must be 0 or more and sum to 1"),
+        ("one_1", None, "must be 0 or more and sum to 1"),
         ("q_2", np.nan, "model values must be finite"),
         ("q_2", None, "model values must be finite"),
     ):
@@ -482,9 +482,9 @@ def test_several_kinds_of_bad_rows_are_all_told(frame_of):
 @backends
 def test_labels_that_are_not_among_the_actions(frame_of):
     lazy = scan_logs(frame_of(columns(60)), actions=np.array(["x", "y"]), **roles())
-    with pytest.raises(ValueError, match="action 'z' is none of the 2 actions"):
+    with pytest.raises(ValueError, match="action 'z' is not among the 2 actions"):
         lazy.describe()
-    with pytest.raises(ValueError, match="action 'z' is none of the 2 actions"):
+    with pytest.raises(ValueError, match="action 'z' is not among the 2 actions"):
         frame_sums(LOGGED, {"IPS": IPS()}, lazy)
 
 
@@ -557,7 +557,7 @@ def test_empty_frames_and_weights_of_zero():
     ("policy", "evaluator", "error", "said"),
     [
         (UniformPolicy(), IPS(), TypeError, "Add it to the frame, or write"),
-        ("one", DoublyRobust(), TypeError, "is None, the mean reward of every action"),
+        ("one", DoublyRobust(), TypeError, "is None: the out-of-fold mean reward"),
         ("one", IPS(cmax="auto"), ValueError, "cmax='auto' is chosen from all rounds"),
         ("one", LogSmoothing(), ValueError, "State that number"),
         ("one", Replay(), (TypeError, ValueError), "Replay"),

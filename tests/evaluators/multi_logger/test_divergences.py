@@ -37,8 +37,8 @@ def test_dicts_as_the_diagnostics_have_them():
         ([], [], "one entry per logger"),
         ([1, 0], [1, 1], "divergences must be positive, got 0"),
         ([1, np.nan], [1, 1], "divergences must be positive"),
-        ([1, 2], [1, -1], "sizes must be non-negative"),
-        ([1, 2], [0, 0], "sizes must be non-negative"),
+        ([1, 2], [1, -1], "sizes must be 0 or more"),
+        ([1, 2], [0, 0], "sizes must be 0 or more"),
         ([np.inf], [3], "every logger with rounds has an infinite divergence"),
     ],
 )

@@ -85,7 +85,7 @@ def test_bad_input():
     with pytest.raises(TypeError, match="logs must be BanditLogs"):
         logger_overlap(pi)
     nameless = BanditLogs(logs.context, logs.action, logs.reward, logs.propensity)
-    with pytest.raises(ValueError, match="do not say who acted"):
+    with pytest.raises(ValueError, match="do not name the loggers"):
         logger_overlap(nameless)
     with pytest.raises(ValueError, match="no propensities"):
         logger_overlap(pi, logs.replace(logger_proba=None, propensity=None))

@@ -133,8 +133,8 @@ def test_a_logger_with_one_round_of_positive_weight():
     result, _, warned = evaluated(weighted, logs, half, weight)
     assert_allclose(result.value, terms[:38].mean(), rtol=1e-12)
     assert [text for _, text in warned] == [
-        "logger 1 has a single round, which tells no divergence: it is left out. "
-        "Compare with divergences='pooled'."
+        "logger 1 has a single round, too few to estimate its divergence. "
+        "The logger is left out. Compare with divergences='pooled'."
     ]
 
 

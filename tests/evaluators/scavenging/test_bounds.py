@@ -73,7 +73,7 @@ def test_span_includes_zero_which_unwanted_rounds_count_as():
     reward = np.array([2.0, 3.0])
     assert reward_span(reward, (1, 4)) == 4
     assert reward_span(reward, (-1, 4)) == 5
-    with pytest.raises(ValueError, match=r"known beforehand, .*Pass reward_range"):
+    with pytest.raises(ValueError, match=r"known in advance.*Pass reward_range"):
         reward_span(reward, None)
 
 
@@ -82,7 +82,7 @@ def test_what_was_seen_is_no_range():
     assert evaluate(s6()).deviation_bound(0.05) > 0
     for seen in (np.full(6, 0.5), 0.25 * s6().reward + 0.5, np.zeros(6)):
         value = evaluate(s6(reward=seen))
-        with pytest.raises(ValueError, match=r"known beforehand, .*Pass reward_range"):
+        with pytest.raises(ValueError, match=r"known in advance.*Pass reward_range"):
             value.deviation_bound(0.05)
         assert value.deviation_bound(0.05, reward_range=(0, 1)) > 0
 
@@ -184,7 +184,7 @@ def test_the_short_form_needs_the_propensities_of_uniform_logging(propensity):
 
 def test_the_short_form_needs_uniform_logging():
     plain = evaluate(s6())
-    with pytest.raises(ValueError, match="uniform_logging=True if it did"):
+    with pytest.raises(ValueError, match="pass uniform_logging=True"):
         plain.deviation_bound(0.05, form="1/k")
     bound = plain.deviation_bound(0.05, form="1/k", uniform_logging=True)
     about = 2 * np.mean(TARGET[np.arange(6), s6().action] * s6().reward)
@@ -198,7 +198,7 @@ def test_the_short_form_needs_uniform_logging():
     with pytest.raises(ValueError, match=r"contradicts the logs: .* 100 to 900"):
         uneven.deviation_bound(0.05, form="1/k", uniform_logging=True)
     tilted = evaluate(s6(propensity=[0.4, 0.6, 0.6, 0.4, 0.6, 0.4]))
-    with pytest.raises(ValueError, match="contradicts the recorded propensities"):
+    with pytest.raises(ValueError, match="contradicts the propensities"):
         tilted.deviation_bound(0.05, form="1/k", uniform_logging=True)
 
 
@@ -212,7 +212,7 @@ def test_the_short_form_needs_uniform_logging():
         ({}, {"arms": [7]}, r"one or more of \[0, 1\], got \[7\]"),
         ({}, {"arms": []}, r"one or more of \[0, 1\], got \[\]"),
         ({}, {"arms": [0]}, r"arms=\[0\] leaves out 1, which the policy plays"),
-        ({}, {"n_actions": 2}, "knows no 'n_actions'"),
+        ({}, {"n_actions": 2}, "has no parameter 'n_actions'"),
     ],
 )
 def test_bounds_that_do_not_hold(settings, asked, match):
@@ -224,7 +224,7 @@ def test_bounds_that_do_not_hold(settings, asked, match):
 def test_rewards_outside_of_the_unit_interval_have_no_bound():
     value = evaluate(s6(reward=np.arange(6.0)))
     with pytest.raises(
-        ValueError, match=r"known beforehand, not what was seen \(0 to 5\)"
+        ValueError, match=r"known in advance. The logged rewards, 0 to 5,"
     ):
         value.deviation_bound(0.05)
     weighted = ExplorationScavenging().fit(s6()).evaluate(TARGET, None, np.arange(6.0))
@@ -333,7 +333,7 @@ def test_a_policy_that_has_learned_from_the_rounds_has_no_bound():
     policy = ClassifierPolicy(LogisticRegression()).fit(logs)
     with pytest.warns(LearnedRoundsWarning):
         value = evaluate(logs, policy)
-    with pytest.raises(ValueError, match="a policy that has learned from these rounds"):
+    with pytest.raises(ValueError, match="a policy that learned from these rounds"):
         value.deviation_bound(0.05)
 
 
@@ -353,7 +353,7 @@ def test_pages_have_no_bound(pooled):
         .fit(logs)
         .evaluate(SL4_SLATES)
     )
-    with pytest.raises(ValueError, match="divides clicks by the attention"):
+    with pytest.raises(ValueError, match="divides clicks by attention"):
         value.deviation_bound(0.05)
     ratio = ReorderingScavenging(attention=SL4_ATTENTION).fit(logs)
     with pytest.raises(ValueError, match=r"Reordering.*Use confidence_interval"):

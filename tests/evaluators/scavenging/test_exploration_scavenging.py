@@ -481,7 +481,7 @@ def test_warnings_of_loggers_speak_of_loggers():
 def test_bounds_of_loggers_speak_of_loggers():
     evaluator = ExplorationScavenging(match="logger")
     value = evaluator.fit(in_turn(reward_range=(0, 1))).evaluate(UniformPolicy())
-    with pytest.raises(ValueError, match="every logger that it can play"):
+    with pytest.raises(ValueError, match="every logger that the policy can play"):
         value.deviation_bound(0.05, arms=["a"])
-    with pytest.raises(ValueError, match="where all loggers were chosen with equal"):
+    with pytest.raises(ValueError, match="if all loggers were chosen with equal"):
         value.deviation_bound(0.05, form="1/k")

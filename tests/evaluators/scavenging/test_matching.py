@@ -119,7 +119,7 @@ def test_loggers_as_actions():
     assert seen.actions.tolist() == ["a", "b", "c"]
     assert seen.row_id == logs.row_id
     assert seen.propensity is None
-    with pytest.raises(ValueError, match="pass logger="):
+    with pytest.raises(ValueError, match="Pass logger="):
         by_logger(s6())
 
 
@@ -171,7 +171,7 @@ def test_strata_of_a_frame(library):
 def test_offers_that_vary():
     offers = np.array([[1, 1, 0]] * 3 + [[1, 1, 1]] * 3, dtype=bool)
     logs = s6(actions=[0, 1, 2], available=offers)
-    with pytest.raises(ValueError, match=r"rows 0 and 3: .*strata='available'"):
+    with pytest.raises(ValueError, match=r"rows 0 and 3\. .*strata='available'"):
         check_offers(logs, None)
     check_offers(logs, strata_of(logs, "available"))
     with pytest.raises(ValueError, match="rows 2 and 3 of one stratum"):
@@ -202,7 +202,7 @@ def test_slates_that_were_never_shown():
     target = np.tile([0, 1, 2, -1], (4, 1))
     found = match_slates(target, sl4())
     assert found.missing_mass == 1 and not found.wanted.any()
-    with pytest.raises(ValueError, match="fills 5 slots, the logs have 4"):
+    with pytest.raises(ValueError, match="fills 5 slots, but the logs have 4"):
         match_slates(np.tile([0, 1, 2, 3, -1], (4, 1)), sl4())
 
 

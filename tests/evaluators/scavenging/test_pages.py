@@ -186,7 +186,7 @@ def test_sums_over_pages():
 
 def test_rewards_of_slots_are_needed():
     logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [1, 0]], [1.0, 0.0])
-    with pytest.raises(ValueError, match=r"hold no rewards of slots.*slot_reward="):
+    with pytest.raises(ValueError, match=r"in which slot a click fell.*slot_reward="):
         make_pages(logs)
 
 

@@ -212,5 +212,5 @@ def test_groups():
 
 
 def test_too_many_slots():
-    with pytest.raises(ValueError, match="fills 5 slots, the attention of 4"):
+    with pytest.raises(ValueError, match="fills 5 slots, but the attention of 4"):
         evaluate(sl4(), np.tile([0, 1, 2, 3, -1], (4, 1)))

@@ -83,7 +83,7 @@ def test_is_an_estimator():
     policy = ReorderingPolicy("random")
     copy = pickle.loads(pickle.dumps(clone(policy).fit(sl4())))
     assert_allclose(copy.shown_marginals(sl4()), 0.25)
-    with pytest.raises(ValueError, match="no single order"):
+    with pytest.raises(ValueError, match="no single slate"):
         copy.reorder(sl4())
     with pytest.raises(ValueError, match="order"):
         ReorderingPolicy("best").fit(sl4())

@@ -115,21 +115,21 @@ def test_an_item_that_is_on_a_page_twice(named):
         assert evaluate(logs, other, ATTENTION).value == 1
     random = evaluate(logs, ReorderingPolicy("random"), ATTENTION).value
     assert_allclose(random, ATTENTION.mean() * (1 + 2 / 0.6) / 3)
-    with pytest.raises(ValueError, match="no reordering of the logged slate"):
+    with pytest.raises(ValueError, match="does not reorder the logged slate"):
         evaluate(logs, np.array([[0, 2, 2]] * 2), ATTENTION)
 
 
 def test_no_clicks():
     logs = sl4(slot_reward=np.zeros((4, 4)))
-    with pytest.warns(SupportWarning, match="no clicks: .* NaN"):
+    with pytest.warns(SupportWarning, match="no clicks, .* NaN"):
         value = evaluate(logs, SL4_SLATES)
     assert np.isnan(value.value) and np.isnan(value.standard_error)
 
 
 def test_other_items_are_no_reordering():
-    with pytest.raises(ValueError, match=r"\[0, 1, 2, 2\] at row 0, which is no"):
+    with pytest.raises(ValueError, match=r"\[0, 1, 2, 2\] at row 0, which does not"):
         evaluate(sl4(), np.tile([0, 1, 2, 2], (4, 1)))
-    with pytest.raises(ValueError, match="no reordering of the logged slate"):
+    with pytest.raises(ValueError, match="does not reorder the logged slate"):
         evaluate(sl4(), SL4_SLATES[:, :3])
     with pytest.raises(
         ValueError, match=r"clicked item of row 0 with probability 0\.5"

@@ -205,7 +205,7 @@ def test_theorem_2_asks_for_what_it_needs():
         result.deviation_bound(max_weight=20, form="blunt")
     for model in (None, LogisticRegression()):
         fitted = DRns(reward_model=model, random_state=0).fit(logs)
-        with pytest.raises(ValueError, match="model fixed beforehand"):
+        with pytest.raises(ValueError, match="model fitted to other rounds"):
             quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
     frozen = FrozenEstimator(ActionRewardModel(LogisticRegression()).fit(logs))
     fitted = DRns(reward_model=frozen, random_state=0).fit(make_bandit_logs(300))
@@ -230,7 +230,7 @@ def test_theorem_2_holds_for_a_model_of_other_rounds():
     assert (
         quiet(fitted, EpsilonGreedy(), logs[150:]).deviation_bound(max_weight=1e4) > 0
     )
-    with pytest.raises(ValueError, match="other logs than those of fit"):
+    with pytest.raises(ValueError, match="logs other than those of fit"):
         quiet(fitted, EpsilonGreedy(), logs[149:]).deviation_bound(max_weight=1e4)
 
 
@@ -238,7 +238,7 @@ def test_theorem_2_holds_for_a_model_of_other_rounds():
 def test_theorem_2_needs_a_bound_that_the_rounds_keep(max_weight):
     logs = make_bandit_logs(300, random_state=0)
     result = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), EpsilonGreedy())
-    with pytest.raises(ValueError, match=r"is no bound on pi\(a\|x, h\) / p"):
+    with pytest.raises(ValueError, match=r"is not a bound on pi\(a\|x, h\) / p"):
         result.deviation_bound(max_weight=max_weight)
 
 
@@ -349,7 +349,7 @@ def test_parts_and_trajectories_of_a_learner():
     logs = make_bandit_logs(3000, random_state=0)
     with pytest.raises(ValueError, match=r"n_splits > 1 .* needs a horizon"):
         DRns(n_splits=3).fit(logs).evaluate(EpsilonGreedy())
-    with pytest.raises(ValueError, match="n_splits=3001 parts need as many rounds"):
+    with pytest.raises(ValueError, match="n_splits=3001 parts need at least as many"):
         DRns(n_splits=3001, horizon=1).fit(logs).evaluate(EpsilonGreedy())
     fitted = DRns(n_splits=3, horizon=50, normalize=True, random_state=0).fit(logs)
     first, second = (quiet(fitted, EpsilonGreedy(epsilon)) for epsilon in (0.1, 0.5))
@@ -460,9 +460,7 @@ def test_nothing_accepted_warns():
     assert result.diagnostics["n_accepted"] == 0
     always = AdaptiveFunctionPolicy(lambda X, history: np.tile([0.0, 1.0], (len(X), 1)))
     with (
-        pytest.warns(
-            LowOverlapWarning, match=r"\(T = 0\): a policy that learns is val"
-        ),
+        pytest.warns(LowOverlapWarning, match=r"\(T = 0\), so the value is that of"),
         pytest.warns(SingleTrajectoryWarning),
     ):
         DRns(reward_model=0.3).fit(logs).evaluate(always)
@@ -512,7 +510,7 @@ def test_bad_parameters():
         ({"excess": "drop"}, r"'excess' parameter .*weight"),
         ({"normalize": "mean"}, r"'normalize' parameter .*pooled"),
         ({"c_init": 0.5, "cmax": 0.4}, r"c_init=0.5 is above cmax=0.4"),
-        ({"c_init": 0.5, "acceptance": "worst_case"}, r"c_init=0.5 means nothing"),
+        ({"c_init": 0.5, "acceptance": "worst_case"}, r"does not use c_init=0.5"),
     ]:
         with pytest.raises(ValueError, match=match):
             DRns(**parameters).fit(logs)
@@ -524,11 +522,11 @@ def test_logs_it_cannot_use():
     with pytest.raises(ValueError, match="DRns needs the propensities"):
         DRns().fit(bare)
     weighted = logs.replace(sample_weight=np.linspace(1, 2, 50))
-    with pytest.raises(ValueError, match="cannot weight them by sample_weight"):
+    with pytest.raises(ValueError, match="takes no sample_weight"):
         DRns().fit(weighted)
     DRns().fit(logs.replace(sample_weight=np.full(50, 2.0)))  # equal ones say nothing
     fitted = DRns(random_state=0).fit(logs)
-    with pytest.raises(ValueError, match="cannot weight them by sample_weight"):
+    with pytest.raises(ValueError, match="takes no sample_weight"):
         fitted.evaluate(UniformPolicy(), sample_weight=np.linspace(1, 2, 50))
     equal = np.full(50, 2.0)
     with warnings.catch_warnings():

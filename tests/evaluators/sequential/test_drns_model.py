@@ -146,7 +146,7 @@ def test_folds_in_the_order_of_time_mean_the_past():
     np.testing.assert_allclose(there, logs.reward.mean())
     result = quiet(fitted, EpsilonGreedy(), other)
     assert result.deviation_bound(max_weight=1e6) > 0
-    with pytest.raises(ValueError, match="model fixed beforehand"):
+    with pytest.raises(ValueError, match="model fitted to other rounds"):
         quiet(fitted, EpsilonGreedy(), some).deviation_bound(max_weight=1e6)
 
 
@@ -179,7 +179,9 @@ def test_a_single_round_or_group_gets_the_middle_of_the_range():
     assert predictions(DRns(), ranged)[0, 0] == 2
     group = make_bandit_logs(10, random_state=0).replace(group=np.zeros(10))
     assert (predictions(DRns(), group) == 0.5).all()
-    with pytest.raises(ValueError, match=r"the logs have one round.* Pass a number"):
+    with pytest.raises(
+        ValueError, match=r"the logs have only one round.* Pass a number"
+    ):
         DRns().fit(BanditLogs(*rounds[:2], [7.0], rounds[3], actions=logs.actions))
     with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
         DRns(cv="prefit").fit(logs)

@@ -248,7 +248,9 @@ def test_settings_without_an_effect_are_refused():
     logs = make_bandit_logs(200, random_state=0)
     for normalize in (True, "pooled"):
         evaluator = DRns(excess="weight", normalize=normalize, random_state=0).fit(logs)
-        with pytest.raises(ValueError, match=r"RulePolicy takes no weight .*normalize"):
+        with pytest.raises(
+            ValueError, match=r"RulePolicy learns without weights .*normalize"
+        ):
             evaluator.evaluate(RulePolicy(lambda h, x: [1 / 3] * 3))
         # a policy that does not learn: R / C has no weights, and none is needed
         plain = DRns(normalize=normalize, random_state=0).fit(logs)

@@ -215,7 +215,7 @@ def test_repeated_runs_refuse(logs, lazy):
     with pytest.raises(ValueError, match="runs on lazy logs fit no reward model"):
         repeated_runs(model, "pi", lazy)
     for other in (IPS(), make_pipeline(PropensityEstimator(), RejectionSampling())):
-        with pytest.raises(TypeError, match="pass Replay, RejectionSampling or DRns"):
+        with pytest.raises(TypeError, match="Pass Replay, RejectionSampling or DRns"):
             repeated_runs(other, "pi", lazy)
     with pytest.raises(ValueError, match="n_runs=901 runs on 900 rounds"):
         repeated_runs(RejectionSampling(), "pi", lazy, n_runs=N + 1)

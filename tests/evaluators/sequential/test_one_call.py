@@ -82,7 +82,7 @@ def test_the_shared_model_and_its_folds_reach_drns():
 
 def test_static_evaluators_refuse_a_learner():
     logs, policy, _ = uniform_logs(100)
-    match = "EpsilonGreedy learns while it acts; IPS evaluates .* Use DRns"
+    match = "EpsilonGreedy learns while it acts, and IPS evaluates .* Use DRns"
     with pytest.raises(TypeError, match=match):
         evaluate(EpsilonGreedy(), logs)
     with pytest.raises(TypeError, match=match):

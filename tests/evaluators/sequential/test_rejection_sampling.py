@@ -53,7 +53,7 @@ def test_the_target_constant_accepts_more():
 
 def test_the_target_constant_is_for_stationary_policies():
     fitted = RejectionSampling(cmax="target").fit(make_bandit_logs(100, random_state=0))
-    with pytest.raises(ValueError, match=r"cmax='target' needs .* beforehand"):
+    with pytest.raises(ValueError, match=r"cmax='target' needs .* in advance"):
         fitted.evaluate(EpsilonGreedy())
 
 

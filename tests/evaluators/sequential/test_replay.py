@@ -171,7 +171,7 @@ def test_a_learner_without_horizon_has_no_standard_error():
 
 def test_uniform_logging_is_checked():
     logs = make_bandit_logs(500, random_state=0)
-    match = r"Replay assumes a uniform logger; the propensity at row \d+ .*such rows"
+    match = r"Replay needs a uniform logger, but the propensity at row \d+ .*such rows"
     with pytest.raises(ValueError, match=match):
         Replay().fit(logs)
     fitted = Replay().fit(uniform_logs(500))
@@ -268,7 +268,7 @@ def test_theorem_2_asks_for_what_it_needs():
     with pytest.raises(ValueError, match=r"too short for Theorem 2.*gamma_2 = 2\.29"):
         replay_bound(stub(1000, 20), 0.05, n_actions=20, value_bound=0.05)
     for wrong, match in (
-        ({"n_actions": 1}, "n_actions=1, but up to 2 actions were offered"),
+        ({"n_actions": 1}, "n_actions=1, but some round offers 2 actions"),
         ({"n_actions": np.nan}, "n_actions=nan, but"),
         ({"value_bound": 0.0}, r"value_bound must lie in \(0, 1\], got 0.0"),
         ({"value_bound": 1.5}, r"value_bound must lie in \(0, 1\], got 1.5"),
@@ -278,7 +278,7 @@ def test_theorem_2_asks_for_what_it_needs():
     with pytest.raises(TypeError, match="unexpected keyword argument 'max_weight'"):
         result.deviation_bound(**known, max_weight=3)
     parts = quiet(Replay(horizon=100, random_state=0).fit(logs), UniformPolicy())
-    with pytest.raises(ValueError, match="about the whole log: horizon=None"):
+    with pytest.raises(ValueError, match=r"about the whole log\. Use horizon=None"):
         parts.deviation_bound(**known)
 
 

@@ -204,7 +204,7 @@ def test_the_mean_of_earlier_rounds(cv, global_random_seed):
 def test_earlier_rounds_of_other_groups_are_refused(global_random_seed):
     logs = logs_of(np.random.default_rng(global_random_seed), groups=30)
     parts = cut(logs, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="rounds before of other groups are not known"):
+    with pytest.raises(ValueError, match="With groups this mean is not known"):
         summed(DRns(cv=TimeSeriesSplit()), "pi", parts)
 
 
@@ -413,7 +413,7 @@ def test_refusals():
     lazy_frame.partitions = None
     with pytest.raises(TypeError, match=r"frame has no order.*parquet"):
         summed(Replay(), "pi", lazy_frame)
-    with pytest.raises(ValueError, match=r"part \d: Replay assumes a uniform logger"):
+    with pytest.raises(ValueError, match=r"part \d: Replay needs a uniform logger"):
         summed(Replay(), "pi", parts)
     with pytest.raises(TypeError, match="policy 'new' is an array"):
         summed(RejectionSampling(), np.asarray(logs.columns["pi"]), parts)
@@ -430,7 +430,7 @@ def test_refusals():
         Part(f"part {i}", partial(uneven.__getitem__, slice(300 * i, 300 * i + 300)))
         for i in range(2)
     )
-    with pytest.raises(ValueError, match="cannot weight them by sample_weight"):
+    with pytest.raises(ValueError, match="takes no sample_weight"):
         summed(RejectionSampling(), "pi", halves)
 
 
@@ -462,7 +462,7 @@ def test_files_that_change_or_vanish():
     logs = logs_of(np.random.default_rng(0))
     evaluator = RejectionSampling(cmax=0.1, random_state=0)
     for kind, error, text in (
-        (Shrinking, ValueError, "b has .* rounds, and had 300 a moment ago"),
+        (Shrinking, ValueError, "b had 300 rounds, and now has"),
         (Failing, OSError, "gone"),
     ):
         parts = [("a", logs[:300]), ("b", logs[300:])]

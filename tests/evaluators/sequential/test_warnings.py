@@ -33,7 +33,7 @@ def test_a_large_quantile_no_longer_gives_1_78_in_silence():
     logs, policy = two_armed_log(), EpsilonGreedy(0.5)
     setting = {"q": 0.2, "horizon": 20, "random_state": 0}
     evaluator = DRns(normalize=False, **setting).fit(logs)
-    match = r"keeps 0\.6\d* ± .* out of .*Lower q or cmax, or pass normalize='pooled'"
+    match = r"So 0\.6\d* ± .* missing .*Lower q or cmax, or pass normalize='pooled'"
     with (
         pytest.warns(LowOverlapWarning, match="outside the range of the rewards"),
         pytest.warns(BiasWarning, match=match) as told,

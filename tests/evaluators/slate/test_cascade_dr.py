@@ -41,7 +41,7 @@ def test_a_model_of_other_rounds_leaves_the_cascade_unbiased():
         warnings.simplefilter("ignore")
         found = evaluator.evaluate(policy, logs, proba)
         single = evaluator.evaluate("best", logs, proba)
-        with pytest.raises(ValueError, match="array knows other rounds only"):
+        with pytest.raises(ValueError, match="slates of other rounds only"):
             evaluator.evaluate(np.tile([2, 0, 3], (24, 1)), logs)
     truth = policy.slate_proba(logs) @ logs.reward
     assert found.value == pytest.approx(truth, abs=1e-12)

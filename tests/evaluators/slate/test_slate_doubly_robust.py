@@ -88,7 +88,9 @@ def test_why_no_other_model_can_be_passed():
         LinearRegression(),
         FrozenEstimator(LinearRegression().fit([[0]], [0])),
     ):
-        with pytest.raises(TypeError, match=r"sums over slots.*AdditiveSlateModel"):
+        with pytest.raises(
+            TypeError, match=r"sums of slot rewards.*AdditiveSlateModel"
+        ):
             SlateDoublyRobust(reward_model=other).fit(logs)
 
 

@@ -101,7 +101,7 @@ def test_bad_input():
     read = golden_logs(logging_policy=None).with_columns(slot_propensity=np.ones(5))
     with pytest.raises(ValueError, match=r"ProductSlatePolicy\('slot_propensity'\)"):
         SlateIPS().fit(read)
-    with pytest.raises(ValueError, match="at row 2 probability 0"):
+    with pytest.raises(ValueError, match="at row 2"):
         SlateIPS().fit(
             golden_logs(logging_policy=EmpiricalSlatePolicy([[2, 0], [2, 1]]))
         )

@@ -166,8 +166,6 @@ def test_purchases_are_not_valued_as_clicks(name):
     fields = {"n_candidates": 3, "logging_policy": UniformSlatePolicy(2)}
     clicks, slates = [[1, 0], [0, 1], [1, 1]], [[0, 1], [1, 2], [2, 0]]
     logs = SlateLogs(np.zeros((3, 1)), slates, [1, 1, 0], slot_reward=clicks, **fields)
-    message = (
-        r"reward is not their sum: at row 2 it is 0, and they add to 2\. .*without"
-    )
+    message = r"sum: at row 2 it is 0, and the slot rewards add to 2\. .*without"
     with pytest.raises(ValueError, match=message):
         getattr(skope_ope, name)().fit(logs)

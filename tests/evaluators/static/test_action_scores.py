@@ -128,7 +128,7 @@ def test_the_direct_method_needs_no_propensity():
         (SubGaussianIPS(), "not known to be linear"),
         (LogSmoothing(), "not known to be linear"),
         (IPS(cmax="auto"), "cmax='auto' is chosen for every policy"),
-        (DoublyRobust(cmax="auto"), "State a number"),
+        (DoublyRobust(cmax="auto"), "Pass a number"),
     ],
     ids=str,
 )
@@ -157,7 +157,7 @@ def test_a_formula_of_ones_own_refuses():
         """The same formula under another name."""
 
     logs = make_bandit_logs(100, random_state=0)
-    with pytest.raises(ValueError, match=r"Halved has no scores .* its formula"):
+    with pytest.raises(ValueError, match=r"Halved has no scores .* different formula"):
         Halved().fit(logs).action_scores()
     assert_array_equal(
         Named().fit(logs).action_scores(), IPS().fit(logs).action_scores()

@@ -101,7 +101,7 @@ def test_models_without_weights_get_drawn_rounds():
 
 
 def test_prefit_is_refused():
-    with pytest.raises(ValueError, match="cv='prefit' is refused"):
+    with pytest.raises(ValueError, match="cannot use cv='prefit'"):
         MRDR(reward_model=Spy(), cv="prefit").fit(LOGS)
 
 

@@ -203,7 +203,7 @@ def test_rewards_must_be_0_or_1():
         ((column(1), ["c"]), "label 'c' at row 0 is not among the actions"),
         ((column(1, 2), ["a"]), "inconsistent numbers of samples"),
         ((np.ones((1, 2)), ["a"]), "initial has 2 features, the logs have 1"),
-        ((column(1), [[1, 0, 0]]), "y has 3 columns, one per action is needed"),
+        ((column(1), [[1, 0, 0]]), "y has 3 columns, but must have one"),
         ((column(1), [[1, 2]]), "learns 0/1 rewards with a classifier, got 2"),
         ((column(1), ["a"], 3), r"pair \(X, y\), got a tuple of 3"),
     ],

@@ -148,7 +148,7 @@ def test_too_many_sets_are_refused_by_their_number(m, n_slots, monkeypatch):
     """Nothing is enumerated for it."""
     monkeypatch.setattr(_slot_draws, "levels_of", None)
     weights = np.tile(np.linspace(1, 2, m), (1, n_slots, 1))
-    needed = f"need {comb(m, n_slots - 1):,} sets of candidates that the first 9 of 10"
+    needed = f"first 9 of 10 slots can show {comb(m, n_slots - 1):,} sets of candidates"
     for ask in (type_pairs, type_marginals):
         with pytest.raises(ValueError, match=needed) as found:
             ask(weights, np.ones(m, dtype=int))
