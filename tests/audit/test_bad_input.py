@@ -161,6 +161,7 @@ def audited(name):
         return len(logs), audit(logs)
 
 
+@pytest.mark.few_cases(12)
 @pytest.mark.parametrize("name", LEGAL)
 def test_legal_logs_are_audited(name):
     n_rounds, found = audited(name)
@@ -168,6 +169,7 @@ def test_legal_logs_are_audited(name):
     check_tells(found)
 
 
+@pytest.mark.few_cases(12)
 @pytest.mark.parametrize("build", LEGAL.values(), ids=LEGAL)
 def test_policies_on_legal_logs_are_audited(build):
     logs = build()

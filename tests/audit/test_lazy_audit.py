@@ -170,6 +170,7 @@ def test_weights_are_those_of_all_rounds(tmp_path, few, policy):
     assert alarms[0] - {"heavy_tail"} == alarms[1]  # the tail is that of the sample
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize(
     ("name", "fault", "expected"),
     [

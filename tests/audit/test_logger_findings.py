@@ -67,6 +67,7 @@ def test_right_loggers_are_quiet(known):
         assert_allclose(table["mean reward"][1], logs.reward[own].mean())
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_smaller_logger_is_its_own(fault):
     for seed in range(3):

@@ -77,6 +77,7 @@ def assert_same_table(found, whole, atol=1e-12):
         assert found[key].n_rounds == value.n_rounds
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", IN_FILES)
 def test_any_partitions_give_the_numbers_of_memory(name, grouped, tmp_path):
@@ -114,6 +115,7 @@ def test_the_numbers_do_not_depend_on_who_works(lazy_and_logs):
     assert (one.value, one.standard_error) == (two.value, two.standard_error)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("reward_model", [None, "q_hat", 0.3, Ridge()])
 def test_models_and_folds_are_those_of_memory(lazy_and_logs, reward_model):
     lazy, logs = lazy_and_logs
@@ -185,6 +187,7 @@ def test_a_model_is_given_once(lazy_and_logs):
         DoublyRobust(reward_model=Ridge()).fit(lazy, Ridge())
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("baseline", ["logger", "old"])
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_policies_are_compared_by_exact_differences(
@@ -229,6 +232,7 @@ def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
         assert (told in found.sentence) == (not few_rounds)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_slates_are_compared_without_an_evaluator(tmp_path, monkeypatch, few_rounds):
     monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
@@ -379,6 +383,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.few_cases(9)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_needs_rounds_in_memory_names_the_way(lazy_and_logs, name):
     call, message = REFUSED[name]
@@ -420,6 +425,7 @@ def test_policies_learn_their_actions_from_lazy_logs(lazy_and_logs):
     assert_same_table(found, evaluate({"u": policy}, logs, evaluators=["SNIPS"]))
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("name", IN_FILES)
 def test_rounds_are_let_go_at_once(name):
     logs, _ = world_of(name, grouped=True)

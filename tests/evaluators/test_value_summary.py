@@ -46,6 +46,7 @@ def assert_same(one, other, rtol=1e-12):
     assert_allclose(list(one.values()), list(other.values()), rtol=rtol)
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_parts_of_any_sizes_add_up_to_the_table_of_the_whole(seed):
     logs = world(300, seed)

@@ -43,6 +43,7 @@ def both(policy, logs, n_parts, seed, evaluators=EVALUATORS):
         return table, sum(parts).values()
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("seed", range(16))
 def test_warnings_are_those_of_memory(seed):
     logs = world(seed)

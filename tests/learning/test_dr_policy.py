@@ -185,6 +185,7 @@ def test_columns_and_encodings_stand_for_models():
         DRPolicy(reward_model="nothing").fit(logs)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")  # few rounds
 def test_it_takes_the_steps_of_the_largest_value_on_rounds_held_out():
     """By hand: policies of two thirds, judged by `DoublyRobust` on the rest."""

@@ -111,6 +111,7 @@ def test_values_and_errors_are_those_of_the_evaluators(
     assert value == pytest.approx(expected.value - pessimism * error, abs=1e-12)
 
 
+@pytest.mark.few_cases
 @worlds
 @pytest.mark.parametrize("pessimism", [0.0, 1.645])
 @pytest.mark.parametrize("name", [*OBJECTIVES, "likelihood"])
@@ -146,6 +147,7 @@ def test_negative_rewards_with_a_range_are_smoothed_as_by_the_evaluator():
         SoftmaxPolicy(objective="log_smoothing").fit(unknown)
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_results_do_not_depend_on_blocks(objective, monkeypatch):
     logs = TRAIN[:90]  # five blocks and a part of one

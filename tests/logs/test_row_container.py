@@ -152,6 +152,7 @@ KEYS = {
 }
 
 
+@pytest.mark.few_cases(32)
 @pytest.mark.parametrize("name", KEYS)
 def test_keys_select_rows(logs, name):
     key, rows = KEYS[name]
@@ -235,6 +236,7 @@ SPLITTERS = {
 }
 
 
+@pytest.mark.few_cases(24)
 @pytest.mark.parametrize("name", SPLITTERS)
 def test_splitters(logs, name):
     splitter, y, groups = SPLITTERS[name]
@@ -307,6 +309,7 @@ class Recorder(BaseEstimator):
 ROUTING = [False, True]
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("routing", ROUTING)
 def test_cross_validate(logs, routing):
     with config_context(enable_metadata_routing=routing):
@@ -370,6 +373,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.few_cases(2)
 def test_searches(logs):
     assert_search_works(logs, "grid")
 
@@ -431,6 +435,7 @@ def test_curves(logs):
     assert np.isfinite(test_scores).all()
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("routing", ROUTING)
 def test_pipeline_of_steps_from_logs_to_logs(logs, routing):
     with config_context(enable_metadata_routing=routing):

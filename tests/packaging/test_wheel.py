@@ -38,6 +38,7 @@ def wheel(tmp_path_factory):
     return path
 
 
+@pytest.mark.thorough
 def test_wheel_is_small_and_holds_the_package_only(wheel):
     assert wheel.stat().st_size <= 1.75 * 2**20
     names = zipfile.ZipFile(wheel).namelist()

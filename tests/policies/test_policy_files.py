@@ -58,6 +58,7 @@ def test_nothing_of_a_pickle_runs_without_trust(tmp_path):
     assert mark.exists()
 
 
+@pytest.mark.thorough
 def test_skops_files_of_known_types_need_no_trust(policy, tmp_path):
     io = pytest.importorskip("skops.io")
     path = tmp_path / "policy.skops"

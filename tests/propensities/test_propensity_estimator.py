@@ -122,6 +122,7 @@ def test_every_round_needs_a_test_part():
         PropensityEstimator(cv=TimeSeriesSplit(3)).fit(logs_of())
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
 def test_calibration(method):
@@ -223,6 +224,7 @@ def test_an_action_that_a_fold_never_saw_gets_the_floor():
     assert p[7] == 1e-3
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "labels",
     [[3, -1, 9], [0.5, 1.5, 2.5], [b"x", b"y", b"z"], [2.0, 1.0, 3.0]],

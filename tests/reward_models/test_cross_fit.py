@@ -494,6 +494,7 @@ class Dying(BaseEstimator):
         return np.zeros(len(X))
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_leaves_no_number():
     model, logs = ActionRewardModel(Dying(os.getpid())), logs_of()
     with pytest.raises(RuntimeError, match=r"worker process died.*n_jobs=1"):
@@ -501,6 +502,7 @@ def test_a_worker_that_dies_leaves_no_number():
     assert not predictions(CrossFittedModel(model, logs, 4), logs).any()
 
 
+@pytest.mark.thorough
 def test_workers_follow_the_configuration_of_joblib():
     model, logs = ActionRewardModel(Dying(os.getpid())), logs_of()
     with parallel_config(n_jobs=2), pytest.raises(RuntimeError, match="worker"):

@@ -275,6 +275,7 @@ def peak_mib(call):
         tracemalloc.stop()
 
 
+@pytest.mark.thorough
 def test_memory_does_not_grow_with_the_rounds():
     def evaluate_arrays(n_rounds):
         arrays, pi, q_hat = make_arrays(n_rounds, n_actions=10)

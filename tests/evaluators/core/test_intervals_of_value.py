@@ -64,6 +64,7 @@ def test_bounds_warn_and_take_options():
     assert narrow < wide
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("option", USERS)
 @pytest.mark.parametrize("method", NAMES)
 def test_options_that_a_method_does_not_use_are_refused(option, method):

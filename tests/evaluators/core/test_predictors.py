@@ -52,6 +52,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(_engine, "BLOCK_ENTRIES", 60 * K)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("model", [None, 0.5, Ridge(), "table"])
 @pytest.mark.parametrize(
     "fields", [[], ["group"], ["sample_weight"], ["proba"], ["reward_range"]]
@@ -116,6 +117,7 @@ def exits(X):
     os._exit(1)
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_is_a_sentence(small_blocks):
     with (
         parallel_config("loky"),

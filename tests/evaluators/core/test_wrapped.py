@@ -111,6 +111,7 @@ def plain_of(fitted):
 # -- as evaluators --------------------------------------------------------------------
 
 
+@pytest.mark.few_cases(3)
 def test_evaluate(fitted):
     plain, logs = plain_of(fitted)
     expected = evaluate(TARGET, logs, evaluators=[plain])["DoublyRobust"]
@@ -120,6 +121,7 @@ def test_evaluate(fitted):
         assert value.standard_error == expected.standard_error
 
 
+@pytest.mark.few_cases(3)
 def test_evaluate_beside_others(fitted):
     plain, logs = plain_of(fitted)
     policies = {"new": TARGET, "uniform": UNIFORM}
@@ -145,6 +147,7 @@ def test_compare_policies(fitted):
         assert found.differences[name].value == expected.differences[name].value
 
 
+@pytest.mark.few_cases(3)
 def test_report(fitted):
     page = report({"new": TARGET}, TEST, evaluators={"mine": fitted})
     assert "mine" in page.to_html()
@@ -173,6 +176,7 @@ def test_scorers(fitted):
     assert EvaluatorScorer(TARGET, validator=fitted)(candidate, TEST) == expected
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("search", [*SEARCHES, *PIPELINES], ids=ids)
 def test_scorers_fit_what_is_not_fitted(search):
     plain, logs = plain_of(clone(search).fit(TEST))
@@ -301,6 +305,7 @@ def test_lazy_logs(tmp_path):
 # -- displays -------------------------------------------------------------------------
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("logs", [None, TEST], ids=["logs of fit", "others"])
 def test_displays(fitted, logs):
     inner, made = plain_of(fitted)

@@ -88,6 +88,7 @@ def sums_over(parts, policies, evaluators, shares, **given):
     )
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", WORLDS_OF)
 def test_differences_are_those_of_memory(name, grouped):
@@ -127,6 +128,7 @@ OVERLAP = {
 }
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", WORLDS_OF)
 def test_overlaps_are_those_of_memory(name, grouped):

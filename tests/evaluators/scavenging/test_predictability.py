@@ -262,6 +262,7 @@ def told(value):
     return [w for w in value.warnings if isinstance(w, ExplorationWarning)]
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("tilt", [0.06, -0.06])
 def test_a_logger_that_leans_a_little_is_told_with_the_bias(tilt):
     """p = .56 and .44: an error of 3.5 standard errors, z about 3."""

@@ -72,6 +72,7 @@ def rule_of(kind, n_actions):
     return greedy_rule(n_actions, 0.3 if kind == "stochastic" else 0.0)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("ask", ASKS)
 @pytest.mark.parametrize("kind", ["stochastic", "greedy", "contextual"])
 @pytest.mark.parametrize("q", LEVELS)
@@ -193,6 +194,7 @@ def in_blocks_by_default(horizon):
     return evaluator, policies, [quiet(evaluator, policy) for policy in policies]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 3), (7, 8), (64, 64), (64, 8192)])
 @pytest.mark.parametrize("horizon", [None, 5])
 def test_blocks_do_not_matter(sizes, horizon, monkeypatch):

@@ -88,6 +88,7 @@ def test_weights_of_a_uniform_logger(n_slots, m):
     assert (weight.min(), weight.max()) == {4: (-2, 7), 6: (-4, 16)}[m]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(("n_slots", "m"), SIZES)
 @pytest.mark.parametrize("tied", [False, True])
 def test_plackett_luce(n_slots, m, tied):

@@ -167,6 +167,7 @@ def fit(evaluator, logs, q):
     return clone(evaluator).fit(logs, q)
 
 
+@pytest.mark.few_cases(66)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", PAIRS)
 def test_parity(name, case, global_random_seed):
@@ -179,6 +180,7 @@ def test_parity(name, case, global_random_seed):
     check(result, loop(*lists(w), **params), scale)
 
 
+@pytest.mark.few_cases(66)
 @pytest.mark.parametrize("where", ["logs", "evaluate", "both"])
 @pytest.mark.parametrize("case", ["plain", "zeros", "available"])
 @pytest.mark.parametrize("name", PAIRS)
@@ -206,6 +208,7 @@ def large_world(global_random_seed):
     return w, logs_of(w), lists(w)
 
 
+@pytest.mark.few_cases(5)
 @pytest.mark.parametrize("name", PAIRS)
 def test_parity_on_more_rows_than_a_chunk(name, large_world):
     evaluator, loop, params = PAIRS[name]

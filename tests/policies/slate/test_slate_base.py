@@ -78,6 +78,7 @@ def test_draws_follow_the_distribution(policy, global_random_seed):
 RANKINGS = [UNIFORM, BY_COLUMN, RANKER, SOFT, POLICIES[7], POLICIES[11]]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("policy", RANKINGS, ids=repr)
 @pytest.mark.parametrize("by_slot", [False, True])
 def test_candidates_that_vary(policy, by_slot, global_random_seed):
