@@ -1,11 +1,12 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+from collections import Counter
 from itertools import product
 
 import pytest
 
-from tests._cases import covering, spread
+from tests._cases import APART, covering, mark_thorough, spread
 
 
 @pytest.mark.parametrize(
@@ -55,35 +56,24 @@ def test_slow():
 """
 
 
-@pytest.mark.parametrize(
-    ("marker", "matrix", "single", "slow"),
-    [
-        ("not thorough and not theory", 3, 2, 0),
-        ("thorough", 6, 2, 1),
-        ("theory", 0, 1, 0),
-    ],
-)
-def test_the_default_run_and_the_thorough_one_take_every_case_between_them(
-    pytestconfig, tmp_path, marker, matrix, single, slow
-):
-    (tmp_path / "conftest.py").write_text(
-        "from tests._cases import mark_thorough\n"
-        "def pytest_collection_modifyitems(items):\n"
-        "    mark_thorough(items)\n"
-    )
+def test_every_case_is_either_in_the_default_run_or_thorough(pytestconfig, tmp_path):
     (tmp_path / "test_suite.py").write_text(SUITE)
-    options = ["-q", "-m", marker, "-c", str(pytestconfig.inipath)]
+    options = ["-q", "--collect-only", "-c", str(pytestconfig.inipath), "-m", ""]
     options += ["--rootdir", str(tmp_path), "-p", "no:cacheprovider", str(tmp_path)]
-    names = Names()
-    pytest.main([*options, "--collect-only"], plugins=[names])
-    assert [names.of(t) for t in ("matrix", "list", "slow")] == [matrix, single, slow]
+    marks = Marks()
+    pytest.main(options, plugins=[marks])
+    assert marks.by_default == {"test_matrix": 3, "test_list": 2}
+    assert marks.thorough == {"test_matrix": 6, "test_list": 2, "test_slow": 1}
 
 
-class Names:
-    """Plugin that keeps the names of the tests to run."""
+class Marks:
+    """Plugin that counts the cases of every test."""
 
-    def pytest_collection_finish(self, session):
-        self.names = [item.name for item in session.items]
-
-    def of(self, test):
-        return sum(name.split("[")[0] == f"test_{test}" for name in self.names)
+    def pytest_collection_modifyitems(self, items):
+        mark_thorough(items)
+        cases = [
+            (item.originalname, set(APART).intersection(item.keywords))
+            for item in items
+        ]
+        self.by_default = Counter(test for test, apart in cases if not apart)
+        self.thorough = Counter(test for test, apart in cases if "thorough" in apart)

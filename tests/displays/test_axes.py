@@ -185,6 +185,7 @@ def test_plotting_twice_draws_the_same(pyplot, display):
     assert first.get_ylim() == second.get_ylim()
 
 
+@pytest.mark.thorough
 def test_names_are_drawn_letter_by_letter():
     """A pair of dollars is no formula, and a control is told."""
     pytest.importorskip("matplotlib").use("Agg")

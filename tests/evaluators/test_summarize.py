@@ -179,6 +179,7 @@ def test_fitted_evaluators_take_lazy_logs(lazy_and_logs):
     assert_allclose(in_memory.score("pi", lazy), in_memory.score("pi"), rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_a_model_is_given_once(lazy_and_logs):
     lazy, _ = lazy_and_logs
     found = DoublyRobust().fit(lazy, Ridge()).score("pi")
@@ -220,6 +221,7 @@ def many_files(folder, n=20_000):
     return lazy_world(logs.with_columns(pi=pi), folder, np.random.RandomState(0))
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
     """An interval that is only wider than one from the rounds forbids no answer."""
@@ -255,6 +257,7 @@ def test_slates_are_compared_without_an_evaluator(tmp_path, monkeypatch, few_rou
     assert_allclose(value, known.evaluate(policies["new"]).value, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_folds_of_few_rounds_are_those_of_many(lazy_and_logs, monkeypatch):
     lazy, _ = lazy_and_logs
     evaluator = DoublyRobust(reward_model=Ridge(), cv=3)

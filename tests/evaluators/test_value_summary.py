@@ -187,6 +187,7 @@ def test_policies_are_told_by_names_or_by_what_they_hold():
     assert summary_of({"uniform": policy}, few, logs).n_rounds == 60
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize(
     "suffix", [".npz", pytest.param(".arrow", marks=pytest.mark.frames)]
 )
@@ -226,6 +227,7 @@ def test_files_are_small(tmp_path):
     assert "2,500 exact groups" in repr(summary)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "labels",
     [

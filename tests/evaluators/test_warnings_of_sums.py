@@ -73,6 +73,7 @@ def test_some_worlds_warn_and_some_do_not():
     assert {"impossible_propensity", "propensity_too_small", "trailing_zeros"} <= names
 
 
+@pytest.mark.thorough
 def test_a_logger_that_learned():
     logs = make_adaptive_logs(n_rounds=6_000, random_state=0)
     pi = np.full((len(logs), 2), 0.5)

@@ -235,6 +235,7 @@ def test_contexts_with_missing_values(policy):
     assert policy.fit(logs).predict_proba(context).shape == (200, 3)
 
 
+@pytest.mark.few_cases(3)
 @every_policy
 def test_the_logs_are_not_written_to(policy):
     logs = TRAIN.replace(sample_weight=np.arange(200) % 3 / 2)
@@ -267,6 +268,7 @@ def test_the_remedy_names_the_step_for_several_loggers(policy):
 
 
 # -- the estimator --------------------------------------------------------------------
+@pytest.mark.few_cases(3)
 @every_policy
 def test_clone_unfits_and_pickles_act_the_same(policy):
     fitted = clone(policy).fit(TRAIN)
@@ -280,6 +282,7 @@ def test_clone_unfits_and_pickles_act_the_same(policy):
     assert_array_equal(again, clone(policy).fit(TRAIN[:100]).predict_proba(X))
 
 
+@pytest.mark.few_cases(3)
 @every_policy
 def test_tags_and_pages(policy):
     assert not is_classifier(policy)

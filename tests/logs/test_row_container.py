@@ -378,6 +378,7 @@ def test_searches(logs):
     assert_search_works(logs, "grid")
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("kind", [kind for kind in SEARCHES if kind != "grid"])
 def test_other_searches_choose_rows_alike(kind):
     assert_search_works(make_logs("array"), kind)
@@ -406,7 +407,9 @@ def assert_search_works(logs, kind):
     )
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize(
+    "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
+)
 def test_search_in_parallel(logs, backend):
     grid = {"cmax": [None, 2.0]}
     options = {"scoring": value_of_uniform, "cv": 3, "error_score": "raise"}
@@ -418,6 +421,7 @@ def test_search_in_parallel(logs, backend):
     )
 
 
+@pytest.mark.few_cases(2)
 def test_curves(logs):
     """They have no default for y: None."""
     sizes, train_scores, test_scores = learning_curve(
@@ -482,6 +486,7 @@ def in_a_worker(logs, rows):
     return part, writeable, IPS().fit(part).score(UniformPolicy())
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_processes(logs, backend):
     parts = [np.arange(0, 30), np.arange(30, N)]
@@ -758,6 +763,7 @@ def test_the_least_that_a_container_needs():
     assert_array_equal(test.row_id.position, [6, 7, 8])
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("kind", ["array", "csr", "pandas", "polars", "pyarrow"])
 def test_rows_that_stand_one_after_the_other_are_not_copied(kind):
     n = 20_000

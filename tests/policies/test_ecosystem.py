@@ -201,6 +201,7 @@ def test_stacked_regressors(model):
     assert policy.predict_proba(BASE).shape == (300, 3)
 
 
+@pytest.mark.thorough
 def test_stacked_classifiers():
     stack = StackingClassifier([("one", LogisticRegression())], cv=2)
     logs = LOGS["texts"]
@@ -233,6 +234,7 @@ def test_regressors_without_weights_are_warned_of_once(model):
 # -- scikit-learn's own functions on logs ----------------------------------------------
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("logs", LOGS.values(), ids=LOGS)
 @pytest.mark.parametrize("method", ["predict", "predict_proba"])
 def test_cross_val_predict_takes_logs(method, logs):

@@ -140,6 +140,7 @@ def test_texts_are_learned_from():
     assert direct.n_features_in_ == 4
 
 
+@pytest.mark.thorough
 def test_a_policy_that_learns_while_it_acts():
     logs = logs_in("pandas")
     policy = EpochGreedy(Ridge(), random_state=0)
@@ -165,7 +166,7 @@ def test_linucb_takes_a_fitted_encoder():
         LinUCB(features=ContextEncoder()).fit(logs)
 
 
-@pytest.mark.few_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "package", ["lightgbm", "xgboost", "catboost"], ids=lambda name: name
 )

@@ -62,6 +62,7 @@ def logged(proba, code=CODE):
     return proba[np.arange(len(code)), code]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("cv", [5, 3, KFold(4), StratifiedKFold(3), None], ids=str)
 @pytest.mark.parametrize("classifier", [LogisticRegression(), GaussianNB()], ids=str)
 def test_rounds_of_fit_are_predicted_out_of_fold(classifier, cv):
@@ -135,6 +136,7 @@ def test_calibration(method):
     assert_allclose(p, logged(proba), rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 def test_calibration_repairs_overconfident_probabilities():
     # naive Bayes on a repeated feature is far too sure of itself
@@ -314,6 +316,7 @@ def test_global_output_setting_is_for_features():
     assert isinstance(out, BanditLogs)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_a_search_over_its_parameters():
     pipeline = make_pipeline(

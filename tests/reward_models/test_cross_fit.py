@@ -81,6 +81,7 @@ def predictions(source, logs, chunk=None):
 # -- no round is predicted by a model that saw its reward ---------------------------
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "cv",
     [
@@ -515,6 +516,7 @@ class Warns(Memory):
         return super().fit(X, y)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_what_fits_warn_of_is_told_whoever_fitted(n_jobs):
     with pytest.warns(ConvergenceWarning, match="did not converge") as told:

@@ -191,6 +191,7 @@ def test_curves_and_validation(name):
     assert test.shape == (len(values), 3) and np.isfinite(test).all()
 
 
+@pytest.mark.thorough
 def test_displays(pyplot):
     logs, policy = problem()
     display = LearningCurveDisplay.from_estimator(
@@ -226,7 +227,7 @@ def test_several_scores():
     assert np.isfinite(both.cv_results_["mean_test_uniform"]).all()
 
 
-@pytest.mark.few_cases(2)
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("what", ["member", "classifier", "validator", "other policy"])
 def test_what_changes_deep_inside_is_noticed(what):
     logs, policy = problem()
@@ -307,6 +308,7 @@ def test_groups_travel():
         assert score == -(gap**2)
 
 
+@pytest.mark.thorough
 def test_nested_search():
     logs, policy = problem()
     scorer = EvaluatorScorer(policy)

@@ -107,6 +107,7 @@ def test_slates():
     assert np.diff(expected).all()
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("kind", ["model", "array"])
 def test_a_model_given_to_fit_survives_shuffled_rows(kind):
     logs, policy = problem()
@@ -182,6 +183,7 @@ class EditedRidge(Ridge):
 """
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_an_edited_model_is_fitted_anew(backend):
     logs, policy = problem()

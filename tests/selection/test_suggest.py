@@ -83,6 +83,7 @@ def test_the_log_alone_gives_the_same_answer_unless_the_policy_learns(name):
         assert alone.situation == name
 
 
+@pytest.mark.thorough
 def test_nothing_is_estimated(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("a value was asked for")

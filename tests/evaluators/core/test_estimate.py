@@ -91,6 +91,7 @@ def test_many_terms_are_asked_as_well():
 
 
 # -- independent rounds and clusters, by hand ------------------------------------------
+@pytest.mark.few_cases
 @pytest.mark.parametrize("clusters", [None, "nested", "crossing"])
 @pytest.mark.parametrize("strata", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])

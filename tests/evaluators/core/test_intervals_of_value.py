@@ -27,6 +27,7 @@ def make_value(evaluator=None, rate=0.4):
 
 
 # The jackknife leaves out groups, and has tests of its own.
+@pytest.mark.few_cases(5)
 @pytest.mark.parametrize("method", [name for name in NAMES if name != "jackknife"])
 def test_bounds_are_ends_of_the_interval_with_the_same_tails(method):
     value = make_value()

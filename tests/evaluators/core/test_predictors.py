@@ -151,6 +151,7 @@ def peak_of(call):
     return peak
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", [UniformPolicy(), FunctionPolicy(None)])
 def test_many_actions_take_a_bounded_memory(policy):
     n, n_actions = 3_000, 10_000  # a table of them has 240 MB
@@ -160,6 +161,7 @@ def test_many_actions_take_a_bounded_memory(policy):
     assert peak_of(lambda: evaluate(policy, logs)) < 50e6
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize(
     "kind", [np.float32, pytest.param(np.asfortranarray, id="fortran")]
 )

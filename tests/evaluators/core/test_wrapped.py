@@ -136,6 +136,7 @@ def test_evaluate_beside_others(fitted):
         assert value.value == (alone if key[1] == "s" else others)[key].value
 
 
+@pytest.mark.few_cases(3)
 def test_compare_policies(fitted):
     plain, logs = plain_of(fitted)
     policies = {"new": TARGET, "uniform": UNIFORM}
@@ -189,6 +190,7 @@ def test_scorers_fit_what_is_not_fitted(search):
     assert not hasattr(search, "best_estimator_")  # nothing is written to the user's
 
 
+@pytest.mark.thorough
 def test_searches_score_by_searches():
     policy = ClassifierPolicy(LogisticRegression())
     grid = {"epsilon": [0.1, 0.5]}
@@ -357,6 +359,7 @@ POLICIES = [
 ]
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("search", POLICIES, ids=ids)
 def test_policies(search):
     policy = clone(search).fit(TRAIN, TRAIN.action)

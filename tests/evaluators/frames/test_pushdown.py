@@ -294,6 +294,7 @@ def test_more_groups_than_are_told_apart_are_hash_buckets(frame_of, texts):
     assert_allclose(sums.frame.cell_count[order], exact.frame.cell_count)
 
 
+@pytest.mark.few_cases(1)
 @backends
 def test_one_query_and_no_more_rows_than_groups(frame_of, monkeypatch):
     data, rows = columns(), []
@@ -371,6 +372,7 @@ def test_rewards_that_do_not_lie_where_the_first_ones_do(frame_of, first, monkey
         assert_allclose(*pairs, rtol=1e-9)
 
 
+@pytest.mark.few_cases(2)
 @backends
 @pytest.mark.parametrize("which", ["plain", "weighted groups"])
 def test_the_log_behind_a_frame_is_known_as_that_in_memory(frame_of, which):
@@ -423,6 +425,7 @@ def test_bad_rows_are_counted_and_refused(frame_of, name, value, said):
         frame_sums(LOGGED, {"SNIPS": SNIPS()}, lazy)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("name", ["reward", "p", "one_logged", "weight", "group"])
 def test_statistics_of_files_do_not_hide_what_is_no_number(name, tmp_path):
     duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
@@ -440,6 +443,7 @@ def test_statistics_of_files_do_not_hide_what_is_no_number(name, tmp_path):
             lazy.describe()
 
 
+@pytest.mark.few_cases(1)
 @backends
 def test_bad_tables_are_counted_and_refused(frame_of):
     for column, value, said in (
@@ -670,6 +674,7 @@ def test_a_library_that_lacks_a_function_is_named(monkeypatch):
         frame_sums({"one": "one"}, {"IPS": IPS()}, lazy)
 
 
+@pytest.mark.few_cases(2)
 @backends
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -696,6 +701,7 @@ def test_evaluate_says_of_lazy_frames_what_it_says_in_memory(frame_of, groups):
         assert texts[0] == texts[1]
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("make", [polars_frame, duckdb_frame])
 @pytest.mark.parametrize("spread", [1.0, 1e-3])
 def test_rewards_far_from_the_model_keep_their_spread(make, spread):

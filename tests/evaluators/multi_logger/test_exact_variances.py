@@ -70,6 +70,7 @@ def test_cross_fitted_weights_are_exactly_unbiased(divergences, variance):
     assert_allclose(found, variance, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_stratified_variance_is_unbiased():
     for evaluator, variance in (
         (MultiLoggerIPS(), 64.270278 / 2),

@@ -162,6 +162,7 @@ def weights_of_memory(evaluator, policy, logs):
     return evaluator._overlap_of(job, observed)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", ["real_weighted", "loggers_weighted", "unseen"])
 def test_evidence_is_that_of_memory(name, grouped):

@@ -115,6 +115,7 @@ def test_drns_of_a_learner(q, kind, ask, global_random_seed):
             assert len(last.history) == (3 if expected.values else len(last.history))
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("q", LEVELS)
 def test_drns_of_a_stationary_policy(q, global_random_seed):
     rng = np.random.default_rng([global_random_seed, int(100 * q)])
@@ -144,6 +145,7 @@ def test_drns_of_a_stationary_policy(q, global_random_seed):
         np.testing.assert_array_equal(result.acceptance_ratios, expected.c)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("ask", ASKS)
 def test_replay_and_rejection_sampling_of_a_learner(ask, global_random_seed):
     rng = np.random.default_rng(global_random_seed)

@@ -193,7 +193,7 @@ def test_rounds_before_are_not_at_hand(logs, lazy):
         evaluator.evaluate("pi", logs)
 
 
-@pytest.mark.few_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["segments", "subsamples"])
 def test_repeated_runs(how, logs, lazy):
     for evaluator in (

@@ -122,6 +122,7 @@ def test_the_numbers_are_those_of_memory(policy, groups, global_random_seed):
         assert_same(found, expected)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("groups", [0, 25])
 @pytest.mark.parametrize("horizon", [None, 7])
 def test_replay(horizon, groups, global_random_seed):
@@ -274,7 +275,7 @@ def test_intervals_of_accepted_rewards(global_random_seed):
                     assert texts[0] == texts[1]
 
 
-@pytest.mark.few_cases(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("groups", [0, 60])
 def test_intervals_of_many_rounds(groups, global_random_seed):
     """Sums tell enough of them: bounds of extremes and of fourth powers."""

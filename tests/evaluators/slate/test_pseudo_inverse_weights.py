@@ -54,6 +54,7 @@ def check(logger, policy, logs, proba, atol=1e-12):
     return found.weight, rho
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize(("n_slots", "m"), SIZES)
 def test_uniform_rankings(n_slots, m):
     logger = UniformSlatePolicy(n_slots)
@@ -194,6 +195,7 @@ def varying_rounds(seed, n_rounds=60, n_slots=3, m=5):
     return logs.with_columns(w=weights, u=np.ones((n_rounds, m))), rng
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "logger",
     [

@@ -197,6 +197,7 @@ def test_sample_weights():
         assert np.isfinite(fitted(evaluator, logs).score("pi"))
 
 
+@pytest.mark.thorough
 def test_displays(pyplot):
     logs = d8_logs()
     evaluator = fitted(IPS(cmax="auto"), logs)

@@ -136,6 +136,7 @@ def test_a_gap_without_spread():
     assert merged.inverse_propensity_z == logs.inverse_propensity_z == 0
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_table_holds_all_of_it(seed):
     logs = world(seed)

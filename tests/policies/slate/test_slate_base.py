@@ -65,6 +65,7 @@ def world(seed, n_rounds=5, **fields):
     return logs.with_columns(w=rng.uniform(0.1, 1, (n_rounds, 4)), p=p)
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)
 def test_moments_equal_enumeration(policy, global_random_seed):
     check_moments(policy, world(global_random_seed))
