@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from _pytest.doctest import DoctestModule
 
+from tests._cases import mark_thorough
+
 # The tests' arrays are small, and pytest-xdist runs one process per core: threads of
 # BLAS and OpenMP would only wait for each other. numpy, which nothing has imported yet,
 # reads this, and so do the processes of pytest-xdist and of tests, which inherit it;
@@ -33,8 +35,10 @@ def pytest_collect_file():
     return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest reads -m
 def pytest_collection_modifyitems(config, items):
-    """Keep what --first-cases asks for."""
+    """Mark the cases that are thorough, and keep what --first-cases asks for."""
+    mark_thorough(items)
     if not config.getoption("--first-cases"):
         return
     seen, kept, left_out = set(), [], []

@@ -312,6 +312,7 @@ def offers():
     return columns | {"p": np.full(90, 1 / 3)}
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("kind", ["files", "duckdb", "frame"])
 def test_columns_in_another_order_than_the_actions(tmp_path, kind):
     table, roles = pyarrow.table(offers()), {"action": "a", "reward": "r"}
@@ -367,6 +368,7 @@ def test_a_misspelt_name_and_a_list_of_names(tmp_path):
         evaluate(["pi", "first"], logs)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("kind", ["files", "duckdb", "loggers"])
 def test_a_comparison_leaves_out_models_as_a_table_does(tmp_path, kind):
     source, roles = write(tmp_path), dict(ROLES)

@@ -396,6 +396,7 @@ def laws_that_do_not_hold(evaluator):
     return {}
 
 
+@pytest.mark.few_cases(26)
 @parametrize_with_evaluator_checks(
     [IPS(), DoublyRobust()], expected_failed_checks=laws_that_do_not_hold
 )
@@ -405,6 +406,7 @@ def test_contract_of_evaluators_check_by_check(evaluator, check):
 
 # One test for all checks, as above. The other settings pass the same checks in the test
 # of theory below.
+@pytest.mark.few_cases(6)
 @pytest.mark.parametrize("evaluator", DEFAULTS, ids=repr)
 def test_contract_of_evaluators(evaluator):
     expected = laws_that_do_not_hold(evaluator)

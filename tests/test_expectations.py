@@ -262,6 +262,7 @@ for refused in (
 """
 
 
+@pytest.mark.thorough
 def test_array_api_dispatch():
     """Values are the same; scikit-learn's splitters refuse logs with the remedy."""
     if find_spec("sklearn.externals.array_api_compat") is None:

@@ -133,6 +133,7 @@ CONTEXT = (f'--exclude=server,"pi{EVIL}"',)
 LOGGER = ("--logger", "server")
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("command", ["evaluate", "audit"])
 @pytest.mark.parametrize("policy", [f"always:a{EVIL}", "greedy"])
 def test_the_command_line_is_harmless(path, capsys, command, policy):

@@ -291,6 +291,7 @@ sys.exit(run({words!r}))
     assert "\nDoublyRobust " in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_reader_that_has_seen_enough_is_no_error(log):
     words = ["evaluate", str(log), *COLUMNS, "--policy", "uniform"]
     process = subprocess.Popen(

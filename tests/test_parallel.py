@@ -59,6 +59,7 @@ def test_the_error_of_threads_is_that_of_the_first_task():
             run_tasks(tasks, n_jobs, prefer="threads")
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_is_named_and_the_next_call_works():
     tasks = [partial(os._exit, 1), partial(square, 2)]
     with pytest.raises(RuntimeError, match=r"worker process died.*2 tasks.*n_jobs=1"):
@@ -66,6 +67,7 @@ def test_a_worker_that_dies_is_named_and_the_next_call_works():
     assert run_tasks([partial(square, 2)] * 2, 2) == [4, 4]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("task", [partial(id, threading.Lock()), threading.Lock])
 def test_what_cannot_travel_is_explained(task):
     match = r"cannot be sent to the workers.*lock.*n_jobs=1"

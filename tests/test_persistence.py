@@ -371,6 +371,7 @@ def assert_looks(back, one):
 CASES = cases()
 
 
+@pytest.mark.few_cases(20)
 @pytest.mark.parametrize("name", CASES)
 def test_estimators(name):
     for one in CASES[name]():
@@ -416,6 +417,7 @@ def test_warnings_and_errors_are_pickled(name):
     assert_same(pickle.loads(pickle.dumps(one)), one, name)
 
 
+@pytest.mark.thorough
 def test_a_display_comes_back_without_its_drawing():
     plt = pytest.importorskip("matplotlib.pyplot")
     for name, display in displays().items():

@@ -378,6 +378,7 @@ def test_every_iteration_is_a_step(recorder):
     assert recorder.names() == ["fit", *["iteration"] * model.n_iter_]
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "policy",
     [

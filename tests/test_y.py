@@ -120,6 +120,7 @@ def y_of(logs):
     ]
 
 
+@pytest.mark.few_cases(6)
 @pytest.mark.parametrize("evaluator", DEFAULTS, ids=name_of)
 def test_evaluators_ignore_y(evaluator):
     logs, policy = logs_for(evaluator), policy_for(evaluator)
@@ -131,6 +132,7 @@ def test_evaluators_ignore_y(evaluator):
         assert_array_equal(fitted.score(policy), without)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("bad", GARBAGE, ids=name_of)
 @pytest.mark.parametrize("evaluator", DEFAULTS, ids=name_of)
 def test_every_evaluator_refuses_what_predicts_nothing(evaluator, bad):
@@ -210,12 +212,14 @@ FITTED_ON_LOGS = [
 ]
 
 
+@pytest.mark.few_cases(9)
 @pytest.mark.parametrize(("estimator", "logs"), FITTED_ON_LOGS, ids=name_of)
 def test_policies_searches_steps_and_models_ignore_y(estimator, logs):
     for y in (None, *y_of(logs)):
         clone(estimator).fit(logs, y)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("bad", GARBAGE, ids=name_of)
 @pytest.mark.parametrize(
     ("estimator", "logs"),
@@ -239,6 +243,7 @@ def test_reward_models_do_not_take_y_for_weights():
     assert not np.allclose(weighted, plain)
 
 
+@pytest.mark.few_cases(6)
 @pytest.mark.parametrize("evaluator", DEFAULTS, ids=name_of)
 def test_cross_validation_of_evaluators_with_y(evaluator):
     logs, policy = logs_for(evaluator), policy_for(evaluator)
@@ -255,6 +260,7 @@ def test_cross_validation_of_evaluators_with_y(evaluator):
     assert np.isfinite(with_y).all()
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("policy", [*POLICIES, *LEARNED_POLICIES], ids=name_of)
 def test_cross_validation_of_policies_with_y(policy):
     scores = cross_validate(

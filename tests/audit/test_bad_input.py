@@ -161,6 +161,7 @@ def audited(name):
         return len(logs), audit(logs)
 
 
+@pytest.mark.few_cases(12)
 @pytest.mark.parametrize("name", LEGAL)
 def test_legal_logs_are_audited(name):
     n_rounds, found = audited(name)
@@ -168,6 +169,7 @@ def test_legal_logs_are_audited(name):
     check_tells(found)
 
 
+@pytest.mark.few_cases(12)
 @pytest.mark.parametrize("build", LEGAL.values(), ids=LEGAL)
 def test_policies_on_legal_logs_are_audited(build):
     logs = build()
@@ -186,6 +188,7 @@ QUIET = (
 )
 
 
+@pytest.mark.few_cases(8)
 @pytest.mark.parametrize("name", QUIET.split("|"))
 def test_what_is_right_raises_no_alarm(name):
     assert audited(name)[1].alarms == ()
@@ -205,6 +208,7 @@ def test_the_same_seed_tells_the_same():
     assert one.to_dict() == other.to_dict()
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("kind", ["codes", "texts", "without propensities"])
 def test_a_hundred_thousand_actions_take_seconds(kind):
     n_actions, n_rounds = 100_000, 20_000

@@ -141,6 +141,7 @@ def test_a_small_log_is_audited_in_memory(tmp_path):
     check_facts(found, expected, OF_THE_LOG)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_counts_are_those_of_all_rounds(tmp_path, few, n_jobs):
     data = columns()
@@ -155,6 +156,7 @@ def test_counts_are_those_of_all_rounds(tmp_path, few, n_jobs):
     assert found.ok, found
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("policy", ["pi", "model"])
 def test_weights_are_those_of_all_rounds(tmp_path, few, policy):
     data = columns()
@@ -170,6 +172,7 @@ def test_weights_are_those_of_all_rounds(tmp_path, few, policy):
     assert alarms[0] - {"heavy_tail"} == alarms[1]  # the tail is that of the sample
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize(
     ("name", "fault", "expected"),
     [

@@ -51,6 +51,7 @@ def alarms(logs, seed=0):
     return [one for one in logger_findings(logs, seed)[1] if one.is_alarm]
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("known", [True, False])
 def test_right_loggers_are_quiet(known):
     for seed in range(3):
@@ -67,6 +68,7 @@ def test_right_loggers_are_quiet(known):
         assert_allclose(table["mean reward"][1], logs.reward[own].mean())
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_smaller_logger_is_its_own(fault):
     for seed in range(3):
@@ -90,6 +92,7 @@ def test_a_fault_of_all_is_told_once():
     )
 
 
+@pytest.mark.thorough
 def test_the_rounds_of_the_other_hide_it():
     """Two rounds in a hundred: tests of all rounds together see nothing."""
     pooled = alone = 0

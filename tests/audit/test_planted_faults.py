@@ -44,6 +44,7 @@ def test_every_fault_is_told_by_some_call():
     assert not set(FAULTS) & set(UNSEEN)
 
 
+@pytest.mark.few_cases(8)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_told(fault):
     if SEEN_BY[fault] == "BanditLogs":
@@ -53,6 +54,7 @@ def test_a_planted_fault_is_told(fault):
         assert CALLS[SEEN_BY[fault]](*faulty(fault, 2000, seed=0))
 
 
+@pytest.mark.few_cases(7)
 @pytest.mark.parametrize("world", RIGHT_LOGS)
 def test_a_right_log_raises_no_alarm(world):
     assert all_alarms(*right(world, 2000, seed=0)) == []

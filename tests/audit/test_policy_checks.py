@@ -98,6 +98,7 @@ def test_the_audit_runs_them():
     assert first < str(found).index("values by clipping")
 
 
+@pytest.mark.thorough
 def test_right_logs_are_quiet():
     for seed in range(20):
         for scale in (0.2, 0.4):

@@ -51,6 +51,7 @@ def test_a_function_of_the_reward_is_found(name, function):
     assert one.number > 0.99
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("name", REWARDS)
 def test_noise_tells_nothing(name):
     for seed in range(5):

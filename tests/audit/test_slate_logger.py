@@ -37,6 +37,7 @@ def names(logs, seed=0):
     return [one.name for one in slate_logger_findings(logs, seed)[1]]
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("world", WORLDS)
 def test_right_logs_are_quiet(world):
     for seed in range(4):
@@ -54,6 +55,7 @@ def test_hundred_right_logs_are_quiet(world):
     assert not any(names(one) for one in logs)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("temperature", [0.5, 0.8, 1.25, 2.0])
 def test_a_logger_of_another_temperature_is_seen(temperature):
     for seed in range(2):
@@ -77,6 +79,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_slates_of_something_else_are_seen(fault):
     for seed in range(2):

@@ -544,6 +544,7 @@ def test_bad_input(given, error, message):
         verdict(given.pop("value"), **given)
 
 
+@pytest.mark.few_cases(8)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_planted_fault_is_trustworthy(fault):
     if SEEN_BY[fault] == "BanditLogs":
@@ -554,6 +555,7 @@ def test_no_planted_fault_is_trustworthy(fault):
     assert verdict(value_of(DoublyRobust(), policy, logs), audit=found) < "trustworthy"
 
 
+@pytest.mark.few_cases(7)
 @pytest.mark.parametrize("world", RIGHT_LOGS)
 def test_right_logs_are_trustworthy(world):
     logs, policy = right(world, 3000, seed=0)

@@ -39,6 +39,7 @@ def test_smaller_queries_have_fewer_candidates():
     assert logs.slate[logs.columns["query"] == 5].max() <= 3
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("metric", ["ndcg", "dcg", "err", "reciprocal_rank"])
 @pytest.mark.parametrize("discount", ["paper", "jarvelin"])
 def test_values_equal_enumeration(metric, discount):

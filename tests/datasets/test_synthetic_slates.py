@@ -14,6 +14,7 @@ REWARDS = ["additive", "cascade", "interaction"]
 LOGGERS = ["uniform", "plackett_luce", "product"]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("reward", REWARDS)
 @pytest.mark.parametrize("logging", LOGGERS)
 def test_slate_ips_finds_the_truth(reward, logging, global_random_seed):

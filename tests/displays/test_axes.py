@@ -115,6 +115,7 @@ def test_data_are_computed_without_matplotlib(no_matplotlib):
         table.plot()
 
 
+@pytest.mark.few_cases(4)
 def test_plot_into_own_axes(pyplot, display):
     axes = own_axes(display)
     figures = pyplot.get_fignums()
@@ -145,6 +146,7 @@ def shown_texts(figure):
             yield text
 
 
+@pytest.mark.few_cases(4)
 def test_a_new_figure_is_legible(pyplot, display):
     """Labels are there, in the figure, not small; legends cover no data."""
     style = pyplot.rcParams.copy()
@@ -174,6 +176,7 @@ def test_a_new_figure_is_legible(pyplot, display):
     )
 
 
+@pytest.mark.few_cases(4)
 def test_plotting_twice_draws_the_same(pyplot, display):
     first = display.plot().ax_
     second = display.plot().ax_
@@ -182,6 +185,7 @@ def test_plotting_twice_draws_the_same(pyplot, display):
     assert first.get_ylim() == second.get_ylim()
 
 
+@pytest.mark.thorough
 def test_names_are_drawn_letter_by_letter():
     """A pair of dollars is no formula, and a control is told."""
     pytest.importorskip("matplotlib").use("Agg")

@@ -22,6 +22,7 @@ from skope_ope.exceptions import LowOverlapWarning
 LOGS, POLICY, TRUTH = make_bandit_logs(400, random_state=1, return_truth=True)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "evaluator",
     [

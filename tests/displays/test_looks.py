@@ -61,6 +61,7 @@ def tick_texts(axis):
 MINUS = "\N{MINUS SIGN}"
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "ticks, options, texts",
     [
@@ -111,6 +112,7 @@ def test_a_legend_of_several_axes_names_things_once(pyplot):
     assert [text.get_text() for text in legend.get_texts()] == ["both", "one"]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("width", [2.5, 6.0])
 @pytest.mark.parametrize("limits", [(0, 1.9e6), (-0.12, 0.36), (0.613, 0.6901)])
 def test_numbers_keep_their_distance(pyplot, width, limits):

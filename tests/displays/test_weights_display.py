@@ -133,6 +133,7 @@ def test_plot_shows_what_clipping_takes(pyplot):
     assert "% of the weights are altered" in display.ax_.get_title()
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0], [0.0, 4.0, 4.0]])
 def test_plot_of_degenerate_weights(pyplot, weights):
     display = WeightsDisplay.from_values(weights).plot()

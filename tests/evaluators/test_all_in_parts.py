@@ -40,6 +40,7 @@ def world_for(cls):
     return logs.with_columns(pi=pi), "pi"
 
 
+@pytest.mark.few_cases(9)
 @pytest.mark.parametrize("name", [name for name, _ in all_evaluators()])
 def test_every_evaluator_sums_files_or_names_the_way(name, tmp_path):
     cls = dict(all_evaluators())[name]

@@ -162,6 +162,7 @@ def all_at_once(model, weighted):
     return evaluate(LEARNED, logs, evaluators=[*STATIC], reward_model=MODELS[model])
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("name", STATIC)
 @pytest.mark.parametrize("model_name", MODELS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
@@ -488,6 +489,7 @@ def test_jobs_fit_shared_models_once():
         assert CountingRidge.fits == 4 * 3
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 @pytest.mark.parametrize("cv", [3, KFold(4, shuffle=True, random_state=0)], ids=str)
 def test_fits_in_processes_give_the_same_numbers(cv):
@@ -511,6 +513,7 @@ def test_an_evaluator_keeps_its_folds_unless_others_are_given(evaluator):
         assert table["it"].value == alone.score(LEARNED)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_policies_that_learn_are_walked_in_processes():
     policies = {"linucb": LinUCB(), "greedy": EpsilonGreedy()}
@@ -538,6 +541,7 @@ def values(**arguments):
     return [value.value for value in table.values()]
 
 
+@pytest.mark.thorough
 def test_random_state_seeds_the_models():
     forest = RandomForestRegressor(1, max_depth=3)
     for model in (forest, make_pipeline(StandardScaler(), forest)):

@@ -157,6 +157,7 @@ def assert_same(found, whole, rtol=1e-12, atol=0.0):
     )
 
 
+@pytest.mark.few_cases(5)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_parts_add_up_to_the_whole(name, grouped):
@@ -175,6 +176,7 @@ def test_parts_add_up_to_the_whole(name, grouped):
             assert_same(summary_of(found).estimate(), wholes[k], **far)
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_evaluator_of_every_world_merges(name):
     logs, atol = world_of(name, grouped=True)

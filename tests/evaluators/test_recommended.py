@@ -169,6 +169,7 @@ def test_weights_of_a_policy_that_copies_what_was_logged():
     assert alone.reason.startswith("these logs allow DoublyRobust")
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_a_logger_that_learned_is_told():
     logs = make_adaptive_logs(5000, means=(0.6, 0.4), random_state=0)

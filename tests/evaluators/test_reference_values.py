@@ -134,6 +134,7 @@ def deviations(name, stored, only=None):
     return found
 
 
+@pytest.mark.few_cases(5)
 @pytest.mark.parametrize("name", sorted(WORLDS))
 def test_numbers_are_what_they_were(name):
     found = deviations(name, written(name))

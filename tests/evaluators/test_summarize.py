@@ -77,6 +77,7 @@ def assert_same_table(found, whole, atol=1e-12):
         assert found[key].n_rounds == value.n_rounds
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", IN_FILES)
 def test_any_partitions_give_the_numbers_of_memory(name, grouped, tmp_path):
@@ -114,6 +115,7 @@ def test_the_numbers_do_not_depend_on_who_works(lazy_and_logs):
     assert (one.value, one.standard_error) == (two.value, two.standard_error)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("reward_model", [None, "q_hat", 0.3, Ridge()])
 def test_models_and_folds_are_those_of_memory(lazy_and_logs, reward_model):
     lazy, logs = lazy_and_logs
@@ -177,6 +179,7 @@ def test_fitted_evaluators_take_lazy_logs(lazy_and_logs):
     assert_allclose(in_memory.score("pi", lazy), in_memory.score("pi"), rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_a_model_is_given_once(lazy_and_logs):
     lazy, _ = lazy_and_logs
     found = DoublyRobust().fit(lazy, Ridge()).score("pi")
@@ -185,6 +188,7 @@ def test_a_model_is_given_once(lazy_and_logs):
         DoublyRobust(reward_model=Ridge()).fit(lazy, Ridge())
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("baseline", ["logger", "old"])
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_policies_are_compared_by_exact_differences(
@@ -217,6 +221,7 @@ def many_files(folder, n=20_000):
     return lazy_world(logs.with_columns(pi=pi), folder, np.random.RandomState(0))
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
     """An interval that is only wider than one from the rounds forbids no answer."""
@@ -229,6 +234,7 @@ def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
         assert (told in found.sentence) == (not few_rounds)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_slates_are_compared_without_an_evaluator(tmp_path, monkeypatch, few_rounds):
     monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
@@ -251,6 +257,7 @@ def test_slates_are_compared_without_an_evaluator(tmp_path, monkeypatch, few_rou
     assert_allclose(value, known.evaluate(policies["new"]).value, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_folds_of_few_rounds_are_those_of_many(lazy_and_logs, monkeypatch):
     lazy, _ = lazy_and_logs
     evaluator = DoublyRobust(reward_model=Ridge(), cv=3)
@@ -382,6 +389,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.few_cases(9)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_needs_rounds_in_memory_names_the_way(lazy_and_logs, name):
     call, message = REFUSED[name]
@@ -423,6 +431,7 @@ def test_policies_learn_their_actions_from_lazy_logs(lazy_and_logs):
     assert_same_table(found, evaluate({"u": policy}, logs, evaluators=["SNIPS"]))
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("name", IN_FILES)
 def test_rounds_are_let_go_at_once(name):
     logs, _ = world_of(name, grouped=True)

@@ -46,6 +46,7 @@ def assert_same(one, other, rtol=1e-12):
     assert_allclose(list(one.values()), list(other.values()), rtol=rtol)
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_parts_of_any_sizes_add_up_to_the_table_of_the_whole(seed):
     logs = world(300, seed)
@@ -188,6 +189,7 @@ def test_policies_are_told_by_names_or_by_what_they_hold():
     assert summary_of({"uniform": policy}, few, logs).n_rounds == 60
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize(
     "suffix", [".npz", pytest.param(".arrow", marks=pytest.mark.frames)]
 )
@@ -227,6 +229,7 @@ def test_files_are_small(tmp_path):
     assert "2,500 exact groups" in repr(summary)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "labels",
     [

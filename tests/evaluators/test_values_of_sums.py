@@ -65,6 +65,7 @@ WORLDS_OF = {
 UNKNOWN = ("predictability", "sigma2", "rho", "largest_residual", "model_r2")
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", WORLDS_OF)
 def test_diagnostics_and_warnings_are_those_of_memory(name, grouped):
@@ -136,6 +137,7 @@ def test_intervals_of_arms_reach_as_far_as_in_memory(self_normalized, grouped):
         found.confidence_interval(max_weight=3.0)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("empty", [False, True])
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def both(policy, logs, n_parts, seed, evaluators=EVALUATORS):
         return table, sum(parts).values()
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("seed", range(16))
 def test_warnings_are_those_of_memory(seed):
     logs = world(seed)
@@ -72,6 +73,7 @@ def test_some_worlds_warn_and_some_do_not():
     assert {"impossible_propensity", "propensity_too_small", "trailing_zeros"} <= names
 
 
+@pytest.mark.thorough
 def test_a_logger_that_learned():
     logs = make_adaptive_logs(n_rounds=6_000, random_state=0)
     pi = np.full((len(logs), 2), 0.5)

@@ -58,6 +58,7 @@ def test_by_hand(function, ratio):
     )
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("function", BOTH)
 def test_units(function):
     """Ends scale and shift with the terms."""
@@ -109,6 +110,7 @@ def test_blocks_of_one_are_rounds():
     assert bootstrap_interval(z, block_length=1) == pytest.approx(bootstrap_interval(z))
 
 
+@pytest.mark.thorough
 def test_more_resamples_are_drawn_where_the_level_needs_them():
     z = np.random.default_rng(0).normal(size=50)
     usual = bootstrap_interval(z, 0.999)

@@ -39,6 +39,7 @@ def shares(w, z, direction, radius):
     return direction * found.fun if found.success else np.nan
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("bounds", [(0.0, 6.0), (0.1, 4.5), (-1.0, 5.0)])
 @pytest.mark.parametrize("reward_range", [(0, 1), (-1, 2)])
 def test_against_a_solver(bounds, reward_range):

@@ -114,6 +114,7 @@ def test_dual_and_primal_agree_on_d8():
     assert found == pytest.approx(others, abs=1e-6)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("bounds", [(0.0, 6.0), (0.1, 4.5), (-1.0, 5.0)])
 @pytest.mark.parametrize("reward_range", [(0, 1), (-1, 2)])
 @pytest.mark.parametrize("level", [0.5, 0.9])
@@ -215,6 +216,7 @@ def test_repeated_rounds_are_counted(order):
     assert found == pytest.approx(alike, abs=1e-7)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_every_log_has_an_interval_with_the_estimate_inside(seed):
     """Bounds, levels and sizes of all magnitudes: a gap that stays would raise."""

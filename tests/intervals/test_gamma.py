@@ -53,6 +53,7 @@ def test_groups_are_summed():
     assert np.diff(gamma_interval(z, 4, 4)) < 0.4 * np.diff(together)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("rate", [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.2, 0.5])
 @pytest.mark.parametrize("n", [30, 100, 1000])
 def test_coverage_of_a_rate_by_enumeration(n, rate):

@@ -106,6 +106,7 @@ def test_blocks_are_all_runs(n, length):
     assert_allclose(sums[1:], counts @ wanted.T, rtol=1e-8, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_memory_does_not_grow_with_the_resamples(monkeypatch):
     def peak(n_resamples, n=5 * TILE):
         tracemalloc.start()

@@ -40,6 +40,7 @@ def programme(w, r, p, omega, gamma, sign):
     return sign * found.fun
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_bounds_are_the_optimum_of_the_programme(seed, weighted):
@@ -101,6 +102,7 @@ def test_certain_actions_hide_nothing():
     assert breakdown_gamma(w, r, [1.0, 1.0], 0.1) == np.inf
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_breakdown_is_where_the_bound_is_the_baseline(seed, weighted):

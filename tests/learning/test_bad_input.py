@@ -97,6 +97,7 @@ def test_logs_in_place_of_contexts(policy):
         assert_array_equal(call(LOGS), call(LOGS.context))
 
 
+@pytest.mark.few_cases(2)
 @every_policy
 def test_a_policy_has_no_score(policy):
     for unfit_or_not in (clone(policy), clone(policy).fit(LOGS)):

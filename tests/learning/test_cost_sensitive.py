@@ -82,6 +82,7 @@ def test_weighted_accuracy_is_the_estimated_value_up_to_a_constant(global_random
     assert_allclose(difference, difference[0])
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("offers", [False, True], ids=["all offered", "some"])
 def test_a_perfect_classifier_gives_the_best_policy(global_random_seed, offers):
     """In expectation over all logs, whatever the baseline or the model."""

@@ -131,6 +131,7 @@ def test_the_model_never_sees_the_reward_that_it_is_corrected_by(monkeypatch):
         assert_allclose(found, expected)
 
 
+@pytest.mark.thorough
 def test_the_default_model_suits_the_rewards_and_the_classifier():
     binary = make_bandit_logs(300, random_state=0)
     scaled = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
@@ -150,6 +151,7 @@ def test_the_default_model_suits_the_rewards_and_the_classifier():
     assert_array_equal(found, expected.predict_proba(X))
 
 
+@pytest.mark.thorough
 def test_classifiers_without_probabilities_take_steps():
     truth = make_bandit_logs(3000, reward="continuous", random_state=0)
     train, test = truth[:1500], truth[1500:]
@@ -185,6 +187,7 @@ def test_columns_and_encodings_stand_for_models():
         DRPolicy(reward_model="nothing").fit(logs)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")  # few rounds
 def test_it_takes_the_steps_of_the_largest_value_on_rounds_held_out():
     """By hand: policies of two thirds, judged by `DoublyRobust` on the rest."""
@@ -236,6 +239,7 @@ def test_folds_in_the_order_of_time_and_folds_without_evidence():
     assert DRPolicy(reward_model=0.5).fit(logs).n_steps_ in (0, 1, 2)
 
 
+@pytest.mark.thorough
 def test_folds_of_every_form_choose_the_steps():
     pairs = list(KFold(3).split(LOGS))
     expected = DRPolicy(cv=3).fit(LOGS)
@@ -252,12 +256,14 @@ def test_folds_of_every_form_choose_the_steps():
             assert learner.n_steps_ == expected.n_steps_, name
 
 
+@pytest.mark.thorough
 def test_folds_without_weight_are_left_out():
     heavy = np.arange(300) < 50  # all of them in the test part of the first fold
     logs = LOGS.replace(sample_weight=heavy.astype(float))
     assert DRPolicy().fit(logs).n_steps_ in (0, 1, 2)
 
 
+@pytest.mark.thorough
 def test_the_choice_of_steps_does_not_flood_with_warnings():
     policy = DRPolicy(LogisticRegression(max_iter=2))
     with warnings.catch_warnings(record=True) as caught:

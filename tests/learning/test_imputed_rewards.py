@@ -73,6 +73,7 @@ def test_slates_have_their_values_in_expectation(name, global_random_seed):
     )
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("name", LOGGERS)
 def test_equals_the_pseudoinverse_of_enumerated_moments(name, global_random_seed):
     logger = LOGGERS[name]
@@ -92,6 +93,7 @@ def test_equals_the_pseudoinverse_of_enumerated_moments(name, global_random_seed
     )
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(("n_slots", "m"), [(1, 3), (2, 3), (3, 3), (3, 6), (5, 10)])
 def test_closed_form_of_uniform_rankings(n_slots, m, global_random_seed):
     """That of equal weights goes through the second moments."""
@@ -186,6 +188,7 @@ SEVERAL_DISTRIBUTIONS = {
 }
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("n_slots", [1, 2, 3])
 @pytest.mark.parametrize(
     "weights", SEVERAL_DISTRIBUTIONS.values(), ids=SEVERAL_DISTRIBUTIONS
@@ -245,6 +248,7 @@ def test_rounds_with_distributions_of_their_own_take_the_smallest_norm():
     np.testing.assert_allclose(rewards.mean(), expected[order], rtol=0, atol=1e-13)
 
 
+@pytest.mark.thorough
 def test_a_million_pages_take_little_memory():
     rng = np.random.RandomState(0)
     uniform = UniformSlatePolicy(5)

@@ -113,6 +113,7 @@ def test_candidates_that_were_never_together_are_not_put_together():
     assert_array_equal(ranker.deterministic_slates(logs), [[0, 1]] * 2)
 
 
+@pytest.mark.thorough
 def test_the_slate_shown_is_inside_and_not_worse_than_any_logged(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     n_outside = 0

@@ -79,6 +79,7 @@ def of_labels(labels, **fields):
 
 
 # -- acting ---------------------------------------------------------------------------
+@pytest.mark.few_cases(3)
 @every_policy
 def test_epsilon_and_temperature(policy):
     greedy = clone(policy).fit(TRAIN).predict_proba(X)
@@ -94,6 +95,7 @@ def test_epsilon_and_temperature(policy):
     assert_allclose(cold, greedy, atol=1e-6)
 
 
+@pytest.mark.few_cases(4)
 @every_policy
 @pytest.mark.parametrize("temperature", [None, 0.5])
 def test_only_what_is_offered_is_taken(policy, temperature):
@@ -117,6 +119,7 @@ def test_only_what_is_offered_is_taken(policy, temperature):
         policy.predict_proba(X, ~everything)
 
 
+@pytest.mark.few_cases(3)
 @every_policy
 def test_it_is_a_target_of_every_evaluator(policy):
     policy = clone(policy).set_params(epsilon=0.3).fit(TRAIN)
@@ -131,6 +134,7 @@ def test_it_is_a_target_of_every_evaluator(policy):
         assert fitted.score(policy) == pytest.approx(expected), name
 
 
+@pytest.mark.few_cases(3)
 @every_policy
 def test_it_mixes_with_others(policy):
     mixture = MixturePolicy([clone(policy), UniformPolicy()], [0.7, 0.3]).fit(TRAIN)
@@ -153,6 +157,7 @@ CLASSIFIERS = [
 ]
 
 
+@pytest.mark.few_cases(9)
 @every_reduction
 @pytest.mark.parametrize("classifier", CLASSIFIERS, ids=str)
 def test_any_classifier_learns(policy, classifier):
@@ -173,6 +178,7 @@ def learned_from_integers(policy):
     return policy.predict_proba(X)
 
 
+@pytest.mark.few_cases(9)
 @every_policy
 @pytest.mark.parametrize(
     "labels",
@@ -199,6 +205,7 @@ def test_labels_of_any_kind(policy, labels):
     assert {*policy.predict(X).tolist()} <= {*logs.actions.tolist()}
 
 
+@pytest.mark.few_cases(3)
 @every_policy
 def test_sparse_contexts_and_frames(policy):
     expected = clone(policy).fit(TRAIN).predict_proba(X)
@@ -228,6 +235,7 @@ def test_contexts_with_missing_values(policy):
     assert policy.fit(logs).predict_proba(context).shape == (200, 3)
 
 
+@pytest.mark.few_cases(3)
 @every_policy
 def test_the_logs_are_not_written_to(policy):
     logs = TRAIN.replace(sample_weight=np.arange(200) % 3 / 2)
@@ -238,6 +246,7 @@ def test_the_logs_are_not_written_to(policy):
         assert_array_equal(getattr(logs, name), values)
 
 
+@pytest.mark.few_cases(2)
 @every_policy
 def test_it_learns_behind_a_step_of_logs(policy):
     unknown = TRAIN.replace(propensity=None, logging_proba=None)
@@ -259,6 +268,7 @@ def test_the_remedy_names_the_step_for_several_loggers(policy):
 
 
 # -- the estimator --------------------------------------------------------------------
+@pytest.mark.few_cases(3)
 @every_policy
 def test_clone_unfits_and_pickles_act_the_same(policy):
     fitted = clone(policy).fit(TRAIN)
@@ -272,6 +282,7 @@ def test_clone_unfits_and_pickles_act_the_same(policy):
     assert_array_equal(again, clone(policy).fit(TRAIN[:100]).predict_proba(X))
 
 
+@pytest.mark.few_cases(3)
 @every_policy
 def test_tags_and_pages(policy):
     assert not is_classifier(policy)
@@ -299,6 +310,7 @@ def value_on_held_out(policy, logs, y=None):
     return DoublyRobust().fit(logs).score(policy)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     ("policy", "grid"),
     [
@@ -349,6 +361,7 @@ def test_no_gain_where_actions_have_no_effect(policy, global_random_seed):
     assert np.mean(optimistic) > 4 * np.std(optimistic, ddof=1) / 50**0.5
 
 
+@pytest.mark.few_cases(6)
 @every_policy
 @pytest.mark.parametrize("reward", ["binary", "continuous"])
 def test_it_learns_what_is_best(policy, reward, global_random_seed):

@@ -41,6 +41,7 @@ def test_binary_problems_by_hand(monkeypatch):
     assert_array_equal(proba, np.eye(4)[[0, 3, 3]])
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("offers", [False, True], ids=["all offered", "some"])
 @pytest.mark.parametrize("n_actions", [2, 3, 5, 8])
 def test_perfect_classifiers_give_the_best_policy(

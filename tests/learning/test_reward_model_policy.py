@@ -26,6 +26,7 @@ LABELLED = BanditLogs(
 )
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "model",
     [

@@ -111,6 +111,7 @@ def test_values_and_errors_are_those_of_the_evaluators(
     assert value == pytest.approx(expected.value - pessimism * error, abs=1e-12)
 
 
+@pytest.mark.few_cases
 @worlds
 @pytest.mark.parametrize("pessimism", [0.0, 1.645])
 @pytest.mark.parametrize("name", [*OBJECTIVES, "likelihood"])
@@ -146,6 +147,7 @@ def test_negative_rewards_with_a_range_are_smoothed_as_by_the_evaluator():
         SoftmaxPolicy(objective="log_smoothing").fit(unknown)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_results_do_not_depend_on_blocks(objective, monkeypatch):
     logs = TRAIN[:90]  # five blocks and a part of one
@@ -185,6 +187,7 @@ def test_the_top_is_a_top():
     assert again.objective_ == reached[-1]
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("objective", ["ips", "snips"])
 def test_the_best_softmax_of_two_actions_and_no_features(objective):
     """The value is a function of one number, whose top is found by a grid."""
@@ -312,6 +315,7 @@ def test_missing_values_are_refused_with_a_remedy():
         SoftmaxPolicy(reward_model=0.0).fit(logs)
 
 
+@pytest.mark.thorough
 def test_a_search_over_alpha():
     scorer = PolicyScorer(DoublyRobust(reward_model=Ridge()))
     search = GridSearchCV(
@@ -349,6 +353,7 @@ def test_no_evidence_and_a_single_action():
     assert_allclose(SoftmaxPolicy().fit(logs).predict_proba([[0.0]]), [[0, 1]])
 
 
+@pytest.mark.thorough
 def test_it_gains_on_other_rounds(global_random_seed):
     logs, _, truth = make_bandit_logs(
         6000,

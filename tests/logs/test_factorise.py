@@ -132,6 +132,7 @@ def test_codes_of_some_rows_are_those_of_their_labels(kind):
         assert_array_equal(found[1], expected[1])
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("n_codes", [1, 5, 1000, 200_000])
 def test_rows_of_codes_rise_and_are_all_there(n_codes):
     codes = RNG.integers(0, n_codes, 2000)

@@ -328,6 +328,7 @@ def test_other_backends_are_refused():
         BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1]).to_frame("modin")
 
 
+@pytest.mark.few_cases(30)
 @pytest.mark.parametrize(
     ("names", "error", "message"),
     [
@@ -518,6 +519,7 @@ class Told:
         return 0.5
 
 
+@pytest.mark.few_cases(30)
 @pytest.mark.parametrize(
     ("field", "found", "called"),
     [

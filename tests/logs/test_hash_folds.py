@@ -121,6 +121,7 @@ def test_integers_follow_the_documented_arithmetic():
     assert_array_equal(folds_of(HashKFold(4, 3), np.zeros((100, 1)), groups), expected)
 
 
+@pytest.mark.thorough
 def test_another_process_gives_the_same_folds():
     program = (
         "import json, numpy as np; from skope_ope import HashKFold;"

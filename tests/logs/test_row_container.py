@@ -152,6 +152,7 @@ KEYS = {
 }
 
 
+@pytest.mark.few_cases(32)
 @pytest.mark.parametrize("name", KEYS)
 def test_keys_select_rows(logs, name):
     key, rows = KEYS[name]
@@ -235,6 +236,7 @@ SPLITTERS = {
 }
 
 
+@pytest.mark.few_cases(24)
 @pytest.mark.parametrize("name", SPLITTERS)
 def test_splitters(logs, name):
     splitter, y, groups = SPLITTERS[name]
@@ -307,6 +309,7 @@ class Recorder(BaseEstimator):
 ROUTING = [False, True]
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("routing", ROUTING)
 def test_cross_validate(logs, routing):
     with config_context(enable_metadata_routing=routing):
@@ -370,10 +373,12 @@ SEARCHES = {
 }
 
 
+@pytest.mark.few_cases(2)
 def test_searches(logs):
     assert_search_works(logs, "grid")
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("kind", [kind for kind in SEARCHES if kind != "grid"])
 def test_other_searches_choose_rows_alike(kind):
     assert_search_works(make_logs("array"), kind)
@@ -402,7 +407,9 @@ def assert_search_works(logs, kind):
     )
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize(
+    "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
+)
 def test_search_in_parallel(logs, backend):
     grid = {"cmax": [None, 2.0]}
     options = {"scoring": value_of_uniform, "cv": 3, "error_score": "raise"}
@@ -414,6 +421,7 @@ def test_search_in_parallel(logs, backend):
     )
 
 
+@pytest.mark.few_cases(2)
 def test_curves(logs):
     """They have no default for y: None."""
     sizes, train_scores, test_scores = learning_curve(
@@ -431,6 +439,7 @@ def test_curves(logs):
     assert np.isfinite(test_scores).all()
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("routing", ROUTING)
 def test_pipeline_of_steps_from_logs_to_logs(logs, routing):
     with config_context(enable_metadata_routing=routing):
@@ -477,6 +486,7 @@ def in_a_worker(logs, rows):
     return part, writeable, IPS().fit(part).score(UniformPolicy())
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_processes(logs, backend):
     parts = [np.arange(0, 30), np.arange(30, N)]
@@ -753,6 +763,7 @@ def test_the_least_that_a_container_needs():
     assert_array_equal(test.row_id.position, [6, 7, 8])
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("kind", ["array", "csr", "pandas", "polars", "pyarrow"])
 def test_rows_that_stand_one_after_the_other_are_not_copied(kind):
     n = 20_000

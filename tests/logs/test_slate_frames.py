@@ -399,6 +399,7 @@ WRONG = {
 }
 
 
+@pytest.mark.few_cases(32)
 @pytest.mark.parametrize("message", WRONG)
 def test_mistakes_of_the_wide_form(make_frame, message):
     names = {**BRIEF, **WRONG[message]}

@@ -144,6 +144,7 @@ def told_by_mypy(tmp_path_factory):
     return done.stdout.splitlines()
 
 
+@pytest.mark.thorough
 def test_mypy_knows_what_comes_back(told_by_mypy):
     lines = [line for line in told_by_mypy if line.startswith("good.py")]
     assert not [line for line in lines if " error: " in line], lines
@@ -153,6 +154,7 @@ def test_mypy_knows_what_comes_back(told_by_mypy):
         assert sum(name in one for one in types) == times, types
 
 
+@pytest.mark.thorough
 def test_mypy_rejects_slips(told_by_mypy):
     lines = [line for line in told_by_mypy if line.startswith("bad.py")]
     wrong = {int(line.split(":")[1]) for line in lines if " error: " in line}

@@ -38,6 +38,7 @@ def wheel(tmp_path_factory):
     return path
 
 
+@pytest.mark.thorough
 def test_wheel_is_small_and_holds_the_package_only(wheel):
     assert wheel.stat().st_size <= 1.75 * 2**20
     names = zipfile.ZipFile(wheel).namelist()
@@ -47,6 +48,7 @@ def test_wheel_is_small_and_holds_the_package_only(wheel):
     assert "skope_ope/py.typed" in names
 
 
+@pytest.mark.thorough
 def test_wheel_holds_every_module(wheel):
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if name[-3:] == ".py"}
     package = ROOT / "skope_ope"

@@ -68,6 +68,7 @@ def hidden():
     return json.loads(done.stdout)
 
 
+@pytest.mark.thorough
 def test_the_main_job_needs_core_packages_only(hidden):
     assert "DoublyRobust" in hidden["table"]
     assert ["<table" in page for page in hidden["pages"]] == [True, True]

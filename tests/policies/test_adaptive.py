@@ -69,6 +69,7 @@ def test_all_of_them_are_here():
     assert adaptive == {type(policy).__name__ for policy in POLICIES}
 
 
+@pytest.mark.few_cases(6)
 @every_policy
 @pytest.mark.parametrize("available", [False, True])
 def test_the_engine_lives_the_life_of_single_rows(

@@ -172,6 +172,7 @@ SAMPLE_WEIGHT = [
 ]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     ("name", "classifier"),
     [*WEIGHTED.items(), *(("sample_weight", c) for c in SAMPLE_WEIGHT)],

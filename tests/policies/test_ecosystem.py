@@ -116,6 +116,7 @@ class TooManyColumns(CodesOnly):
         return np.full((len(X), 5), 0.2)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("logs", LOGS.values(), ids=LOGS)
 @pytest.mark.parametrize("temperature", [None, 1.0])
 @pytest.mark.parametrize("make", [CodesOnly, ColumnOfLabels])
@@ -138,6 +139,7 @@ def test_labelled_contexts(make):
     assert policy.score(BASE.context, NAMES) == plain.score(BASE.context, NAMES)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("make", [CodesOnly, ColumnOfLabels])
 def test_learners_and_propensities(make):
     logs = LOGS["never rewarded"]
@@ -190,6 +192,7 @@ STACKS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", STACKS, ids=["stack", "pipeline", "search"])
 def test_stacked_regressors(model):
     value = DoublyRobust(reward_model=model).fit(BASE).score(UniformPolicy())
@@ -198,6 +201,7 @@ def test_stacked_regressors(model):
     assert policy.predict_proba(BASE).shape == (300, 3)
 
 
+@pytest.mark.thorough
 def test_stacked_classifiers():
     stack = StackingClassifier([("one", LogisticRegression())], cv=2)
     logs = LOGS["texts"]
@@ -230,6 +234,7 @@ def test_regressors_without_weights_are_warned_of_once(model):
 # -- scikit-learn's own functions on logs ----------------------------------------------
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("logs", LOGS.values(), ids=LOGS)
 @pytest.mark.parametrize("method", ["predict", "predict_proba"])
 def test_cross_val_predict_takes_logs(method, logs):
@@ -296,6 +301,7 @@ PACKAGES = [_lightgbm, _xgboost, _catboost, _skorch]
 unnamed = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
 
+@pytest.mark.few_cases
 @unnamed
 @pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize("logs", LOGS.values(), ids=LOGS)
@@ -310,6 +316,7 @@ def test_classifiers_of_packages_act(package, logs):
         assert np.isin(policy.predict(logs), logs.actions).all()
 
 
+@pytest.mark.thorough
 @unnamed
 @pytest.mark.parametrize("package", [_lightgbm, _xgboost, _catboost])
 def test_classifiers_of_packages_learn(package):
@@ -335,6 +342,7 @@ def test_classifiers_of_packages_learn_online(package):
     assert issubclass(ModelErrorWarning, OPEWarning)
 
 
+@pytest.mark.few_cases
 @unnamed
 @pytest.mark.filterwarnings("ignore:.*takes no sample_weight")  # networks take none
 @pytest.mark.parametrize("package", PACKAGES)
@@ -358,6 +366,7 @@ def test_regressors_meet_an_action_that_was_never_rewarded(package):
     assert abs(q_hat[:, 0]).max() < 0.5
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("logs", LOGS.values(), ids=LOGS)
 def test_samplers_inside_a_policy(logs):
     sampling = pytest.importorskip("imblearn.over_sampling")

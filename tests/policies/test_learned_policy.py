@@ -42,6 +42,7 @@ def test_a_few_rounds_cannot_be_divided():
         divide(logs_of(n=3))
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("learner", ["logistic", "hist"])
 @pytest.mark.parametrize("shift", [0, -1, -5])
 def test_the_right_action_is_learned_from_rewards_of_any_sign(learner, shift):

@@ -58,6 +58,7 @@ def test_nothing_of_a_pickle_runs_without_trust(tmp_path):
     assert mark.exists()
 
 
+@pytest.mark.thorough
 def test_skops_files_of_known_types_need_no_trust(policy, tmp_path):
     io = pytest.importorskip("skops.io")
     path = tmp_path / "policy.skops"
@@ -68,6 +69,7 @@ def test_skops_files_of_known_types_need_no_trust(policy, tmp_path):
     )
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("kind", [ClassifierPolicy, IPSPolicy])
 def test_what_policies_have_learned_from_comes_along(kind, tmp_path):
     io = pytest.importorskip("skops.io")

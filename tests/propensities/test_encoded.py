@@ -76,6 +76,7 @@ def logs_in(library):
     return BanditLogs(make(columns), ITEM, CLICK, 1 / 3)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(
     "model",
@@ -95,6 +96,7 @@ def test_reward_models_run_on_any_frame(library, model):
     assert np.isfinite(table["DoublyRobust"].value)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(
     "policy",
@@ -138,6 +140,7 @@ def test_texts_are_learned_from():
     assert direct.n_features_in_ == 4
 
 
+@pytest.mark.thorough
 def test_a_policy_that_learns_while_it_acts():
     logs = logs_in("pandas")
     policy = EpochGreedy(Ridge(), random_state=0)
@@ -163,6 +166,7 @@ def test_linucb_takes_a_fitted_encoder():
         LinUCB(features=ContextEncoder()).fit(logs)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "package", ["lightgbm", "xgboost", "catboost"], ids=lambda name: name
 )

@@ -143,6 +143,7 @@ def test_loggers_of_the_catalogue_that_did_not_act():
         step.transform(logs)
 
 
+@pytest.mark.thorough
 def test_a_search_over_loggers_one_after_the_other():
     logs, _, _ = two_loggers(300)
     logs = logs[np.argsort(logs.logger, kind="stable")]

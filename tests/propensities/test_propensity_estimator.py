@@ -62,6 +62,7 @@ def logged(proba, code=CODE):
     return proba[np.arange(len(code)), code]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("cv", [5, 3, KFold(4), StratifiedKFold(3), None], ids=str)
 @pytest.mark.parametrize("classifier", [LogisticRegression(), GaussianNB()], ids=str)
 def test_rounds_of_fit_are_predicted_out_of_fold(classifier, cv):
@@ -122,6 +123,7 @@ def test_every_round_needs_a_test_part():
         PropensityEstimator(cv=TimeSeriesSplit(3)).fit(logs_of())
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
 def test_calibration(method):
@@ -134,6 +136,7 @@ def test_calibration(method):
     assert_allclose(p, logged(proba), rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 def test_calibration_repairs_overconfident_probabilities():
     # naive Bayes on a repeated feature is far too sure of itself
@@ -223,6 +226,7 @@ def test_an_action_that_a_fold_never_saw_gets_the_floor():
     assert p[7] == 1e-3
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "labels",
     [[3, -1, 9], [0.5, 1.5, 2.5], [b"x", b"y", b"z"], [2.0, 1.0, 3.0]],
@@ -312,6 +316,7 @@ def test_global_output_setting_is_for_features():
     assert isinstance(out, BanditLogs)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_a_search_over_its_parameters():
     pipeline = make_pipeline(

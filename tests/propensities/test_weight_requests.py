@@ -44,6 +44,7 @@ class Plain(RegressorMixin, BaseEstimator):
         return self
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize(
     "model",
     [

@@ -36,6 +36,7 @@ MODELS = [  # model, name of its parameter
 ]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(("model", "name"), MODELS, ids=str)
 @pytest.mark.parametrize("routing", [False, True], ids=["", "routing"])
 def test_weights_reach_the_model(model, name, routing):

@@ -131,6 +131,7 @@ def engine(request):
     return ENGINES[request.param]()
 
 
+@pytest.mark.few_cases(1)
 def test_engines_read_what_our_reader_reads(tmp_path, monkeypatch, engine):
     path = tmp_path / "log.csv"
     vouched = answered = 0

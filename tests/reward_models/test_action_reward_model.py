@@ -286,6 +286,7 @@ def test_classifiers_need_probabilities():
 WEIGHT = 1.0 + np.arange(N) % 3
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "regressor",
     [

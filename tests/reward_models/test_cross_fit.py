@@ -81,6 +81,7 @@ def predictions(source, logs, chunk=None):
 # -- no round is predicted by a model that saw its reward ---------------------------
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "cv",
     [
@@ -494,6 +495,7 @@ class Dying(BaseEstimator):
         return np.zeros(len(X))
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_leaves_no_number():
     model, logs = ActionRewardModel(Dying(os.getpid())), logs_of()
     with pytest.raises(RuntimeError, match=r"worker process died.*n_jobs=1"):
@@ -501,6 +503,7 @@ def test_a_worker_that_dies_leaves_no_number():
     assert not predictions(CrossFittedModel(model, logs, 4), logs).any()
 
 
+@pytest.mark.thorough
 def test_workers_follow_the_configuration_of_joblib():
     model, logs = ActionRewardModel(Dying(os.getpid())), logs_of()
     with parallel_config(n_jobs=2), pytest.raises(RuntimeError, match="worker"):
@@ -513,6 +516,7 @@ class Warns(Memory):
         return super().fit(X, y)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_what_fits_warn_of_is_told_whoever_fitted(n_jobs):
     with pytest.warns(ConvergenceWarning, match="did not converge") as told:

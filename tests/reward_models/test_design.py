@@ -215,6 +215,7 @@ CONTAINERS = ["array", "sparse", *LIBRARIES]
 LABELS = [[0, 1, 2], [10, 20, 35], [2, 1, 0], ["a", "b", "c"], ["c", "b", "a"]]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("labels", LABELS, ids=str)
 @pytest.mark.parametrize("given", [False, True], ids=["sorted", "as given"])
@@ -288,6 +289,7 @@ def test_contexts_of_any_numbers(dtype):
         assert_allclose(found, fitted.models_[0].predict(X), rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_many_actions_make_no_design_of_all_rounds():
     logs = world(4_000, 1_000)
     model = ActionRewardModel(make_pipeline(StandardScaler(), Ridge()), "one_hot")

@@ -123,6 +123,7 @@ def parts_are_in_memory(monkeypatch):
     monkeypatch.setattr(_part_fits, "read_partitions", read_parts)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("fields", FIELDS)
 def test_rounds_are_predicted_as_in_memory(model, fields):
@@ -141,6 +142,7 @@ def test_rows_of_a_log_keep_their_folds():
         assert_allclose(found, in_memory(model, logs), rtol=1e-12)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("evaluator", "model"),
@@ -190,6 +192,7 @@ def test_the_values_of_parts_are_those_of_memory():
 # -- nobody sees the reward of a round that he predicts -----------------------------
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("group", [None, GROUP])
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 @pytest.mark.parametrize("way", ["sample", "all", "partial_fit"])
@@ -230,6 +233,7 @@ def test_the_rounds_of_a_group_are_in_one_fold():
 # -- which rounds a model is fitted to ----------------------------------------------
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     ("model", "n_sample", "facts"),
     [

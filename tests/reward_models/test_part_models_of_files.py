@@ -122,6 +122,7 @@ def value_of(logs, evaluator, model=None, cv=None, policy=None, **given):
     return table["it", "e"]
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize(
     ("model", "fields"),
     [(model, {}) for model in MODELS] + [("ridge", some) for some in FIELDS],
@@ -141,6 +142,7 @@ def test_evaluate_gives_the_values_of_memory(folder, frame, model, fields):
         agree(lazy[key], value)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("model", ["means", "ridge"])
 def test_fit_and_evaluate_give_the_values_of_memory(folder, frame, model):
     model = MODELS[model]
@@ -184,6 +186,7 @@ def test_new_files_are_predicted_by_the_model_of_all_rounds(folder, frame, tmp_p
     agree(parts, DirectMethod().fit(logs, Ridge()).evaluate(UniformPolicy(), new))
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("field", [None, "user"])
 @pytest.mark.parametrize("n_sample", ["auto", 150, None])
 def test_nobody_is_predicted_by_a_model_that_saw_him(folder, field, n_sample):
@@ -195,6 +198,7 @@ def test_nobody_is_predicted_by_a_model_that_saw_him(folder, field, n_sample):
     assert 0 < value.value <= 1
 
 
+@pytest.mark.thorough
 def test_other_groups_than_those_of_fit_do_not_mix_the_folds(folder):
     plain, by_user, by_name = (
         scan_logs(folder, **ROLES, group=field) for field in (None, "user", "name")
@@ -212,6 +216,7 @@ def test_other_groups_than_those_of_fit_do_not_mix_the_folds(folder):
         fitted.evaluate(UniformPolicy(), plain.head(50))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("cuts", "size"), [([0, 600], 50), ([0, 1, 2, 301, 599, 600], 600)]
 )
@@ -226,6 +231,7 @@ def test_the_sample_does_not_depend_on_partitions(folder, frame, tmp_path, cuts,
     assert another.value != value_of(lazy, DoublyRobust(), Ridge(), n_sample=100).value
 
 
+@pytest.mark.thorough
 def test_filtered_rounds_keep_their_folds(folder, frame):
     lazy = scan_logs(folder, **ROLES).filter(lambda f: f["x"] > 0)
     logs = BanditLogs.from_frame(frame, **ROLES)[(frame.x > 0).to_numpy()]
@@ -295,6 +301,7 @@ def told(value):
     return value.diagnostics["model_rounds"], value.diagnostics["model_fitted_to"]
 
 
+@pytest.mark.thorough
 def test_diagnostics_say_what_models_were_fitted_to(folder, tmp_path):
     days = [scan_logs(folder / f"{k}.parquet", **ROLES) for k in (0, 1)]
     evaluators = {
@@ -333,6 +340,7 @@ SLATES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("evaluator", "model"),
     [

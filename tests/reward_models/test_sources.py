@@ -270,6 +270,7 @@ def test_parameters_of_the_model_can_be_tuned():
     assert evaluator.fit(logs_of()).score(U) == by_hand.fit(logs_of()).score(U)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 def test_an_evaluation_keeps_nothing_of_rounds_times_actions(encoding, monkeypatch):
     monkeypatch.setattr(_engine, "BLOCK_ENTRIES", 1 << 15)

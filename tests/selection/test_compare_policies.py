@@ -474,6 +474,7 @@ def test_groups_count():
     assert found.p_values["new"] > 0.05 > alone.p_values["new"]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     "evaluator",

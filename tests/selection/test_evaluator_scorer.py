@@ -145,6 +145,7 @@ SEARCHES = {
 
 # A search does not ask what it searches: all searches meet a grid of each kind of
 # parameters, of an evaluator and of a Pipeline; all grids meet the plain search.
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize(
     ("search", "name"),
     [
@@ -164,6 +165,7 @@ def test_searches(name, search):
     assert found.score(logs[:100]) <= 0
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("name", GRIDS)
 def test_curves_and_validation(name):
     logs, policy = problem()
@@ -189,6 +191,7 @@ def test_curves_and_validation(name):
     assert test.shape == (len(values), 3) and np.isfinite(test).all()
 
 
+@pytest.mark.thorough
 def test_displays(pyplot):
     logs, policy = problem()
     display = LearningCurveDisplay.from_estimator(
@@ -224,6 +227,7 @@ def test_several_scores():
     assert np.isfinite(both.cv_results_["mean_test_uniform"]).all()
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("what", ["member", "classifier", "validator", "other policy"])
 def test_what_changes_deep_inside_is_noticed(what):
     logs, policy = problem()
@@ -304,6 +308,7 @@ def test_groups_travel():
         assert score == -(gap**2)
 
 
+@pytest.mark.thorough
 def test_nested_search():
     logs, policy = problem()
     scorer = EvaluatorScorer(policy)

@@ -75,6 +75,7 @@ RANGED = {
 }
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.filterwarnings("ignore:One or more:UserWarning")
 @pytest.mark.parametrize("name", RANGED)
 def test_a_search_does_not_take_the_policy_whose_rounds_are_left_out(name):
@@ -148,6 +149,7 @@ def heavy(seed, n_rounds=150, shift=0.0, **fields):
     return logs, [np.zeros((1, 3), dtype=int), *others]
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", [0, 1, 4])
 def test_a_search_does_not_take_what_is_beyond_the_range(seed):
@@ -171,6 +173,7 @@ def value_of(score_of, logs, policy):
         return score_of.fit(logs).evaluate(policy)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("shift", [0.0, -3.0])
 def test_scores_by_the_range(shift):
     """NaN far from it, its end near it, the value itself within."""

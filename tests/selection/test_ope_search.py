@@ -54,6 +54,7 @@ def test_shares_and_losses_by_hand():
     assert search.best_index_ == one_standard_error(search.cv_results_)
 
 
+@pytest.mark.thorough
 def test_attributes_are_those_of_a_search():
     logs, policy = problem()
     scorer = EvaluatorScorer(policy)

@@ -85,6 +85,7 @@ def test_no_model_sees_the_rewards_it_corrects():
     assert all(any(seen <= fold for fold in folds) for seen in NosyRidge.seen)
 
 
+@pytest.mark.few_cases(2)
 @ignore
 @pytest.mark.parametrize(
     "evaluator", [IPS(), SNIPS(), DoublyRobust(reward_model=Ridge(), cv=2), DRns()]
@@ -122,6 +123,7 @@ def test_halving_needs_a_number_of_rounds_for_a_classifier():
     assert set(search.fit(logs).cv_results_["n_resources"]) == {100}
 
 
+@pytest.mark.few_cases(1)
 @ignore
 @pytest.mark.parametrize("backend", [None, "threading", "loky"])
 def test_the_same_with_and_without_what_policies_share(backend):

@@ -73,6 +73,7 @@ def count(path):
 # -- how often models are fitted ------------------------------------------------------
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("backend", [None, "loky", "threading"])
 def test_every_distinct_model_is_fitted_once_a_fold(tmp_path, backend):
     logs, policy = problem(n_actions=3)
@@ -196,6 +197,7 @@ SEARCHED = {
 
 
 # Whether there are jobs does not matter to a splitter: each meets one of the two.
+@pytest.mark.few_cases(4)
 @ignore
 @pytest.mark.parametrize("name", SEARCHED)
 @pytest.mark.parametrize(
@@ -235,6 +237,7 @@ def test_results_do_not_depend_on_jobs():
     np.testing.assert_array_equal(one, losses_of(search.set_params(n_jobs=2).fit(logs)))
 
 
+@pytest.mark.thorough
 def test_slates():
     logs, policy, _ = make_slate_logs(
         100, logging="uniform", random_state=0, return_truth=True
@@ -277,6 +280,7 @@ def test_policies_that_learn():
     np.testing.assert_array_equal(found, plain)
 
 
+@pytest.mark.few_cases(1)
 @ignore
 @pytest.mark.parametrize(
     "evaluator", [IPS(), DirectMethod(), DRns(), MRDR(), DoublyRobust(cmax="auto")]
@@ -293,6 +297,7 @@ def test_policies_share_the_evaluator_that_values_them(evaluator):
     np.testing.assert_allclose(found, plain, rtol=1e-12)
 
 
+@pytest.mark.thorough
 @ignore
 def test_missing_propensities_are_estimated_by_the_steps_of_each_candidate():
     logs, policy = problem()
@@ -459,6 +464,7 @@ def test_it_tells_what_it_does(capsys):
 # -- models kept on disk --------------------------------------------------------------
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 def test_a_memory_shares_fits_between_searches(tmp_path, encoding):
     logs, policy = problem(n_actions=3)

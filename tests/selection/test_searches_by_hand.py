@@ -65,6 +65,7 @@ def with_loggers(logs, in_blocks=False):
     )
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 @pytest.mark.parametrize("evaluator", [MultiLoggerIPS, MultiLoggerDR])
 @pytest.mark.parametrize("in_blocks", [False, True])  # a fold of one logger only
@@ -106,6 +107,7 @@ def test_slates():
     assert np.diff(expected).all()
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("kind", ["model", "array"])
 def test_a_model_given_to_fit_survives_shuffled_rows(kind):
     logs, policy = problem()
@@ -152,6 +154,7 @@ def test_evaluators_that_cannot_value_a_policy_that_learns():
         scorer(DirectMethod().fit(logs), logs)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("search", [GridSearchCV, OPESearchCV])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_an_edited_policy_is_scored_anew(n_jobs, search):
@@ -180,6 +183,7 @@ class EditedRidge(Ridge):
 """
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_an_edited_model_is_fitted_anew(backend):
     logs, policy = problem()

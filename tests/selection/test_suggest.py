@@ -46,6 +46,7 @@ def test_every_row_of_the_table_has_a_world():
     assert set(TABLE.TEASER) <= set(WORLDS)
 
 
+@pytest.mark.few_cases(6)
 @QUIET
 @pytest.mark.parametrize("name", WORLDS)
 def test_row_of_the_table_is_what_is_suggested_and_runs(name):
@@ -70,6 +71,7 @@ def test_row_of_the_table_is_what_is_suggested_and_runs(name):
     clone(found.evaluator)
 
 
+@pytest.mark.few_cases(5)
 @QUIET
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_log_alone_gives_the_same_answer_unless_the_policy_learns(name):
@@ -81,6 +83,7 @@ def test_the_log_alone_gives_the_same_answer_unless_the_policy_learns(name):
         assert alone.situation == name
 
 
+@pytest.mark.thorough
 def test_nothing_is_estimated(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("a value was asked for")

@@ -38,6 +38,7 @@ def test_a_frozen_copy_does_not_learn():
     assert suggest(logs[1500:], frozen).situation == "one_logger"
 
 
+@pytest.mark.thorough
 def test_intervals_cover_the_life_of_a_learner():
     """The true value is that of many lives in a long log of even chances."""
 

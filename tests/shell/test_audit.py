@@ -178,6 +178,7 @@ POLICIES = {
 }
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("words", POLICIES.values(), ids=POLICIES)
 def test_a_policy_is_audited_too(path, columns, run, tmp_path, words):
     table, saved = tmp_path / "table.csv", tmp_path / "policy.pkl"

@@ -316,6 +316,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.few_cases(12)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_mutant_is_found(mutant):
     with pytest.raises(AssertionError, match=MUTANTS[mutant]) as found:

@@ -38,6 +38,7 @@ def names_of(results, *statuses):
     return {r["check_name"] for r in results if r["status"] in statuses}
 
 
+@pytest.mark.few_cases(24)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda cls: cls.__name__)
 def test_a_fault_is_found(mutant):
     assert MUTANTS[mutant]

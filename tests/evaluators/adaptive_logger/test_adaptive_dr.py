@@ -37,6 +37,7 @@ def value_by(evaluator):
 
 
 # The two share their code: by default each of them meets one of the loggers.
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize(
     ("evaluator", "contextual"),
     [

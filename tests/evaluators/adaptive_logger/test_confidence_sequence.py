@@ -80,6 +80,7 @@ def test_it_gives_what_the_pure_functions_give(world):
     np.testing.assert_allclose(bets.interval_, np.ravel(ends), rtol=1e-12)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("baseline", [None, "logger", "uniform"])
 def test_the_result_does_not_depend_on_how_the_log_is_cut(method, baseline, world):

@@ -56,6 +56,7 @@ def test_an_action_that_cannot_be_taken_has_an_infinite_variance():
         assert_allclose(found, [[1, np.inf], [2, 1]])
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("logger", ["thompson", "epsilon_greedy"])
 @pytest.mark.parametrize("seed", range(3))
 def test_loggers_that_ignored_the_context_are_known(logger, seed):
@@ -67,6 +68,7 @@ def test_loggers_that_ignored_the_context_are_known(logger, seed):
     assert ignores_context(with_context(logs, np.empty((600, 0))))
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("logger", ["thompson", "epsilon_greedy"])
 @pytest.mark.parametrize("seed", range(3))
 def test_loggers_that_looked_at_the_context_are_not(logger, seed):

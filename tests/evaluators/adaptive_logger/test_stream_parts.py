@@ -46,6 +46,7 @@ def written(logs, folder, time=None, reward=None):
     return scan_logs(folder, action="a", reward="r", propensity="p", **about)
 
 
+@pytest.mark.few_cases
 @pytest.mark.filterwarnings("ignore:few rounds make")
 @pytest.mark.parametrize("method", ["betting", "asymptotic"])
 @pytest.mark.parametrize("every", [None, 90])

@@ -43,6 +43,7 @@ def form_total(evaluator, logs, policy):
     return total
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(
     "weighting", ["two_point", "min_variance", "stable_variance", "cadr"]
 )
@@ -73,6 +74,7 @@ def test_no_weight_follows_the_action_of_its_round_or_later_ones(weighting, at):
             assert np.abs(before - after).max() > 1e-3
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("weighting", ["two_point", "cadr"])
 def test_weighted_scores_are_differences_of_a_martingale(weighting):
     """E[h_t (G_t - V)] = 0 in every round, over all histories."""

@@ -99,6 +99,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", EVALUATORS)
 def test_differences_are_those_of_the_common_rounds(name, world):

@@ -244,6 +244,7 @@ def test_terms_of_all_rounds():
     assert_allclose(weights, w)
 
 
+@pytest.mark.thorough
 def test_many_actions_take_bounded_memory():
     """Nothing of rounds times actions is made where it is not needed."""
     n_rounds, n_actions = 1_000, 20_000
@@ -275,6 +276,7 @@ def peak_mib(call):
         tracemalloc.stop()
 
 
+@pytest.mark.thorough
 def test_memory_does_not_grow_with_the_rounds():
     def evaluate_arrays(n_rounds):
         arrays, pi, q_hat = make_arrays(n_rounds, n_actions=10)

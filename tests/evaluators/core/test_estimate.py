@@ -41,6 +41,7 @@ def estimated(sample, combine, weights=None, step=7):
 
 
 # -- one unit has all that a ratio is divided by ---------------------------------------
+@pytest.mark.few_cases
 @pytest.mark.parametrize("clusters", [None, "crossing"])
 @pytest.mark.parametrize("strata", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -90,6 +91,7 @@ def test_many_terms_are_asked_as_well():
 
 
 # -- independent rounds and clusters, by hand ------------------------------------------
+@pytest.mark.few_cases
 @pytest.mark.parametrize("clusters", [None, "nested", "crossing"])
 @pytest.mark.parametrize("strata", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -125,6 +127,7 @@ def test_a_stratum_of_weight_zero_does_not_count(combine, global_random_seed):
     assert_allclose(of_round_values, error, rtol=1e-11)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("step", [1, 7, 100, 1000])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("combine", N_TERMS)

@@ -336,6 +336,7 @@ def test_groups_are_clustered():
     assert value._deviations.effective_events < plain._deviations.effective_events
 
 
+@pytest.mark.thorough
 def test_users_who_always_click_may_not_be_in_the_log():
     """Student's covers .57 here: most misses are logs without such a user."""
     hits, n_logs, share, n_users, n_each = 0, 100, 0.01, 100, 25
@@ -359,6 +360,7 @@ def test_rounding_is_no_spread():
     assert interval.method == "gamma" and interval.low < 950 and interval.high == 1000
 
 
+@pytest.mark.thorough
 def test_few_rounds_of_an_action_are_in_the_model_too():
     """DoublyRobust's own limits lie above the truth in .16 of these logs."""
     hits, n_logs, p = 0, 100, np.array([0.49, 0.49, 0.02])

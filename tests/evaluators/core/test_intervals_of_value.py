@@ -27,6 +27,7 @@ def make_value(evaluator=None, rate=0.4):
 
 
 # The jackknife leaves out groups, and has tests of its own.
+@pytest.mark.few_cases(5)
 @pytest.mark.parametrize("method", [name for name in NAMES if name != "jackknife"])
 def test_bounds_are_ends_of_the_interval_with_the_same_tails(method):
     value = make_value()
@@ -64,6 +65,7 @@ def test_bounds_warn_and_take_options():
     assert narrow < wide
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("option", USERS)
 @pytest.mark.parametrize("method", NAMES)
 def test_options_that_a_method_does_not_use_are_refused(option, method):

@@ -57,6 +57,7 @@ def test_a_policy_that_copied_the_logged_action(temperature):
         assert ("does not hold pi(a_i | x_i)" in first) == (policy.ndim == 1)
 
 
+@pytest.mark.thorough
 def test_right_logs_are_quiet():
     """Heavy tails, few rounds, groups: a mean below one is what they have."""
     below = 0

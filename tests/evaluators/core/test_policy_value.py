@@ -263,6 +263,7 @@ def test_only_values_are_subtracted():
 
 
 # -- groups ---------------------------------------------------------------------------
+@pytest.mark.few_cases
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("offset", [0.0, 1e4], ids=["", "far from zero"])
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
@@ -494,6 +495,7 @@ def assert_same_diagnostics(found, expected):
         assert_array_equal(found.diagnostics[name], number)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("evaluator", CLUSTERED, ids=repr)
 def test_skops_keeps_everything(evaluator):
     io = pytest.importorskip("skops.io")

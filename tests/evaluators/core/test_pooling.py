@@ -107,6 +107,7 @@ def test_unequal_weights_share_a_centre_that_overstates():
     assert found.alone == ()
 
 
+@pytest.mark.thorough
 def test_the_error_of_unequal_weights_is_above_on_average(global_random_seed):
     """Terms of different spread: the factor is the smallest of theirs."""
     rng = np.random.RandomState(global_random_seed)

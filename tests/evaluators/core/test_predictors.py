@@ -52,6 +52,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(_engine, "BLOCK_ENTRIES", 60 * K)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("model", [None, 0.5, Ridge(), "table"])
 @pytest.mark.parametrize(
     "fields", [[], ["group"], ["sample_weight"], ["proba"], ["reward_range"]]
@@ -116,6 +117,7 @@ def exits(X):
     os._exit(1)
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_is_a_sentence(small_blocks):
     with (
         parallel_config("loky"),
@@ -149,6 +151,7 @@ def peak_of(call):
     return peak
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", [UniformPolicy(), FunctionPolicy(None)])
 def test_many_actions_take_a_bounded_memory(policy):
     n, n_actions = 3_000, 10_000  # a table of them has 240 MB
@@ -158,6 +161,7 @@ def test_many_actions_take_a_bounded_memory(policy):
     assert peak_of(lambda: evaluate(policy, logs)) < 50e6
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize(
     "kind", [np.float32, pytest.param(np.asfortranarray, id="fortran")]
 )

@@ -259,6 +259,7 @@ def test_policies_that_move_what_was_shown(evaluator, global_random_seed):
             assert "depends on the logged slate: neither weights" in found
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("evaluator", FAMILIES, ids=repr)
 @pytest.mark.parametrize(
     ("policy", "error", "match"),

@@ -79,6 +79,7 @@ def assert_alike(found, expected):
             assert told or mine.max_weight > memory.max_weight
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("reward", ["clicks", "rare", "revenue", "ratings"])
 @pytest.mark.parametrize("kind", [{}, {"full": True}, {"free": True}])
 def test_values_are_those_of_memory(reward, kind):

@@ -62,6 +62,7 @@ def assert_equal_sums(found, expected):
         assert_allclose(parts[3][key], total, rtol=1e-12, atol=1e-12 * size)
 
 
+@pytest.mark.few_cases(40)
 @pytest.mark.parametrize("seed", range(200))
 def test_parts_add_up_to_the_whole(seed):
     """Whatever the partition, its order, its blocks, its origins and its offsets."""

@@ -111,6 +111,7 @@ def plain_of(fitted):
 # -- as evaluators --------------------------------------------------------------------
 
 
+@pytest.mark.few_cases(3)
 def test_evaluate(fitted):
     plain, logs = plain_of(fitted)
     expected = evaluate(TARGET, logs, evaluators=[plain])["DoublyRobust"]
@@ -120,6 +121,7 @@ def test_evaluate(fitted):
         assert value.standard_error == expected.standard_error
 
 
+@pytest.mark.few_cases(3)
 def test_evaluate_beside_others(fitted):
     plain, logs = plain_of(fitted)
     policies = {"new": TARGET, "uniform": UNIFORM}
@@ -134,6 +136,7 @@ def test_evaluate_beside_others(fitted):
         assert value.value == (alone if key[1] == "s" else others)[key].value
 
 
+@pytest.mark.few_cases(3)
 def test_compare_policies(fitted):
     plain, logs = plain_of(fitted)
     policies = {"new": TARGET, "uniform": UNIFORM}
@@ -145,6 +148,7 @@ def test_compare_policies(fitted):
         assert found.differences[name].value == expected.differences[name].value
 
 
+@pytest.mark.few_cases(3)
 def test_report(fitted):
     page = report({"new": TARGET}, TEST, evaluators={"mine": fitted})
     assert "mine" in page.to_html()
@@ -175,6 +179,7 @@ def test_scorers(fitted):
     assert EvaluatorScorer(TARGET, validator=fitted)(candidate, TEST) == expected
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("search", [*SEARCHES, *PIPELINES], ids=ids)
 def test_scorers_fit_what_is_not_fitted(search):
     plain, logs = plain_of(clone(search).fit(TEST))
@@ -187,6 +192,7 @@ def test_scorers_fit_what_is_not_fitted(search):
     assert not hasattr(search, "best_estimator_")  # nothing is written to the user's
 
 
+@pytest.mark.thorough
 def test_searches_score_by_searches():
     policy = ClassifierPolicy(LogisticRegression())
     grid = {"epsilon": [0.1, 0.5]}
@@ -303,6 +309,7 @@ def test_lazy_logs(tmp_path):
 # -- displays -------------------------------------------------------------------------
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("logs", [None, TEST], ids=["logs of fit", "others"])
 def test_displays(fitted, logs):
     inner, made = plain_of(fitted)
@@ -354,6 +361,7 @@ POLICIES = [
 ]
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("search", POLICIES, ids=ids)
 def test_policies(search):
     policy = clone(search).fit(TRAIN, TRAIN.action)

@@ -53,6 +53,7 @@ def test_log1p_keeps_the_digits_of_small_numbers():
     assert_allclose(found, [math.log1p(v) for v in x], rtol=1e-15)
 
 
+@pytest.mark.thorough
 @pytest.mark.frames
 def test_sums_of_many_columns_are_shallow_and_keep_nulls():
     polars, nw = pytest.importorskip("polars"), pytest.importorskip("narwhals")

@@ -105,6 +105,7 @@ def check_summary(mine, theirs, rtol):
             assert_allclose(*powers, rtol=rtol)
 
 
+@pytest.mark.few_cases(2)
 @backends
 @pytest.mark.parametrize("which", ["plain", "weighted groups"])
 def test_one_logger(frame_of, which):
@@ -116,6 +117,7 @@ def test_one_logger(frame_of, which):
     assert found.n == len(logs)
 
 
+@pytest.mark.few_cases(1)
 @backends
 @pytest.mark.parametrize("which", ["plain", "weighted groups"])
 def test_several_loggers(frame_of, which):
@@ -132,6 +134,7 @@ def test_several_loggers(frame_of, which):
     check_same(found, sums_of_part(POLICIES, evaluators, logs, **given))
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("order", ["frame first", "memory first"])
 @pytest.mark.parametrize("loggers", [False, True])
 def test_sums_of_frames_and_of_memory_add_up(loggers, order):
@@ -169,6 +172,7 @@ def test_a_choice_among_loggers(frame_of):
     )
 
 
+@pytest.mark.thorough
 def test_ibis():
     data, names = columns(), ("SNIPS", "DR", "LogSmoothing", "scavenging")
     some = {name: ONE_LOGGER[name] for name in names}
@@ -193,6 +197,7 @@ def found_lazy(data, **which):
     return lazy_of(polars_frame, data, **which)
 
 
+@pytest.mark.few_cases(1)
 @backends
 def test_actions_that_were_never_logged(frame_of):
     data = columns()
@@ -246,6 +251,7 @@ def test_terms_that_are_all_equal_have_no_error(frame_of):
     assert (logged.value, logged.standard_error) == (0.1, 0.0)
 
 
+@pytest.mark.few_cases(1)
 @backends
 def test_sums_by_the_labels_of_a_column(frame_of):
     data = columns()
@@ -267,6 +273,7 @@ def test_sums_by_a_name_of_several_columns_are_refused():
     assert list(found.by["action"]) == ["x", "y", "z"]
 
 
+@pytest.mark.few_cases(1)
 @backends
 @pytest.mark.parametrize("texts", [False, True])
 def test_more_groups_than_are_told_apart_are_hash_buckets(frame_of, texts):
@@ -287,6 +294,7 @@ def test_more_groups_than_are_told_apart_are_hash_buckets(frame_of, texts):
     assert_allclose(sums.frame.cell_count[order], exact.frame.cell_count)
 
 
+@pytest.mark.few_cases(1)
 @backends
 def test_one_query_and_no_more_rows_than_groups(frame_of, monkeypatch):
     data, rows = columns(), []
@@ -321,6 +329,7 @@ def queries(monkeypatch):
     return found
 
 
+@pytest.mark.few_cases(4)
 @backends
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("log", ["plain", "far from zero", "one p per action"])
@@ -336,6 +345,7 @@ def test_evaluate_asks_for_first_rows_counts_and_sums(frame_of, log, groups, que
     assert len(queries) == 3 + groups  # and the sums by group
 
 
+@pytest.mark.few_cases(1)
 @backends
 @pytest.mark.parametrize("first", [0.0, 1e6])
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -362,6 +372,7 @@ def test_rewards_that_do_not_lie_where_the_first_ones_do(frame_of, first, monkey
         assert_allclose(*pairs, rtol=1e-9)
 
 
+@pytest.mark.few_cases(2)
 @backends
 @pytest.mark.parametrize("which", ["plain", "weighted groups"])
 def test_the_log_behind_a_frame_is_known_as_that_in_memory(frame_of, which):
@@ -396,6 +407,7 @@ BAD = {
 BAD_CASES = [(name, *case) for name, cases in BAD.items() for case in cases]
 
 
+@pytest.mark.few_cases(10)
 @backends
 @pytest.mark.parametrize(("name", "value", "said"), BAD_CASES)
 def test_bad_rows_are_counted_and_refused(frame_of, name, value, said):
@@ -413,6 +425,7 @@ def test_bad_rows_are_counted_and_refused(frame_of, name, value, said):
         frame_sums(LOGGED, {"SNIPS": SNIPS()}, lazy)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("name", ["reward", "p", "one_logged", "weight", "group"])
 def test_statistics_of_files_do_not_hide_what_is_no_number(name, tmp_path):
     duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
@@ -430,6 +443,7 @@ def test_statistics_of_files_do_not_hide_what_is_no_number(name, tmp_path):
             lazy.describe()
 
 
+@pytest.mark.few_cases(1)
 @backends
 def test_bad_tables_are_counted_and_refused(frame_of):
     for column, value, said in (
@@ -445,6 +459,7 @@ def test_bad_tables_are_counted_and_refused(frame_of):
             frame_sums({"one": "one"}, {"DR": DoublyRobust(reward_model="q")}, lazy)
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("name", ["reward", "p", "one_1", "q_2"])
 @pytest.mark.parametrize("evaluator", [DirectMethod, DoublyRobust, SwitchDR])
 def test_nan_that_statistics_hide_in_tables(evaluator, name, tmp_path):
@@ -495,6 +510,7 @@ def test_rewards_outside_their_range(frame_of):
         frame_sums(LOGGED, {"IPS": IPS()}, lazy)
 
 
+@pytest.mark.few_cases(2)
 @backends
 @pytest.mark.parametrize("value", [None, np.nan, np.inf])
 def test_what_is_no_number_is_not_said_to_lie_outside_the_range(frame_of, value):
@@ -578,6 +594,7 @@ def test_a_number_stands_for_all_propensities(frame_of):
     assert_allclose(value, np.mean(data["one_logged"] / 0.5 * data["reward"]))
 
 
+@pytest.mark.few_cases(1)
 @backends
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 @pytest.mark.parametrize("known", ["logging_proba", "propensity"])
@@ -657,6 +674,7 @@ def test_a_library_that_lacks_a_function_is_named(monkeypatch):
         frame_sums({"one": "one"}, {"IPS": IPS()}, lazy)
 
 
+@pytest.mark.few_cases(2)
 @backends
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -683,6 +701,7 @@ def test_evaluate_says_of_lazy_frames_what_it_says_in_memory(frame_of, groups):
         assert texts[0] == texts[1]
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("make", [polars_frame, duckdb_frame])
 @pytest.mark.parametrize("spread", [1.0, 1e-3])
 def test_rewards_far_from_the_model_keep_their_spread(make, spread):

@@ -39,6 +39,7 @@ def test_the_toy_exactly(evaluator, variance):
     assert_allclose(found, variance, rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("evaluator", "mean", "variance"),
     [
@@ -69,6 +70,7 @@ def test_cross_fitted_weights_are_exactly_unbiased(divergences, variance):
     assert_allclose(found, variance, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_stratified_variance_is_unbiased():
     for evaluator, variance in (
         (MultiLoggerIPS(), 64.270278 / 2),
@@ -94,6 +96,7 @@ def value_and_squared_error(evaluator):
     return statistic
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("sizes", [(2, 1), (1, 3), (1, 1)], ids=str)
 @pytest.mark.parametrize(
     "evaluator",
@@ -200,6 +203,7 @@ def test_the_toy_has_the_divergences_of_the_paper():
     assert_allclose(pooling_variance_ratio(s2, [1, 1]), 0.0653514, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_terms_of_all_cells_have_the_variance_of_all_logs():
     rng = np.random.RandomState(0)
     shapes = [(2, 2, 2), (3, 1, 2), (2, 1, 3), (4, 1, 2), (2, 1, 4)]

@@ -88,6 +88,7 @@ def met(world, kept):
     return evaluators[start::5]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("kept", KEPT)
 @pytest.mark.parametrize("world", WORLDS)
 def test_weights_zero_and_one_are_a_choice_of_rounds(world, kept):

@@ -88,6 +88,7 @@ def sums_over(parts, policies, evaluators, shares, **given):
     )
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", WORLDS_OF)
 def test_differences_are_those_of_memory(name, grouped):
@@ -127,6 +128,7 @@ OVERLAP = {
 }
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", WORLDS_OF)
 def test_overlaps_are_those_of_memory(name, grouped):
@@ -160,6 +162,7 @@ def weights_of_memory(evaluator, policy, logs):
     return evaluator._overlap_of(job, observed)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", ["real_weighted", "loggers_weighted", "unseen"])
 def test_evidence_is_that_of_memory(name, grouped):

@@ -71,6 +71,7 @@ def greedy(reward):
     return np.array(code)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize(("n_rounds", "expected"), [(3, 0.2213125), (5, 0.188085625)])
 def test_a_logger_that_looks_at_the_past_biases_downwards(n_rounds, expected):
     """Consistent, not unbiased: h(x) = x is worth .25."""

@@ -102,6 +102,7 @@ def while_alike(counts, seen):
     return int(np.argmin(counts)) if len(set(seen)) < 2 else 0
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     ("n_arms", "n_rounds", "delta", "logger"),
     [
@@ -270,6 +271,7 @@ VARIANTS = {
 REFUSED = ("ratio", "strata", "mixture")
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_the_bound_holds_for_the_very_value_or_refuses(variant):

@@ -153,6 +153,7 @@ def test_an_action_of_one_round_that_is_wanted_in_others():
     assert result.diagnostics["fewest_rounds"] == 40
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("self_normalized", [False, True])
 @pytest.mark.parametrize("kind", ["plain", "strata", "mixture", "logger", "slates"])
 def test_rounds_of_weight_zero_are_not_there(kind, self_normalized):

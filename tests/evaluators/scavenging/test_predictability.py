@@ -26,6 +26,7 @@ def ask(X, code, stratum=None, **fields):
     return predictability(logs, np.asarray(code), stratum)
 
 
+@pytest.mark.thorough
 def test_a_logger_that_ignores_the_context_is_not_accused():
     for seed in range(20):
         rng = np.random.RandomState(seed)
@@ -50,6 +51,7 @@ def looked_at(n, seed):
     return x, (rng.random_sample(n) < np.where(x[:, 0] > 0, 0.8, 0.2)).astype(int)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("field", ["action", "logger", "slate", "item"])
 def test_the_order_of_the_rows_does_not_matter(field):
     """Logs are often joined arm by arm: no fold may hold an arm out as a whole."""
@@ -117,6 +119,7 @@ def test_frequencies_within_strata():
     assert not ask(stratum[:, None], code, stratum).z > 4
 
 
+@pytest.mark.thorough
 def test_items_of_slots():
     """Of 12 items in 4 slots, at random: nothing; the third by the context: found."""
     for seed in range(2):
@@ -262,6 +265,7 @@ def told(value):
     return [w for w in value.warnings if isinstance(w, ExplorationWarning)]
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("tilt", [0.06, -0.06])
 def test_a_logger_that_leans_a_little_is_told_with_the_bias(tilt):
     """p = .56 and .44: an error of 3.5 standard errors, z about 3."""
@@ -290,6 +294,7 @@ def test_a_logger_that_leans_a_little_is_told_with_the_bias(tilt):
     assert 0.75 < np.mean(biases) / exact < 1.1
 
 
+@pytest.mark.thorough
 def test_right_logs_are_hardly_ever_above_two():
     """Fitting costs gain: of 920 logs of 8 worlds none was above 1.5."""
     for seed in range(25):

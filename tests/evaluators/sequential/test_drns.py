@@ -141,6 +141,7 @@ def test_infinite_ratios_are_values():
     assert result.value == pytest.approx((c @ r_k) / c.sum())
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("q", [0, 0.01, 0.05, 0.1, 0.5, 1])
 def test_a_logger_evaluated_on_its_own_log_is_reproduced(q, global_random_seed):
     """Every ratio is 1: all rounds are accepted, and the value is the mean reward."""
@@ -285,6 +286,7 @@ def drifting_logs(n=1000):
 HALVES = [(np.arange(500, 1000), np.arange(500)), (np.arange(500), range(500, 1000))]
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "cv", [5, None, KFold(3), KFold(3, shuffle=True, random_state=0), HALVES]
 )

@@ -72,6 +72,7 @@ def rule_of(kind, n_actions):
     return greedy_rule(n_actions, 0.3 if kind == "stochastic" else 0.0)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("ask", ASKS)
 @pytest.mark.parametrize("kind", ["stochastic", "greedy", "contextual"])
 @pytest.mark.parametrize("q", LEVELS)
@@ -114,6 +115,7 @@ def test_drns_of_a_learner(q, kind, ask, global_random_seed):
             assert len(last.history) == (3 if expected.values else len(last.history))
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("q", LEVELS)
 def test_drns_of_a_stationary_policy(q, global_random_seed):
     rng = np.random.default_rng([global_random_seed, int(100 * q)])
@@ -143,6 +145,7 @@ def test_drns_of_a_stationary_policy(q, global_random_seed):
         np.testing.assert_array_equal(result.acceptance_ratios, expected.c)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("ask", ASKS)
 def test_replay_and_rejection_sampling_of_a_learner(ask, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
@@ -193,6 +196,7 @@ def in_blocks_by_default(horizon):
     return evaluator, policies, [quiet(evaluator, policy) for policy in policies]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 3), (7, 8), (64, 64), (64, 8192)])
 @pytest.mark.parametrize("horizon", [None, 5])
 def test_blocks_do_not_matter(sizes, horizon, monkeypatch):

@@ -72,6 +72,7 @@ def test_errors_of_a_single_trace_are_those_of_users(evaluator):
         assert half.diagnostics["n_groups"] == size
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("evaluator", SINGLE, ids=str)
 def test_identities_of_clusters(evaluator):
     for check in cluster_checks_of(evaluator):

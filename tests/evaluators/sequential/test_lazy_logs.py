@@ -92,6 +92,7 @@ EVALUATORS = {
 }
 
 
+@pytest.mark.thorough
 def test_one_table_with_evaluators_of_sums(logs, lazy):
     policies = {"fixed": "pi", "learns": EpsilonGreedy()}
     with warnings.catch_warnings():
@@ -141,6 +142,7 @@ def test_a_missing_model_is_told_all_columns(lazy):
         evaluate("pi", lazy, evaluators={"d": DRns(reward_model="none")})
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("state", [0, None, "instance"])
 def test_fit_evaluate_and_score(state, logs, lazy):
     """The uniform numbers are those of the fit, whatever their seed."""
@@ -191,6 +193,7 @@ def test_rounds_before_are_not_at_hand(logs, lazy):
         evaluator.evaluate("pi", logs)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["segments", "subsamples"])
 def test_repeated_runs(how, logs, lazy):
     for evaluator in (
@@ -247,6 +250,7 @@ def test_partitions_in_their_order(logs, tmp_path):
     assert isinstance(lazy.partitions[0].read(), BanditLogs)
 
 
+@pytest.mark.thorough
 def test_a_long_walk_holds_few_rounds(tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path, rng = tmp_path / "log.parquet", np.random.default_rng(0)

@@ -80,6 +80,7 @@ def test_c_in_force_lies_below_fewer_than_q_n_ratios(q, global_random_seed):
         assert below < q * (row + 1) or below == 0
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("q", LEVELS)
 @pytest.mark.parametrize("blocks", [(1, 1), (2, 7), (64, 64), (256, 1 << 14)])
 def test_known_ratios_give_what_a_sorted_list_gives(

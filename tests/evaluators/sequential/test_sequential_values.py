@@ -107,6 +107,7 @@ POLICIES = [
 ]
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("groups", [0, 25])
 @pytest.mark.parametrize("policy", POLICIES, ids=["column", "greedy", "lin"])
 def test_the_numbers_are_those_of_memory(policy, groups, global_random_seed):
@@ -121,6 +122,7 @@ def test_the_numbers_are_those_of_memory(policy, groups, global_random_seed):
         assert_same(found, expected)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("groups", [0, 25])
 @pytest.mark.parametrize("horizon", [None, 7])
 def test_replay(horizon, groups, global_random_seed):
@@ -133,6 +135,7 @@ def test_replay(horizon, groups, global_random_seed):
         assert_same(summed(clone(evaluator), policy, cut(logs, rng)), expected)
 
 
+@pytest.mark.thorough
 def test_fifty_partitionings(global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     logs = logs_of(rng, groups=8, n=120)
@@ -272,6 +275,7 @@ def test_intervals_of_accepted_rewards(global_random_seed):
                     assert texts[0] == texts[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("groups", [0, 60])
 def test_intervals_of_many_rounds(groups, global_random_seed):
     """Sums tell enough of them: bounds of extremes and of fourth powers."""
@@ -493,6 +497,7 @@ class Made:
         )
 
 
+@pytest.mark.thorough
 def test_memory_grows_by_the_accepted_rounds_alone():
     """200,000 rounds of 20 features would take 32 MB, their numbers 1.6 MB each."""
     evaluator, peaks = Replay(random_state=0), []

@@ -49,6 +49,7 @@ def test_a_model_of_other_rounds_leaves_the_cascade_unbiased():
     assert single.value == pytest.approx(truth, abs=1e-12)
 
 
+@pytest.mark.thorough
 def test_a_model_lowers_the_variance(global_random_seed):
     logs = drawn_logs(3000, global_random_seed)
     policy = PlackettLuceSlatePolicy([1.0, 2.0, 4.0, 1.0], 3)

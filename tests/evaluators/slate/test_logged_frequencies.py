@@ -70,6 +70,7 @@ def test_frequencies_are_the_default_and_unbiased_where_all_alike_is_not():
     assert abs(errors[:, 1].mean()) > 0.1 + 4 * noise[1]
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "evaluator",
     [

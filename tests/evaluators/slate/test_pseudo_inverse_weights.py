@@ -54,6 +54,7 @@ def check(logger, policy, logs, proba, atol=1e-12):
     return found.weight, rho
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize(("n_slots", "m"), SIZES)
 def test_uniform_rankings(n_slots, m):
     logger = UniformSlatePolicy(n_slots)
@@ -88,6 +89,7 @@ def test_weights_of_a_uniform_logger(n_slots, m):
     assert (weight.min(), weight.max()) == {4: (-2, 7), 6: (-4, 16)}[m]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize(("n_slots", "m"), SIZES)
 @pytest.mark.parametrize("tied", [False, True])
 def test_plackett_luce(n_slots, m, tied):
@@ -193,6 +195,7 @@ def varying_rounds(seed, n_rounds=60, n_slots=3, m=5):
     return logs.with_columns(w=weights, u=np.ones((n_rounds, m))), rng
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "logger",
     [

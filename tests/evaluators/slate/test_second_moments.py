@@ -125,6 +125,7 @@ DISTRIBUTIONS = [
 ]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("n_rounds", [2, 3, 12])
 def test_the_smallest_solution_whatever_the_batch(name, n_rounds, global_random_seed):
@@ -189,6 +190,7 @@ def counted_moments(monkeypatch):
 
 
 # One distribution and one for every round with each size of a part, and some between.
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize(
     ("n_distributions", "in_a_part"),
     [(1, 1), (1, 30), (2, 5), (7, 30), (40, 5), (200, 1), (200, 30)],

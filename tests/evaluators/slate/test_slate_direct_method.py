@@ -38,6 +38,7 @@ def truth():
     return (marginals * PHI).sum()
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "model",
     [

@@ -94,6 +94,7 @@ def test_why_no_other_model_can_be_passed():
             SlateDoublyRobust(reward_model=other).fit(logs)
 
 
+@pytest.mark.thorough
 def test_a_model_lowers_the_variance(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     logs = SlateLogs(

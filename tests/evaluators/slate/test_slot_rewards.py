@@ -50,6 +50,7 @@ def the_world(logger, slates, kind):
     return world(logger, slates, slot_reward.sum(axis=1), 4, slot_reward=slot_reward)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("kind", ["independent", "cascade", "crowd"])
 @pytest.mark.parametrize(("logger", "slates"), LOGGERS, ids=["ranking", "product"])
 @pytest.mark.parametrize("evaluator", UNBIASED, ids=lambda cls: cls.__name__)

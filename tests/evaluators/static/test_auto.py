@@ -135,6 +135,7 @@ def test_many_rounds_allow_for_the_error_of_the_bias():
     assert _auto._deviation(Rounds, logs[:999]) == 0
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("name", AUTO)
 def test_laws_of_scale_and_shift(name):
     logs, policy, _ = make_bandit_logs(400, random_state=1, return_truth=True)
@@ -196,6 +197,7 @@ def test_sample_weights():
         assert np.isfinite(fitted(evaluator, logs).score("pi"))
 
 
+@pytest.mark.thorough
 def test_displays(pyplot):
     logs = d8_logs()
     evaluator = fitted(IPS(cmax="auto"), logs)

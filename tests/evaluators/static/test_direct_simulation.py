@@ -37,6 +37,7 @@ def random_logs(rng, binary, n=120, n_actions=3):
     )
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize("ask", ["blocks", "refresh", "rows"])
 @pytest.mark.parametrize("every", [1, 4])

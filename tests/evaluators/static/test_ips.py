@@ -52,6 +52,7 @@ def evaluate(evaluator, log):
     return evaluator.fit(logs).evaluate(log.pi)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("delta", [0.9, 0.5, 0.1])
 def test_the_bound_holds_in_the_tiny_world(delta):
     probability, logs = enumerate_logs(W1, 2)

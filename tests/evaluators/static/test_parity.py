@@ -167,6 +167,7 @@ def fit(evaluator, logs, q):
     return clone(evaluator).fit(logs, q)
 
 
+@pytest.mark.few_cases(66)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", PAIRS)
 def test_parity(name, case, global_random_seed):
@@ -179,6 +180,7 @@ def test_parity(name, case, global_random_seed):
     check(result, loop(*lists(w), **params), scale)
 
 
+@pytest.mark.few_cases(66)
 @pytest.mark.parametrize("where", ["logs", "evaluate", "both"])
 @pytest.mark.parametrize("case", ["plain", "zeros", "available"])
 @pytest.mark.parametrize("name", PAIRS)
@@ -206,6 +208,7 @@ def large_world(global_random_seed):
     return w, logs_of(w), lists(w)
 
 
+@pytest.mark.few_cases(5)
 @pytest.mark.parametrize("name", PAIRS)
 def test_parity_on_more_rows_than_a_chunk(name, large_world):
     evaluator, loop, params = PAIRS[name]
@@ -213,6 +216,7 @@ def test_parity_on_more_rows_than_a_chunk(name, large_world):
     check(fit(evaluator, logs, w.q).evaluate(w.pi), loop(*as_lists, **params))
 
 
+@pytest.mark.few_cases(8)
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_column_an_object_and_an_array_are_one_policy(name):
     evaluator, loop, params = PAIRS[name]
@@ -235,6 +239,7 @@ def test_parity_from_probabilities_of_logged_actions(name, case):
     check(fit(evaluator, logs_of(w), None).evaluate(pi), loop(*lists(w), **params))
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("name", ["DM", "DR", "SNDR", "SwitchDR", "DRos"])
 def test_out_of_fold_means_are_the_default_model(name, global_random_seed):
     evaluator, loop, params = PAIRS[name]

@@ -95,6 +95,7 @@ def test_shift_of_the_rewards_by_ten():
         assert_allclose(evaluate(evaluator, log).value, value, atol=6e-12)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("n_rounds", [1, 2])
 @pytest.mark.parametrize("name", TABLE)
 def test_exact_bias_and_variance(name, n_rounds):

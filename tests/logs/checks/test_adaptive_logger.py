@@ -160,6 +160,7 @@ def test_learning_by_segment_is_found():
     assert len(learning_findings(logs.replace(logging_proba=None))) == 1
 
 
+@pytest.mark.thorough
 def test_updates_now_and_then_are_found_by_the_sum_of_their_rounds():
     given = {"update_every": 10, "floor_decay": 9.0, "reward": "continuous"}
     logs = make_adaptive_logs(8000, random_state=3, **given)
@@ -189,6 +190,7 @@ def test_values_warn_and_name_the_evaluator():
             evaluator.fit(logs).evaluate(ConstantPolicy(0))
 
 
+@pytest.mark.thorough
 def test_it_is_silent_where_the_logs_cannot_tell():
     learned = make_adaptive_logs(3000, random_state=0)
     estimated = learned._with_estimates(propensity=learned.propensity)

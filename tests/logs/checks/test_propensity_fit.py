@@ -170,6 +170,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("scale", [1, 3])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_wrong_propensities_are_beaten(fault, scale):
@@ -240,6 +241,7 @@ def contexts(x):
 KINDS = ["array", "holes", "sparse", "frame", "category", "bool"]
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_contexts_of_any_kind(kind):
     x = np.random.default_rng(0).normal(size=(1500, 2))

@@ -48,6 +48,7 @@ def users(rng, n_rounds):
     return rng.normal(size=(n_rounds // 5, 4))[rng.randint(n_rounds // 5, size=N)]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("scale", [1, 3])
 @pytest.mark.parametrize("fault", ["a fifth", "all"])
 def test_copies_are_seen(fault, scale):
@@ -86,6 +87,7 @@ def test_right_logs_are_quiet_in_many_worlds(context, scale, n_actions):
     assert n_alarms(context, scale, n_actions, 100) == 0
 
 
+@pytest.mark.thorough
 def test_the_expected_number_of_repeats_is_right():
     # contexts that come back often, sharp and even loggers: a mean of 200 z is normal
     for scale in (0.5, 2.0):

@@ -366,6 +366,7 @@ def test_sample_has_the_rows_of_the_source(folder):
     assert_array_equal(lazy.sample(1000).row_id.position, np.arange(N))
 
 
+@pytest.mark.thorough
 def test_every_round_is_as_likely_in_a_sample(folder, global_random_seed):
     lazy = scan_logs(folder, action="item", reward="click")
     rng = np.random.RandomState(global_random_seed)
@@ -387,6 +388,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("kind", CONDITIONS)
 def test_filter_keeps_positions(folder, kind):
     whole = in_memory()
@@ -718,6 +720,7 @@ def test_texts_and_categories_are_one_kind(tmp_path):
             assert logs.context["server"].tolist() == rows
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_sources_give_the_values_of_memory(tmp_path, format):
     data, half = frame(400), 250
@@ -782,6 +785,7 @@ def test_names_of_the_wrong_type(folder, arguments, message):
         scan_logs(folder, **{"action": "item", "reward": "click", **arguments})
 
 
+@pytest.mark.thorough
 def test_many_files_scan_fast_and_print_shortly(tmp_path):
     data = frame(3)
     for k in range(300):

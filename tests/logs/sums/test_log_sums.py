@@ -34,6 +34,7 @@ def findings_of(logs):
     return [*logs.learning_findings, *late]
 
 
+@pytest.mark.few_cases(10)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_findings_of_any_parts_are_those_of_memory(seed):
     logs = world(seed)
@@ -50,6 +51,7 @@ def test_findings_of_any_parts_are_those_of_memory(seed):
     assert known_fields(merged) == known_fields(logs)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_first_rounds_of_a_logger_that_learns(seed):
     logs = make_adaptive_logs(n_rounds=8000, random_state=seed)
@@ -94,6 +96,7 @@ def test_worlds_ring_all_bells():
     assert any(by_chance) and not all(by_chance)
 
 
+@pytest.mark.few_cases(10)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_numbers_of_any_parts_are_those_of_memory(seed):
     logs = world(seed)
@@ -133,6 +136,7 @@ def test_a_gap_without_spread():
     assert merged.inverse_propensity_z == logs.inverse_propensity_z == 0
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_table_holds_all_of_it(seed):
     logs = world(seed)

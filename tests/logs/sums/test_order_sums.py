@@ -24,6 +24,7 @@ def merged(parts):
     return found
 
 
+@pytest.mark.few_cases(10)
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("join", [False, True])
 def test_any_parts_tell_the_order_of_the_whole(seed, join):

@@ -59,6 +59,7 @@ def by_hand(policy, source, logs, every):
     return proba
 
 
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize(
     "policy",
     [EMP, SEMP, CEMP, LinUCB(), OnlineClassifierPolicy(GaussianNB(), epsilon=0.3)],
@@ -258,6 +259,7 @@ def test_an_untried_action_is_shown_to_everybody_for_a_batch():
     assert (careful[50:, 1] == 1).all()  # two trials, mean 1/2
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("policy", [EMP, CEMP], ids=["EMP", "CEMP"])
 @pytest.mark.parametrize("available", [False, True])
 def test_actions_wait_for_their_trials(policy, available):

@@ -114,6 +114,7 @@ def test_bad_parameters():
             policy.update(ZERO, 0, 1.0, 0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("available", [False, True])
 def test_keeps_the_contract(available):
     logs = make_logs(60, n_actions=3, available=available)

@@ -133,6 +133,7 @@ def test_frozen_takes_what_was_tried():
     np.testing.assert_allclose(explored, [policy.action_row()])
 
 
+@pytest.mark.thorough
 def test_keeps_the_contract():
     check_adaptive_policy(EpsilonGreedy())
     check_adaptive_policy(EpsilonGreedy(0))

@@ -35,6 +35,7 @@ def test_bounds_by_hand():
     assert policy.frozen().predict_proba(x).tolist() == [[0, 1], [1, 0]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_features", [6, 20])
 def test_inverse_stays_exact_over_20000_updates(n_features, global_random_seed):
     """Against explicit normal equations, to 1e-10."""
@@ -168,6 +169,7 @@ def test_bad_parameters():
         reset(LinUCB(regularization=0), 2, 1)
 
 
+@pytest.mark.thorough
 def test_keeps_the_contract():
     check_adaptive_policy(LinUCB())
     check_adaptive_policy(LinUCB(alpha=0.0, regularization=1e-3))
@@ -210,6 +212,7 @@ def with_ties(n_rounds, n_actions, n_features, available, seed):
     return BanditLogs(X, actions, reward, actions=every, available=offered)
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("n_features", [3, 17])
 @pytest.mark.parametrize("available", [False, True])
 def test_given_actions_are_those_of_the_table(

@@ -160,6 +160,7 @@ def test_update_many_trains_once():
 
 
 # Frames of all libraries take the same way: each meets one of the two.
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     ("kind", "classifier"),
     [
@@ -226,6 +227,7 @@ def test_bad_classifiers():
 
 # GaussianNB and SGDClassifier learn in part, the other two anew: each way of learning
 # meets both kinds of offers.
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize(
     ("policy", "available"),
     [

@@ -53,6 +53,7 @@ INNER = [
 ]
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize("inner", INNER, ids=lambda policy: type(policy).__name__)
 @pytest.mark.parametrize("available", [False, True])
 def test_is_a_policy_per_segment(inner, available, global_random_seed):
@@ -69,6 +70,7 @@ def test_is_a_policy_per_segment(inner, available, global_random_seed):
         )
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("inner", INNER, ids=lambda policy: type(policy).__name__)
 def test_keeps_the_contract(inner):
     logs = make_logs(80)

@@ -96,6 +96,7 @@ def test_bad_parameters():
         reset(UCB1(width="sqrt"), 2)
 
 
+@pytest.mark.thorough
 def test_keeps_the_contract():
     check_adaptive_policy(UCB1())
     check_adaptive_policy(UCB1(alpha=0.1, width="constant"))

@@ -153,6 +153,7 @@ def test_groups_and_offers_of_the_logs():
         policy.slot_marginals(logs)
 
 
+@pytest.mark.thorough
 def test_many_rounds_in_parts():
     slates = np.array([[a, b] for a in range(30) for b in range(30)])
     policy = EmpiricalSlatePolicy(slates)

@@ -121,6 +121,7 @@ def test_a_target_that_is_sampled_is_unbiased():
     assert exact == pytest.approx(truth, rel=1e-12)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("known", [True, False])
 def test_the_value_of_draws_is_their_mean(known, global_random_seed):
     policy = PlackettLuceSlatePolicy([1.0, 6.0, 3.0, 1.0], 3)

@@ -65,6 +65,7 @@ def world(seed, n_rounds=5, **fields):
     return logs.with_columns(w=rng.uniform(0.1, 1, (n_rounds, 4)), p=p)
 
 
+@pytest.mark.few_cases(4)
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)
 def test_moments_equal_enumeration(policy, global_random_seed):
     check_moments(policy, world(global_random_seed))
@@ -78,6 +79,7 @@ def test_draws_follow_the_distribution(policy, global_random_seed):
 RANKINGS = [UNIFORM, BY_COLUMN, RANKER, SOFT, POLICIES[7], POLICIES[11]]
 
 
+@pytest.mark.few_cases
 @pytest.mark.parametrize("policy", RANKINGS, ids=repr)
 @pytest.mark.parametrize("by_slot", [False, True])
 def test_candidates_that_vary(policy, by_slot, global_random_seed):

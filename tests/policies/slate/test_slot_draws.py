@@ -116,6 +116,7 @@ def test_many_candidates_of_distinct_weights_in_few_slots():
     assert_allclose(slots[0, 1], want.sum(axis=0), rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_five_of_fifty_candidates_of_distinct_weights():
     """The sets of four of them, 230,300, are still few enough."""
     weights = np.random.default_rng(0).uniform(0.1, 1, 50)
