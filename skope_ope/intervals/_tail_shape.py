@@ -73,7 +73,7 @@ def is_bounded(values):
 
 def _carries_little(positive):
     share = positive / positive.max()
-    return 1 < LEAST_SHARE * float(share @ share)
+    return LEAST_SHARE * float(share @ share) > 1
 
 
 def _pareto_shape(x):
