@@ -284,7 +284,7 @@ def _miscalibrated(logs, inverse):
         "propensity_calibration",
         f"The logger took its likelier actions {how} than `logging_proba` says: its "
         f"temperature divided by {figure(sharpness, 3)} fits the logged actions better "
-        f"(e-value {power_of_ten(evidence)}).",
+        f"({chance_of(evidence)}).",
         (
             "The softmax was computed with another temperature than the one in force, "
             "or from scores of another version of the logger.",
@@ -296,10 +296,11 @@ def _miscalibrated(logs, inverse):
     )
 
 
-def power_of_ten(evidence):
-    """Return a number as a text, from its natural logarithm."""
+def chance_of(evidence):
+    """Say what an e-value means, from its natural logarithm."""
     small = evidence < log(1e6)
-    return f"{exp(evidence):,.0f}" if small else f"10^{evidence / log(10):.0f}"
+    logs = f"{exp(evidence):,.0f}" if small else f"10^{evidence / log(10):.0f}"
+    return f"right propensities do this in at most one log of {logs}"
 
 
 def _too_small(logs, inverse):
