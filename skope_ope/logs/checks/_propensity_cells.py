@@ -247,22 +247,18 @@ def _better(found, chosen, parts, width, sample):
 def cell_text(bets, cell):
     """Say which values the columns have in a cell."""
     mine = bets.cell == cell
-    texts = []
-    for column in bets.columns[bets.part[mine][0]]:
-        values = column.values[mine]
-        known = values[np.isfinite(values)]
-        if not len(known):
-            texts.append(f"{column.label} missing")
-        elif column.categorical:
-            labels = sorted({column.labels[int(v)] for v in known})
-            one = (
-                f"= {labels[0]!r}"
-                if len(labels) == 1
-                else f"one of {len(labels)} others"
-            )
-            texts.append(f"{column.label} {one}")
-        else:
-            low, high = known.min(), known.max()
-            span = figure(low) if low == high else f"{figure(low)} to {figure(high)}"
-            texts.append(f"{column.label} {span}")
-    return " and ".join(texts)
+    columns = bets.columns[bets.part[mine][0]]
+    return " and ".join(f"{one.label} is {_values(one, mine)}" for one in columns)
+
+
+def _values(column, mine):
+    values = column.values[mine]
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return "missing"
+    if column.categorical:
+        codes = np.unique(values).astype(int)
+        one = repr(column.labels[codes[0]])
+        return one if len(codes) == 1 else f"one of {len(codes):,} rare values"
+    low, high = values.min(), values.max()
+    return figure(low) if low == high else f"{figure(low)} to {figure(high)}"

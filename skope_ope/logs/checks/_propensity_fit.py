@@ -113,7 +113,9 @@ def fitted_propensity_findings(logs, random_state=0):
         ahead = cell_bets(*known, forwards(quarter), share, group).f
         if log_e_forward(ahead, quarter, share, group) > SURE_FORWARD + EITHER:
             overall = misfit_effect(bets.f, share)
-            return {what: _likelier(overall)}, [_in_cells(*known, bets, sure, overall)]
+            return {what: _likelier(overall)}, [
+                _in_cells(*known, share, bets, sure, overall)
+            ]
         learns = True
     told = _likelier(effect) if evidence > SURE else "no fitted model predicts the "
     told += "" if evidence > SURE else "logged actions better"
@@ -203,7 +205,7 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
     )
 
 
-def _in_cells(logs, rows, largest, bets, evidence, effect):
+def _in_cells(logs, rows, largest, share, bets, evidence, effect):
     """Name the cell and the action that gain most."""
     mine, n_actions = np.flatnonzero(bets.cell >= 0), logs.n_actions
     pair = bets.cell[mine] * n_actions + logs.action_index[rows[mine]]
@@ -212,7 +214,8 @@ def _in_cells(logs, rows, largest, bets, evidence, effect):
     inside = mine[bets.cell[mine] == cell]
     taken = inside[logs.action_index[rows[inside]] == action]
     label = plain(logs.actions[action])
-    times = (1 / largest[taken]).sum() / len(inside)
+    weight = np.ones(len(rows)) if share is None else share
+    times = (weight[taken] / largest[taken]).sum() / weight[inside].sum()
     columns = bets.columns[bets.part[inside[0]]]
     shown = taken[np.argsort(largest[taken], kind="stable")[:MOST_ROWS]]
     return Finding(
