@@ -20,6 +20,7 @@ from skope_ope.logs._propensity_audit import (
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import sampled_rows
+from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._e_value import SURE
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import (
@@ -124,6 +125,12 @@ def estimate_advice(logs):
         "They were not recorded when the actions were drawn: estimate them with "
         f"{estimating_step(logs)}."
     )
+
+
+OTHER_LOGGER = (
+    "The propensities are those of another action, of another version of the logger, "
+    "or of a logger that was never in force (1 / number of actions)."
+)
 
 
 def propensity_findings(logs, random_state=0):
@@ -251,7 +258,6 @@ def _miscounted(logs, inverse):
     if chance[worst] >= SURPRISE:
         return None
     often = excess[worst] > 0
-    dropped = () if often else ("Rounds of this action were dropped.",)
     z = excess[worst] / np.sqrt(max(variance[worst] * group_sizes(sizes)[0], 1e-12))
     return _alarm(
         "action_too_frequent" if often else "action_too_rare",
@@ -259,9 +265,7 @@ def _miscounted(logs, inverse):
         f"{int(counts[worst]):,} times in {int(counts.sum()):,} rounds, where the "
         f"propensities predict {figure(mean[worst])} ({z:+,.1f} standard errors).",
         (
-            "The propensities are those of another action, of another version of the "
-            "logger, or of a logger that was never in force (1 / number of actions).",
-            *dropped,
+            *with_dropped([OTHER_LOGGER], logs),
             estimate_advice(logs),
         ),
         z,
@@ -372,12 +376,14 @@ def _said_to_be_certain(logs, inverse):
 
 
 def _small_advice(logs):
-    return (
+    other = (
         "The propensities belong to other rounds, another action or another version of "
-        "the logger: check the join and the order of the rows.",
-        "Rounds of some actions were dropped from the log: the others then look too "
-        "frequent. Log all rounds, or renormalise the propensities over what "
-        "was kept.",
+        "the logger: check the join and the order of the rows."
+    )
+    return (
+        *with_dropped([other], logs),
+        "Rounds of some actions were dropped on purpose: renormalise the propensities "
+        "over what was kept.",
         "They are parts of the probability: multiplied by the share of a filter, a "
         "position or an experiment.",
         estimate_advice(logs),

@@ -11,6 +11,7 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import uneven_weight
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._e_value import (
     FLOOR,
     LEAST_EFFECT,
@@ -167,6 +168,15 @@ def _by(effect):
     return f"by {effect:,.1%} on average" if effect < MANY_TIMES else "many times over"
 
 
+OTHER_PROPENSITIES = (
+    "The propensities belong to other rounds, to another action or another logger: "
+    "check the join, the labels and the order of the rows.",
+    "They are no probabilities of the draw: scores, parts of probabilities, those of a "
+    "model that does not know how the logger explores, or 1 / (number of actions) for "
+    "a logger that is not uniform.",
+)
+
+
 def _misfit(logs, rows, predicted, ratio, evidence, effect):
     """Name the action whose rounds gain most, and the rounds that gain most."""
     action, p = logs.action_index[rows], logs.propensity[rows]
@@ -186,13 +196,7 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         f"propensity {figure(p[mine].mean())} where it was logged, by the model "
         f"{figure(predicted[mine].mean())}.",
         (
-            "The propensities belong to other rounds, to another action or another "
-            "logger: check the join, the labels and the order of the rows.",
-            "They are no probabilities of the draw: scores, parts of probabilities, "
-            "those of a model that does not know how the logger explores, or 1 / "
-            "(number of actions) for a logger that is not uniform.",
-            "Rounds were dropped from the log: those of some actions, or "
-            "those without a reward.",
+            *with_dropped(OTHER_PROPENSITIES, logs),
             "A column of the context tells the action that was taken: it was written "
             "after the decision. Leave it out.",
             estimate_advice(logs),
@@ -203,6 +207,13 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         actions=(label,),
         category=PropensityWarning,
     )
+
+
+OTHER_RULE = (
+    "The rule that computes the propensities differs from that of the logger here: "
+    "check its limits and the order of its branches. np.where and if take the first "
+    "that holds."
+)
 
 
 def _in_cells(logs, rows, largest, share, bets, evidence, effect):
@@ -226,10 +237,7 @@ def _in_cells(logs, rows, largest, share, bets, evidence, effect):
         f"action {label!r} was logged {figure(times, 3)} times as often as its "
         f"propensities predict ({chance_of(evidence)}).",
         (
-            "The rule that computes the propensities differs from that of the logger "
-            "here: check its limits and the order of its branches. np.where and if "
-            "take the first that holds.",
-            "Rounds of other actions were dropped here.",
+            *with_dropped([OTHER_RULE], logs),
             estimate_advice(logs),
         ),
         evidence,

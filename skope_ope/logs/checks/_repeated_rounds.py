@@ -195,8 +195,8 @@ def _finding(test, whole, rows, logs):
     repeats = np.flatnonzero(test.open & test.repeats)
     same = whole[repeats] == whole[test.first[repeats]]
     advice = [
-        "The same rounds were logged or joined twice: drop the copies, before any split. "
-        "Standard errors and reward models take them for independent rounds.",
+        "The same rounds were logged or joined twice: drop the copies, before any "
+        "split. Standard errors and reward models take them for independent rounds.",
         "One draw of the logger served several rounds: pass group=..., the user or the "
         "session, or keep one round of each draw.",
     ]
