@@ -127,9 +127,9 @@ def _model_finding(columns, score, taken, reward):
     with_action = "" if taken is None else " and the action"
     written = (
         "One of these columns was written after the reward, or is computed from it: "
-        "leave it out, for the context is what was known before the decision. If it was "
-        "known before the choice (a price, a length), keep it and accept the finding by "
-        "name: VerdictThresholds(accepted=['reward_leak'])."
+        "leave it out, for the context is what was known before the decision. If it "
+        "was known before the choice (a price, a length), keep it and accept the "
+        "finding by name: VerdictThresholds(accepted=['reward_leak'])."
     )
     world = (
         "All columns were known before, and context and action determine the reward. "

@@ -188,7 +188,7 @@ def _missing_weight(grounds, thresholds):
         f"The weights of the logged rounds average {share:.0%} less than expected. "
         "About this share of the policy's decisions would be in rare rounds of large "
         "weight, and the log has none of these.",
-        (COLLECT, DROPPED),
+        f"{COLLECT} Also possible: {DROPPED[0].lower()}{DROPPED[1:]}",
     )
 
 
@@ -273,8 +273,7 @@ def _judged(number, is_caution, is_lost, name, text, advice):
     if not (is_caution or is_lost):
         return None
     severity = "error" if is_lost else "warning"
-    advice = (advice,) if isinstance(advice, str) else advice
-    return Finding(name, severity, text, filter(None, advice), number=number)
+    return Finding(name, severity, text, (advice,) if advice else (), number=number)
 
 
 def _sentence(text):
