@@ -197,16 +197,15 @@ def _known_finding(leaks, n_rounds):
     effect = misfit_effect(first.ratio)
     better = f"{figure(1 + effect)} times as likely as they say"
     label = capital(first.column.label)
+    causes = [_written(label), OTHER_LOGGER]
+    if first.told <= MOSTLY:  # a copy of the action tells more
+        causes.insert(0, _other_rule(first.column.label))
     return Finding(
         "action_leak",
         "error",
         f"{label} tells the logged action far better than the propensities do: "
         f"{better} on average over {n_rounds:,} rounds that were left out.{others}",
-        (
-            _written(label),
-            "The propensities are not those of this logger: compare them with the code "
-            "that draws the actions.",
-        ),
+        causes,
         number=first.number,
         effect=effect,
         columns=[one.column.name for one in leaks],
@@ -280,6 +279,20 @@ def _unknown_finding(leaks):
 
 def _so_do(leaks):
     return f" So do {listed([one.column.label for one in leaks])}." if leaks else ""
+
+
+OTHER_LOGGER = (
+    "The propensities are not those of this logger: compare them with the code that "
+    "draws the actions."
+)
+
+
+def _other_rule(label):
+    return (
+        f"The logger looks at {label}, and the propensities come from another rule, or "
+        "from other values of it (another unit or time zone): compare them with the "
+        "code that draws the actions."
+    )
 
 
 def _written(label):

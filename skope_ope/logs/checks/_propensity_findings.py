@@ -188,13 +188,10 @@ def _rounded(logs, inverse):
     return Finding(
         "rounded_propensities",
         "note",
-        f"All propensities are multiples of {figure(2 * step)}. If they were rounded, "
-        f"the smallest, {figure(lowest, 3)}, may be off by {effect:,.0%}, and so may "
-        "the weights of its rounds. The tests allow for it.",
-        (
-            f"If the logger's rule says exactly {figure(lowest, 3)}, ignore this. "
-            "Otherwise record propensities with all their digits.",
-        ),
+        f"If a rule of your system says exactly {figure(lowest, 3)}, ignore this. All "
+        f"propensities are multiples of {figure(2 * step)}. If they were rounded, the "
+        f"smallest is off by up to {effect:,.0%}.",
+        ("Then record them with all their digits.",),
         2 * step,
         effect,
         rows=inverse.shown(inverse.held.propensity == lowest),

@@ -146,7 +146,9 @@ def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():
     logs = softmax_logs(effect=4.0)  # rewards tell something about the actions
     (one,) = found(with_column(logs, logs.reward))
     assert (one.severity, one.columns) == ("error", (4,))
-    assert "was written after" in one.advice[0]
+    # it tells little: propensities from another rule are the likelier cause
+    assert "come from another rule" in one.advice[0]
+    assert "was written after" in one.advice[1]
     shuffled = np.random.default_rng(0).permutation(logs.propensity)
     (one,) = found(with_column(logs, logs.reward, shuffled))
     assert not one.is_alarm
