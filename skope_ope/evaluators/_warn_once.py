@@ -26,8 +26,9 @@ def warn_once(values, stacklevel):
             _, names = about.setdefault(key, (warning, {}))
             names[name] = True
     for (kind, text), (warning, names) in about.items():
-        if len(names) < len(rows):
-            warning = kind(f"{_first_of(names, rows)}: {text}", warning.value)
+        first = _first_of(names, rows) if len(names) < len(rows) else ""
+        if first and not text.startswith(f"{first} "):
+            warning = kind(f"{first}: {text}", warning.value)
         warnings.warn(warning, stacklevel=stacklevel + 1)
 
 

@@ -14,10 +14,11 @@ from skope_ope import (
     audit,
     compare_policies,
     evaluate,
+    report,
     suggest,
     verdict,
 )
-from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
+from skope_ope.exceptions import LowOverlapWarning, OPEWarning, PropensityWarning
 from skope_ope.logs.checks import _shared_pages
 from skope_ope.logs.checks._shared_pages import SURE, uniform_pair_findings
 from tests._quiet import quiet
@@ -259,3 +260,19 @@ def test_slate_warnings_name_the_causes_and_the_classes():
         if isinstance(w, LowOverlapWarning)
     ]
     assert "IndependentSlotIPS the fewest" in few
+
+
+def test_a_report_names_the_evaluators_that_it_warns_of():
+    right = pages(2000, 40, 4, 8, 10, passed=True)
+    with pytest.warns(OPEWarning) as record:
+        report({"new": best(right)}, right)
+    texts = [str(one.message) for one in record]
+    few = [text for text in texts if "effective rounds" in text]
+    assert few and all(": The estimate rests" in text for text in few)
+    wrong = pages(8000, 40, 4, 8, 10)
+    with pytest.warns(OPEWarning) as record:
+        found = report({"new": best(wrong)}, wrong)
+    texts = [str(one.message) for one in record]
+    assert any("candidates were not passed" in text for text in texts)
+    assert any(text.startswith("SlateIPS has no estimate") for text in texts)
+    assert "Deploy new" not in str(found)
