@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +21,7 @@ from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.propensities._model_outputs import predictions_of
 from skope_ope.reward_models._slate_design import (
     ItemColumns,
+    fit_design,
     rows_at_once,
     slot_design,
 )
@@ -131,7 +131,7 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
         while self.n_iter_ < self.max_iter and change > smallest:
             gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)
             with step(self, logs, "iteration"):
-                self.model_ = clone(model).fit(X, parts + gap[rounds])
+                self.model_ = fit_design(model, X, parts + gap[rounds])
             parts = predictions_of(self.model_, X).astype(float)
             before, sums = sums, np.bincount(rounds, parts, minlength=len(logs))
             change = np.abs(sums - before).max()

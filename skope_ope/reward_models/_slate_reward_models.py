@@ -15,7 +15,7 @@ from skope_ope.logs._slate_logs import column_weights
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
 from skope_ope.reward_models._cross_fit import FOLD, OfFolds, told_model
-from skope_ope.reward_models._slate_design import ItemColumns, slate_design
+from skope_ope.reward_models._slate_design import ItemColumns, fit_design, slate_design
 from skope_ope.reward_models._sources import is_source, refuse_non_models
 
 
@@ -66,7 +66,7 @@ class SlateModel(BaseEstimator):
             )
         X = slate_design(logs, logs.slate)
         self.items_ = ItemColumns(logs)
-        self.model_ = clone(self.model).fit(X, logs.reward)
+        self.model_ = fit_design(self.model, X, logs.reward)
         return self
 
     def predict(self, logs, slates):
