@@ -18,6 +18,7 @@ from skope_ope.logs._columns_of_labels import check_tables, named_columns
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._frame_remedies import remedies_of_frames
 from skope_ope.logs._missing_words import remedy_of
+from skope_ope.logs._row_labels import index_of, is_anew
 from skope_ope.logs._validation import is_frame
 
 if TYPE_CHECKING:
@@ -211,6 +212,7 @@ def _from_frame(
             reward_range=reward_range,
             **fields,
         )
+    remember_labels(logs, frame)
     proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
     check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
     if columns:
@@ -251,6 +253,14 @@ def features_of(frame, context):
     if context:  # names of pandas columns may be numbers, which need `col`
         return frame.select(import_narwhals().col(*context)).to_native()
     return np.empty((len(frame), 0))  # a frame would forget the number of rows
+
+
+def remember_labels(logs, frame):
+    """Keep the index of a frame in the logs, where they keep no frame with it."""
+    index = index_of(frame.to_native(), len(logs))
+    told = index_of(logs.context, len(logs)) is not None
+    if index is not None and not told and not is_anew(index):
+        logs.__dict__["_labels"] = index
 
 
 def columns_of(frame, names):
