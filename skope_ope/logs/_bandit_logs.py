@@ -85,7 +85,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     sample_weight : array-like of shape (n_rounds,), default=None
         Non-negative weights for subsampled logs, 1 / (probability of being kept).
     reward_range : tuple of (float, float), default=None
-        Known bounds of the reward.
+        Known bounds of the reward. Leave it out if there are none, as often with money:
+        bounds that are not sure make intervals too narrow or too wide.
 
     Attributes
     ----------

@@ -137,7 +137,7 @@ class SlateFramed:
             "sample_weight" weights the pages. A dict gives each new name a column or
             a list of columns.
         reward_range : tuple of (float, float), default=None
-            Known bounds of the reward.
+            Known bounds of the reward. Leave it out if there are none.
 
         Returns
         -------

@@ -80,7 +80,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         Labels of rounds that belong together, such as those of a user or a session.
         The rows of a 2-d array or frame become tuples.
     reward_range : tuple of (float, float), default=None
-        Known bounds of the reward.
+        Known bounds of the reward. Leave it out if there are none, as often with money:
+        bounds that are not sure make intervals too narrow or too wide.
     item_feature_names : list of str, default=None
         Names of the columns of `item_features`.
 

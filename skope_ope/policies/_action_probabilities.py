@@ -29,6 +29,7 @@ from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import BasePolicy, n_rows, offers, restrict
 from skope_ope.policies._function_policy import FunctionPolicy
+from skope_ope.policies._missing_columns import columns_told
 from skope_ope.policies._policy_outputs import (
     as_floats,
     can_be_labels,
@@ -307,7 +308,8 @@ def context_probabilities(policy, X, classes, available=None):
         proba = named_table(policy, given, classes)
     else:
         who = f"the output of {type(policy).__name__}.predict"
-        given = policy.predict(X)
+        with columns_told(X):
+            given = policy.predict(X)
         check_output_labels(who, given, X)
         proba = function_table(who, given, classes, shape[0])
     proba = _check_shape(policy, proba, shape)
