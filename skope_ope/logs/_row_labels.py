@@ -9,7 +9,8 @@ from skope_ope.exceptions import RowError
 
 def index_of(values, n_rounds):
     """Return the index of a pandas Series or frame with a row per round, else None."""
-    if not hasattr(values, "iloc") or not hasattr(values, "index"):
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(values, (pandas.Series, pandas.DataFrame)):
         return None
     return values.index if len(values) == n_rounds else None
 

@@ -12,13 +12,16 @@ from skope_ope import (
     IPS,
     BanditLogs,
     DoublyRobust,
+    EmpiricalSlatePolicy,
     FunctionPolicy,
+    SampledSlatePolicy,
     SlateLogs,
     UniformPolicy,
     action_probabilities,
     evaluate,
 )
 from skope_ope.exceptions import RowError
+from skope_ope.policies.slate._slate_policy import slate_policy
 
 pandas = pytest.importorskip("pandas")
 pytestmark = pytest.mark.frames
@@ -160,6 +163,32 @@ def test_policies_and_reward_models_are_compared(frame):
     evaluate(UniformPolicy(), logs, evaluators=DoublyRobust(reward_model=right))
     with pytest.raises(RowError, match="index of reward_model has"):
         evaluate(UniformPolicy(), logs, evaluators=DoublyRobust(reward_model=wrong))
+
+
+def test_keys_of_groups_of_values_are_compared(frame):
+    value = IPS().fit(of_frame(frame)).evaluate(UniformPolicy())
+    sizes = {label: one.n_rounds for label, one in value.by(frame["user"]).items()}
+    assert sizes == frame["user"].value_counts().to_dict()
+    with pytest.raises(RowError, match="index of key has"):
+        value.by(frame["user"][::-1])
+
+
+def test_slate_policies_and_their_labels_are_compared(frame):
+    slate = pandas.DataFrame({"first": [0, 1] * (N // 2), "second": 2})
+    logs = SlateLogs(frame[["x"]], slate, frame["reward"], n_candidates=3)
+    assert slate_policy(slate, logs).sample(logs).shape == (N, 2)
+    with pytest.raises(RowError, match="index of policy has"):
+        slate_policy(slate[::-1], logs)
+
+    def drawn(logs, random_state):
+        return slate[::-1]
+
+    with pytest.raises(RowError, match=r"index of the output of sample .* that of X"):
+        SampledSlatePolicy(drawn, n_samples=2).sample(logs)
+    by_user = EmpiricalSlatePolicy.seen_in(logs, by=frame["user"])
+    assert by_user.slot_marginals(logs).shape[0] == N
+    with pytest.raises(RowError, match="index of by has"):
+        EmpiricalSlatePolicy.seen_in(logs, by=frame["user"][::-1])
 
 
 def test_a_function_that_sorts_is_refused(frame):
