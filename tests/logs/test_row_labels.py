@@ -363,3 +363,9 @@ def test_features_of_actions_have_an_index_of_their_own(frame):
 def test_a_wrong_length_is_told_first(frame):
     with pytest.raises(ValueError, match="reward has 3 rows"):
         built(frame, reward=frame["reward"].iloc[[2, 1, 0]])
+
+
+def test_values_from_pickles_have_no_rows_to_compare_with(frame):
+    value = IPS().fit(of_frame(frame)).evaluate(UniformPolicy())
+    value = pickle.loads(pickle.dumps(value))
+    assert len(value.by(frame["user"][::-1])) == frame["user"].nunique()

@@ -77,7 +77,8 @@ class ValuesOfGroups:
         if isinstance(key, str) and key in _CODED and key not in logs.columns:
             distinct, codes = (getattr(logs, name) for name in _CODED[key])
         else:
-            check_row_labels("key", given, logs)
+            if logs is not None:  # values from pickles have none
+                check_row_labels("key", given, logs)
             given, distinct, codes = coded_labels("key", given, copy=False)
         if len(codes) != self.n_rounds:
             raise ValueError(
