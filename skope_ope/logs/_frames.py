@@ -265,12 +265,20 @@ def features_of(frame, context):
     return np.empty((len(frame), 0))  # a frame would forget the number of rows
 
 
-def remember_labels(logs, frame):
-    """Keep the index of a frame in the logs, where they keep no frame with it."""
-    index = index_of(frame.to_native(), len(logs))
+def remember_labels(logs, frame, key=None):
+    """Keep the index of a frame in the logs, where they keep no frame with it.
+
+    Column `key` is kept, too: sums by it have it as their index.
+    """
+    native = frame.to_native()
+    index = index_of(native, len(logs))
+    if index is None:
+        return
     told = index_of(logs.context, len(logs)) is not None
-    if index is not None and not told and not is_anew(index):
-        logs.__dict__["_labels"] = index
+    kept = () if told or is_anew(index) else (index,)
+    if key is not None:
+        kept = (*kept, native.set_index(key).index)
+    logs.__dict__["_labels"] = kept
 
 
 def columns_of(frame, names):

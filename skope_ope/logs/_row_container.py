@@ -117,7 +117,7 @@ class RowContainer:
     _in_order = True  # whether rows were taken in the order in which they are stored
     _by_position = False  # whether messages call rows by their positions
     _files = None  # `FileRows` of those that were read from files
-    _labels = None  # the pandas Index of the rows, where the context has another
+    _labels = ()  # of pandas, an Index of the rows that the context does not tell
 
     _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it
 
@@ -216,7 +216,7 @@ class RowContainer:
         state["_position"] = position = freeze(self._positions_at(key))
         state["_by_position"] = self._by_position
         state["_files"] = self._files
-        state["_labels"] = None if self._labels is None else self._labels[key]
+        state["_labels"] = tuple(labels[key] for labels in self._labels)
         if isinstance(key, np.ndarray):
             state["_in_order"] = _ascends(key) or _ascends(position)
         return out

@@ -4,6 +4,8 @@
 
 import sys
 
+import numpy as np
+
 from skope_ope.exceptions import RowError
 
 
@@ -133,27 +135,33 @@ def labels_to_keep(fields, n_rounds):
 
     Returns
     -------
-    labels : pandas Index of shape (n_rounds,) or None
+    labels : tuple of pandas Index of shape (n_rounds,)
         The first one that is neither that of the context nor 0, 1, 2, ...
     """
-    seen, kept = [], None
+    seen, kept = [], ()
+    context = fields["context"]
     for name, values in fields.items():
         index = index_of(values, n_rounds)
-        if index is None or any(index is other for _, other in seen):
+        if index is None or any(index.equals(other) for _, other in seen):
             continue
+        is_table = values.ndim > 1
+        if name not in ("context", "group"):
+            group = fields["group"]
+            keys = _keys(index, context, group, {}, ("context", "group"))
+            if _is_a_key(name, index, keys, is_table):
+                continue
         for other_name, other in seen:
             check_labels_of(
                 name,
                 index,
                 f"that of {other_name}",
                 other,
-                is_table=values.ndim > 1,
+                is_table=is_table,
                 code=f"{other_name}.index",
             )
-        known = any(index.equals(other) for _, other in seen)
         seen.append((name, index))
-        if kept is None and name != "context" and not (known or is_anew(index)):
-            kept = index
+        if not kept and name != "context" and not is_anew(index):
+            kept = (index,)
     return kept
 
 
@@ -176,14 +184,21 @@ def check_row_labels(name, values, logs):
         return
     is_table = values.ndim > 1
     own = index_of(logs.context, n_rounds)
+    known = [*logs._labels] if own is None else [own, *logs._labels]
+    if any(index.equals(one) for one in known):
+        return
+    called = ("logs.context", "logs.group")
+    keys = _keys(index, logs.context, logs.group, logs.columns, called)
+    if _is_a_key(name, index, keys, is_table):
+        return
     if own is not None:
         told = "that of logs.context"
         code = "logs.context.index"
         check_labels_of(name, index, told, own, is_table=is_table, code=code)
-    if logs._labels is not None:
+    for one in logs._labels:
         told = "the frame that the logs were built from"
-        check_labels_of(name, index, told, logs._labels, is_table=is_table)
-    elif own is None:
+        check_labels_of(name, index, told, one, is_table=is_table)
+    if own is None and all(one.name is not None for one in logs._labels):
         pandas = sys.modules["pandas"]
         positions = pandas.Index(logs.row_id.position)
         if index.equals(positions) or is_anew(index):
@@ -194,6 +209,60 @@ def check_row_labels(name, values, logs):
                 check_labels_of(
                     name, index, told, expected, is_table=is_table, code=code
                 )
+
+
+def _keys(index, context, group, columns, called):
+    """Yield what an index may have as its labels, with its name and its code.
+
+    Sums by user, for instance, have the users as their index.
+    """
+    pandas, n_rounds = sys.modules["pandas"], len(index)
+    users = _index_of_group(group)
+    if users is not None and len(users) == n_rounds:
+        yield "the group", called[1], users
+    name = index.name
+    if name is None:
+        return
+    if index_of(context, n_rounds) is not None and name in context.columns:
+        code = f"{called[0]}[{name!r}]"
+        yield f"column {name!r} of the context", code, pandas.Index(context[name])
+    if name in columns and columns[name].ndim == 1:
+        code = f"logs.columns[{name!r}]"
+        yield f"column {name!r} of the logs", code, pandas.Index(columns[name])
+
+
+def _index_of_group(group):
+    """Return labels of groups as an index, None where they have several columns."""
+    if not isinstance(group, (list, tuple)):
+        group = np.asarray(group)
+        if group.ndim != 1 or group.dtype.names:
+            return None
+        if group.dtype == object:
+            group = group.tolist()  # tuples make an index of several levels
+    elif len(group) and isinstance(group[0], list):
+        return None
+    return sys.modules["pandas"].Index(group)
+
+
+def _is_a_key(name, index, keys, is_table):
+    """Tell whether an index is a key of the rows; raise for one in another order."""
+    unnamed = index.name is None and index.nlevels == 1
+    if unnamed and is_anew(index):
+        return False
+    by_chance = unnamed and index.inferred_type == "integer"  # as numbers of rows are
+    for told, code, key in keys:
+        if index.equals(key):
+            return True
+        if not by_chance and _counts_alike(index, key):
+            check_labels_of(
+                name,
+                index,
+                told,
+                key.set_names(index.names),
+                is_table=is_table,
+                code=code,
+            )
+    return False
 
 
 def check_output_labels(name, values, X):

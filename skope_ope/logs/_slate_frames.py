@@ -222,7 +222,7 @@ class SlateFramed:
             reward_range=reward_range,
             **fields,
         )
-        remember_labels(logs, pages.frame)
+        remember_labels(logs, pages.frame, pages.round)
         return logs.with_columns(**named.added(pages.frame))
 
     def to_frame(self, backend: str | None = None, *, form: str = "wide") -> Frame:

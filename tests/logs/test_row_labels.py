@@ -322,7 +322,9 @@ def test_labels_of_another_kind_go_together(frame):
     built(named, reward=shuffled["reward"])
     built(shuffled, reward=named["reward"])
     by_user = frame.set_index("user")
-    built(shuffled, reward=by_user["reward"])
+    built(shuffled, reward=by_user["reward"], group=None)
+    with pytest.raises(RowError, match="where the group has"):
+        built(shuffled, reward=by_user["reward"])
 
 
 def test_values_looked_up_in_a_table_are_accepted(frame):
@@ -369,3 +371,75 @@ def test_values_from_pickles_have_no_rows_to_compare_with(frame):
     value = IPS().fit(of_frame(frame)).evaluate(UniformPolicy())
     value = pickle.loads(pickle.dumps(value))
     assert len(value.by(frame["user"][::-1])) == frame["user"].nunique()
+
+
+def sums_by_user(frame):
+    """One round per user, and what every user spent, which pandas sorts by user."""
+    users = np.random.default_rng(5).permutation(np.arange(100, 100 + N))
+    frame = frame.assign(user=users)
+    return frame, frame.groupby("user")["reward"].sum()
+
+
+def test_sums_by_group_are_in_another_order(frame):
+    frame, spent = sums_by_user(frame)
+    logs = of_frame(frame, ["x"]).replace(group=frame["user"])
+    with pytest.raises(RowError, match=r"index of reward .* where the group has"):
+        logs.replace(reward=spent)
+    right = logs.replace(reward=spent.loc[logs.group])
+    np.testing.assert_array_equal(right.reward, frame["reward"])
+    with pytest.raises(RowError, match=r"group has .* values\.loc\[group\]"):
+        built(frame, reward=spent)
+    built(frame, reward=spent.loc[frame["user"]])
+    arrays = {"context": frame[["x"]].to_numpy(), "group": list(frame["user"])}
+    with pytest.raises(RowError, match=r"group has"):
+        built(frame, reward=spent, **arrays)
+    texts = pandas.Series(dict(zip(frame["user"].astype(str), frame["x"], strict=True)))
+    named = logs.replace(group=frame["user"].astype(str))
+    named.with_columns(z=texts)
+    with pytest.raises(RowError, match="group has"):
+        named.with_columns(z=texts.sort_index(ascending=False))
+
+
+def test_sums_by_a_column_of_the_context_or_of_the_logs(frame):
+    frame, spent = sums_by_user(frame)
+    message = r"column 'user' of the context has .*logs\.context\['user'\]"
+    with pytest.raises(RowError, match=message):
+        of_frame(frame, ["x", "user"]).replace(reward=spent)
+    logs = of_frame(frame).with_columns(user=frame["user"])
+    message = r"column 'user' of the logs has .*values\.loc\[logs\.columns\['user'\]\]"
+    with pytest.raises(RowError, match=message):
+        logs.replace(reward=spent)
+    logs.replace(reward=spent.loc[frame["user"]])
+
+
+def test_sums_by_two_columns(frame):
+    frame, _ = sums_by_user(frame)
+    parts = ["user", "time"]
+    spent = frame.groupby(parts)["reward"].sum()
+    logs = of_frame(frame).replace(group=frame[parts])
+    with pytest.raises(RowError, match="group has"):
+        logs.replace(reward=spent)
+    right = logs.replace(reward=frame.set_index(parts)["reward"])
+    np.testing.assert_array_equal(right.reward, frame["reward"])
+
+
+@pytest.mark.parametrize("context", [["x"], []])
+@pytest.mark.parametrize("shuffled", [True, False])
+def test_sums_by_page_are_in_another_order(frame, context, shuffled):
+    long = pandas.concat([frame.assign(slot=k, item=k) for k in range(2)])
+    long = long.rename(columns={"time": "page"}).assign(page=lambda f: 500 - f["page"])
+    long = long.reset_index(drop=True)
+    if shuffled:
+        long = long.sample(frac=1.0, random_state=0)
+    roles = {"item": "item", "slot": "slot", "round": "page", "reward": "reward"}
+    logs = SlateLogs.from_frame(long, **roles, context=context)
+    means = long.groupby("page")["reward"].mean()
+    with pytest.raises(RowError, match="index of reward has"):
+        logs.replace(reward=means)
+    right = long.groupby("page", sort=False)["reward"].mean()
+    np.testing.assert_array_equal(logs.replace(reward=right).reward, logs.reward)
+    firsts = long.drop_duplicates("page")["reward"]
+    np.testing.assert_array_equal(logs.replace(reward=firsts).reward, logs.reward)
+    np.testing.assert_array_equal(
+        logs[::2].replace(reward=right[::2]).reward, logs.reward[::2]
+    )
