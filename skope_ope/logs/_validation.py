@@ -480,8 +480,10 @@ def check_timestamp(timestamp, n_rounds):
         raise TypeError(
             "timestamp must be 1-d and hold numbers or datetimes, got dtype "
             f"{timestamp.dtype}, shape {timestamp.shape}. Convert it with "
-            "np.asarray(timestamp, dtype='datetime64[us]'); pandas reads dates with "
-            "read_csv(..., parse_dates=[column])."
+            "np.asarray(timestamp, dtype='datetime64[us]'). In pandas, "
+            "frame[column] = pd.to_datetime(frame[column]) reads texts, and so does "
+            "read_csv(..., parse_dates=[column]); in polars, "
+            "frame.with_columns(frame[column].str.to_datetime())."
         )
     check_length("timestamp", timestamp, n_rounds)
     missing = np.flatnonzero(~np.isfinite(timestamp))  # NaT, NaN and infinity
