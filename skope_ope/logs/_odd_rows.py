@@ -11,6 +11,8 @@ import numpy as np
 from skope_ope.logs._encoding_notes import TEXTS, columns_of
 from skope_ope.logs._row_container import take_rows
 
+FIRST = 100  # rows that are looked at before the others: most texts are no numbers
+
 
 def odd_rows(context):
     """Return a few rows that show what is odd in the columns of a context.
@@ -51,11 +53,12 @@ def _oddities(series):
     if missing.any():
         yield "gap", int(missing.argmax())
     if type(series.dtype).__name__ in TEXTS:
-        present = np.flatnonzero(~missing).tolist()
-        values = series.to_list()
-        row = next((row for row in present if not _is_number(values[row])), None)
-        if row is not None:
-            yield "text", row
+        for part in (slice(0, FIRST), slice(FIRST, None)):
+            values = series[part].to_list()
+            for row in np.flatnonzero(~missing[part]).tolist():
+                if not _is_number(values[row]):
+                    yield "text", part.start + row
+                    return
 
 
 def gaps_of(series):

@@ -31,6 +31,13 @@ def test_of_every_library(library):
     assert odd_part(make({"full": COLUMNS["full"]})) is None
 
 
+def test_a_text_that_comes_late():
+    pandas = pytest.importorskip("pandas")
+    late = pandas.DataFrame({"x": ["1"] * 150 + ["B1", "B2"]})
+    assert_array_equal(odd_rows(late), [150])
+    assert_array_equal(odd_rows(late[:150]), [])
+
+
 def test_numbers_that_are_nan():
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"x": [0.0, np.nan, None]})
