@@ -134,7 +134,7 @@ class PropensityEstimator(BaseLogTransformer):
                 f"cv leaves row {row} in no test part: its propensity cannot be "
                 "estimated out of fold. Use folds that cover all rounds."
             )
-        odd = odd_part(logs.context)
+        odd = self._odd_rows(logs)
         self._models = {
             k: self._classifier_of(logs[train], odd)
             for k, train in steps(self, logs, enumerate(self.held_out_.train), FOLD)
@@ -177,6 +177,10 @@ class PropensityEstimator(BaseLogTransformer):
                 "about other actions. Use logs of a logger that explores, or of "
                 "several loggers."
             )
+
+    def _odd_rows(self, logs):
+        """Return rows that the classifiers will have to predict, see `fit_encoded`."""
+        return odd_part(logs.context)
 
     def _inner(self):
         return default_classifier() if self.classifier is None else self.classifier

@@ -38,6 +38,7 @@ from skope_ope import (
     EpochGreedy,
     IPSPolicy,
     LinUCB,
+    LoggerPropensityEstimator,
     OffsetTree,
     PropensityEstimator,
     RewardModelPolicy,
@@ -258,6 +259,18 @@ def test_policies_with_a_gap_that_they_do_not_learn_from():
     assert isinstance(fitted[0], ContextEncoder)
     estimated = PropensityEstimator(LogisticRegression()).fit_transform(logs)
     assert np.isfinite(estimated.propensity).all()
+
+
+def test_a_gap_of_one_logger():
+    logs = with_one_gap()
+    logs = BanditLogs(
+        logs.context, ITEM, CLICK, logger=np.repeat(["old", "new"], N // 2)
+    )
+    step = LoggerPropensityEstimator(LogisticRegression()).fit(logs)
+    assert np.isfinite(step.transform(logs).logger_proba).all()
+    for one in step.estimators_.values():
+        assert isinstance(one.classifier_[0], ContextEncoder)
+        assert not hasattr(one, "odd")
 
 
 def test_gaps_that_come_later_are_explained():
