@@ -87,6 +87,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
 
     Attributes
     ----------
+    n_rounds : int
+        Number of rounds, that of the rows.
     n_slots : int
         Number of slots.
     group_index : ndarray of shape (n_rounds,) or None
