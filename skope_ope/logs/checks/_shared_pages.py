@@ -55,7 +55,7 @@ def uniform_pair_findings(logs):
     Parameters
     ----------
     logs : SlateLogs
-        The rounds.
+        The rounds, of a logging policy that is uniform, see `is_uniform`.
 
     Returns
     -------
@@ -63,8 +63,6 @@ def uniform_pair_findings(logs):
         What could be compared.
     findings : list of Finding
     """
-    if not is_uniform(logs):
-        return {}, []
     n_rounds, n_slots = logs.slate.shape
     if n_slots < 2 or logs.max_candidates < 2 or n_rounds < FEWEST:
         return {WHAT: "not possible: fewer than two slots, or few pages"}, []
@@ -133,12 +131,6 @@ def pair_findings(logs, laws):
     return _told(pages, ratios.mean(), expected(pages.all))[1]
 
 
-def is_uniform(logs):
-    """Tell whether the logging policy takes, in every slot, any candidate alike."""
-    policy = logs.logging_policy
-    return bool(getattr(policy, "_takes_all_alike", False))
-
-
 def _offers(logs, most):
     """Return the pages that are looked at, and what these offer in every slot."""
     n_rounds, n_slots = logs.slate.shape
@@ -190,7 +182,7 @@ class _Offers:
         return cls(kinds, kind.reshape(len(offered), -1), n_slots)
 
     def still(self, pages, which, slot):
-        """Return which earlier candidates a slot offers as well, and how many others."""
+        """Return which earlier candidates a slot offers, and how many others."""
         kind, before = self.of[which, slot], pages.slate[which, :slot]
         still = self.kinds[kind[:, None], before] & (before != EMPTY)
         return still, self.size[kind] - still.sum(axis=1)
