@@ -36,6 +36,10 @@ ADVICE = (
     "candidates=... of SlateLogs or SlateLogs.from_frame.",
     "logging_policy is not the policy that composed these slates.",
 )
+APART = (
+    "A rule keeps them apart, such as one item per brand: give the policy with this "
+    "rule as logging_policy."
+)
 
 
 def uniform_pair_findings(logs):
@@ -51,6 +55,10 @@ def uniform_pair_findings(logs):
     has mean one, whatever w is, if the logging policy and the candidates are right.
     The evidence against that is an e-value: it is above 10,000 in at most one right
     log of ten thousand, for any number of pages and candidates.
+
+    A single pair among many that is never seen has little weight there. Its chance is
+    at most :math:`e^{-m}` where m pages are expected, and times the number of pairs it
+    bounds that of any such pair.
 
     Parameters
     ----------
@@ -88,7 +96,8 @@ def uniform_pair_findings(logs):
             mean -= still[:, earlier] * pairs
         own = weight[before, code[:, [slot]]].sum(axis=1)
         ratios.add(own, mean / np.maximum(left, 1))
-    return _told(pages, ratios.mean(), expected(pages.all))
+    facts, findings = _told(pages, ratios.mean(), expected(pages.all))
+    return facts, findings or _never_together(pages, offers, kept)
 
 
 def pair_findings(logs, laws):
@@ -326,6 +335,40 @@ def _told(pages, ratio, expected):
     )
     about = {"number": evidence, "effect": sqrt(gain), "category": PropensityWarning}
     return facts, [Finding(NAME, "error", found, ADVICE, **about)]
+
+
+def _never_together(pages, offers, kept):
+    """Find pairs that are on no page, though many are expected by a uniform logger."""
+    if (pages.share < 1).any():  # which pages were kept may depend on their slates
+        return []
+    rows = pages.all
+    if pages.group is not None:  # pages of a group may be alike: one of each counts
+        rows = np.unique(pages.group, return_index=True)[1]
+    # of others the expected count depends on the slates
+    expected = offers.together(pages, rows[offers.is_plain[rows]], kept)
+    np.fill_diagonal(expected, 0)
+    n_candidates = pages.logs.max_candidates
+    bound = log(n_candidates * (n_candidates - 1) / 2)
+    likely = expected > bound + SURE
+    if not likely.any():
+        return []
+    never = likely & (pages.together(pages.all) == 0)
+    if not never.any():
+        return []
+    many = np.where(never, expected, 0)
+    one, other = np.unravel_index(int(many.argmax()), many.shape)
+    evidence = float(many.max()) - bound
+    n_pairs = int(never.sum()) // 2
+    counted = "" if n_pairs == 1 else f" There are {n_pairs:,} such pairs."
+    chance = f"1e-{min(int(evidence / log(10)), 12)}"
+    found = (
+        f"{_names(pages, one, other)} are never on one page of {len(pages.all):,}, and "
+        f"the logging policy expects {figure(many.max())} (probability below {chance} "
+        f"if the log is right).{counted} The log does not tell the value of pages with "
+        "both."
+    )
+    about = {"number": evidence, "effect": 1.0, "category": PropensityWarning}
+    return [Finding(NAME, "warning", found, (APART, *ADVICE), **about)]
 
 
 def _compared(pages):

@@ -308,6 +308,71 @@ def test_loggers_that_are_not_uniform_are_compared_by_an_audit():
     assert told == [[], ["slate_pairs"]]
 
 
+def pages_without(n, *pairs, seed=0, **fields):
+    """Uniform pages of four of forty items, but for those with one of some pairs."""
+    rng = np.random.RandomState(seed)
+    slate = np.argsort(rng.random_sample((2 * n + 100, 40)), axis=1)[:, :4]
+    for pair in pairs:
+        slate = slate[np.isin(slate, pair).sum(axis=1) < 2]
+    slate = slate[:n]
+    logger = UniformSlatePolicy(4)
+    worth = np.where(np.isin(slate, (3, 7)), 1.0, slate / 40) / 2
+    reward = (rng.random_sample(slate.shape) < worth).sum(axis=1).astype(float)
+    context, kind = np.zeros((n, 1)), {"n_candidates": 40, "logging_policy": logger}
+    return SlateLogs(context, slate, reward, **kind, **fields)
+
+
+def test_a_pair_that_is_never_seen():
+    (one,) = found(pages_without(3000, (3, 7)))
+    assert (one.name, one.severity, one.effect) == ("slate_pairs", "warning", 1.0)
+    assert one.found.startswith(
+        "Candidates 3 and 7 are never on one page of 3,000, and the logging policy "
+        "expects 23.08 (probability below 1e-7 if the log is right). The log does not"
+    )
+    assert "A rule keeps them apart" in one.advice[0]
+    (two,) = found(pages_without(5000, (3, 7), (1, 2)))
+    assert "There are 2 such pairs." in two.found
+    # of 780 pairs some are often expected 15 times and not seen
+    assert not found(pages_without(1900, (3, 7)))
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+def test_a_pair_that_is_never_seen_stops_decisions():
+    """Both are best: the value of the page with both is 10% too small."""
+    logs = pages_without(100_000, (3, 7))
+    new = np.tile([3, 7, 39, 38], (len(logs), 1))
+    with pytest.warns(PropensityWarning, match="are never on one page"):
+        compared = compare_policies({"new": new}, logs)
+    assert compared.decision == "undecided"
+
+
+def test_pairs_of_groups_and_weighted_pages():
+    few = pages_without(400, (3, 7))
+    again = np.repeat(np.arange(400), 10)
+    assert not found(few[again].replace(group=again))
+    groups = np.repeat(np.arange(2000), 2)
+    assert not found(pages_without(4000, (3, 7), group=groups))
+    groups = np.repeat(np.arange(4000), 2)
+    assert found(pages_without(8000, (3, 7), group=groups))
+    logs = pages_without(8000, (3, 7))
+    weight = np.where(np.arange(8000) % 2, 1.0, 3.0)
+    assert not found(logs.with_columns(sample_weight=weight))
+    assert found(logs.with_columns(sample_weight=np.full(8000, 2.0)))
+
+
+@pytest.mark.theory
+def test_pairs_that_are_never_seen_keep_their_level(monkeypatch):
+    """A bound of one half is kept: of right logs fewer than half have such a pair."""
+    monkeypatch.setattr(_shared_pages, "SURE", -np.log(0.5))
+    monkeypatch.setattr(_shared_pages, "_told", lambda *args: ({}, []))
+    alarms = [
+        bool(uniform_pair_findings(pages_without(n, seed=seed))[1])
+        for n in (1000, 1500)
+        for seed in range(200)
+    ]
+    assert np.mean(alarms) < 0.55
+
+
 # -- decisions ------------------------------------------------------------------------
 def best(logs):
     """Policy that ranks by worth."""
