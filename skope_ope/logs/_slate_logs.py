@@ -18,7 +18,12 @@ from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import EMPTY, check_slate, check_slot_reward
+from skope_ope.logs._slate_fields import (
+    EMPTY,
+    check_slate,
+    check_slot_reward,
+    is_uniform,
+)
 from skope_ope.logs._slate_frames import SlateFramed
 from skope_ope.logs._validation import (
     as_numbers,
@@ -438,7 +443,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         """Facts and findings of the tests that every value makes of the logger."""
         from skope_ope.logs.checks._shared_pages import uniform_pair_findings
 
-        return uniform_pair_findings(self)
+        return uniform_pair_findings(self) if is_uniform(self) else ({}, [])
 
     def __repr__(self):
         return (
