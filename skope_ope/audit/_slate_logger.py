@@ -18,7 +18,7 @@ from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import is_uniform
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._propensity_findings import power_of_ten
+from skope_ope.logs.checks._propensity_findings import chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 from skope_ope.logs.checks._shared_pages import pair_findings
 
@@ -262,7 +262,7 @@ def _calibrated(laws, code):
             "slate_calibration",
             f"The logger was {more} sure of its candidates than the logging policy "
             f"says: its temperature divided by {figure(best)} fits the slates better "
-            f"(e-value {power_of_ten(found)}).",
+            f"({chance_of(found)}).",
             ADVICE,
             number=found,
             effect=max(best, 1 / best) - 1,
@@ -280,7 +280,7 @@ def _fitted(drawn, rows, law, code, random):
             "slate_misfit",
             "A model that was fitted to other rounds predicts the candidate in slot 0 "
             f"from the context better than the logging policy, by {one.effect:,.0%} on "
-            f"average (e-value {power_of_ten(one.number)}).",
+            f"average ({chance_of(one.number)}).",
             ADVICE,
             number=one.number,
             effect=one.effect,

@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._finding import Finding
 
 LOW_SHARE = 0.05  # effective rounds per round
@@ -91,11 +92,11 @@ def overlap_findings(
         about = {"logged_only": target.logged_only, "given": target.array is not None}
     off = mean_weight_findings(overlap, logs, **about)
     if not found and not off:
-        found = _missed_findings(counted, compare)
+        found = _missed_findings(counted, compare, logs)
     return found + off
 
 
-def _missed_findings(overlap, compare):
+def _missed_findings(overlap, compare, logs):
     """Return a finding where rare large weights are missing from the logs.
 
     That is no fault of a log: in many right ones of sharp loggers the mean weight is
@@ -114,7 +115,7 @@ def _missed_findings(overlap, compare):
             f"{1 - mean:.0%} of the policy's decisions would be in rare rounds of "
             "large weight, and the log has none of these. The value and its error "
             "leave them out.",
-            (f"{compare} {CLOSER}",),
+            with_dropped([f"{compare} {CLOSER}"], logs),
             number=mean,
             effect=1 - mean,
             category=LowOverlapWarning,

@@ -19,7 +19,7 @@ from skope_ope.logs._slate_logs import column_weights
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import log_e_value
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._propensity_findings import power_of_ten
+from skope_ope.logs.checks._propensity_findings import chance_of
 
 MOST_CANDIDATES = 1000  # of which pairs are counted: arrays of 8 MB
 MOST_WORK = 2_000_000_000  # multiplications, where pages differ in what they offer
@@ -330,8 +330,8 @@ def _told(pages, ratio, expected):
         f"{_names(pages, one, other)} are together on {figure(count[one, other])} of "
         f"{len(pages.all):,} pages, and the logging policy expects "
         f"{figure(expected[one, other])}. Candidates that share some pages share the "
-        f"others {figure(gain + 1, 3)} times as often as expected (e-value "
-        f"{power_of_ten(evidence)})."
+        f"others {figure(gain + 1, 3)} times as often as expected "
+        f"({chance_of(evidence)})."
     )
     about = {"number": evidence, "effect": sqrt(gain), "category": PropensityWarning}
     return facts, [Finding(NAME, "error", found, ADVICE, **about)]
