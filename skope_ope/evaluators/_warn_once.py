@@ -10,7 +10,7 @@ OF_WEIGHTS = (PropensityWarning, LowOverlapWarning)
 NAMED = 3  # policies that a warning names; of more, their number is
 
 
-def warn_once(values, stacklevel):
+def warn_once(values, stacklevel, among=()):
     """Warn of what values warn of: once, and of which rows if not of all.
 
     What weights and propensities tell has other numbers for other policies. Of such
@@ -23,8 +23,10 @@ def warn_once(values, stacklevel):
         one is None.
     stacklevel : int
         As `warnings.warn` takes it, of the function that calls this one.
+    among : iterable of names, default=()
+        Other rows of the same table, which are not warned of here.
     """
-    rows, about = {}, {}
+    rows, about = dict.fromkeys(among, True), {}
     for name, value in values:
         rows[name] = True
         for warning in value.warnings:

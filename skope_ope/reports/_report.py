@@ -151,7 +151,7 @@ def report(
     )
     decides = _decides(table)  # the page has the warnings of the other rows
     told_of = [(name, value) for name, value in table.items() if name[1] == decides]
-    warn_once(told_of, stacklevel=2)
+    warn_once(told_of, stacklevel=2, among=table)
     found, warned = report_of(
         table,
         policies,
