@@ -348,6 +348,7 @@ def without_addresses(estimator):
 
 
 # A test per check would take as long to set up as to run: there are 1,400 of them.
+@pytest.mark.few_cases(24)
 @pytest.mark.parametrize(
     "estimator", UNDER_SCIKIT_LEARNS_CONTRACT, ids=without_addresses
 )

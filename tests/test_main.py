@@ -246,8 +246,9 @@ def test_json_marks_what_intervals_leave_out(log, run):
 
 def test_demo(run):
     text = run("demo")
-    for name in (*STATIC, "true value"):
+    for name in (*DEFAULTS, "DirectMethod", "DRos", "true value"):
         assert f"\n{name} " in text
+    assert text.count("leaves\n    out the error of the reward model") == 1
     assert "covers" in text
     assert "The logger used the\nlabel" in text
     report = json.loads(run("demo", "--json", "--random-state", 3))

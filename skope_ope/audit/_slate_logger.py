@@ -15,11 +15,12 @@ from sklearn.utils import check_random_state
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._slate_fields import is_uniform
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
-from skope_ope.logs.checks._shared_pages import is_uniform, pair_findings
+from skope_ope.logs.checks._shared_pages import pair_findings
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST = 30  # rounds

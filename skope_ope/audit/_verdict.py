@@ -210,7 +210,7 @@ def verdict(
     if audit is None:
         unchecked.append(NO_AUDIT)
     else:
-        alarms = [one for one in audit.alarms if not _spares(one, value)]
+        alarms = [one for one in audit.alarms if not spares(one, value)]
         reasons = _worse_of_each_name(reasons, alarms)
         if not audit.about_policy:
             unchecked.append(NO_POLICY)
@@ -247,7 +247,7 @@ def _check(value, audit, thresholds):
         )
 
 
-def _spares(alarm, value):
+def spares(alarm, value):
     """Whether no evaluator behind a value is touched by what an alarm tells."""
     return set(alarm.spares).issuperset(value._grounds.evaluators)
 

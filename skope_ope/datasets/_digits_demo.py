@@ -73,18 +73,16 @@ def digits_demo(evaluators, random_state=1):
 
 def _what_is_seen(table, truth):
     """Say why some of the values are off and others are not."""
-    direct, switch = (
-        table[name].value - truth for name in ("DirectMethod", "SwitchDR")
-    )
+    direct, shrunk = (table[name].value - truth for name in ("DirectMethod", "DRos"))
     size = abs(direct) / table["DirectMethod"].standard_error
     return [
         f"DirectMethod is off by {direct:+.3f}, {size:.1f} of its standard errors. The "
         "logger used the label, which the pixels do not determine. So an action was "
         "logged mostly where it was right, and a model of the logged rewards predicts "
         "too much for it.",
-        "IPS, SNIPS, DoublyRobust, SNDR and MRDR weight every round by its logged "
+        "IPS, SNIPS, DoublyRobust and SNDR weight every round by its logged "
         "propensity. This removes the bias, with larger standard errors. Evaluators "
-        f"that cut or shrink large weights, such as SwitchDR ({switch:+.3f}), have "
-        "less variance and some bias. These and DirectMethod are marked, and are in "
-        "the first table only if you name them.",
+        f"that cut or shrink large weights, such as DRos ({shrunk:+.3f}), have less "
+        "variance and some bias. These and DirectMethod are marked, and are in the "
+        "first table only if you name them.",
     ]

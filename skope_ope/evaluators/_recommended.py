@@ -13,7 +13,6 @@ from skope_ope.evaluators._defaults import (
 )
 from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
-from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs.sums._log_sums import known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -241,8 +240,7 @@ def _doubt(logs, values):
 def misfits(logs):
     """Return the alarms of a logger that does not fit the logged actions or slates."""
     told = known_fields(logs)
-    known = isinstance(logs, SlateLogs) if "slate" in told else "propensity" in told
-    if not known:
+    if not {"slate", "propensity"} & told:
         return []
     return [one for one in logs.quick_propensity_findings[1] if one.is_alarm]
 

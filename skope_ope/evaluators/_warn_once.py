@@ -10,7 +10,7 @@ OF_WEIGHTS = (PropensityWarning, LowOverlapWarning)
 NAMED = 3  # policies that a warning names; of more, their number is
 
 
-def warn_once(values, stacklevel):
+def warn_once(values, stacklevel, among=()):
     """Warn of what values warn of: once, and of which rows if not of all.
 
     What weights and propensities tell has other numbers for other policies. Of such
@@ -23,8 +23,10 @@ def warn_once(values, stacklevel):
         one is None.
     stacklevel : int
         As `warnings.warn` takes it, of the function that calls this one.
+    among : iterable of names, default=()
+        Other rows of the same table, which are not warned of here.
     """
-    rows, about = {}, {}
+    rows, about = dict.fromkeys(among, True), {}
     for name, value in values:
         rows[name] = True
         for warning in value.warnings:
@@ -39,8 +41,9 @@ def warn_once(values, stacklevel):
             first[2].update(names)
     for warning, names, others in alike.values():
         text = str(warning)
-        if len(names) < len(rows):
-            text = f"{_first_of(names, rows)}: {text}"
+        first = _first_of(names, rows) if len(names) < len(rows) else ""
+        if first and not text.startswith(f"{first} "):
+            text = f"{first}: {text}"
         more = {name: True for name in others if name not in names}
         if more:
             text += (

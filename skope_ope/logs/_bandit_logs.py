@@ -20,6 +20,7 @@ from skope_ope.logs._groups import Grouped
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (
@@ -46,7 +47,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
     The constructor validates every field. Nothing changes the logs later: arrays are
     kept as read-only views, and frames as they are. The order of the rows is the order
-    of the rounds. Read more in the :ref:`User Guide <logs>`.
+    of the rounds; rows of different arguments belong together by their positions. Read
+    more in the :ref:`User Guide <logs>`.
 
     Parameters
     ----------
@@ -83,10 +85,13 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     sample_weight : array-like of shape (n_rounds,), default=None
         Non-negative weights for subsampled logs, 1 / (probability of being kept).
     reward_range : tuple of (float, float), default=None
-        Known bounds of the reward.
+        Known bounds of the reward. Leave it out if there are none, as often with money:
+        bounds that are not sure make intervals too narrow or too wide.
 
     Attributes
     ----------
+    n_rounds : int
+        Number of rounds, that of the rows.
     actions : ndarray of shape (n_actions,)
         Ordered labels.
     action_index : ndarray of shape (n_rounds,)
@@ -111,6 +116,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     ValueError, TypeError
         If a field is empty, has the wrong length, is not finite or contradicts another
         field. The message names the field, the row and the value, and says what to do.
+        So it is where the pandas index of a field shows rows in another order.
 
     Examples
     --------
@@ -203,6 +209,22 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         if actions is None:  # then each of them was logged
             state["unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
+        state["_labels"] = labels_to_keep(
+            {
+                "context": context,
+                "action": action,
+                "reward": reward,
+                "propensity": propensity,
+                "logging_proba": logging_proba,
+                "logger": logger,
+                "logger_proba": logger_proba,
+                "available": available,
+                "timestamp": timestamp,
+                "group": group,
+                "sample_weight": sample_weight,
+            },
+            n_rounds,
+        )
         state["reward_range"] = None
         state["reward"] = self._check_reward(reward)
         if reward_range is not None:
@@ -334,6 +356,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
                     f"{name!r} cannot be replaced, only {sorted(allowed)}. Policies "
                     "and models may have learned from other fields: build new logs."
                 )
+            check_row_labels(name, fields[name], self)
             out._set(name, fields[name])
         if fields.get("logger_proba") is not None and out.propensity is not None:
             agreed_propensity(out, ["logger_proba"])

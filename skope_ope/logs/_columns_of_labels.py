@@ -8,7 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from skope_ope.logs._factorise import factorise
-from skope_ope.logs._validation import check_labels, short
+from skope_ope.logs._validation import check_labels, is_frame, short
+
+SHOWN = 8  # names in a message
 
 
 def named_columns(columns, actions=None, logging_proba=None):
@@ -59,6 +61,59 @@ def named_columns(columns, actions=None, logging_proba=None):
         for some in tables
     ]
     return dict(zip(columns, tables, strict=True)), actions, proba
+
+
+def refuse_one_table(argument, names, frame):
+    """Raise where one column of lists, or an array, holds the probabilities of all.
+
+    Parameters
+    ----------
+    argument : {"logging_proba", "logger_proba"}
+        Which columns are named.
+    names : object
+        What was passed as their names.
+    frame : narwhals DataFrame
+        The frame.
+    """
+    single = names[0] if isinstance(names, (list, tuple)) and len(names) == 1 else names
+    width, found, values = 0, "an array", "values"
+    if isinstance(single, str) and single in frame.columns:
+        width = _width_of_lists(frame.get_column(single))
+        found, values = (
+            f"the column {single!r}, which holds lists",
+            f"frame[{single!r}]",
+        )
+    elif hasattr(names, "__array__") and not is_frame(names):
+        shape = np.shape(names)
+        width = shape[1] if len(shape) == 2 else 0
+    if not width:
+        return
+    name = single if isinstance(single, str) else "proba"
+    new = [f"{name}_{j}" for j in range(width)]
+    if width > SHOWN:
+        pattern = name + "_{j}"
+        new = f"[f{pattern!r} for j in range({width})]"
+    how = "Make a column of each of its entries"
+    if frame.implementation.is_pandas():
+        listed = f"{values}.tolist()" if values != "values" else values
+        how += f": frame[{new}] = {listed}"
+    elif frame.implementation.is_polars() and values != "values":
+        how += f": frame = frame.hstack({values}.list.to_struct(fields={new})"
+        how += ".struct.unnest())"
+    told = "these names, in the order of the sorted loggers"
+    if argument == "logging_proba":
+        told = "logging_proba={action: name, ...} with the name of each action's column"
+    raise TypeError(
+        f"{argument} must be a list of column names, got {found}. {how}. Pass {told}."
+    )
+
+
+def _width_of_lists(column):
+    """Return the length of the first list in a column, 0 where it holds none."""
+    first = column.drop_nulls().head(1).to_list()
+    if not first or not isinstance(first[0], (list, tuple, np.ndarray)):
+        return 0
+    return len(first[0])
 
 
 def check_order(what, columns, labels, remedy, are="actions"):

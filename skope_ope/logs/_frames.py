@@ -14,10 +14,15 @@ from scipy import sparse
 
 from skope_ope._meant import meant
 from skope_ope.logs._column_codes import column_codes
-from skope_ope.logs._columns_of_labels import check_tables, named_columns
+from skope_ope.logs._columns_of_labels import (
+    check_tables,
+    named_columns,
+    refuse_one_table,
+)
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._frame_remedies import remedies_of_frames
 from skope_ope.logs._missing_words import remedy_of
+from skope_ope.logs._row_labels import index_of, is_anew
 from skope_ope.logs._validation import is_frame
 
 if TYPE_CHECKING:
@@ -78,7 +83,10 @@ class Framed:
             that drew among three arms.
         context : list of str, default=None
             Names of the columns that were known before the decision. They are kept as
-            a frame of the same library. `[]`: no features.
+            a frame of the same library. `[]`: no features. Leave texts, categories
+            and dates as they are: a model that does not take them is fitted behind a
+            `ContextEncoder`, which makes a column of every value
+            (:ref:`User Guide <texts_and_dates>`).
         exclude : list of str, default=None
             Instead of `context`: names of columns that are not context, such as
             outcomes. All columns that no other argument names become the context.
@@ -87,7 +95,7 @@ class Framed:
         logging_proba, logger_proba : list of str, default=None
             Names of the columns with the probabilities, in the order of `actions`
             and of `loggers` (the sorted labels). `logging_proba` may be a dict
-            {action: column}.
+            {action: column}. Make several columns of one that holds lists.
         logger, timestamp, group, sample_weight : str, default=None
             Names of further columns.
         columns : list of str or dict, default=None
@@ -95,7 +103,8 @@ class Framed:
             each new name a column, a list of columns, or a dict {action: column}.
             The last two become an array with several columns.
         reward_range : tuple of (float, float), default=None
-            Known bounds of the reward.
+            Known bounds of the reward. Leave it out if there are none, as often with
+            money.
 
         Returns
         -------
@@ -181,6 +190,8 @@ def _from_frame(
     columns, actions, tables["logging_proba"] = named_columns(
         columns, actions, tables["logging_proba"]
     )
+    for field, names in tables.items():
+        refuse_one_table(field, names, frame)
     tables = {field: names_of(field, names) for field, names in tables.items()}
     for name, some in columns.items():
         for one in some if isinstance(some, tuple) else [some]:
@@ -211,6 +222,7 @@ def _from_frame(
             reward_range=reward_range,
             **fields,
         )
+    remember_labels(logs, frame)
     proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
     check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
     if columns:
@@ -251,6 +263,22 @@ def features_of(frame, context):
     if context:  # names of pandas columns may be numbers, which need `col`
         return frame.select(import_narwhals().col(*context)).to_native()
     return np.empty((len(frame), 0))  # a frame would forget the number of rows
+
+
+def remember_labels(logs, frame, key=None):
+    """Keep the index of a frame in the logs, where they keep no frame with it.
+
+    Column `key` is kept, too: sums by it have it as their index.
+    """
+    native = frame.to_native()
+    index = index_of(native, len(logs))
+    if index is None:
+        return
+    told = index_of(logs.context, len(logs)) is not None
+    kept = () if told or is_anew(index) else (index,)
+    if key is not None:
+        kept = (*kept, native.set_index(key).index)
+    logs.__dict__["_labels"] = kept
 
 
 def columns_of(frame, names):

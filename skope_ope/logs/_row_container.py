@@ -14,6 +14,7 @@ from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
 from skope_ope.logs._known_range import says_yes_and_no
+from skope_ope.logs._row_labels import check_row_labels
 
 if TYPE_CHECKING:
     from typing import Any, Self
@@ -116,6 +117,7 @@ class RowContainer:
     _in_order = True  # whether rows were taken in the order in which they are stored
     _by_position = False  # whether messages call rows by their positions
     _files = None  # `FileRows` of those that were read from files
+    _labels = ()  # of pandas, an Index of the rows that the context does not tell
 
     _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it
 
@@ -155,6 +157,11 @@ class RowContainer:
     def shape(self) -> tuple[int, int]:
         """(n_rounds, n_features); scikit-learn indexes what has a shape by rows."""
         return (len(self), self.n_features)
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds."""
+        return len(self)
 
     @property
     def n_features(self) -> int:
@@ -214,6 +221,7 @@ class RowContainer:
         state["_position"] = position = freeze(self._positions_at(key))
         state["_by_position"] = self._by_position
         state["_files"] = self._files
+        state["_labels"] = tuple(labels[key] for labels in self._labels)
         if isinstance(key, np.ndarray):
             state["_in_order"] = _ascends(key) or _ascends(position)
         return out
@@ -227,8 +235,8 @@ class RowContainer:
         Parameters
         ----------
         **columns : array-like of shape (n_rounds,) or (n_rounds, ...)
-            One entry per round. You can pass the name of a column instead of a policy
-            or a reward model.
+            One entry per round, in the order of the rows. You can pass the name of a
+            column instead of a policy or a reward model.
 
         Returns
         -------
@@ -250,6 +258,7 @@ class RowContainer:
                     f"{name!r} is a field of {type(self).__name__}; choose another "
                     "name for the column."
                 )
+            check_row_labels(f"column {name!r}", values, self)
             values = keep(values, np.asarray(values))
             if values.ndim == 0 or len(values) != len(self):
                 raise ValueError(
@@ -296,6 +305,7 @@ class RowContainer:
             "_in_order",
             "_by_position",
             "_files",
+            "_labels",
         ):
             out.__dict__[name] = getattr(self, name)
         return out

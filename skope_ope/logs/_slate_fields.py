@@ -58,3 +58,9 @@ def row_of_another_reward(logs):
     scale = np.abs(total) + np.abs(logs.reward)
     off = np.flatnonzero(np.abs(total - logs.reward) > 1e-9 * scale)
     return int(off[0]) if len(off) else None
+
+
+def is_uniform(logs):
+    """Tell whether the logging policy takes, in every slot, any candidate alike."""
+    policy = logs.logging_policy
+    return bool(getattr(policy, "_takes_all_alike", False))

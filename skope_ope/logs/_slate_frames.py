@@ -14,7 +14,13 @@ from skope_ope._types import ArrayLike, Frame, Label
 from skope_ope.logs._frame_candidates import candidates_of
 from skope_ope.logs._frame_items import Items, fills_slots, shown_items
 from skope_ope.logs._frame_pages import Pages
-from skope_ope.logs._frames import features_of, joined, parts_of, with_named
+from skope_ope.logs._frames import (
+    features_of,
+    joined,
+    parts_of,
+    remember_labels,
+    with_named,
+)
 from skope_ope.logs._item_tables import item_features_of
 from skope_ope.logs._page_columns import PageColumns
 from skope_ope.logs._page_reward import warn_of_page_reward
@@ -131,7 +137,7 @@ class SlateFramed:
             "sample_weight" weights the pages. A dict gives each new name a column or
             a list of columns.
         reward_range : tuple of (float, float), default=None
-            Known bounds of the reward.
+            Known bounds of the reward. Leave it out if there are none.
 
         Returns
         -------
@@ -216,6 +222,7 @@ class SlateFramed:
             reward_range=reward_range,
             **fields,
         )
+        remember_labels(logs, pages.frame, pages.round)
         return logs.with_columns(**named.added(pages.frame))
 
     def to_frame(self, backend: str | None = None, *, form: str = "wide") -> Frame:

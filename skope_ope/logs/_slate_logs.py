@@ -16,8 +16,14 @@ from skope_ope.logs._groups import Grouped
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import EMPTY, check_slate, check_slot_reward
+from skope_ope.logs._slate_fields import (
+    EMPTY,
+    check_slate,
+    check_slot_reward,
+    is_uniform,
+)
 from skope_ope.logs._slate_frames import SlateFramed
 from skope_ope.logs._validation import (
     as_numbers,
@@ -79,12 +85,15 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         Labels of rounds that belong together, such as those of a user or a session.
         The rows of a 2-d array or frame become tuples.
     reward_range : tuple of (float, float), default=None
-        Known bounds of the reward.
+        Known bounds of the reward. Leave it out if there are none, as often with money:
+        bounds that are not sure make intervals too narrow or too wide.
     item_feature_names : list of str, default=None
         Names of the columns of `item_features`.
 
     Attributes
     ----------
+    n_rounds : int
+        Number of rounds, that of the rows.
     n_slots : int
         Number of slots.
     group_index : ndarray of shape (n_rounds,) or None
@@ -174,10 +183,26 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     ) -> None:
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
-        state["slate"] = slate = check_slate(slate)
+        given, slate = slate, check_slate(slate)
+        state["slate"] = slate
         n_rounds = len(slate)
         check_length("context", self.context, n_rounds, "slate")
         self._start_rows()
+        state["_labels"] = labels_to_keep(
+            {
+                "context": context,
+                "slate": given,
+                "reward": reward,
+                "n_candidates": n_candidates,
+                "candidates": candidates,
+                "item_id": item_id,
+                "slot_reward": slot_reward,
+                "propensity": propensity,
+                "timestamp": timestamp,
+                "group": group,
+            },
+            n_rounds,
+        )
         state["slot_reward"] = (
             None if slot_reward is None else check_slot_reward(slot_reward, slate)
         )
@@ -369,6 +394,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
                     f"{name!r} cannot be replaced, only {sorted(checks)}. Build new "
                     "logs for other fields."
                 )
+            check_row_labels(name, values, self)
             absent = values is None and name not in ("reward", "group")
             out.__dict__[name] = None if absent else checks[name](values)
         return out
@@ -417,7 +443,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         """Facts and findings of the tests that every value makes of the logger."""
         from skope_ope.logs.checks._shared_pages import uniform_pair_findings
 
-        return uniform_pair_findings(self)
+        return uniform_pair_findings(self) if is_uniform(self) else ({}, [])
 
     def __repr__(self):
         return (

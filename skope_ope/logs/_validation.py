@@ -312,6 +312,7 @@ def check_propensity(
                 "a percentage."
             )
         propensity = np.full(n_rounds, float(propensity))
+    _refuse_booleans(propensity)
     array = as_numbers("propensity", propensity, finite=False)
     check_length("propensity", array, n_rounds)
     least = np.finfo(float).tiny  # one over less is infinite
@@ -340,6 +341,19 @@ def check_propensity(
             f" ({len(bad)} such rows). {remedy}",
         )
     return array
+
+
+def _refuse_booleans(propensity):
+    """Raise where propensities are given as True and False."""
+    first = propensity[:1] if isinstance(propensity, (list, tuple)) else [propensity]
+    kind = str(getattr(propensity, "dtype", getattr(propensity, "type", "")))
+    told = kind.lower().startswith("bool")
+    if told or any(isinstance(one, (bool, np.bool_)) for one in first):
+        raise TypeError(
+            "propensity holds booleans, but it is the probability of the logged "
+            "action, a number in (0, 1]. Pass the numbers, such as 1/3 for a trial "
+            "that drew among three arms, or 1.0 for a logger that does not explore."
+        )
 
 
 def check_agreement(propensity, name, told):
@@ -480,8 +494,10 @@ def check_timestamp(timestamp, n_rounds):
         raise TypeError(
             "timestamp must be 1-d and hold numbers or datetimes, got dtype "
             f"{timestamp.dtype}, shape {timestamp.shape}. Convert it with "
-            "np.asarray(timestamp, dtype='datetime64[us]'); pandas reads dates with "
-            "read_csv(..., parse_dates=[column])."
+            "np.asarray(timestamp, dtype='datetime64[us]'). In pandas, "
+            "frame[column] = pd.to_datetime(frame[column]) reads texts, and so does "
+            "read_csv(..., parse_dates=[column]); in polars, "
+            "frame.with_columns(frame[column].str.to_datetime())."
         )
     check_length("timestamp", timestamp, n_rounds)
     missing = np.flatnonzero(~np.isfinite(timestamp))  # NaT, NaN and infinity

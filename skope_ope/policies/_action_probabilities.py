@@ -18,6 +18,7 @@ from skope_ope._meant import meant
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._label_kinds import kind_of_labels
+from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
     as_array,
@@ -28,6 +29,7 @@ from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import BasePolicy, n_rows, offers, restrict
 from skope_ope.policies._function_policy import FunctionPolicy
+from skope_ope.policies._missing_columns import columns_told
 from skope_ope.policies._policy_outputs import (
     as_floats,
     can_be_labels,
@@ -226,6 +228,7 @@ def _probability_array(policy, logs):
             f"policy must be an array of shape ({len(logs)}, {logs.n_actions}), got "
             f"{policy.shape}."
         )
+    check_row_labels("policy", policy, logs)
     policy = as_array("policy", policy, logs.actions)
     if policy.ndim == 1 and policy.dtype.kind in "iu":
         raise TypeError(
@@ -267,6 +270,8 @@ def policy_probabilities(policy, logs, unknown="raise"):
         )
     if hasattr(policy, "logs_proba"):
         given = policy.logs_proba(logs)
+        who = f"the output of {type(policy).__name__}.logs_proba"
+        check_output_labels(who, given, logs.context)
         proba = named_table(policy, given, logs.actions, "logs_proba")
         return _check_shape(policy, proba, (len(logs), logs.n_actions))
     # a function that was not fitted speaks of the actions of the logs
@@ -299,10 +304,14 @@ def context_probabilities(policy, X, classes, available=None):
     own, shape = isinstance(policy, BasePolicy), (n_rows(X), len(classes))
     if hasattr(policy, "predict_proba"):
         given = policy.predict_proba(X, available) if own else policy.predict_proba(X)
+        check_output_labels(f"the output of {type(policy).__name__}", given, X)
         proba = named_table(policy, given, classes)
     else:
         who = f"the output of {type(policy).__name__}.predict"
-        proba = function_table(who, policy.predict(X), classes, shape[0])
+        with columns_told(X):
+            given = policy.predict(X)
+        check_output_labels(who, given, X)
+        proba = function_table(who, given, classes, shape[0])
     proba = _check_shape(policy, proba, shape)
     return proba if own else restrict(proba, available)
 

@@ -8,7 +8,9 @@ import copy
 from typing import TYPE_CHECKING
 
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._row_labels import check_output_labels
 from skope_ope.policies._base import FitFreePolicy, n_rows, restrict
+from skope_ope.policies._missing_columns import columns_told
 from skope_ope.policies._policy_outputs import function_table
 
 if TYPE_CHECKING:
@@ -75,7 +77,10 @@ class FunctionPolicy(FitFreePolicy):
 
     def _proba(self, X, available):
         classes = getattr(self, "classes_", None)
-        given = function_table("the output of func", self.func(X), classes, n_rows(X))
+        with columns_told(X):
+            given = self.func(X)
+        check_output_labels("the output of func", given, X)
+        given = function_table("the output of func", given, classes, n_rows(X))
         return restrict(given, available)
 
     def _knowing(self, classes):

@@ -20,7 +20,7 @@ from skope_ope.readers._context_fields import (
 )
 from skope_ope.readers._field_roles import check_propensity_field, check_reward_field
 from skope_ope.readers._jsonl_fields import field_names, line_of_object
-from skope_ope.readers._read_table import read_columns
+from skope_ope.readers._read_table import check_names, read_columns
 from skope_ope.readers._rounded_columns import made_whole
 from skope_ope.readers._row_lines import errors_of_file
 
@@ -163,6 +163,8 @@ def read_jsonl(
         inner = inner_fields(one, names)
         by_action = {name.removeprefix(f"{one}."): name for name in inner}
         check_propensity_field(one, names, f"logging_proba={by_action}")
+    # a misspelt field is named before the context is asked for
+    check_names(path, names, kinds)
     for argument, wanted in (("context", context), ("exclude", exclude)):
         if isinstance(wanted, str):
             raise TypeError(

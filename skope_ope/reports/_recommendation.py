@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import inf, isnan
 
 from skope_ope.audit._support import ONE_ACTION
+from skope_ope.audit._verdict import spares
 from skope_ope.logs._shown_numbers import level_text
 from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
@@ -155,8 +156,11 @@ def _alarms(comparison, verdicts, audit, audits, accepted):
     told = [(name, verdict.reasons) for name, verdict in verdicts.items()]
     if comparison.choice is not None:
         told = [(comparison.choice, verdicts[comparison.choice].reasons)]
-    if comparison.baseline in audits:
-        told.append((comparison.baseline, audits[comparison.baseline].alarms))
+    baseline = comparison.baseline
+    if baseline in audits:
+        alarms = audits[baseline].alarms
+        value = comparison.reference
+        told.append((baseline, [one for one in alarms if not spares(one, value)]))
     for name, reasons in told:
         for one in reasons:
             key = one.name, one.found

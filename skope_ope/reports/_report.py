@@ -149,7 +149,9 @@ def report(
     table = quiet_table(
         policies, logs, evaluators, reward_model, cv, None, random_state, n_jobs
     )
-    warn_once(table.items(), stacklevel=2)
+    decides = _decides(table)  # the page has the warnings of the other rows
+    told_of = [(name, value) for name, value in table.items() if name[1] == decides]
+    warn_once(told_of, stacklevel=2, among=table)
     found, warned = report_of(
         table,
         policies,
@@ -211,7 +213,7 @@ def report_of(
     warned : tuple of OPEWarning
         Where the values are about different rounds.
     """
-    evaluator = table.recommended or next(name for _, name in table)
+    evaluator = _decides(table)
     values = {name: table[name, evaluator] for name in policies}
     comparison, warned = comparison_of(values, policies, logs, baseline, level)
     fixed = {n: p for n, p in policies.items() if not isinstance(p, AdaptivePolicy)}
@@ -236,3 +238,8 @@ def _question(comparison):
     if len(names) == 1:
         return f"Is {names[0]} better than {comparison._against}?"
     return f"Which of {len(names)} policies is better than {comparison._against}?"
+
+
+def _decides(table):
+    """Return the evaluator on whose values a report decides."""
+    return table.recommended or next(name for _, name in table)

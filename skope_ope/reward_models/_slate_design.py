@@ -4,12 +4,14 @@
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from skope_ope.logs._frames import add_columns, import_narwhals
 from skope_ope.logs._item_rows import item_rows
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import is_frame
+from skope_ope.propensities._encoded import fit_encoded
 
 DESIGN_BYTES = 2**26  # of the rows that are predicted at once
 
@@ -60,6 +62,28 @@ def slot_design(logs, rounds, slots, candidates):
     names += [f"slot_{j}" for j in range(logs.n_slots)]
     context = take_rows(logs.context, rounds)
     return _beside(context, np.hstack([items, slot]), names)
+
+
+def fit_design(model, X, y, odd=None):
+    """Fit a clone of a model to a design, behind an encoder where it takes no texts.
+
+    Parameters
+    ----------
+    model : estimator
+        What is cloned.
+    X : ndarray, CSR matrix or frame of shape (n_entries, n_columns)
+        Of `slot_design` or `slate_design`.
+    y : ndarray of shape (n_entries,)
+        What is predicted.
+    odd : frame, default=None
+        Rows of such a design that the model will have to predict, see `fit_encoded`.
+
+    Returns
+    -------
+    fitted : estimator
+        The clone, or a Pipeline of an encoder and the clone.
+    """
+    return fit_encoded(lambda one: one.fit(X, y), clone(model), X, odd)
 
 
 def rows_at_once(logs):

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
 from skope_ope._progress import untold
+from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies import BasePolicy
@@ -143,6 +144,7 @@ class FrozenSource:
 
 
 def _check_q_hat(q_hat, logs, name, remedy=""):
+    check_row_labels(name, q_hat, logs)
     # tables of other numbers are converted by those who read them, block by block
     if not isinstance(q_hat, np.ndarray) or q_hat.dtype.kind not in "biuf":
         q_hat = as_numbers(name, as_array(name, q_hat, logs.actions), 2)

@@ -149,7 +149,7 @@ def _of_log(logs):
         doubts["no_reward_range"] = (
             "The range of the rewards is not known, so the interval cannot allow for "
             "large rewards that were not seen. Give reward_range=(low, high) with "
-            "the logs."
+            "the logs. Leave it out if rewards have no bounds."
         )
     if _has_many_actions(logs) and logs.action_context is None:
         doubts["many_actions"] = (

@@ -48,4 +48,5 @@ def test_what_the_notes_say_is_so(demo):
         assert abs(errors[name]) < 4
     assert "used the label" in demo.notes[0]
     assert f"{demo.table['DirectMethod'].value - demo.truth:+.3f}" in demo.notes[0]
+    assert f"DRos ({demo.table['DRos'].value - demo.truth:+.3f})" in demo.notes[1]
     assert set(demo.about) == {"log", "policy", "model"}

@@ -487,7 +487,9 @@ def in_a_worker(logs, rows):
 
 
 @pytest.mark.few_cases(4)
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize(
+    "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
+)
 def test_processes(logs, backend):
     parts = [np.arange(0, 30), np.arange(30, N)]
     with parallel_config(backend=backend, max_nbytes=100):

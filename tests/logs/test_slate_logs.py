@@ -41,6 +41,8 @@ def test_one_propensity_for_all_slates():
     assert_array_equal(logs.propensity, [0.5, 0.5])
     with pytest.raises(ValueError, match="propensity 2 is not in"):
         logs.replace(propensity=2)
+    with pytest.raises(TypeError, match="propensity holds booleans"):
+        logs.replace(propensity=True)
 
 
 def test_rewards_of_slots_are_enough():
@@ -60,6 +62,7 @@ def test_every_field_is_kept():
     assert logs.n_slots == 2
     assert logs.max_candidates == 4
     assert logs.shape == (3, 3)
+    assert logs.n_rounds == 3
     assert repr(logs) == (
         "SlateLogs(n_rounds=3, n_features=3, n_slots=2, n_candidates=4)"
     )

@@ -15,6 +15,7 @@ from sklearn.linear_model import Ridge
 
 import skope_ope
 from skope_ope.__main__ import main
+from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.exceptions import FewEventsWarning, OPEWarning
 from tests.packaging._tree import ROOT
@@ -51,7 +52,11 @@ def test_it_opens_as_the_landing_page_does():
 
 def test_its_links_lead_to_files():
     links = re.findall(r"\]\(([^)]+)\)", README)
-    assert {"docs/start/", "docs/which_evaluator.rst", "docs/glossary.rst"} < set(links)
+    assert {
+        "docs/start/shop.rst",
+        "docs/which_evaluator.rst",
+        "docs/glossary.rst",
+    } < set(links)
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
@@ -76,7 +81,7 @@ def test_python_start_runs(capsys, monkeypatch, tmp_path):
     )
     quick = partial(HistGradientBoostingRegressor, max_iter=10)
     monkeypatch.setattr(ensemble, "HistGradientBoostingRegressor", quick)
-    _, start, search = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    _, _, start, search = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names = {"frame": frame}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewEventsWarning)  # of a frame this small
@@ -95,6 +100,17 @@ def test_python_start_runs(capsys, monkeypatch, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)  # 60 held-out rounds say little
         exec(compile(search, "README.md", "exec"), names)
+
+
+def test_users_are_split_and_not_rows():
+    """The lines under "Users come back?"."""
+    _, users, _, _ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    logs, _, _ = make_bandit_logs(60, random_state=0, return_truth=True)
+    names = {"logs": logs.replace(group=np.arange(60) % 13)}
+    exec(compile(users, "README.md", "exec"), names)
+    train, test = names["train"], names["test"]
+    assert len(train) + len(test) == 60
+    assert not set(train.group) & set(test.group)
 
 
 def shown_tables():

@@ -45,6 +45,12 @@ def columns_of(logs):
     return [str(name) for name in logs.context.columns]
 
 
+def test_a_misspelt_field_is_named_before_the_context_is_asked_for(tmp_path):
+    path = write(tmp_path, traces())
+    with pytest.raises(ValueError, match=r"no column 'solvd'\. Did you mean 'solved'"):
+        read_jsonl(path, **{**ROLES, "reward": "solvd"})
+
+
 def test_a_trace(tmp_path):
     pytest.importorskip("pandas")
     logs = read_jsonl(

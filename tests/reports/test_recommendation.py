@@ -63,7 +63,8 @@ class Comparison(dict):
         self.lifts = {v.name: Lift(v, reference) for v in answers}
         self.level_of_each = 1 - (1 - self.level) / len(answers)
         self._answers = list(answers)
-        self.reference = SimpleNamespace(value=reference)
+        grounds = SimpleNamespace(evaluators=("IPS",))
+        self.reference = SimpleNamespace(value=reference, _grounds=grounds)
         self.decision, self.choice = decide(answers)
 
 

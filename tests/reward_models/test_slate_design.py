@@ -5,8 +5,15 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import Ridge
 
-from skope_ope import SlateLogs
+from skope_ope import (
+    CascadeDR,
+    SlateDirectMethod,
+    SlateDoublyRobust,
+    SlateLogs,
+    UniformSlatePolicy,
+)
 from skope_ope.reward_models._slate_design import (
     candidate_features,
     slate_design,
@@ -82,3 +89,36 @@ def test_frames():
         "slot_1",
     ]
     np.testing.assert_array_equal(one, [[6, 0, 0, 1, 0, 1]])
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
+@pytest.mark.frames
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        SlateDoublyRobust(),
+        SlateDirectMethod(reward_model=Ridge()),
+        CascadeDR(reward_model=Ridge()),
+    ],
+)
+def test_models_of_slates_take_contexts_of_texts(evaluator):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    slates = np.argsort(rng.random_sample((60, 3)), axis=1)[:, :2]
+    device = rng.randint(2, size=60)
+    slot_reward = (rng.random_sample((60, 2)) < 0.2 + 0.5 * device[:, None]).astype(int)
+    policy = UniformSlatePolicy(2)
+
+    def value(context):
+        logs = SlateLogs(
+            context,
+            slates,
+            slot_reward=slot_reward,
+            n_candidates=3,
+            logging_policy=policy,
+        )
+        return evaluator.fit(logs).score(policy)
+
+    texts = pandas.DataFrame({"device": np.array(["phone", "desk"])[device]})
+    codes = pandas.DataFrame({"phone": 1 - device, "desk": device})
+    assert value(texts) == pytest.approx(value(codes), rel=0.02)

@@ -183,8 +183,9 @@ class EditedRidge(Ridge):
 """
 
 
-@pytest.mark.few_cases(1)
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize(
+    "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
+)
 def test_an_edited_model_is_fitted_anew(backend):
     logs, policy = problem()
     scorer = EvaluatorScorer(policy)

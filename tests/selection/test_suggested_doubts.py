@@ -82,7 +82,8 @@ def test_doubt_of_the_table_is_told_and_only_where_it_is_due(case):
 
 def test_a_range_takes_the_doubt_away():
     reward = np.random.default_rng(0).random(1000)
-    assert "no_reward_range" in suggest(even(1000, reward=reward)).doubts
+    told = suggest(even(1000, reward=reward)).doubts["no_reward_range"]
+    assert told.endswith("Leave it out if rewards have no bounds.")
     stated = even(1000, reward=reward, reward_range=(0, 1))
     assert "no_reward_range" not in suggest(stated).doubts
 

@@ -440,7 +440,7 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
             "known: use another evaluator, or collect more rounds."
             if known
             else "Give reward_range=(low, high) with the logs, and the interval "
-            "allows for other rewards."
+            "allows for other rewards. Leave it out if rewards have no bounds."
         )
         return [TailWarning(text, skewness)]
     if skewness > HIGH_SKEWNESS and not deviations.known:
@@ -468,6 +468,6 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
         "Collect more rounds."
         if known
         else "Give reward_range=(low, high) with the logs if the rewards have a "
-        "range, or collect more rounds."
+        "range. Leave it out if they have no bounds, and collect more rounds."
     )
     return [TailWarning(text, skewness, name)]

@@ -12,6 +12,7 @@ import numpy as np
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.logs._coded_labels import coded_labels
 from skope_ope.logs._factorise import factorise, rows_of_codes
+from skope_ope.logs._row_labels import check_row_labels
 
 if TYPE_CHECKING:
     from typing import Any
@@ -76,6 +77,8 @@ class ValuesOfGroups:
         if isinstance(key, str) and key in _CODED and key not in logs.columns:
             distinct, codes = (getattr(logs, name) for name in _CODED[key])
         else:
+            if logs is not None:  # values from pickles have none
+                check_row_labels("key", given, logs)
             given, distinct, codes = coded_labels("key", given, copy=False)
         if len(codes) != self.n_rounds:
             raise ValueError(

@@ -12,11 +12,10 @@ so that one regression per slot, from the last to the first, fits it.
 """
 
 import numpy as np
-from sklearn.base import clone
 
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.logs._slate_logs import EMPTY, column_weights
-from skope_ope.reward_models._slate_design import ItemColumns, slate_design
+from skope_ope.reward_models._slate_design import ItemColumns, fit_design, slate_design
 from skope_ope.reward_models._slate_reward_models import expected_reward
 
 
@@ -52,7 +51,7 @@ class CascadeModel:
         for slot in range(n_slots - 1, -1, -1):
             y = logs.slot_reward[:, slot] + following
             X = slate_design(logs, first_slots(logs.slate, slot))
-            self.models[slot] = clone(model).fit(X, y)
+            self.models[slot] = fit_design(model, X, y)
             following = self.expected(slot, target) if slot else 0.0
 
     def __repr__(self):

@@ -264,7 +264,7 @@ def _chances(logs, rows):
     if logs.group is not None and logs.timestamp is None:
         return (
             "rounds of a group may repeat a choice, and without timestamps copies look "
-            "alike"
+            "alike; pass timestamp=... if you have it"
         )
     if _are_estimates(logs):
         return "the propensities are estimates"

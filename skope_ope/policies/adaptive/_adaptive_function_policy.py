@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope.logs._validation import check_distributions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import n_rows, restrict
+from skope_ope.policies._missing_columns import columns_told
 from skope_ope.policies._policy_outputs import function_table
 from skope_ope.policies._rows import stack_rows
 
@@ -130,7 +131,8 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
 
     def _proba(self, X, available):
         X = X if hasattr(X, "shape") else np.asarray(X)
-        given, classes = self.func(X, self.history_), self.classes_
+        with columns_told(X):
+            given, classes = self.func(X, self.history_), self.classes_
         proba = function_table("the output of func", given, classes, n_rows(X))
         shape = (n_rows(X), len(classes))
         if proba.shape != shape:

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.logs._frames import column_of, opened
+from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._validation import check_labels, is_frame
 
 
@@ -53,7 +54,13 @@ def round_labels(by, logs):
     name = "by"
     if isinstance(by, str):
         name, by = f"by={by!r}", _field(by, logs)
-    labels = check_labels(name, by(logs) if callable(by) else by)
+    given = by
+    if callable(by):
+        given = by(logs)
+        check_output_labels(f"the output of {name}", given, logs.context)
+    else:
+        check_row_labels(name, given, logs)
+    labels = check_labels(name, given)
     if len(labels) != len(logs):
         raise ValueError(
             f"{name} must have one label per round ({len(logs)}), got {len(labels)}."

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._row_labels import check_output_labels
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 from skope_ope.logs.lazy._kind_of import kind_of
@@ -21,6 +22,7 @@ def check_slate_logs(logs):
 
 def check_slates(slates, logs, name="slates"):
     """Return slates of the logs' rounds as integers."""
+    check_output_labels(name, slates, logs.context)
     slates = np.asarray(slates)
     if slates.dtype.kind not in "iu":
         raise TypeError(

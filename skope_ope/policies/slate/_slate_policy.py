@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from skope_ope.logs._row_container import RowContainer
+from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._validation import is_frame
 from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
@@ -62,6 +63,7 @@ def slate_policy(policy, logs):
     if isinstance(array, (list, tuple)) or (
         hasattr(array, "__array__") and not isinstance(array, RowContainer)
     ):
+        check_row_labels("policy", array, logs)
         array = as_slate_array(array)
     if isinstance(array, np.ndarray) and array.ndim in (2, 3):
         if len(array) != len(logs):

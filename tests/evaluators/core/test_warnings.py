@@ -149,7 +149,7 @@ def test_a_model_extrapolates_with_a_warning():
 
 def test_the_direct_method_says_what_its_error_leaves_out():
     fitted = DirectMethod().fit(NEVER, 0.25)
-    with pytest.warns(ModelErrorWarning, match="DoublyRobust's includes it"):
+    with pytest.warns(ModelErrorWarning, match="To include it, use DoublyRobust"):
         fitted.evaluate(np.tile([0.5, 0.5, 0.0], (N, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -575,7 +575,7 @@ def test_empty_frames_and_weights_of_zero():
         (UniformPolicy(), IPS(), TypeError, "Add it to the frame, or write"),
         ("one", DoublyRobust(), TypeError, "is None: the out-of-fold mean reward"),
         ("one", IPS(cmax="auto"), ValueError, "cmax='auto' is chosen from all rounds"),
-        ("one", LogSmoothing(), ValueError, "State that number"),
+        ("one", LogSmoothing(), ValueError, "Pass that number"),
         ("one", Replay(), (TypeError, ValueError), "Replay"),
         ("one", MRDR(), (TypeError, ValueError), "MRDR"),
     ],

@@ -184,6 +184,14 @@ def of_another_action(seed, n_rounds=N):
     return (x.astype(float), action, reward, right), (x, action, reward, wrong)
 
 
+def test_groups_without_timestamps_are_told_what_to_pass():
+    logs = BanditLogs(
+        np.zeros((4, 1)), list("abab"), np.ones(4), np.full(4, 0.5), group=[0, 0, 1, 1]
+    )
+    told = repeated_findings(logs)[0][TEST]
+    assert told.endswith("copies look alike; pass timestamp=... if you have it")
+
+
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_wrong_propensities_are_no_copies():
     for seed in range(5):

@@ -1,0 +1,287 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether what pandas labels belongs to the rows at whose positions it stands."""
+
+import sys
+
+import numpy as np
+
+from skope_ope.exceptions import RowError
+
+
+def index_of(values, n_rounds):
+    """Return the index of a pandas Series or frame with a row per round, else None."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(values, (pandas.Series, pandas.DataFrame)):
+        return None
+    return values.index if len(values) == n_rounds else None
+
+
+def is_anew(index):
+    """Tell whether labels are 0, 1, 2, ..., as those of a new frame are."""
+    return index.equals(sys.modules["pandas"].RangeIndex(len(index)))
+
+
+def first_of_another_row(index, other):
+    """Return the first row whose label shows that rows are in another order.
+
+    Labels that cannot be compared show nothing: those of a new frame against those of
+    some rows of another one, labels of another kind or with another name, and keys of
+    a table, which come several times.
+
+    Parameters
+    ----------
+    index, other : pandas Index of shape (n_rounds,)
+        What is asked about, and what it should be.
+
+    Returns
+    -------
+    row : int or None
+    same : bool
+        Whether both have the same labels, in another order.
+    """
+    if index.equals(other):
+        return None, True
+    same = _counts_alike(index, other)
+    named_alike = list(index.names) == list(other.names)
+    anew = is_anew(index) or is_anew(other)
+    if same:
+        shows = named_alike or not (anew or _are_numbers_from_zero(index))
+    else:
+        unique = index.is_unique and other.is_unique
+        alike = named_alike and index.inferred_type == other.inferred_type
+        shows = unique and alike and not anew
+    return (_first_difference(index, other) if shows else None), same
+
+
+def _counts_alike(index, other):
+    """Tell whether both have every label equally often."""
+    if index.nlevels != other.nlevels or index.inferred_type != other.inferred_type:
+        return False
+    if index.is_unique and other.is_unique:
+        return bool(index.isin(other).all())
+    counts, others = (
+        one.value_counts(sort=False, dropna=False) for one in (index, other)
+    )
+    alike = len(counts) == len(others) and bool(counts.index.isin(others.index).all())
+    return alike and bool((counts == others.reindex(counts.index)).all())
+
+
+def _are_numbers_from_zero(index):
+    return index.inferred_type == "integer" and is_anew(index.sort_values())
+
+
+def _first_difference(index, other):
+    low, high = 0, len(index)  # the labels before `low` agree, those before `high` not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if index[low:middle].equals(other[low:middle]):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _shown(index, row):
+    return repr(index[row : row + 1].tolist()[0])
+
+
+def check_labels_of(name, index, other_name, other, *, is_table=False, code=None):
+    """Raise where an index has the labels of other rows.
+
+    Parameters
+    ----------
+    name : str
+        What has the index.
+    index, other : pandas Index of shape (n_rounds,)
+        What it is, and what it should be.
+    other_name : str
+        What has the other one.
+    is_table : bool, default=False
+        Whether it has named columns, which an array would lose.
+    code : str, default=None
+        How the other index is written in code.
+    """
+    row, same = first_of_another_row(index, other)
+    if row is None:
+        return
+    how = "values.to_numpy()"
+    if is_table:
+        how = f"values.set_axis({code})" if code else "values.reset_index(drop=True)"
+    if same:
+        found = "The labels are the same, in another order."
+        remedy = "Bring the rows into this order"
+        if code and index.is_unique:
+            remedy += f", values.loc[{code}]"
+    else:
+        found, remedy = "These are labels of other rows.", "Pass the same rows"
+    raise RowError(
+        f"the index of {name} has the label {_shown(index, row)}",
+        row,
+        f", where {other_name} has {_shown(other, row)}. {found} {remedy}. Rows count "
+        f"by their positions: if the order is right, drop the index with {how}.",
+    )
+
+
+def labels_to_keep(fields, n_rounds):
+    """Compare the indices of fields; return one that the context does not tell.
+
+    Parameters
+    ----------
+    fields : dict
+        What the logs are built from, by name, the context first.
+    n_rounds : int
+        Number of rounds.
+
+    Returns
+    -------
+    labels : tuple of pandas Index of shape (n_rounds,)
+        The first one that is neither that of the context nor 0, 1, 2, ...
+    """
+    seen, kept = [], ()
+    context = fields["context"]
+    for name, values in fields.items():
+        index = index_of(values, n_rounds)
+        if index is None or any(index.equals(other) for _, other in seen):
+            continue
+        is_table = values.ndim > 1
+        if name not in ("context", "group"):
+            group = fields["group"]
+            keys = _keys(index, context, group, {}, ("context", "group"))
+            if _is_a_key(name, index, keys, is_table):
+                continue
+        for other_name, other in seen:
+            check_labels_of(
+                name,
+                index,
+                f"that of {other_name}",
+                other,
+                is_table=is_table,
+                code=f"{other_name}.index",
+            )
+        seen.append((name, index))
+        if not kept and name != "context" and not is_anew(index):
+            kept = (index,)
+    return kept
+
+
+def check_row_labels(name, values, logs):
+    """Raise where the index of values is that of other rows than those of logs.
+
+    Parameters
+    ----------
+    name : str
+        What the values are.
+    values : object
+        What was given; only a Series or a frame of pandas has an index.
+    logs : BanditLogs or SlateLogs
+        The rounds. Where nothing that they were built from has an index, their rows
+        have their positions in the logs as they were built, or 0, 1, 2, ...
+    """
+    n_rounds = len(logs)
+    index = index_of(values, n_rounds)
+    if index is None:
+        return
+    is_table = values.ndim > 1
+    own = index_of(logs.context, n_rounds)
+    known = [*logs._labels] if own is None else [own, *logs._labels]
+    if any(index.equals(one) for one in known):
+        return
+    called = ("logs.context", "logs.group")
+    keys = _keys(index, logs.context, logs.group, logs.columns, called)
+    if _is_a_key(name, index, keys, is_table):
+        return
+    if own is not None:
+        told = "that of logs.context"
+        code = "logs.context.index"
+        check_labels_of(name, index, told, own, is_table=is_table, code=code)
+    for one in logs._labels:
+        told = "the frame that the logs were built from"
+        check_labels_of(name, index, told, one, is_table=is_table)
+    if own is None and all(one.name is not None for one in logs._labels):
+        pandas = sys.modules["pandas"]
+        positions = pandas.Index(logs.row_id.position)
+        if index.equals(positions) or is_anew(index):
+            return
+        told, code = "the row of the logs", "logs.row_id.position"
+        for expected in (positions, pandas.RangeIndex(n_rounds)):
+            if first_of_another_row(index, expected)[1]:
+                check_labels_of(
+                    name, index, told, expected, is_table=is_table, code=code
+                )
+
+
+def _keys(index, context, group, columns, called):
+    """Yield what an index may have as its labels, with its name and its code.
+
+    Sums by user, for instance, have the users as their index.
+    """
+    pandas, n_rounds = sys.modules["pandas"], len(index)
+    users = _index_of_group(group)
+    if users is not None and len(users) == n_rounds:
+        yield "the group", called[1], users
+    name = index.name
+    if name is None:
+        return
+    if index_of(context, n_rounds) is not None and name in context.columns:
+        code = f"{called[0]}[{name!r}]"
+        yield f"column {name!r} of the context", code, pandas.Index(context[name])
+    if name in columns and columns[name].ndim == 1:
+        code = f"logs.columns[{name!r}]"
+        yield f"column {name!r} of the logs", code, pandas.Index(columns[name])
+
+
+def _index_of_group(group):
+    """Return labels of groups as an index, None where they have several columns."""
+    if not isinstance(group, (list, tuple)):
+        group = np.asarray(group)
+        if group.ndim != 1 or group.dtype.names:
+            return None
+        if group.dtype == object:
+            group = group.tolist()  # tuples make an index of several levels
+    elif len(group) and isinstance(group[0], list):
+        return None
+    return sys.modules["pandas"].Index(group)
+
+
+def _is_a_key(name, index, keys, is_table):
+    """Tell whether an index is a key of the rows; raise for one in another order."""
+    unnamed = index.name is None and index.nlevels == 1
+    if unnamed and is_anew(index):
+        return False
+    by_chance = unnamed and index.inferred_type == "integer"  # as numbers of rows are
+    for told, code, key in keys:
+        if index.equals(key):
+            return True
+        if not by_chance and _counts_alike(index, key):
+            check_labels_of(
+                name,
+                index,
+                told,
+                key.set_names(index.names),
+                is_table=is_table,
+                code=code,
+            )
+    return False
+
+
+def check_output_labels(name, values, X):
+    """Raise where a function of contexts gives their rows in another order.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the output.
+    values : object
+        What the function gave. A new frame has no labels of rows.
+    X : array, sparse matrix or frame of shape (n_rounds, n_features)
+        The contexts.
+    """
+    n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
+    index = index_of(values, n_rounds)
+    own = index_of(X, n_rounds)
+    if index is None or own is None or is_anew(index):
+        return
+    check_labels_of(
+        name, index, "that of X", own, is_table=values.ndim > 1, code="X.index"
+    )
