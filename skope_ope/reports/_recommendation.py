@@ -13,7 +13,6 @@ from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._gain_answers import CANNOT_TELL
 from skope_ope.selection._sentence import MOST_ROUNDS, rough
 
-SOON = 10  # times as many rounds: a next step beside a decision
 NAMED = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.
@@ -271,19 +270,14 @@ def _others(answers, comparison, units, wrong, first=False):
         if first and not told_why and len(told) > 1:
             told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
         if not first:
-            soon = _can_be_told(one, comparison.n_rounds)
-            told = told if soon and not told_why else told[:1]
+            known = one.answer == CANNOT_TELL and comparison.n_rounds < one.rounds < inf
+            told = told if known and not told_why else told[:1]
             told_why = told_why or len(told) > 1
         sentences.append(" ".join(told))
     more = len(answers) - NAMED
     if more > 0:
         sentences.append(f"The table shows {more} more.")
     return sentences
-
-
-def _can_be_told(one, n_rounds):
-    """Return whether a number of rounds would decide that may be collected."""
-    return one.answer == CANNOT_TELL and n_rounds < one.rounds <= SOON * n_rounds
 
 
 def _about(one, comparison, units, wrong):

@@ -283,9 +283,8 @@ def test_the_first_policy_that_cannot_be_told_names_a_next_step():
     text = " ".join(found.sentences)
     assert found.choice == "new"
     assert text.count("30,000 more rounds would decide") == 1
-    for rounds in (inf, 11 * 20_000.0):
-        never = verdict("a", 0.005, -0.01, 0.02, rounds=rounds)
-        assert "more rounds" not in " ".join(told(clear, never).sentences)
+    unknown = verdict("a", 0.005, -0.01, 0.02, rounds=inf)
+    assert "more rounds" not in " ".join(told(clear, unknown).sentences)
 
 
 def test_a_rule_that_takes_one_action_is_told():
