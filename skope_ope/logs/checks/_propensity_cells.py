@@ -18,6 +18,7 @@ largest likelihood (they are the weights of a mixture).
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import Column, columns_of
 
-MOST_COLUMNS = 20  # of which all pairs are tried
+MOST_COLUMNS = 16  # of which all pairs are tried
 MOST_ACTIONS = 20  # the most frequent ones
 FINE, RESOLUTIONS = 32, (8, 4)  # values of a column: alone, and beside others
 MOST_DEEP = 3  # columns of a cell
@@ -33,6 +34,7 @@ LARGEST = 1e6  # 1 / p that counts: squares stay finite
 FEWEST = 20  # rounds of a cell that is bet on
 LEAST_Z = 3.0  # deviation that is bet on
 NOISE = 2.0  # of half a squared deviation, where nothing deviates
+LOW_Z = (2 * NOISE) ** 0.5
 LEAST_VARIANCE = 0.01
 DOUBT = 2.0  # rounds that are on the side of the propensities, in every cell
 N_STEPS = 30
@@ -177,34 +179,48 @@ class _Sample:
         _, unit, size = np.unique(cell, return_inverse=True, return_counts=True)
         return replace(self, weight=self.weight / size[unit])
 
-    def deviations(self, code, n_cells):
+    @cached_property
+    def _powers(self):
+        """Weight over p, and weight over its square."""
+        scaled = self.weight * self.inverse
+        return scaled, scaled * self.inverse
+
+    def deviations(self, mine, n_cells):
         """Return z of the mean of 1[a] / p by cell and action, 0 where cells are small.
 
         Its variance under right propensities is that of 1 / p less one.
+
+        Parameters
+        ----------
+        mine : ndarray of int
+            The cells of the rounds that are learned from.
+        n_cells : int
+            Their number.
         """
-        pair = code[self.mask] * self.n_actions + self.action
+        pair = mine * self.n_actions + self.action
         shape, size = (n_cells, self.n_actions), n_cells * self.n_actions
-        scaled = self.weight * self.inverse
-        n = np.bincount(code[self.mask], self.weight, minlength=n_cells)[:, None]
+        scaled, squared = self._powers
         first = np.bincount(pair, scaled, minlength=size).reshape(shape)
-        second = np.bincount(pair, scaled * self.inverse, minlength=size).reshape(shape)
-        n = np.maximum(n, 1e-9)
-        variance = np.maximum(second / n - 1, LEAST_VARIANCE)
-        z = (first / n - 1) * np.sqrt(n / variance)
-        z[n[:, 0] < FEWEST] = 0
+        second = np.bincount(pair, squared, minlength=size).reshape(shape)
+        n = np.bincount(mine, self.weight, minlength=n_cells)[:, None]
+        noise = np.maximum(second - n, LEAST_VARIANCE * np.maximum(n, 1e-9))
+        z = (first - n) / np.sqrt(noise)
+        z *= n >= FEWEST
         z[:, -1] = 0  # actions that are not told apart
         return z
 
-    def score(self, code, n_cells):
-        z = np.maximum(self.deviations(code, n_cells), 0)
-        return float(np.maximum(z**2 / 2 - NOISE, 0).sum())
+    def score(self, mine, n_cells):
+        """Return how much the cells deviate, beyond what chance does."""
+        z = self.deviations(mine, n_cells)
+        z = z[z > LOW_Z]
+        return float((z @ z) / 2 - NOISE * len(z))
 
     def stakes(self, code):
         """Return the shares of the wealth by cell and action, of largest likelihood."""
         n_cells = int(code.max()) + 1
-        bet = self.deviations(code, n_cells) > LEAST_Z
-        stakes = bet / (2.0 * np.maximum(bet.sum(axis=1, keepdims=True), 1))
         mine = code[self.mask]
+        bet = self.deviations(mine, n_cells) > LEAST_Z
+        stakes = bet / (2.0 * np.maximum(bet.sum(axis=1, keepdims=True), 1))
         rounds = np.flatnonzero(bet.any(axis=1)[mine])
         mine, action = mine[rounds], self.action[rounds]
         inverse, weight = self.inverse[rounds], self.weight[rounds]
@@ -219,29 +235,38 @@ class _Sample:
 
 def _best_cells(codes, sample):
     """Return the columns whose cells deviate most, and the codes of the cells."""
-    best = (0.0, None, None)
-    for j in range(len(codes[FINE])):
-        best = _better(best, (j,), codes[FINE], FINE + 1, sample)
-    for most in RESOLUTIONS:
-        found, parts = (0.0, (), None), codes[most]
-        for chosen in combinations(range(len(parts)), 2):
-            found = _better(found, chosen, parts, most + 1, sample)
-        while 0 < len(found[1]) < MOST_DEEP:
+    learned = {most: [one[sample.mask] for one in codes[most]] for most in codes}
+    best, resolution = (0.0, ()), None
+    for most, parts in learned.items():
+        found, width = (0.0, ()), most + 1
+        deep = 1 if most == FINE else 2
+        for chosen in combinations(range(len(parts)), deep):
+            found = _better(found, chosen, parts, width, sample)
+        while most != FINE and 0 < len(found[1]) < MOST_DEEP:
             before = found
             for j in set(range(len(parts))) - set(before[1]):
-                found = _better(found, (*before[1], j), parts, most + 1, sample)
+                found = _better(found, (*before[1], j), parts, width, sample)
             if found is before:
                 break
-        best = max(best, found, key=lambda one: one[0])
-    return None if best[1] is None else best[1:]
+        if found[0] > best[0]:
+            best, resolution = found, most
+    if resolution is None:
+        return None
+    return best[1], _cells(best[1], codes[resolution], resolution + 1)
 
 
 def _better(found, chosen, parts, width, sample):
+    code = _cells(chosen, parts, width)
+    score = sample.score(code, width ** len(chosen))
+    return (score, chosen) if score > found[0] else found
+
+
+def _cells(chosen, parts, width):
+    """Return the codes of the cells of some columns."""
     code = parts[chosen[0]]
     for j in chosen[1:]:
         code = code * width + parts[j]
-    score = sample.score(code, width ** len(chosen))
-    return (score, chosen, code) if score > found[0] else found
+    return code
 
 
 def cell_text(bets, cell):
