@@ -19,7 +19,7 @@ from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import power_of_ten
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
-from skope_ope.logs.checks._shared_pages import is_uniform, pair_findings
+from skope_ope.logs.checks._shared_pages import NAME, is_uniform, pair_findings
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST = 30  # rounds
@@ -101,8 +101,9 @@ def slate_logger_findings(logs, random_state=0):
     facts = {WHAT: f"{len(rows):,} rounds compared"}
     uniform = is_uniform(logs)
     if uniform:
-        found = logs.quick_propensity_findings
-        facts, findings = facts | found[0], found[1] + findings
+        told, found = logs.quick_propensity_findings
+        pairs = [one for one in found if one.name == NAME]  # the others are told before
+        facts, findings = facts | told, pairs + findings
     if len(rows) < FEWEST:
         facts[WHAT] = f"not possible: fewer than {FEWEST} independent rounds"
     elif not never.size:

@@ -15,6 +15,7 @@ from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
+from skope_ope.logs.checks._lost_rows import NAME as LOST_ROWS
 from skope_ope.logs.sums._log_sums import known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
 
@@ -27,6 +28,10 @@ MISFIT = (
 SLATES_MISFIT = (
     "the candidates or the logging policy do not fit the logged slates: trust no row "
     "of this table until they are corrected"
+)
+ROWS_LOST = (
+    "rows of pages are missing from the logs: trust no row of this table until they "
+    "are there"
 )
 BY_SLOT = (
     "IndependentSlotIPS uses the rewards of the slots and needs fewer rounds, but it "
@@ -249,7 +254,9 @@ def misfits(logs):
 
 def misfit_reason(logs):
     """Return why no row is to be trusted where `misfits` finds something."""
-    return SLATES_MISFIT if "slate" in known_fields(logs) else MISFIT
+    if "slate" not in known_fields(logs):
+        return MISFIT
+    return ROWS_LOST if misfits(logs)[0].name == LOST_ROWS else SLATES_MISFIT
 
 
 def _is_one_of(evaluator, recommended):

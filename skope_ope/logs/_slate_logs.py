@@ -415,9 +415,11 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     @cached_property
     def quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of the logger."""
+        from skope_ope.logs.checks._lost_rows import ended_by_reward_findings
         from skope_ope.logs.checks._shared_pages import uniform_pair_findings
 
-        return uniform_pair_findings(self)
+        facts, found = uniform_pair_findings(self)
+        return facts, ended_by_reward_findings(self)[1] + found
 
     def __repr__(self):
         return (
