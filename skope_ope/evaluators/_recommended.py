@@ -137,7 +137,8 @@ def _for_slates(told):
             PSEUDO_INVERSES,
             "ControlledPI",
             "the logging policy is known; if the value of a slate is about a sum "
-            "over its slots, this form has the lowest error in most worlds",
+            "over its slots, PseudoInverse with multiple control variates has the "
+            "lowest error in most worlds",
         )
     if "propensity" in told:
         return _of(
@@ -183,7 +184,7 @@ def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
     if found.name is None:
         return None, found.reason
     alike = [
-        name for name, one in evaluators.items() if _is_one_of(one, found.evaluator)
+        name for name, one in evaluators.items() if is_one_of(one, found.evaluator)
     ]
     if found.name in alike:
         return found.name, found.reason + _also(evaluators)
@@ -259,8 +260,8 @@ def misfit_reason(logs):
     return ROWS_LOST if misfits(logs)[0].name == LOST_ROWS else SLATES_MISFIT
 
 
-def _is_one_of(evaluator, recommended):
-    """Whether an evaluator is the recommended one, perhaps with another model."""
+def is_one_of(evaluator, recommended):
+    """Whether an evaluator is a row of the first table, perhaps with another model."""
     if type(evaluator) is not type(recommended):
         return False
     # not by `get_params`, which reads the signature of the class at every call
