@@ -16,7 +16,7 @@ from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.slate._estimability import of_weights
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
-from skope_ope.intervals._tail_shape import tail_shape
+from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.policies.slate._given_marginals import GivenMarginals
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
@@ -101,7 +101,8 @@ def _of_weights(evaluator, target, logs, what):
     gain = positive.of(np.abs(terms.weight * logs.reward))
     shape, error = tail_shape(gain)
     if not isnan(shape):
-        facts[f"tail shape of weighted rewards ({what})"] = shape
+        name = f"tail shape of weighted rewards ({what}), heavy above {UNRELIABLE}"
+        facts[name] = shape
     return facts, found + [_about(what, one) for one in tail_findings(shape, error)]
 
 

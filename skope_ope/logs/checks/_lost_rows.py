@@ -63,7 +63,9 @@ def ended_by_reward_findings(logs, random_state=0):
     share = float(rewarded[before].mean()) if before.any() else 1.0
     if share > ELSEWHERE:
         return {}, []
-    is_short = (n_shown > 0) & (n_shown < np.minimum(_n_offered(logs), logs.n_slots))
+    n_offered = logs.offered_counts
+    n_offered = logs.max_candidates if n_offered is None else n_offered
+    is_short = (n_shown > 0) & (n_shown < np.minimum(n_offered, logs.n_slots))
     ended = rewarded[np.arange(len(logs)), last]
     for fewest in (1, 2):
         pages = _one_of_group(logs, np.flatnonzero(is_short & (n_shown >= fewest)))
@@ -116,14 +118,6 @@ def pages_without_reward_findings(logs, random_state=None):
     return {}, [
         Finding("lost_pages", "warning", found, PAGES, category=LogsWarning, **about)
     ]
-
-
-def _n_offered(logs):
-    """Return how many candidates the pages offer, in any slot."""
-    offered = logs.offered
-    if offered is None:
-        return np.full(len(logs), logs.max_candidates)
-    return (offered.any(axis=1) if offered.ndim > 2 else offered).sum(axis=1)
 
 
 def _one_of_group(logs, rows):
