@@ -20,7 +20,7 @@ from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
-from skope_ope.logs.checks._shared_pages import pair_findings
+from skope_ope.logs.checks._shared_pages import NAME, pair_findings
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST = 30  # rounds
@@ -99,11 +99,12 @@ def slate_logger_findings(logs, random_state=0):
     never = np.flatnonzero(proba[:, -1] <= 0)
     if never.size:
         findings.append(_impossible(drawn, rows, never, proba))
-    facts = {WHAT: f"{len(rows):,} rounds compared"}
+    facts = {WHAT: _compared(logs, len(rows))}
     uniform = is_uniform(logs)
     if uniform:
-        found = logs.quick_propensity_findings
-        facts, findings = facts | found[0], found[1] + findings
+        told, found = logs.quick_propensity_findings
+        pairs = [one for one in found if one.name == NAME]  # the others are told before
+        facts, findings = facts | told, pairs + findings
     if len(rows) < FEWEST:
         facts[WHAT] = f"not possible: fewer than {FEWEST} independent rounds"
     elif not never.size:
@@ -113,6 +114,17 @@ def slate_logger_findings(logs, random_state=0):
         findings += _counted(laws, code) + _calibrated(laws, code)
         findings += _fitted(drawn, rows, laws[:, 0], code[:, 0], random)
     return facts, findings
+
+
+def _compared(logs, n_rows):
+    """Return how many rounds are compared and, where they are few, why."""
+    if n_rows == len(logs):
+        return f"{n_rows:,} rounds compared"
+    told = f"{n_rows:,} of {len(logs):,} rounds compared"
+    if n_rows >= _most_rows(logs):
+        n_cells = logs.n_slots * (logs.max_candidates + 1)
+        return f"{told}, drawn at random: each takes {n_cells:,} probabilities"
+    return f"{told}, " + ("drawn by weight" if logs.group is None else "one a group")
 
 
 def decision_laws(policy, logs, proba):
@@ -151,14 +163,19 @@ def decision_laws(policy, logs, proba):
 
 def _independent_rows(logs, random):
     """Return rounds that are independent, and those of the policy, in order."""
-    n_cells = logs.n_slots * (logs.max_candidates + 1)
     rows, weight = random.permutation(len(logs)), column_weights(logs)
     if weight is not None:
         rows = rows[random.random_sample(len(rows)) * weight.max() < weight[rows]]
     if logs.group is not None:
         rows = rows[np.unique(logs.group_index[rows], return_index=True)[1]]
         random.shuffle(rows)
-    return np.sort(rows[: max(MOST_CELLS // n_cells, FEWEST)])
+    return np.sort(rows[: _most_rows(logs)])
+
+
+def _most_rows(logs):
+    """Return how many rounds are compared at most."""
+    n_cells = logs.n_slots * (logs.max_candidates + 1)
+    return max(MOST_CELLS // n_cells, FEWEST)
 
 
 def _contradictions(drawn, rows, proba):

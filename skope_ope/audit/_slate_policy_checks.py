@@ -16,6 +16,8 @@ from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.slate._estimability import of_weights
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
+from skope_ope.intervals._tail_shape import UNRELIABLE
+from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.policies.slate._given_marginals import GivenMarginals
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
@@ -80,7 +82,7 @@ def _of_weights(evaluator, target, logs, what):
     terms = evaluator._terms(target, target.logs)
     positive = terms.positive(logs, combined_weights(logs, None))
     known = (terms.weight, terms.expected, terms.supported, positive.design)
-    entries, found, _ = of_weights(*known)
+    entries, found, _ = of_weights(*known, by_slot=has_slot_rewards(logs))
     entries = Diagnostics(entries | terms.diagnostics)
     facts = {
         f"{name} ({what})": entries[key]
@@ -99,7 +101,8 @@ def _of_weights(evaluator, target, logs, what):
     counted = np.abs(positive.of(terms.weight))
     shape, error = weighted_tail(counted, positive.of(logs.reward))
     if not isnan(shape):
-        facts[f"tail shape of weighted rewards ({what})"] = shape
+        name = f"tail shape of weighted rewards ({what}), heavy above {UNRELIABLE}"
+        facts[name] = shape
     return facts, found + [_about(what, one) for one in tail_findings(shape, error)]
 
 

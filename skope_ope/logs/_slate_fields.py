@@ -52,6 +52,11 @@ def check_slot_reward(slot_reward, slate):
     return array
 
 
+def has_slot_rewards(logs):
+    """Tell whether slots have rewards that add up to those of their pages."""
+    return logs.slot_reward is not None and row_of_another_reward(logs) is None
+
+
 def row_of_another_reward(logs):
     """Return a row whose reward is not the sum of its slot rewards, or None."""
     total = logs.slot_reward.sum(axis=1)

@@ -213,6 +213,7 @@ def _deploy(comparison, units, wrong):
         f"a gain of {_span(comparison, chosen, units)}.",
         *_relative(comparison, chosen.name),
     ]
+    sentences += comparison._assumed
     sentences += _others(answers.values(), comparison, units, wrong)
     sentences += _rivals(comparison, chosen.name, answers.values(), wrong)
     if chosen.doubts:

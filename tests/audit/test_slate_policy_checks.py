@@ -48,6 +48,8 @@ def test_weights_of_slates_and_of_slots(policy):
         size = facts[f"effective sample size ({what})"]
         assert size == pytest.approx(told["effective_sample_size"])
         assert facts[f"mean weight ({what})"] == pytest.approx(told["mean_weight"])
+    shapes = [name for name in facts if name.startswith("tail shape")]
+    assert shapes and all(name.endswith(", heavy above 0.7") for name in shapes)
 
 
 def test_what_the_logger_never_shows():

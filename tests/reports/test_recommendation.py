@@ -56,6 +56,7 @@ class Comparison(dict):
     """What `compare_policies` returns, as far as words need it."""
 
     baseline, _against, n_rounds, level = "logger", "the logger", 20_000, 0.95
+    _assumed = ()
 
     def __init__(self, *answers, reference=0.0617):
         super().__init__({v.name: Value(reference + v.gain) for v in answers})

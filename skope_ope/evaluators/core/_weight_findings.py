@@ -26,9 +26,14 @@ COMPARE_CLIPPED = (
     "models: most of the estimate comes from the model."
 )
 COMPARE_SLATES = (
-    "Compare several evaluators: PseudoInverse needs fewer rounds than SlateIPS, and "
-    "IndependentSlotIPS the fewest, if each slot has its own reward."
+    "Compare the rows of evaluate(policy, logs): PseudoInverse needs fewer rounds than "
+    "SlateIPS."
 )
+COMPARE_SLOTS = (
+    f"{COMPARE_SLATES} IndependentSlotIPS needs the fewest, and it is right if no slot "
+    "affects the reward of another."
+)
+APART = "If they are far apart, collect logs closer to the policy."
 OTHER_SLATES = (
     "The candidates were not passed, or are those of other pages: pass those of each "
     "page as candidates=... of SlateLogs or SlateLogs.from_frame.",
@@ -123,7 +128,7 @@ def _missed_findings(overlap, compare, logs):
     ]
 
 
-def few_rounds_findings(overlap, compare):
+def few_rounds_findings(overlap, compare, last=CLOSER):
     """Return a finding where few rounds have most of the weight.
 
     Parameters
@@ -132,6 +137,8 @@ def few_rounds_findings(overlap, compare):
         Sums of the weights.
     compare : str
         With what to compare the estimate.
+    last : str
+        What to do if that does not help.
     """
     size, n_rounds, total = overlap.effective_sample_size, overlap.n, overlap.sum_w
     # weights of slates may be negative, and their largest more than their sum
@@ -156,7 +163,7 @@ def few_rounds_findings(overlap, compare):
             "low_overlap",
             "warning",
             told,
-            (f"{compare} {CLOSER}",),
+            (f"{compare} {last}",),
             number=number,
             effect=size / n_rounds,
             category=LowOverlapWarning,
@@ -164,7 +171,7 @@ def few_rounds_findings(overlap, compare):
     ]
 
 
-def slate_weight_findings(overlap, balance, expected, supported):
+def slate_weight_findings(overlap, balance, expected, supported, by_slot=False):
     """Return what the weights of slates tell.
 
     Weights of slates may be negative: those that were not met are taken to be at
@@ -181,8 +188,11 @@ def slate_weight_findings(overlap, balance, expected, supported):
         The mean that the weights should have.
     supported : bool
         Whether this mean is known.
+    by_slot : bool, default=False
+        Whether slots are known to have rewards of their own, which add up.
     """
-    found = few_rounds_findings(overlap, COMPARE_SLATES)
+    compare = COMPARE_SLOTS if by_slot else COMPARE_SLATES
+    found = few_rounds_findings(overlap, compare, APART)
     if supported and expected > 0 and balance.mean_weight - 1 > EFFECT * expected:
         evidence = balance.evidence_above(UNSEEN * min(balance.min_w, 0.0))
         if evidence > SURE:

@@ -466,7 +466,7 @@ def test_slate_warnings_name_the_causes_and_the_classes():
         for w in PseudoInverse().fit(wrong).evaluate(best(wrong)).warnings
         if isinstance(w, LowOverlapWarning)
     ]
-    assert "IndependentSlotIPS the fewest" in few
+    assert "IndependentSlotIPS needs the fewest" in few
 
 
 def test_a_report_names_the_evaluators_that_it_warns_of():
