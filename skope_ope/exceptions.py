@@ -91,7 +91,7 @@ class ModelErrorWarning(OPEWarning):
 
 
 class LogsWarning(OPEWarning):
-    """Rows of a log were skipped, or its order contradicts its timestamps."""
+    """Rows were skipped, or may be in another order, or look like other rows."""
 
 
 class HorizonWarning(OPEWarning):

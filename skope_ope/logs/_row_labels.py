@@ -6,7 +6,8 @@ import sys
 
 import numpy as np
 
-from skope_ope.exceptions import RowError
+from skope_ope._user_line import warn_user
+from skope_ope.exceptions import LogsWarning, RowError
 
 
 def index_of(values, n_rounds):
@@ -86,8 +87,13 @@ def _shown(index, row):
     return repr(index[row : row + 1].tolist()[0])
 
 
-def check_labels_of(name, index, other_name, other, *, is_table=False, code=None):
+def check_labels_of(
+    name, index, other_name, other, *, is_table=False, code=None, is_made=False
+):
     """Raise where an index has the labels of other rows.
+
+    Labels 0, 1, 2, ... are those of a frame that was read and then sorted, or those of
+    a new frame. A table of them was mostly made of an array, so a warning tells.
 
     Parameters
     ----------
@@ -101,26 +107,41 @@ def check_labels_of(name, index, other_name, other, *, is_table=False, code=None
         Whether it has named columns, which an array would lose.
     code : str, default=None
         How the other index is written in code.
+    is_made : bool, default=False
+        Whether the other index is that of a table that was made of an array, as all
+        else has an index of its own.
     """
     row, same = first_of_another_row(index, other)
     if row is None:
         return
-    how = "values.to_numpy()"
-    if is_table:
-        how = f"values.set_axis({code})" if code else "values.reset_index(drop=True)"
-    if same:
-        found = "The labels are the same, in another order."
-        remedy = "Bring the rows into this order"
-        if code and index.is_unique:
-            remedy += f", values.loc[{code}]"
+    beside_table = other_name == "that of context"  # which may be made of an array
+    anew = is_anew(index) or (beside_table and is_anew(other))
+    drop = "drop the index with values.to_numpy()"
+    if is_made:
+        drop = f"give the table this index, with set_axis({name}.index)"
+    elif is_table:
+        drop = "give it the index of this frame, with set_axis"
+        drop = f"set its index, values.set_axis({code})" if code else drop
+    bring = "bring the rows into this order"
+    if code and index.is_unique:
+        bring += f", values.loc[{code}]"
+    start = f"the index of {name} has the label {_shown(index, row)}"
+    if not same:
+        found = "These are labels of other rows. Pass the same rows."
+        end = f"if the order is right, {drop}."
+    elif not anew:
+        found = f"The labels are the same, in another order. B{bring[1:]}."
+        end = f"if the order is right, {drop}."
     else:
-        found, remedy = "These are labels of other rows.", "Pass the same rows"
-    raise RowError(
-        f"the index of {name} has the label {_shown(index, row)}",
-        row,
-        f", where {other_name} has {_shown(other, row)}. {found} {remedy}. Rows count "
-        f"by their positions: if the order is right, drop the index with {how}.",
-    )
+        found = "The labels are the same, in another order. Labels 0, 1, 2, ... may "
+        found += "also be those of a new frame."
+        end = f"if these go together, {drop}. If not, {bring}."
+    found = f", where {other_name} has {_shown(other, row)}. {found}"
+    found += f" Rows count by their positions: {end}"
+    if same and (is_made or (is_table and is_anew(index))):
+        warn_user([LogsWarning(f"{start} at row {row}{found}", float(row))])
+    else:
+        raise RowError(start, row, found)
 
 
 def labels_to_keep(fields, n_rounds):
@@ -140,6 +161,7 @@ def labels_to_keep(fields, n_rounds):
     """
     seen, kept = [], ()
     context = fields["context"]
+    common = _index_beside_made(fields, n_rounds)
     for name, values in fields.items():
         index = index_of(values, n_rounds)
         if index is None or any(index.equals(other) for _, other in seen):
@@ -158,11 +180,29 @@ def labels_to_keep(fields, n_rounds):
                 other,
                 is_table=is_table,
                 code=f"{other_name}.index",
+                is_made=other_name == "context"
+                and common is not None
+                and index.equals(common),
             )
         seen.append((name, index))
         if not kept and name != "context" and not is_anew(index):
             kept = (index,)
     return kept
+
+
+def _index_beside_made(fields, n_rounds):
+    """Return the index of all Series where the context has 0, 1, 2, ..., else None.
+
+    Such a context seems to be a new table that was made of an array.
+    """
+    context = index_of(fields["context"], n_rounds)
+    if context is None or not is_anew(context):
+        return None
+    others = [(v, index_of(v, n_rounds)) for k, v in fields.items() if k != "context"]
+    found = [index for v, index in others if index is not None and v.ndim == 1]
+    if len(found) < 2 or not all(found[0].equals(one) for one in found[1:]):
+        return None
+    return None if is_anew(found[0]) else found[0]
 
 
 def check_row_labels(name, values, logs):
@@ -191,13 +231,14 @@ def check_row_labels(name, values, logs):
     keys = _keys(index, logs.context, logs.group, logs.columns, called)
     if _is_a_key(name, index, keys, is_table):
         return
+    frame = [("the frame that the logs were built from", one) for one in logs._labels]
+    expected = [(told, one, None) for told, one in frame]
     if own is not None:
-        told = "that of logs.context"
-        code = "logs.context.index"
-        check_labels_of(name, index, told, own, is_table=is_table, code=code)
-    for one in logs._labels:
-        told = "the frame that the logs were built from"
-        check_labels_of(name, index, told, one, is_table=is_table)
+        of_context = ("that of logs.context", own, "logs.context.index")
+        # a context of new labels was made of an array: the others say more
+        expected.insert(len(expected) if is_anew(own) else 0, of_context)
+    for told, one, code in expected:
+        check_labels_of(name, index, told, one, is_table=is_table, code=code)
     if own is None and all(one.name is not None for one in logs._labels):
         pandas = sys.modules["pandas"]
         positions = pandas.Index(logs.row_id.position)

@@ -70,6 +70,12 @@ def function_table(name, given, classes, n_rounds):
             f"{n_rounds} rounds: np.full(len(X), {given!r}). The policy that always "
             f"takes it is ConstantPolicy({given!r})."
         )
+    if getattr(given, "shape", None) == ():
+        raise ValueError(
+            f"{name} is the single value {given.item()!r}, expected one for each of "
+            f"the {n_rounds} rounds. Columns of pyarrow are not compared row by row: "
+            "use np.asarray(X[name]) == value, or pyarrow.compute."
+        )
     if classes is None:
         if is_frame(given):
             raise ValueError(f"{name} has columns with names{_UNKNOWN_LABELS}")

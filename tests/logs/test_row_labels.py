@@ -20,7 +20,7 @@ from skope_ope import (
     action_probabilities,
     evaluate,
 )
-from skope_ope.exceptions import RowError
+from skope_ope.exceptions import LogsWarning, RowError
 from skope_ope.policies.slate._slate_policy import slate_policy
 
 pandas = pytest.importorskip("pandas")
@@ -337,6 +337,43 @@ def test_values_looked_up_in_a_table_are_accepted(frame):
         np.testing.assert_array_equal(
             action_probabilities(policy, logs)[:, 1], some["user"] % 2
         )
+
+
+def test_a_new_table_beside_sorted_rows_warns(frame):
+    """A table of an array may be right, and an order of a frame that was sorted not."""
+    some = frame.sort_values("x")
+    new = table(some).reset_index(drop=True)
+    for logs in (of_frame(some), built(some, context=some[["x"]].to_numpy())):
+        with pytest.warns(LogsWarning, match=r"of policy .* Labels 0, .*set_axis"):
+            proba = action_probabilities(new, logs)
+        np.testing.assert_array_equal(proba, new[["a", "b"]])
+        action_probabilities(new.set_axis(some.index), logs)
+    with pytest.warns(LogsWarning, match=r"of logging_proba .*set_axis\(context"):
+        built(some, logging_proba=table(some, 0.5).reset_index(drop=True))
+
+
+def test_an_encoded_context_beside_sorted_rows_warns(frame):
+    some = frame.sort_values("x")
+    encoded = pandas.DataFrame({"x": some["x"].to_numpy()})
+    with pytest.warns(LogsWarning, match=r"index of action .*set_axis\(action\.index"):
+        logs = built(some, context=encoded)
+    logs.replace(reward=some["reward"])
+    built(some, context=encoded.set_axis(some.index))
+    # the order of the other fields says more than that of the context
+    with pytest.raises(RowError, match="the frame that the logs were built from has"):
+        logs.replace(reward=frame.sort_values("time", ascending=False)["reward"])
+    with pytest.raises(RowError, match="index of "):  # two of them differ
+        built(some, context=encoded, reward=frame["reward"])
+
+
+def test_a_new_series_has_both_remedies(frame):
+    logs = of_frame(frame.sort_values("x"))
+    message = (
+        r"may also be those of a new frame\. .* if these go together, drop the index "
+        r"with values\.to_numpy\(\)\. If not, .* values\.loc\[logs\.context\.index\]"
+    )
+    with pytest.raises(RowError, match=message):
+        logs.replace(reward=frame["reward"])
 
 
 def test_a_function_may_make_a_new_series(frame):

@@ -83,3 +83,16 @@ def test_the_two_ways_name_the_actions():
     assert "np.where(condition, 'ship', 'none')" in text
     assert "an array with 3 columns" in two_ways(np.arange(3))
     assert "np.where(condition, 7, 7)" in two_ways(np.array([7]))
+
+
+@pytest.mark.frames
+def test_a_comparison_of_a_pyarrow_column_gives_one_value():
+    pyarrow = pytest.importorskip("pyarrow")
+    logs = BanditLogs(pyarrow.table({"phone": X[:, 0] > 0}), ACTION, np.zeros(N), 0.5)
+    once = FunctionPolicy(lambda X: np.where(X["phone"] == 1, "ship", "none"))
+    with pytest.raises(ValueError, match=r"single value 'none', .* np\.asarray\(X"):
+        evaluate(once, logs)
+    by_row = FunctionPolicy(
+        lambda X: np.where(np.asarray(X["phone"]) == 1, "ship", "none")
+    )
+    assert evaluate(by_row, logs)["IPS"].value == 0
