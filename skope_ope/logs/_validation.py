@@ -365,7 +365,7 @@ def check_agreement(propensity, name, told):
             f"propensity {propensity[row]:.9g}",
             row,
             f" contradicts {name}, which gives {told[row]:.9g} ({int(off.sum())} such "
-            "rows). Pass only one of the two, the one that was in force.",
+            "rows). Pass only one of the two, the one that was in use.",
         )
 
 

@@ -265,7 +265,7 @@ def _innocent_finding(leaks):
         f"{capital(first.column.label)} tells the logged action better than the "
         f"propensities do.{others} But a model without {first.column.label} does so, "
         "too: the propensities are wrong, or several columns tell of the decision.",
-        ("Mend the propensities, and audit the log again.",),
+        ("Correct the propensities, and audit the log again.",),
         number=first.number,
         effect=misfit_effect(first.ratio),
         columns=[one.column.name for one in leaks],

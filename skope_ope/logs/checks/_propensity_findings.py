@@ -129,7 +129,7 @@ def estimate_advice(logs):
 
 OTHER_LOGGER = (
     "The propensities are those of another action, of another version of the logger, "
-    "or of a logger that was never in force (1 / number of actions)."
+    "or of a logger that was never in use (1 / number of actions)."
 )
 
 
@@ -287,7 +287,7 @@ def _miscalibrated(logs, inverse):
         f"temperature divided by {figure(sharpness, 3)} fits the logged actions better "
         f"({chance_of(evidence)}).",
         (
-            "The softmax was computed with another temperature than the one in force, "
+            "The softmax was computed with another temperature than the one in use, "
             "or from scores of another version of the logger.",
             "The rows of `logging_proba` belong to other rounds.",
             estimate_advice(logs),

@@ -183,7 +183,7 @@ def _misled(test, rows):
         f"before in the same context, where the propensities predict "
         f"{figure(test.expected)}. But these do not fit the logged actions, so that "
         "whether there are copies cannot be told.",
-        ("Mend the propensities, and audit the log again.",),
+        ("Correct the propensities, and audit the log again.",),
         number=float(test.z),
         effect=float(test.share),
         category=LogsWarning,
