@@ -7,7 +7,8 @@ What does an audit cost, and what do the checks in evaluate?
 - ``audit(logs)`` and ``audit(policy, logs)`` of a million rounds with 20 columns,
   against one pass over the bytes of the log. No more than 250 passes; the aim is 100.
 - The checks that `evaluate` runs on its way, against six values without them.
-  No more than a fifth.
+  No more than a fifth for a million rounds. For 1,000 rounds both take about a
+  millisecond, and the checks no more than the values.
 
 Times are CPU time (user and system) in one thread, medians over repeats. Logs are built
 anew for every call, outside the time: what they remember would be free otherwise. Run
@@ -162,8 +163,9 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the direct method's, about its standard error
     report_audit(options.n_rounds, options.repeats, options.most)
-    for n_rounds in (options.n_rounds, 1_000):
-        report_checks(n_rounds, 3 * options.repeats, options.most_share)
+    shares = {options.n_rounds: options.most_share, 1_000: 5 * options.most_share}
+    for n_rounds, most in shares.items():
+        report_checks(n_rounds, 3 * options.repeats, most)
 
 
 if __name__ == "__main__":
