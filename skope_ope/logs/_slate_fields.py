@@ -57,6 +57,20 @@ def has_slot_rewards(logs):
     return logs.slot_reward is not None and row_of_another_reward(logs) is None
 
 
+def check_feature_names(names, item_features):
+    """Return the names of the features of items as a tuple, or None."""
+    if names is None:
+        return None
+    names = tuple(names)
+    width = 0 if item_features is None else item_features.shape[-1]
+    if len(names) != width or len(set(names)) < width:
+        raise ValueError(
+            "item_feature_names must hold a different name for each of the "
+            f"{width} columns of item_features, got {list(names)}."
+        )
+    return names
+
+
 def row_of_another_reward(logs):
     """Return a row whose reward is not the sum of its slot rewards, or None."""
     total = logs.slot_reward.sum(axis=1)

@@ -20,6 +20,7 @@ from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import (
     EMPTY,
+    check_feature_names,
     check_slate,
     check_slot_reward,
     is_uniform,
@@ -220,7 +221,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         state["item_features"] = (
             None if item_features is None else self._check_features(item_features)
         )
-        state["item_feature_names"] = _check_feature_names(
+        state["item_feature_names"] = check_feature_names(
             item_feature_names, self.item_features
         )
         state["logging_policy"] = check_logging_policy(logging_policy)
@@ -513,20 +514,6 @@ def column_weights(logs, of_part=False):
             "that is no weight another name."
         )
     return weight
-
-
-def _check_feature_names(names, item_features):
-    """Return the names of the features of items as a tuple, or None."""
-    if names is None:
-        return None
-    names = tuple(names)
-    width = 0 if item_features is None else item_features.shape[-1]
-    if len(names) != width or len(set(names)) < width:
-        raise ValueError(
-            "item_feature_names must hold a different name for each of the "
-            f"{width} columns of item_features, got {list(names)}."
-        )
-    return names
 
 
 def check_logging_policy(policy):
