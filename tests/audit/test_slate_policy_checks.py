@@ -48,8 +48,12 @@ def test_weights_of_slates_and_of_slots(policy):
         size = facts[f"effective sample size ({what})"]
         assert size == pytest.approx(told["effective_sample_size"])
         assert facts[f"mean weight ({what})"] == pytest.approx(told["mean_weight"])
-    shapes = [name for name in facts if name.startswith("tail shape")]
-    assert shapes and all(name.endswith(", heavy above 0.7") for name in shapes)
+
+
+def test_the_shape_of_a_tail_says_when_it_is_heavy():
+    facts = checked(PlackettLuceSlatePolicy([1, 2, 3, 4.0], 2), UNIFORM)[0]
+    names = [name for name in facts if name.startswith("tail shape")]
+    assert names and all(name.endswith(", heavy above 0.7") for name in names)
 
 
 def test_what_the_logger_never_shows():
