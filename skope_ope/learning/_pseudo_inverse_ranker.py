@@ -24,8 +24,8 @@ from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
 from skope_ope.learning._inside_range import (
     best_inside,
     distinct_ranges,
-    reaches_every_ranking,
     outside_range,
+    reaches_every_ranking,
 )
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import check_y

@@ -98,6 +98,16 @@ def test_a_uniform_logger_that_is_none():
     assert "Given the slots before, the logging policy expects" in one.found
 
 
+def test_pages_that_were_not_random_are_the_second_cause():
+    logs = make_slate_logs(3000, logging="uniform", random_state=0)
+    slate = logs.slate.copy()
+    slate[:1000] = [0, 1, 2]
+    found = slate_logger_findings(rebuilt(logs, slate=slate))[1]
+    [one] = [one for one in found if one.name == "slate_pairs"]
+    assert one.advice[0].startswith("The candidates were not passed")
+    assert one.advice[1].startswith("Pages of another logging policy are among these")
+
+
 def test_counts_that_hide_the_context():
     """All candidates are as frequent as a uniform logger would show them."""
     rng = np.random.RandomState(0)

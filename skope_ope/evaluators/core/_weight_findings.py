@@ -189,7 +189,7 @@ def slate_weight_findings(overlap, balance, expected, supported, by_slot=False):
     supported : bool
         Whether this mean is known.
     by_slot : bool, default=False
-        Whether slots are known to have rewards of their own, which add up.
+        Whether each slot has a known reward, and these add up.
     """
     compare = COMPARE_SLOTS if by_slot else COMPARE_SLATES
     found = few_rounds_findings(overlap, compare, APART)

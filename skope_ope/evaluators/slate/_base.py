@@ -42,6 +42,7 @@ from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs._slate_fields import EMPTY, has_slot_rewards, row_of_another_reward
+from skope_ope.logs.checks._lost_rows import NAME as LOST_ROWS
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 
@@ -205,7 +206,8 @@ class SlateEvaluator(BaseEvaluator):
         """Return warnings where the logs speak against their logging policy."""
         logger = logs.logging_policy
         if not (isinstance(logger, BaseSlatePolicy) and self._asks_logger(logs)):
-            return []
+            found = logs.quick_propensity_findings[1] if self._needs else []
+            return warnings_of(one for one in found if one.name == LOST_ROWS)
         return [*propensity_warnings(logs), *logger._doubts(logs)]
 
     def _evaluate(self, policy, logs, sample_weight):

@@ -71,7 +71,7 @@ def of_weights(weight, expected, supported, design, by_slot=False):
     design : Design
         Weight and cluster of every round.
     by_slot : bool, default=False
-        Whether slots are known to have rewards of their own, which add up.
+        Whether each slot has a known reward, and these add up.
     """
     n_rounds = int(design.count.sum())
     if weight is None or not n_rounds:

@@ -11,6 +11,15 @@ from skope_ope.logs.checks._finding import Finding
 
 MOST_ACTIONS = 100  # in a table; of more, those logged most and least
 SHOWN = 5
+NO_REWARDS = (
+    "Check the column of the rewards and the join that brings them.",
+    "Wait until rewards have arrived.",
+)
+ALL_REWARDED = (
+    "Rounds without a reward may be missing: look for a filter or an inner join that "
+    "drops them, and log them with reward 0.",
+    NO_REWARDS[0],
+)
 FEW_REWARDS = 10  # below it only intervals that know the range of the rewards hold
 FEW_GROUPS = 40  # effective ones
 
@@ -168,10 +177,7 @@ def _few_rewards(log):
                 "few_rewards",
                 "warning",
                 f"{every}: this log tells no policy from another.",
-                (
-                    "Check the column of the rewards and the join that brings them.",
-                    "Wait until rewards have arrived.",
-                ),
+                ALL_REWARDED if rewarded else NO_REWARDS,
                 number=float(rewarded),
                 effect=rewarded / n_rounds,
                 category=FewEventsWarning,

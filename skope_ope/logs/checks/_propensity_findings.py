@@ -39,6 +39,7 @@ MOST_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
 FEW_ROUNDS = 4_000  # whose context columns are looked at
 MANY_VALUES = 20  # of propensities that depend on the context
 MOST_ROWS = 10  # that are named
+ROWS_OF_PAGES = "Several rows are one page or list of items: use SlateLogs."
 
 
 def quick_propensity_findings(logs, held=None):
@@ -397,6 +398,7 @@ def _too_large(logs, inverse):
         "Contexts differ in the actions that were offered: pass `available`.",
         "The propensities are those of the likeliest action, or those of a logger that "
         "explored less.",
+        ROWS_OF_PAGES,
         estimate_advice(logs),
     ]
     if logs.available is not None or logs.logging_proba is not None:

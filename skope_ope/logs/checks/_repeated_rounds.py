@@ -10,7 +10,10 @@ from skope_ope.logs._known_rows import done_words
 from skope_ope.logs._row_content import column_words, combined
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._propensity_findings import (
+    ROWS_OF_PAGES,
+    quick_propensity_findings,
+)
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
 HIGH_Z = 5
@@ -205,6 +208,8 @@ def _finding(test, whole, rows, logs):
     # copies lie in both halves of a split: a policy is valued on rounds it learned from
     hardly_else = same.sum() >= MOSTLY * test.again.sum()
     many = hardly_else and same.sum() >= MANY * len(rows)
+    if hasattr(logs, "action_index"):
+        advice.append(ROWS_OF_PAGES)
     shown = (repeats[same] if same.any() else repeats)[:5]
     pairs = np.column_stack([rows[test.first[shown]], rows[shown]])
     alike = "None of them equals an earlier round in all fields."

@@ -34,6 +34,7 @@ ADVICE = (
     "The candidates were not passed, or are those of other pages. If pages differ in "
     "what they can show (the results of a query), pass the candidates of each page: "
     "candidates=... of SlateLogs or SlateLogs.from_frame.",
+    "Pages of another logging policy are among these (pages that were not random), or "
     "logging_policy is not the policy that composed these slates.",
 )
 APART = (

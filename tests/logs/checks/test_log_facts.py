@@ -88,6 +88,8 @@ def test_few_rewards():
     assert none.severity == "warning"
     assert "No round has a reward" in none.found
     assert "All rewards are 3" in of(np.full(100, 3.0)).found
+    assert "Rounds without a reward may be missing" in of(np.ones(100)).advice[0]
+    assert "Check the column" in of(np.zeros(100)).advice[0]
     assert of([1.0]).severity == "note"  # of one round nobody expects more
 
 

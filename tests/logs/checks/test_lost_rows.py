@@ -6,6 +6,7 @@ import pytest
 
 from skope_ope import (
     PseudoInverse,
+    SlateIPS,
     SlateLogs,
     UniformSlatePolicy,
     audit,
@@ -152,6 +153,18 @@ def test_no_decision_rests_on_pages_that_lost_rows():
     assert told == ["lost_rows"]
     suggested = suggest(logs)
     assert suggested.evaluator is None and "Rows of pages" in suggested.stop
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+def test_recorded_propensities_do_not_help():
+    slate, clicked = lose(*pages(), keep_first=True)
+    given = {"propensity": 0.01, "n_candidates": 6, "slot_reward": clicked}
+    logs = SlateLogs(np.zeros((len(slate), 1)), slate, **given)
+    target = UniformSlatePolicy(4)
+    with pytest.warns(PropensityWarning, match="Rows without a reward"):
+        compared = compare_policies({"new": target}, logs, evaluator=SlateIPS())
+    assert compared.decision == "undecided"
+    assert "rows of pages that may be missing" in compared.sentence
 
 
 def test_missing_pages_without_a_reward_are_told():

@@ -229,6 +229,7 @@ def test_propensities_that_are_too_large():
     clipped = found(logs_of(x, action, np.maximum(p, 0.2)))["propensity_too_large"]
     assert "exactly the smallest propensity, 0.2" in clipped.advice[0]
     assert (p[list(clipped.rows)] <= 0.2).all()
+    assert any("use SlateLogs" in one for one in clipped.advice)
     of_the_best = found(logs_of(x, action, mu.max(axis=1)))["propensity_too_large"]
     assert "likeliest" in of_the_best.text
 

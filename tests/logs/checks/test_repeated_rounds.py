@@ -141,6 +141,7 @@ def test_what_the_finding_says():
     assert "as if 33% of all rounds were copies" in found.found
     assert "500 of them equal an earlier round in all fields" in found.found
     assert "joined twice" in found.advice[0]
+    assert found.advice[-1].endswith("use SlateLogs.")
     assert found.category is LogsWarning
     # one draw for three rounds of a visit, whose rewards differ
     visits = np.repeat(np.arange(1000), 3)
@@ -299,6 +300,7 @@ def test_slates():
             assert repeated_findings(logs_at(np.arange(2000)))[1] == []
             _, [found] = repeated_findings(logs_at(rows))
             assert found.effect == pytest.approx(200 / 2200, rel=0.1)
+            assert not any("SlateLogs" in one for one in found.advice)
     facts, found = repeated_findings(SlateLogs(np.zeros((2000, 1)), slate, slate[:, 0]))
     assert found == []
     assert facts[TEST] == "not possible: there are no propensities"
