@@ -22,7 +22,6 @@ from skope_ope.logs._frames import (
     with_named,
 )
 from skope_ope.logs._item_tables import item_features_of
-from skope_ope.logs._lost_rows import warn_of_lost_rows
 from skope_ope.logs._page_columns import PageColumns
 from skope_ope.logs._page_reward import warn_of_page_reward
 from skope_ope.logs._row_container import take_rows
@@ -207,7 +206,6 @@ class SlateFramed:
                 frame, named.rewards, numbered.slate
             )
             warn_of_page_reward(fields["slot_reward"], numbered.slate, named.rewards)
-            warn_of_lost_rows(fields["slot_reward"], numbered.slate, named.rewards)
         features, names = item_features_of(
             item_features, numbered, item, pages, item_features_by
         )
