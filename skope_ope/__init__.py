@@ -6,6 +6,7 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from skope_ope._meant import meant
@@ -282,9 +283,19 @@ __all__ = [  # noqa: RUF022
 ]
 
 
+# Imported when they are first asked for; the others come with the names above.
+LAZY_MODULES = ("base", "datasets", "utils")
+
+
 if not TYPE_CHECKING:  # a type checker would take any name to be one of the package
 
     def __getattr__(name):
+        if name in LAZY_MODULES:
+            return import_module(f"skope_ope.{name}")
+        known = [*__all__, *LAZY_MODULES]
         raise AttributeError(
-            f"module 'skope_ope' has no attribute {name!r}.{meant(name, __all__)}"
+            f"module 'skope_ope' has no attribute {name!r}.{meant(name, known)}"
         )
+
+    def __dir__():
+        return sorted({*globals(), *LAZY_MODULES})

@@ -106,3 +106,5 @@ def test_names_of_the_package():
     with pytest.raises(AttributeError, match=r"no attribute '_path_of_nothing'\.$"):
         skope_ope._path_of_nothing  # noqa: B018
     assert not hasattr(skope_ope, "anything")
+    with pytest.raises(AttributeError, match="Did you mean 'datasets'"):
+        skope_ope.dataset  # noqa: B018

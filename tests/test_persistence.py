@@ -20,6 +20,7 @@ from skope_ope import (
     ActionRewardModel,
     AdditiveSlateModel,
     AttentionDecay,
+    ClassifierPolicy,
     ClippingCurveDisplay,
     ConfidenceSequence,
     ConfidenceSequenceDisplay,
@@ -62,6 +63,7 @@ from skope_ope.datasets import RankingWorld, make_bandit_logs, make_slate_logs
 from skope_ope.exceptions import RowError
 from skope_ope.intervals import ConfidenceInterval
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._frames import LIBRARIES
 from tests import test_common
 from tests.packaging._tree import public_objects
 
@@ -465,3 +467,41 @@ def test_results(make):
             wrong.append(error)
     if wrong:
         raise ExceptionGroup(f"{len(wrong)} do not come back", wrong)
+
+
+def logs_of_a_frame(library):
+    """Return a log whose context is a frame with a text and a gap."""
+    module = pytest.importorskip(library)
+    columns = {"x": [0.5, None, 2.0] * 8, "city": ["ulm", "bonn"] * 12}
+    make = module.table if library == "pyarrow" else module.DataFrame
+    return BanditLogs(make(columns), list("abc") * 8, [1.0, 0.0] * 12, 1 / 3)
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_frames_as_the_guide_says(library):
+    logs = logs_of_a_frame(library)
+    evaluator = DoublyRobust(reward_model=Ridge()).fit(logs)
+    back = pickle.loads(pickle.dumps(evaluator))
+    assert back.score(UniformPolicy()) == evaluator.score(UniformPolicy())
+    assert type(pickle.loads(pickle.dumps(logs)).context) is type(logs.context)
+    policy = ClassifierPolicy().fit(logs)
+    proba = through_skops(policy).predict_proba(logs.context)
+    assert_same(proba, policy.predict_proba(logs.context), "policy")
+    model = ActionRewardModel(Ridge()).fit(logs)
+    rewards = through_skops(model).predict(logs.context)
+    assert_same(rewards, model.predict(logs.context), "model")
+
+
+@pytest.mark.frames
+def test_what_skops_makes_of_frames():
+    io = pytest.importorskip("skops.io")
+    logs = logs_of_a_frame("polars")
+    evaluator = DoublyRobust(reward_model=Ridge()).fit(logs)
+    back = through_skops(evaluator)
+    assert back.score(UniformPolicy()) == evaluator.score(UniformPolicy())
+    pandas, pyarrow = map(logs_of_a_frame, ("pandas", "pyarrow"))
+    with pytest.raises(TypeError):
+        io.dumps(pandas)
+    table = pyarrow.context
+    assert len(io.dumps(table)) == len(io.dumps(table[:1]))  # no content at all

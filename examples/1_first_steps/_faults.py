@@ -111,6 +111,19 @@ def _stale(log, rng):
     log.fields["propensity"] = taken(softmax(before), log.fields["action"])
 
 
+def _branches_swapped(log, rng):
+    """The logger draws by a rule of two columns, whose branches are in another order.
+
+    Propensities are wrong where both conditions hold, in a tenth of the rounds.
+    """
+    first, second = (log.fields["context"][:, j] > 0.5 for j in (0, 1))
+    rule = np.array([[0.1, 0.3, 0.3, 0.3], [0.4, 0.4, 0.1, 0.1], [0.55] + 3 * [0.15]])
+    mu = rule[np.where(first, 0, np.where(second, 1, 2))]
+    vars(log).update(vars(log_of(log.fields["context"], np.log(mu), log.q, rng, mu)))
+    recorded = rule[np.where(second, 1, np.where(first, 0, 2))]
+    log.fields["propensity"] = taken(recorded, log.fields["action"])
+
+
 def _times(log, rng):
     """All propensities times .9."""
     log.fields["propensity"] = 0.9 * log.fields["propensity"]
@@ -294,6 +307,7 @@ FAULTS = {
     "propensity of the argmax": _of_the_argmax,
     "propensities shuffled": _shuffled,
     "propensities stale": _stale,
+    "branches of a rule swapped": _branches_swapped,
     "propensities times .9": _times,
     "propensities clipped at .2": _clipped,
     "1/K claimed": _uniform_claimed,

@@ -158,6 +158,7 @@ def _add_decision(args, report, policies, values, logs):
         logs,
         LOGGER,
         args.level,
+        values.recommended,
     )
     report["decision"] = {
         "decision": found.decision,

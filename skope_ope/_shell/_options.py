@@ -34,7 +34,7 @@ EVALUATE = """\
 EVALUATE_CODES = """exit code:
   0  every requirement holds, or there is none
   1  a requirement does not hold
-  2  nothing was decided: an option or the input is wrong; one line says what to mend
+  2  nothing was decided: an option or the input is wrong; one line says what to change
 """
 AUDIT = """\
   skope-ope audit clicks.csv.gz --action item --reward click \\
@@ -45,7 +45,7 @@ AUDIT = """\
 AUDIT_CODES = """exit code:
   0  no alarm
   1  alarms: errors or warnings among the findings
-  2  the audit was not made: an option or the input is wrong; one line says what to mend
+  2  the audit was not made: an option or the input is wrong; one line says what to change
 """
 
 

@@ -21,6 +21,7 @@ MODEL = (
 UNIFORM = "The logger chose uniformly among the offered actions."
 NO_LOOKING = "The logger's choice did not depend on the context."
 SUM_OF_SLOTS = "The value of a slate is about a sum over its slots and items."
+SLOTS_ALONE = "What a slot earns does not depend on the items in other slots."
 ATTENTION = "Attention depends on the position alone, as the coefficients say."
 NO_LARGER_REWARD = (
     "No reward is far larger or smaller than those of the log. If you know the range "
@@ -47,6 +48,7 @@ OTHERS = {
     "PositionScavenging": (NO_LOOKING, ATTENTION),
     "ReorderingScavenging": (NO_LOOKING, ATTENTION),
     "PseudoInverse": (*WEIGHTED, SUM_OF_SLOTS),
+    "IndependentSlotIPS": (*WEIGHTED, SLOTS_ALONE),
 }
 
 
@@ -75,6 +77,26 @@ def assumptions_of(grounds, range_known):
     found += [] if grounds.support_known else [SUPPORTED]
     found += [] if range_known else [NO_LARGER_REWARD]
     return list(dict.fromkeys([*found, NO_CARRY_OVER, NO_CHANGE]))
+
+
+def slates_assumed(grounds):
+    """Return what a value assumes of slates, in sentences.
+
+    Parameters
+    ----------
+    grounds : Grounds
+        What the value rests on.
+
+    Returns
+    -------
+    assumed : list of str
+    """
+    named = [text for name in grounds.evaluators for text in _of(name)]
+    return [
+        f"Assumed: {text[0].lower()}{text[1:]}"
+        for text in (SUM_OF_SLOTS, SLOTS_ALONE)
+        if text in named
+    ]
 
 
 def _of(name):

@@ -28,6 +28,7 @@ from skope_ope.logs.checks._context_columns import (
     listed,
     sampled_rows,
 )
+from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._finding import Finding
 
 MOST_ROUNDS = 50_000
@@ -83,7 +84,7 @@ def balance_of(rounds, random_state):
         for one in found
         if abs(one[2].distance) > DISTANCE and one[2].evidence > sure
     ]
-    return facts, [_finding(off)] if off else []
+    return facts, [_finding(off, logs)] if off else []
 
 
 def _label(context, rows, name, place):
@@ -165,7 +166,7 @@ class _Balance:
         self.error, self.evidence = error, evidence
 
 
-def _finding(off):
+def _finding(off, logs):
     told = [
         f"{column.label}{what} by {one.distance:+.2f} standard deviations"
         for column, what, one in off
@@ -176,14 +177,17 @@ def _finding(off):
         "warning",
         f"{capital(listed(told))}: the weighted rounds have other contexts than the "
         "log. Correct weights do not change the contexts.",
-        (
-            "In some contexts the logger never takes the policy's actions, so the "
-            "estimate is about other contexts than those of the log. Evaluate a "
-            "policy that takes only actions that the logger takes.",
-            "The true propensities depend on these columns in another way than the "
-            "recorded ones: check how they were logged.",
-            "The policy or its model learned from these rounds: evaluate it on "
-            "other rounds.",
+        with_dropped(
+            (
+                "In some contexts the logger never takes the policy's actions, so the "
+                "estimate is about other contexts than those of the log. Evaluate a "
+                "policy that takes only actions that the logger takes.",
+                "The true propensities depend on these columns in another way than the "
+                "recorded ones: check how they were logged.",
+                "The policy or its model learned from these rounds: evaluate it on "
+                "other rounds.",
+            ),
+            logs,
         ),
         number=worst.evidence,
         effect=abs(worst.distance),

@@ -17,6 +17,10 @@ from skope_ope.logs.checks._column_findings import column_findings
 from skope_ope.logs.checks._group_column import group_column_findings
 from skope_ope.logs.checks._leak_findings import action_leak_findings
 from skope_ope.logs.checks._log_facts import log_facts
+from skope_ope.logs.checks._lost_rows import (
+    ended_by_reward_findings,
+    pages_without_reward_findings,
+)
 from skope_ope.logs.checks._order_findings import order_findings
 from skope_ope.logs.checks._propensity_findings import propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
@@ -45,6 +49,8 @@ SLATE_CHECKS = (
     order_findings,
     repeated_findings,
     reward_leak_findings,
+    ended_by_reward_findings,
+    pages_without_reward_findings,
     slate_logger_findings,
 )
 POLICY_CHECKS = (policy_findings,)
@@ -64,5 +70,7 @@ LAZY_SLATES_SAMPLED = (
     column_findings,
     repeated_findings,
     reward_leak_findings,
+    ended_by_reward_findings,
+    pages_without_reward_findings,
     slate_logger_findings,
 )

@@ -42,6 +42,11 @@ def explained(findings):
                 f"(column {named}, see the finding reward_leak). Leave it out and "
                 "audit again."
             )
+            if not rewards:
+                first = (
+                    f"One column tells the action better than the propensities (column "
+                    f"{named}): see the finding action_leak first."
+                )
             one = replace(one, advice=(first, *one.advice))
         kept.append(one)
     return kept

@@ -84,7 +84,7 @@ def _finding(one, logs, whose):
         "context_tells_actions",
         "note",
         f"The context {predicts} the logged actions{whose}: a classifier beats their "
-        f"frequencies by {figure(one.gain)} nats a round ({one.z:,.1f} standard "
+        f"frequencies by {figure(one.gain)} in log-loss per round ({one.z:,.1f} standard "
         "errors) on held-out rounds.",
         (
             f"Estimate the propensities with {estimating_step(logs)}. Scavenging "

@@ -11,7 +11,7 @@ from skope_ope.audit._checks import POLICY_CHECKS, SLATE_POLICY_CHECKS
 from skope_ope.audit._policy_weights import weight_facts
 from skope_ope.evaluators._summarize import summarize
 from skope_ope.evaluators.core._drowned import huge_finding, is_huge
-from skope_ope.evaluators.core._warnings import findings_of_learned
+from skope_ope.evaluators.core._warnings import findings_of_learned, has_groups
 from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.parts._partition_sums import sum_over
 from skope_ope.evaluators.static._ips import IPS
@@ -64,7 +64,8 @@ def lazy_policy_findings(policy, lazy, sample, whole, random_state, n_jobs=None)
     if slates or sample.propensity is None:
         of_all = []
         if has_learned(policy):
-            of_all = findings_of_learned(sum_over(lazy, _learned, policy, n_jobs))
+            learned = sum_over(lazy, _learned, policy, n_jobs)
+            of_all = findings_of_learned(learned, has_groups(sample))
             found = [one for one in found if one.name != "learned_rounds"]
         return _of_sample(facts, whole), of_all + found
     told, of_all = _of_all_rounds(policy, lazy, n_jobs)
@@ -99,7 +100,7 @@ def _of_all_rounds(policy, lazy, n_jobs):
     target = SimpleNamespace(logged_only=not tally.table, array=None)
     found = []
     if NAME in sums.learned:
-        found = findings_of_learned(sums.learned[NAME])
+        found = findings_of_learned(sums.learned[NAME], has_groups(log))
     if is_huge(overlap.max_w):
         found.append(huge_finding(overlap.max_w, log))
         return {"largest weight": overlap.max_w}, found

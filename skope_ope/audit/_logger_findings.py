@@ -206,7 +206,7 @@ def _other_contexts(logs, random):
             "loggers_of_other_contexts",
             "warning" if mixes else "note",
             "The context predicts which logger acted: a classifier beats the shares "
-            f"of the loggers by {figure(found.gain)} nats a round ({found.z:,.1f} "
+            f"of the loggers by {figure(found.gain)} in log-loss per round ({found.z:,.1f} "
             "standard errors) on held-out rounds. Balanced and weighted pooling "
             "assume that all loggers saw the same kind of contexts.",
             (

@@ -6,10 +6,9 @@ from math import isnan
 
 import numpy as np
 
-from skope_ope.audit._tail_index import tail_findings
+from skope_ope.audit._tail_index import tail_findings, weighted_tail
 from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._weight_findings import overlap_findings
-from skope_ope.intervals._tail_shape import tail_shape
 
 LARGE_WEIGHT = 20
 TOP = 0.01  # of the rounds
@@ -41,9 +40,9 @@ def weights_of_policy(rounds):
         return facts, found
     size = np.abs(rounds.counted * rounds.logs.reward)
     facts["share of the largest 1% of weighted rewards"] = _top_share(size)
-    shape, error = tail_shape(size)
+    shape, error = weighted_tail(rounds.counted, rounds.logs.reward)
     facts["tail shape of weighted rewards"] = (
-        "not estimated: too few rounds, or too many equal ones"
+        "not estimated: too few rounds, or sizes without a tail"
         if isnan(shape)
         else shape
     )

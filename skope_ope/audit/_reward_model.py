@@ -7,6 +7,7 @@ import numpy as np
 from skope_ope.audit._interpolation import LEAST_R2, interpolated, r2_of, varies
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs.checks._context_columns import listed
+from skope_ope.logs.checks._dropped_rounds import DROPPED, lacks_zeros
 from skope_ope.logs.checks._finding import Finding
 
 MOST_ROUNDS = 4_000
@@ -53,7 +54,7 @@ def reward_models(columns, reward, action, random):
         score = _score(_terms(X, taken), reward, half)
         if score > LEAST_R2:
             needed = _needed(X, owner, taken, reward, half)
-            return [_model_finding([columns[k] for k in needed], score, taken)]
+            return [_model_finding([columns[k] for k in needed], score, taken, reward)]
     return []
 
 
@@ -121,12 +122,14 @@ def _needed(X, owner, taken, reward, half):
     return needed or list(columns)
 
 
-def _model_finding(columns, score, taken):
+def _model_finding(columns, score, taken, reward):
     labels = listed([column.label for column in columns])
     with_action = "" if taken is None else " and the action"
     written = (
-        "One of these columns was written after the reward, or is computed from it. "
-        "Leave it out: the context is what was known before the decision."
+        "One of these columns was written after the reward, or is computed from it: "
+        "leave it out, for the context is what was known before the decision. If it "
+        "was known before the choice (a price, a length), keep it and accept the "
+        "finding by name: VerdictThresholds(accepted=['reward_leak'])."
     )
     world = (
         "All columns were known before, and context and action determine the reward. "
@@ -137,7 +140,7 @@ def _model_finding(columns, score, taken):
         "warning",
         f"A model of {labels}{with_action} predicts the reward almost perfectly: R^2 "
         f"{score:.4f} on held-out rounds.",
-        (written, world),
+        (written, world, *((DROPPED,) if lacks_zeros(reward) else ())),
         number=score,
         effect=score,
         columns=[column.name for column in columns],

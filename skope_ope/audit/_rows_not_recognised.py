@@ -4,7 +4,7 @@
 
 from math import isnan
 
-from skope_ope.evaluators.core._warnings import learned_findings
+from skope_ope.evaluators.core._warnings import has_groups, learned_findings
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.policies._learned_rounds import (
     rounds_in_doubt,
@@ -50,7 +50,7 @@ def training_findings(policy, logs):
             "learned from these rounds is not known.",
             (
                 "If both logs come from one table, the value may be too good. Build "
-                "the logs once and split them: train, test = train_test_split(logs). "
+                f"the logs once and split them{_split(logs)}. "
                 "Parts of one log object are always recognised, and so are rows of "
                 "scanned files. If the logs hold different rounds, do nothing.",
             ),
@@ -58,6 +58,12 @@ def training_findings(policy, logs):
             effect=share,
         )
     ]
+
+
+def _split(logs):
+    if has_groups(logs):
+        return " by group, with GroupShuffleSplit and groups=logs.group"
+    return ": train, test = train_test_split(logs)"
 
 
 def _learned_groups(policy, logs):

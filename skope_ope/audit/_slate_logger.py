@@ -15,11 +15,12 @@ from sklearn.utils import check_random_state
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._slate_fields import is_uniform
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._propensity_findings import power_of_ten
+from skope_ope.logs.checks._propensity_findings import chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
-from skope_ope.logs.checks._shared_pages import is_uniform, pair_findings
+from skope_ope.logs.checks._shared_pages import NAME, pair_findings
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST = 30  # rounds
@@ -98,11 +99,12 @@ def slate_logger_findings(logs, random_state=0):
     never = np.flatnonzero(proba[:, -1] <= 0)
     if never.size:
         findings.append(_impossible(drawn, rows, never, proba))
-    facts = {WHAT: f"{len(rows):,} rounds compared"}
+    facts = {WHAT: _compared(logs, len(rows))}
     uniform = is_uniform(logs)
     if uniform:
-        found = logs.quick_propensity_findings
-        facts, findings = facts | found[0], found[1] + findings
+        told, found = logs.quick_propensity_findings
+        pairs = [one for one in found if one.name == NAME]  # the others are told before
+        facts, findings = facts | told, pairs + findings
     if len(rows) < FEWEST:
         facts[WHAT] = f"not possible: fewer than {FEWEST} independent rounds"
     elif not never.size:
@@ -112,6 +114,17 @@ def slate_logger_findings(logs, random_state=0):
         findings += _counted(laws, code) + _calibrated(laws, code)
         findings += _fitted(drawn, rows, laws[:, 0], code[:, 0], random)
     return facts, findings
+
+
+def _compared(logs, n_rows):
+    """Return how many rounds are compared and, where they are few, why."""
+    if n_rows == len(logs):
+        return f"{n_rows:,} rounds compared"
+    told = f"{n_rows:,} of {len(logs):,} rounds compared"
+    if n_rows >= _most_rows(logs):
+        n_cells = logs.n_slots * (logs.max_candidates + 1)
+        return f"{told}, drawn at random: each takes {n_cells:,} probabilities"
+    return f"{told}, " + ("drawn by weight" if logs.group is None else "one a group")
 
 
 def decision_laws(policy, logs, proba):
@@ -150,14 +163,19 @@ def decision_laws(policy, logs, proba):
 
 def _independent_rows(logs, random):
     """Return rounds that are independent, and those of the policy, in order."""
-    n_cells = logs.n_slots * (logs.max_candidates + 1)
     rows, weight = random.permutation(len(logs)), column_weights(logs)
     if weight is not None:
         rows = rows[random.random_sample(len(rows)) * weight.max() < weight[rows]]
     if logs.group is not None:
         rows = rows[np.unique(logs.group_index[rows], return_index=True)[1]]
         random.shuffle(rows)
-    return np.sort(rows[: max(MOST_CELLS // n_cells, FEWEST)])
+    return np.sort(rows[: _most_rows(logs)])
+
+
+def _most_rows(logs):
+    """Return how many rounds are compared at most."""
+    n_cells = logs.n_slots * (logs.max_candidates + 1)
+    return max(MOST_CELLS // n_cells, FEWEST)
 
 
 def _contradictions(drawn, rows, proba):
@@ -261,7 +279,7 @@ def _calibrated(laws, code):
             "slate_calibration",
             f"The logger was {more} sure of its candidates than the logging policy "
             f"says: its temperature divided by {figure(best)} fits the slates better "
-            f"(e-value {power_of_ten(found)}).",
+            f"({chance_of(found)}).",
             ADVICE,
             number=found,
             effect=max(best, 1 / best) - 1,
@@ -279,7 +297,7 @@ def _fitted(drawn, rows, law, code, random):
             "slate_misfit",
             "A model that was fitted to other rounds predicts the candidate in slot 0 "
             f"from the context better than the logging policy, by {one.effect:,.0%} on "
-            f"average (e-value {power_of_ten(one.number)}).",
+            f"average ({chance_of(one.number)}).",
             ADVICE,
             number=one.number,
             effect=one.effect,

@@ -8,7 +8,7 @@ from math import isnan, nan
 import numpy as np
 
 from skope_ope.audit._rows_not_recognised import training_findings
-from skope_ope.audit._tail_index import tail_findings
+from skope_ope.audit._tail_index import tail_findings, weighted_tail
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
@@ -16,7 +16,8 @@ from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.slate._estimability import of_weights
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
-from skope_ope.intervals._tail_shape import tail_shape
+from skope_ope.intervals._tail_shape import UNRELIABLE
+from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.policies.slate._given_marginals import GivenMarginals
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
@@ -81,7 +82,7 @@ def _of_weights(evaluator, target, logs, what):
     terms = evaluator._terms(target, target.logs)
     positive = terms.positive(logs, combined_weights(logs, None))
     known = (terms.weight, terms.expected, terms.supported, positive.design)
-    entries, found, _ = of_weights(*known)
+    entries, found, _ = of_weights(*known, by_slot=has_slot_rewards(logs))
     entries = Diagnostics(entries | terms.diagnostics)
     facts = {
         f"{name} ({what})": entries[key]
@@ -97,10 +98,11 @@ def _of_weights(evaluator, target, logs, what):
     found = support + [_about(what, one) for one in found]
     if terms.weight is None or not entries.get("effective_sample_size", 0) > 0:
         return facts, found
-    gain = positive.of(np.abs(terms.weight * logs.reward))
-    shape, error = tail_shape(gain)
+    counted = np.abs(positive.of(terms.weight))
+    shape, error = weighted_tail(counted, positive.of(logs.reward))
     if not isnan(shape):
-        facts[f"tail shape of weighted rewards ({what})"] = shape
+        name = f"tail shape of weighted rewards ({what}), heavy above {UNRELIABLE}"
+        facts[name] = shape
     return facts, found + [_about(what, one) for one in tail_findings(shape, error)]
 
 

@@ -10,7 +10,9 @@ from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.policies._constant_policy import ConstantPolicy
 
+ONE_ACTION = "one_action"
 MOST_ACTIONS = 20  # of a table
 OUT_OF_REACH = 0.05  # of the policy's probability: then it is worth a note
 
@@ -36,12 +38,37 @@ def support_of(rounds):
     ]
     if rounds.wanted is not None:
         facts["actions of the policy"] = _by_action(rounds)
+        found += _one_action(rounds)
     if rounds.unreached == rounds.unreached:
         facts["mass beyond weight sqrt(n)"] = rounds.unreached
         found += _reach_findings(rounds)
     if rounds.known and rounds.logs.loggers is not None:
         facts["loggers and the policy"] = _by_logger(rounds)
     return facts, found
+
+
+def _one_action(rounds):
+    """Return a note where a rule that may choose takes one action in all rounds."""
+    policy, logs = rounds.target.policy, rounds.logs
+    constant = isinstance(policy, ConstantPolicy) or rounds.target.array is not None
+    if constant or not logs.n_features or logs.n_actions < 2:
+        return []
+    if rounds.wanted.max() < 1 - 1e-12:
+        return []
+    label = plain(logs.actions[int(rounds.wanted.argmax())])
+    return [
+        Finding(
+            ONE_ACTION,
+            "note",
+            f"The policy takes action {label!r} in all rounds.",
+            (
+                "If its rule should tell contexts apart, compare the values that it "
+                "names with those of the context: one may be misspelt.",
+            ),
+            effect=1.0,
+            actions=(label,),
+        )
+    ]
 
 
 def _never_logged(rounds):

@@ -25,6 +25,7 @@ from skope_ope.logs.checks._finding import STEPS
 SHOWN = 12  # rows of a table
 SOME = 6  # columns, actions or rows of a finding
 LONGEST = 40  # characters of a label
+EFFECT_TOLD = ("low_overlap",)  # by the rounds that the sentence names
 ERRORS = "standard error"  # name of a column
 
 
@@ -117,7 +118,7 @@ def headline(audit):
 def places(finding):
     """Return how large an effect is and where it shows, as short texts."""
     told = []
-    if isfinite(finding.effect):
+    if isfinite(finding.effect) and finding.name not in EFFECT_TOLD:
         told.append(f"effect: {figure(finding.effect, 3)}")
     for name in ("columns", "actions", "rows"):
         values = [_short(plain(one)) for one in getattr(finding, name)]

@@ -18,6 +18,7 @@ from skope_ope.exceptions import (
     TailWarning,
 )
 from skope_ope.logs._shown_numbers import counts, figure
+from skope_ope.logs.checks._dropped_rounds import DROPPED
 from skope_ope.logs.checks._finding import Finding
 
 COMPARE = "Compare with an evaluator whose interval leaves nothing out."
@@ -187,7 +188,7 @@ def _missing_weight(grounds, thresholds):
         f"The weights of the logged rounds average {share:.0%} less than expected. "
         "About this share of the policy's decisions would be in rare rounds of large "
         "weight, and the log has none of these.",
-        COLLECT,
+        f"{COLLECT} Also possible: {DROPPED[0].lower()}{DROPPED[1:]}",
     )
 
 

@@ -18,7 +18,7 @@ from skope_ope.evaluators.static import (
 )
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
-from skope_ope.logs._slate_fields import row_of_another_reward
+from skope_ope.logs._slate_fields import has_slot_rewards
 
 # What rows need beyond actions and rewards. None of these leaves a bias out of its
 # interval by design; where nothing is known, a model is all that there is.
@@ -87,7 +87,7 @@ def default_evaluators(logs, n_loggers=None):
 
 def _slate_defaults(logs):
     if logs.logging_policy is not None:
-        by_slot = logs.slot_reward is not None and row_of_another_reward(logs) is None
+        by_slot = has_slot_rewards(logs)
         return SLATE_IPS | PSEUDO_INVERSES | (SLOT_BY_SLOT if by_slot else {}), {}
     left_out = dict.fromkeys(PSEUDO_INVERSES, LOGGING_POLICY)
     if logs.propensity is not None:

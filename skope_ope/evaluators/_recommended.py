@@ -13,8 +13,8 @@ from skope_ope.evaluators._defaults import (
 )
 from skope_ope.evaluators.slate import IndependentSlotIPS
 from skope_ope.exceptions import AdaptiveLoggerWarning, PropensityWarning
-from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
+from skope_ope.logs.checks._lost_rows import NAME as LOST_ROWS
 from skope_ope.logs.sums._log_sums import known_fields
 from skope_ope.policies._adaptive import AdaptivePolicy
 
@@ -27,6 +27,10 @@ MISFIT = (
 SLATES_MISFIT = (
     "the candidates or the logging policy do not fit the logged slates: trust no row "
     "of this table until they are corrected"
+)
+ROWS_LOST = (
+    "rows of pages are missing from the logs: trust no row of this table until they "
+    "are there"
 )
 BY_SLOT = (
     "IndependentSlotIPS uses the rewards of the slots and needs fewer rounds, but it "
@@ -132,7 +136,8 @@ def _for_slates(told):
             PSEUDO_INVERSES,
             "ControlledPI",
             "the logging policy is known; if the value of a slate is about a sum "
-            "over its slots, this form has the lowest error in most worlds",
+            "over its slots, PseudoInverse with multiple control variates has the "
+            "lowest error in most worlds",
         )
     if "propensity" in told:
         return _of(
@@ -178,7 +183,7 @@ def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
     if found.name is None:
         return None, found.reason
     alike = [
-        name for name, one in evaluators.items() if _is_one_of(one, found.evaluator)
+        name for name, one in evaluators.items() if is_one_of(one, found.evaluator)
     ]
     if found.name in alike:
         return found.name, found.reason + _also(evaluators)
@@ -241,19 +246,20 @@ def _doubt(logs, values):
 def misfits(logs):
     """Return the alarms of a logger that does not fit the logged actions or slates."""
     told = known_fields(logs)
-    known = isinstance(logs, SlateLogs) if "slate" in told else "propensity" in told
-    if not known:
+    if not {"slate", "propensity"} & told:
         return []
     return [one for one in logs.quick_propensity_findings[1] if one.is_alarm]
 
 
 def misfit_reason(logs):
     """Return why no row is to be trusted where `misfits` finds something."""
-    return SLATES_MISFIT if "slate" in known_fields(logs) else MISFIT
+    if "slate" not in known_fields(logs):
+        return MISFIT
+    return ROWS_LOST if misfits(logs)[0].name == LOST_ROWS else SLATES_MISFIT
 
 
-def _is_one_of(evaluator, recommended):
-    """Whether an evaluator is the recommended one, perhaps with another model."""
+def is_one_of(evaluator, recommended):
+    """Whether an evaluator is a row of the first table, perhaps with another model."""
     if type(evaluator) is not type(recommended):
         return False
     # not by `get_params`, which reads the signature of the class at every call

@@ -4,11 +4,17 @@
 
 import warnings
 
+from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
+
+OF_WEIGHTS = (PropensityWarning, LowOverlapWarning)
 NAMED = 3  # policies that a warning names; of more, their number is
 
 
-def warn_once(values, stacklevel):
+def warn_once(values, stacklevel, among=()):
     """Warn of what values warn of: once, and of which rows if not of all.
+
+    What weights and propensities tell has other numbers for other policies. Of such
+    texts the first is given, with the names of all rows that have one.
 
     Parameters
     ----------
@@ -17,18 +23,35 @@ def warn_once(values, stacklevel):
         one is None.
     stacklevel : int
         As `warnings.warn` takes it, of the function that calls this one.
+    among : iterable of names, default=()
+        Other rows of the same table, which are not warned of here.
     """
-    rows, about = {}, {}
+    rows, about = dict.fromkeys(among, True), {}
     for name, value in values:
         rows[name] = True
         for warning in value.warnings:
             key = (type(warning), str(warning))
             _, names = about.setdefault(key, (warning, {}))
             names[name] = True
+    alike = {}
     for (kind, text), (warning, names) in about.items():
+        what = warning.name if issubclass(kind, OF_WEIGHTS) else text
+        first = alike.setdefault((kind, what), (warning, names, {}))
+        if first[0] is not warning:
+            first[2].update(names)
+    for warning, names, others in alike.values():
+        text = str(warning)
         first = _first_of(names, rows) if len(names) < len(rows) else ""
         if first and not text.startswith(f"{first} "):
-            warning = kind(f"{first}: {text}", warning.value)
+            text = f"{first}: {text}"
+        more = {name: True for name in others if name not in names}
+        if more:
+            text += (
+                f" The same was found for {_first_of(more, rows)}, with other numbers."
+            )
+        if text != str(warning):
+            given = warning.value, warning.name, warning.severity
+            warning = type(warning)(text, *given)
         warnings.warn(warning, stacklevel=stacklevel + 1)
 
 

@@ -9,6 +9,17 @@ Stephens (2009), with a prior of the weight of ten terms at 1/2. The tail index 
 Hill) is 1 / k. From k = 1/2 on the variance is infinite, and no effective sample size,
 which is a ratio of sums that have been seen, can tell; from .7 on no practical number
 of rounds makes the mean reliable.
+
+A fit alone does not tell that terms have a tail of that law: weights of few sizes come
+in lumps, and the gap between two lumps looks like a heavy tail. What a shape above .7
+implies is checked, too. Two things that are rare in such tails, and usual in bounded
+terms, contradict it:
+
+- the largest term carries little of the sum of squares. These squares have a tail of
+  index below .72, so their sum is a few times the largest of them at any number XX
+- the five largest terms are alike. With independent exponential E the logarithm of the
+  largest over the fifth is :math:`k \max(E_1, \dots, E_4)`: five terms within 10% have
+  probability :math:`(1 - .9^{1/k})^4`, which is .0004 at k = .7 and falls with k.
 """
 
 from math import nan, sqrt
@@ -18,6 +29,8 @@ import numpy as np
 FEWEST = 20  # terms of a tail
 UNRELIABLE = 0.7
 PRIOR, PRIOR_SIZE = 0.5, 10
+LEAST_SHARE = 0.1  # of the largest term in the sum of squares of a heavy tail
+ALIKE, N_ALIKE = 0.9, 5  # of the largest, and how many terms of a bounded law reach it
 
 
 def tail_shape(values):
@@ -31,7 +44,8 @@ def tail_shape(values):
     Returns
     -------
     shape, error : float
-        NaN where there are too few, or too many are alike.
+        NaN where there are too few, too many are alike, or the terms contradict a tail
+        that a fit calls unreliable.
     """
     positive = values[values > 0]
     size = int(min(len(positive) / 5, 3 * sqrt(len(positive))))
@@ -39,10 +53,27 @@ def tail_shape(values):
         return nan, nan
     top = np.sort(np.partition(positive, -size - 1)[-size - 1 :])
     excess = top[1:] - top[0]
-    if not excess[len(excess) // 4] > 1e-9 * top[-1]:  # many terms of one size
+    quarter = len(excess) // 4
+    if not excess[quarter] > 1e-9 * top[quarter + 1]:  # many terms of one size
         return nan, nan
     shape = _pareto_shape(excess[excess > 0])
+    if shape > UNRELIABLE and (_carries_little(positive) or is_bounded(positive)):
+        return nan, nan
     return shape, (1 + shape) / sqrt(size)
+
+
+def is_bounded(values):
+    """Return whether the largest positive values are alike: they reach a bound."""
+    positive = values[values > 0]
+    if len(positive) < N_ALIKE:
+        return False
+    top = np.partition(positive, -N_ALIKE)[-N_ALIKE:]
+    return bool(top.min() >= ALIKE * top.max())
+
+
+def _carries_little(positive):
+    share = positive / positive.max()
+    return LEAST_SHARE * float(share @ share) > 1
 
 
 def _pareto_shape(x):

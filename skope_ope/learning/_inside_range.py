@@ -21,7 +21,7 @@ from skope_ope.policies.slate._slate_tables import entries
 N_DRAWS = 200  # of the logger, where no assignment lies in its range
 
 
-def is_uniform(logs):
+def reaches_every_ranking(logs):
     """Tell whether every ranking without repetition is in the logger's range."""
     return logs.logging_policy.closed_form(logs) == "uniform"
 

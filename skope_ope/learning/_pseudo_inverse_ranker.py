@@ -24,7 +24,7 @@ from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
 from skope_ope.learning._inside_range import (
     best_inside,
     distinct_ranges,
-    is_uniform,
+    reaches_every_ranking,
     outside_range,
 )
 from skope_ope.logs import SlateLogs
@@ -233,7 +233,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         known = logs.logging_policy is not None
         if self.outside_range == "avoid" and not known:
             self._warn_of_range()
-        if self.outside_range == "allow" or not known or is_uniform(logs):
+        if self.outside_range == "allow" or not known or reaches_every_ranking(logs):
             return self._compose(values)[index]
         first, pair = distinct_ranges(logs, index)
         plain = self._assignments()
@@ -251,7 +251,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         """Share of the queries whose best slate no reward tells."""
         n_outside = 0
         for numbers, rounds in rewards.examples:
-            if not is_uniform(rounds) or self.repeats_:
+            if not reaches_every_ranking(rounds) or self.repeats_:
                 features, offered = rewards.features[numbers], rewards.offered[numbers]
                 slates = self._compose(self._predicted(features, offered))
                 n_outside += outside_range(slates, rounds).sum()

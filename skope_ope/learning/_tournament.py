@@ -5,6 +5,7 @@
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope.logs._odd_rows import odd_part
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._base import n_rows, soften
 from skope_ope.policies._classifier_actor import probabilities_of
@@ -83,6 +84,7 @@ class Match:
                 rows[tells],
                 better[tells],
                 np.abs(gain[tells]),
+                rounds.odd,
             )
         wins = ~played
         X = take_rows(rounds.context, rows[played])
@@ -160,6 +162,7 @@ class TrainingRounds:
 
     def __init__(self, context, action, gain, available):
         self.context = context
+        self.odd = odd_part(context)
         self.action = action
         self.gain = gain
         self.available = available

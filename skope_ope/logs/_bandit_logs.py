@@ -90,6 +90,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
     Attributes
     ----------
+    n_rounds : int
+        Number of rounds, that of the rows.
     actions : ndarray of shape (n_actions,)
         Ordered labels.
     action_index : ndarray of shape (n_rounds,)

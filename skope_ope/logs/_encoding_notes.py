@@ -41,8 +41,9 @@ def encoding_note(message, context):
         shown = ", ".join(map(repr, columns[:LISTED]))
         return columns and (
             f"The context has missing values ({shown}), which this model does not "
-            "accept. Fill them in a Pipeline: make_pipeline(ContextEncoder(), model) "
-            "or make_pipeline(SimpleImputer(), model)."
+            "accept. Fit it in a Pipeline that fills them: "
+            "make_pipeline(ContextEncoder(), model) or "
+            "make_pipeline(SimpleImputer(), model)."
         )
     if "could not convert string to float" not in message:
         return None
@@ -62,7 +63,7 @@ def has_other_columns(context):
 
     These are all but numbers and booleans, and those with missing values.
     """
-    series = _series(context)
+    series = columns_of(context)
     plain = all(
         one.dtype.is_numeric() or type(one.dtype).__name__ == "Boolean"
         for one in series
@@ -72,19 +73,21 @@ def has_other_columns(context):
 
 def text_columns(context):
     """Return the names of the columns of a frame that hold texts."""
-    return [one.name for one in _series(context) if type(one.dtype).__name__ in TEXTS]
+    return [
+        one.name for one in columns_of(context) if type(one.dtype).__name__ in TEXTS
+    ]
 
 
 def missing_columns(context):
     """Return the names of the columns of a frame that have missing values, or NaN."""
     return [
         one.name
-        for one in _series(context)
+        for one in columns_of(context)
         if one.is_null().any() or (one.dtype.is_float() and one.is_nan().any())
     ]
 
 
-def _series(context):
+def columns_of(context):
     """Return the columns of a frame; none of what is no frame with names."""
     if not is_frame(context):
         return []

@@ -58,7 +58,7 @@ def item_features_of(features, items, item, pages, by=None):
     if frame is None:
         table = [np.atleast_1d(one) for one in features.values()]
     else:
-        table = _table_of(frame, names)
+        table = _table_of(frame, names, pages)
     labels = items.labels
     missing = [label for label in labels.tolist() if label not in place]
     if missing:
@@ -95,7 +95,7 @@ def _by_key(features, items, item, pages, by):
         )
     labels, named = _keys_of(frame, None, item)
     named = [name for name in named if name not in names]
-    table = _table_of(frame, named)
+    table = _table_of(frame, named, pages)
     of_key = {key: k for k, key in enumerate(keys.keys)}
     of_item = {label: k for k, label in enumerate(items.labels.tolist())}
     row = np.full((len(keys.keys), len(items.labels)), -1)
@@ -122,6 +122,16 @@ def _by_key(features, items, item, pages, by):
     return known[keys.code], named
 
 
+def _instead_of_text(name, pages):
+    """Return what to do with a column that holds no numbers."""
+    if name in pages.rows.columns:
+        return (
+            f"The pages have a column {name!r}, too: if it names the row together with "
+            f"the item, pass item_features_by={name!r}."
+        )
+    return "Encode the column, e.g. with pandas.get_dummies."
+
+
 def _keys_of(frame, features, item):
     """Return the items of a frame of features, and the names of the others."""
     names = list(frame.columns)
@@ -138,14 +148,14 @@ def _keys_of(frame, features, item):
     )
 
 
-def _table_of(frame, names):
+def _table_of(frame, names, pages):
     """Return columns of numbers side by side."""
     for name in names:
         dtype = frame.get_column(name).dtype
         if not (dtype.is_numeric() or str(dtype) == "Boolean"):
             raise TypeError(
                 f"item_features holds {dtype} in column {name!r}; features of items "
-                "are numbers. Encode the column, e.g. with pandas.get_dummies."
+                f"are numbers. {_instead_of_text(name, pages)}"
             )
     if not names:
         raise ValueError("item_features has no column of features, only of items.")

@@ -159,6 +159,11 @@ class RowContainer:
         return (len(self), self.n_features)
 
     @property
+    def n_rounds(self) -> int:
+        """Number of rounds."""
+        return len(self)
+
+    @property
     def n_features(self) -> int:
         """Number of context features."""
         return self.context.shape[1]

@@ -52,9 +52,20 @@ def check_slot_reward(slot_reward, slate):
     return array
 
 
+def has_slot_rewards(logs):
+    """Tell whether slots have rewards that add up to those of their pages."""
+    return logs.slot_reward is not None and row_of_another_reward(logs) is None
+
+
 def row_of_another_reward(logs):
     """Return a row whose reward is not the sum of its slot rewards, or None."""
     total = logs.slot_reward.sum(axis=1)
     scale = np.abs(total) + np.abs(logs.reward)
     off = np.flatnonzero(np.abs(total - logs.reward) > 1e-9 * scale)
     return int(off[0]) if len(off) else None
+
+
+def is_uniform(logs):
+    """Tell whether the logging policy takes, in every slot, any candidate alike."""
+    policy = logs.logging_policy
+    return bool(getattr(policy, "_takes_all_alike", False))

@@ -18,7 +18,12 @@ from skope_ope.logs._logs_html import logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import EMPTY, check_slate, check_slot_reward
+from skope_ope.logs._slate_fields import (
+    EMPTY,
+    check_slate,
+    check_slot_reward,
+    is_uniform,
+)
 from skope_ope.logs._slate_frames import SlateFramed
 from skope_ope.logs._validation import (
     as_numbers,
@@ -87,6 +92,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
 
     Attributes
     ----------
+    n_rounds : int
+        Number of rounds, that of the rows.
     n_slots : int
         Number of slots.
     group_index : ndarray of shape (n_rounds,) or None
@@ -432,17 +439,37 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         )
 
     @cached_property
+    def offered_counts(self) -> Any:
+        """How many candidates each round offers, in any slot; None: all of them."""
+        offered = self.offered
+        if offered is None:
+            return None
+        return (offered.any(axis=1) if offered.ndim > 2 else offered).sum(axis=1)
+
+    @cached_property
     def quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of the logger."""
+        from skope_ope.logs.checks._lost_rows import ended_by_reward_findings
         from skope_ope.logs.checks._shared_pages import uniform_pair_findings
 
-        return uniform_pair_findings(self)
+        facts, found = uniform_pair_findings(self) if is_uniform(self) else ({}, [])
+        return facts, ended_by_reward_findings(self)[1] + found
 
     def __repr__(self):
         return (
             f"SlateLogs(n_rounds={len(self)}, n_features={self.n_features}, "
-            f"n_slots={self.n_slots}, n_candidates={self.max_candidates})"
+            f"n_slots={self.n_slots}, n_candidates={self.max_candidates}"
+            f"{self._told_per_page()})"
         )
+
+    def _told_per_page(self):
+        """Return how many candidates a round has, where they differ from the whole."""
+        counts = self.offered_counts
+        if counts is None or not counts.size or (counts == self.max_candidates).all():
+            return ""
+        low, high = int(counts.min()), int(counts.max())
+        span = f"{low} to {high}" if low < high else f"{low}"
+        return f", {span} per page"
 
     def summary(self) -> dict[Any, Any]:
         """Describe the logs in a dict of short texts.
@@ -456,8 +483,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         if not len(self):
             return out
         out["slots"] = f"{self.n_slots} ({(self.slate == EMPTY).sum():,} empty)"
-        many = np.ndim(self.n_candidates) > 0
-        out["candidates"] = (value_range if many else str)(self.n_candidates)
+        out["candidates"] = f"{self.max_candidates}{self._told_per_page()}"
         out["features"] = f"{self.n_features} ({type(self.context).__name__})"
         out["reward"] = f"{value_range(self.reward)}, mean {figure(self.reward.mean())}"
         if self.logging_policy is not None:

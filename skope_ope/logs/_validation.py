@@ -312,6 +312,7 @@ def check_propensity(
                 "a percentage."
             )
         propensity = np.full(n_rounds, float(propensity))
+    _refuse_booleans(propensity)
     array = as_numbers("propensity", propensity, finite=False)
     check_length("propensity", array, n_rounds)
     least = np.finfo(float).tiny  # one over less is infinite
@@ -342,6 +343,19 @@ def check_propensity(
     return array
 
 
+def _refuse_booleans(propensity):
+    """Raise where propensities are given as True and False."""
+    first = propensity[:1] if isinstance(propensity, (list, tuple)) else [propensity]
+    kind = str(getattr(propensity, "dtype", getattr(propensity, "type", "")))
+    told = kind.lower().startswith("bool")
+    if told or any(isinstance(one, (bool, np.bool_)) for one in first):
+        raise TypeError(
+            "propensity holds booleans, but it is the probability of the logged "
+            "action, a number in (0, 1]. Pass the numbers, such as 1/3 for a trial "
+            "that drew among three arms, or 1.0 for a logger that does not explore."
+        )
+
+
 def check_agreement(propensity, name, told):
     """Raise where propensities are not what another field tells of them."""
     off = np.abs(told - propensity) > PROBABILITY_TOLERANCE
@@ -351,7 +365,7 @@ def check_agreement(propensity, name, told):
             f"propensity {propensity[row]:.9g}",
             row,
             f" contradicts {name}, which gives {told[row]:.9g} ({int(off.sum())} such "
-            "rows). Pass only one of the two, the one that was in force.",
+            "rows). Pass only one of the two, the one that was in use.",
         )
 
 

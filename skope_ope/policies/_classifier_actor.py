@@ -9,6 +9,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
 from skope_ope._sklearn import HasMethods, Interval
+from skope_ope.logs._odd_rows import odd_part
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import class_targets, label_codes, plain
 from skope_ope.policies._base import (
@@ -50,7 +51,7 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
         y, are_codes = class_targets(logs, codes)
         classifier = clone(self._get_classifier())
         self.classifier_, learned = fit_classifier(
-            classifier, logs.context, rows, y, weight
+            classifier, logs.context, rows, y, weight, odd_part(logs.context)
         )
         self.classes_ = logs.actions
         self._learned_codes = (

@@ -4,17 +4,20 @@
 
 A model is given a frame as it is: what a library makes of categories, say, is its own.
 Where its fit raises, and the frame has texts, dates, categories or missing values,
-`make_pipeline(ContextEncoder(), model)` is fitted instead. A model that names
-columns itself, with a `ColumnTransformer`, is left alone.
+`make_pipeline(ContextEncoder(), model)` is fitted instead. So it is where the fit
+succeeds because a part of a log lacks what is odd elsewhere in it, and the model fails
+to predict that: the models of all folds and actions agree. A model that names columns
+itself, with a `ColumnTransformer`, is left alone.
 """
 
 from sklearn.base import clone
 
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._encoding_notes import has_other_columns
+from skope_ope.logs._odd_rows import oddities
 
 
-def fit_encoded(fit, model, X):
+def fit_encoded(fit, model, X, odd=None):
     """Fit a model, or, where it refuses the columns of a frame, one behind an encoder.
 
     Parameters
@@ -25,6 +28,8 @@ def fit_encoded(fit, model, X):
         Is fitted, or a clone of it behind an encoder.
     X : array, sparse matrix or frame of shape (n_rounds, n_features)
         What it is fitted to.
+    odd : frame, default=None
+        Rows with the columns of X that the model will have to predict, see `odd_part`.
 
     Returns
     -------
@@ -32,16 +37,42 @@ def fit_encoded(fit, model, X):
         The model, or a Pipeline of an encoder and the model.
     """
     try:
-        return fit(model)
+        fitted = fit(model)
     except Exception as error:  # each library has its own errors
         refused = not isinstance(error, Warning) and has_other_columns(X)
         if not refused or names_columns(model):
             raise
         first = error
+    else:
+        return _fit_for(odd, fit, model, X, fitted)
     try:
         return fit(encoded(model))
     except Exception as error:  # the columns were not the cause
         raise error from first
+
+
+def _fit_for(odd, fit, model, X, fitted):
+    """Return what was fitted to X, or one behind an encoder that also predicts `odd`.
+
+    Tags do not tell it: models of several packages say too little or too much.
+    """
+    if odd is None or not hasattr(fitted, "predict") or names_columns(model):
+        return fitted
+    if oddities(odd) <= oddities(X) or _predicts(fitted, odd):
+        return fitted
+    instead = fit(encoded(model))
+    return instead if _predicts(instead, odd) else fitted
+
+
+def _predicts(model, X):
+    """Tell whether a model predicts these rows."""
+    try:
+        model.predict(X)
+    except Warning:  # that a filter makes an error of: it says nothing of the columns
+        return True
+    except Exception:  # each library has its own errors
+        return False
+    return True
 
 
 def encoded(model, sparse_output=None):

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope._progress import step
+from skope_ope.logs._odd_rows import odd_part
 from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._propensity_estimator import PropensityEstimator
 
@@ -81,7 +82,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
             )
         acted = np.flatnonzero(logs.logger_counts)
         self.loggers_ = logs.loggers[acted]
-        self.estimators_ = {}
+        self.estimators_, odd = {}, odd_part(logs.context)
         for code, label in zip(acted, self.loggers_.tolist(), strict=True):
             rows = np.flatnonzero(logs.logger_index == code)
             if len(rows) < 2:
@@ -91,8 +92,10 @@ class LoggerPropensityEstimator(PropensityEstimator):
                     f"{IN_A_SEARCH}"
                 )
             one = _OneLogger(**{k: clone(v, safe=False) for k, v in self._own()})
+            one.odd = odd
             with step(self, logs, "logger", one):
                 self.estimators_[label] = one.fit(logs[rows])
+            del one.odd  # a fitted estimator holds no context
         self.n_floored_ = sum(e.n_floored_ for e in self.estimators_.values())
 
     def _own(self):
@@ -122,7 +125,13 @@ class LoggerPropensityEstimator(PropensityEstimator):
 
 
 class _OneLogger(PropensityEstimator):
-    """Estimates for one of several loggers, which may be deterministic."""
+    """Estimates for one of several loggers, which may be deterministic.
+
+    It predicts the rounds of all loggers; `odd` are rows of theirs.
+    """
+
+    def _odd_rows(self, logs):
+        return self.odd
 
     def _refuse_certain(self, estimates, logs):
         pass

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._validation import by_label, is_frame
 
 
@@ -21,7 +22,8 @@ def predictions_of(model, X):
     -------
     predicted : ndarray of shape (n,)
     """
-    found = np.asarray(model.predict(X))
+    with encoding_explained(X):
+        found = np.asarray(model.predict(X))
     n = _n_rows(X, found)
     if found.shape == (n, 1):
         return found[:, 0]
@@ -48,7 +50,8 @@ def class_probabilities(classifier, X):
     -------
     proba : ndarray of shape (n, n_classes)
     """
-    found = classifier.predict_proba(X)
+    with encoding_explained(X):
+        found = classifier.predict_proba(X)
     if is_frame(found):
         who = f"the output of {type(classifier).__name__}.predict_proba"
         found = by_label(who, found, np.asarray(classifier.classes_))

@@ -16,6 +16,7 @@ from skope_ope._progress import steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+from skope_ope.logs._odd_rows import odd_part
 from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.logs._validation import class_targets, label_codes
@@ -133,11 +134,12 @@ class PropensityEstimator(BaseLogTransformer):
                 f"cv leaves row {row} in no test part: its propensity cannot be "
                 "estimated out of fold. Use folds that cover all rounds."
             )
+        odd = self._odd_rows(logs)
         self._models = {
-            k: self._classifier_of(logs[train])
+            k: self._classifier_of(logs[train], odd)
             for k, train in steps(self, logs, enumerate(self.held_out_.train), FOLD)
         }
-        self._models[FULL] = self._classifier_of(logs)
+        self._models[FULL] = self._classifier_of(logs, odd)
         self.classifier_ = self._models[FULL][0]
         estimates = self._estimates(logs)
         self._refuse_certain(estimates, logs)
@@ -176,10 +178,14 @@ class PropensityEstimator(BaseLogTransformer):
                 "several loggers."
             )
 
+    def _odd_rows(self, logs):
+        """Return rows that the classifiers will have to predict, see `fit_encoded`."""
+        return odd_part(logs.context)
+
     def _inner(self):
         return default_classifier() if self.classifier is None else self.classifier
 
-    def _classifier_of(self, rounds):
+    def _classifier_of(self, rounds, odd):
         """Return a fitted classifier, and the actions that its classes stand for."""
         classifier = self._inner()
         same = len(np.unique(rounds.action_index)) == 1
@@ -195,7 +201,7 @@ class PropensityEstimator(BaseLogTransformer):
             )
         y, are_codes = class_targets(rounds)
         X, weight = rounds.context, rounds.sample_weight
-        fitted, learned = fit_labels(clone(classifier), X, y, weight)
+        fitted, learned = fit_labels(clone(classifier), X, y, weight, odd)
         return fitted, self.actions_[learned] if are_codes else learned
 
     def _estimates(self, logs):

@@ -107,7 +107,7 @@ def resampled(model, X, y, weight):
     return take_rows(X, rows), y.take(rows), None
 
 
-def fit_weighted(model, X, y, weight, routed=None):
+def fit_weighted(model, X, y, weight, routed=None, odd=None):
     """Fit a model of our own, with weights unless they are None or all zero.
 
     Parameters
@@ -123,6 +123,8 @@ def fit_weighted(model, X, y, weight, routed=None):
     routed : bool, default=None
         Whether metadata routing is on, which what is kept of fits depends on; nothing
         else is made of it.
+    odd : frame, default=None
+        Rows that the model will have to predict, see `fit_encoded`.
 
     Returns
     -------
@@ -130,7 +132,7 @@ def fit_weighted(model, X, y, weight, routed=None):
         The fitted one.
     """
     with encoding_explained(X):
-        return fit_encoded(lambda one: _fit_weighted(one, X, y, weight), model, X)
+        return fit_encoded(lambda one: _fit_weighted(one, X, y, weight), model, X, odd)
 
 
 def _fit_weighted(model, X, y, weight):
@@ -145,7 +147,7 @@ def _fit_weighted(model, X, y, weight):
     return model.fit(X, y, **{weight_parameter(model): weight})
 
 
-def fit_labels(classifier, X, y, weight=None):
+def fit_labels(classifier, X, y, weight=None, odd=None):
     """Fit a classifier to labels, or to their codes where it takes nothing else.
 
     Most classifiers take any labels, which their parameters may name. XGBoost and
@@ -161,6 +163,8 @@ def fit_labels(classifier, X, y, weight=None):
         Labels.
     weight : ndarray of shape (n,), default=None
         Weights, see `fit_weighted`.
+    odd : frame, default=None
+        Rows that it will have to predict, see `fit_encoded`.
 
     Returns
     -------
@@ -170,16 +174,16 @@ def fit_labels(classifier, X, y, weight=None):
         What its `classes_` stand for.
     """
     try:
-        fitted = check_classes(fit_weighted(classifier, X, y, weight))
+        fitted = check_classes(fit_weighted(classifier, X, y, weight, odd=odd))
     except NO_SUCH_LABELS as error:
-        found = _fit_codes(classifier, X, y, weight)
+        found = _fit_codes(classifier, X, y, weight, odd)
         if found is None:
             raise error
         return found
     return fitted, np.asarray(fitted.classes_)
 
 
-def _fit_codes(classifier, X, y, weight):
+def _fit_codes(classifier, X, y, weight, odd):
     """Return what `fit_labels` does, from codes; None where these do not help."""
     if not hasattr(classifier, "fit"):
         return None
@@ -192,13 +196,14 @@ def _fit_codes(classifier, X, y, weight):
             return None
         if kind not in "OSU" and np.array_equal(labels, np.arange(len(labels))):
             return None  # they were codes
-        fitted = check_classes(fit_weighted(clone(classifier), X, codes, weight))
+        again = fit_weighted(clone(classifier), X, codes, weight, odd=odd)
+        fitted = check_classes(again)
     except NO_SUCH_LABELS:  # the labels were not the cause: its error is told
         return None
     return fitted, labels[np.asarray(fitted.classes_).astype(np.intp)]
 
 
-def fit_classifier(classifier, context, rows, y, weight):
+def fit_classifier(classifier, context, rows, y, weight, odd=None):
     """Fit a classifier on some rows of the contexts, weighted.
 
     Parameters
@@ -212,6 +217,8 @@ def fit_classifier(classifier, context, rows, y, weight):
         Rows of the contexts; a row may occur more than once.
     y, weight : ndarray of shape (n,)
         The label of each, and its positive weight.
+    odd : frame, default=None
+        Rows that it will have to predict, see `fit_encoded`.
 
     Returns
     -------
@@ -228,7 +235,7 @@ def fit_classifier(classifier, context, rows, y, weight):
         from sklearn.dummy import DummyClassifier
 
         classifier = DummyClassifier(strategy="most_frequent")
-    return fit_labels(classifier, take_rows(context, rows), y, weight)
+    return fit_labels(classifier, take_rows(context, rows), y, weight, odd)
 
 
 def check_classes(classifier):

@@ -4,6 +4,7 @@
 
 import re
 
+from skope_ope.evaluators._row_names import told_row
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs._shown_numbers import level_text
 
@@ -91,7 +92,7 @@ def method_notes(logs, table, comparison, evaluator):
     -------
     told : list of str
     """
-    chosen = f"The gains are those of {evaluator}"
+    chosen = f"The gains are those of {told_row(evaluator)}"
     if table.recommended == evaluator:
         chosen += f", by a rule that never looks at the values: {table.reason}."
     else:

@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 from math import inf, isnan
 
+from skope_ope.audit._support import ONE_ACTION
 from skope_ope.audit._verdict import spares
 from skope_ope.logs._shown_numbers import level_text
 from skope_ope.reports._units import Units
@@ -16,6 +17,7 @@ NAMED = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.
 TOO_LITTLE = ("low_overlap", "few_events", "few_groups", "wide_interval")
+OF_LOG = ("estimated_propensities",)  # though the reasons of a value tell it
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: then the next log can answer, too."
 )
@@ -115,6 +117,7 @@ def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
     decision, choice = comparison.decision, comparison.choice
     alarms = _alarms(comparison, verdicts, audit, audits, accepted)
     faults = [one for one in alarms if one.is_fault]
+    notes = _notes(audits, accepted)
     wrong = {name for one in faults for name in one.who}
     of_log = any(not one.who for one in faults)
     of_all = of_log or str(comparison.baseline) in wrong
@@ -124,12 +127,25 @@ def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
             what = "the log" if of_log else "what is wrong"
             headline = f"No decision yet: correct {what} first"
             sentences = _without_ground(comparison, wrong, of_all)
+        sentences = (*sentences, *notes)
         return Recommendation("undecided", None, headline, sentences, tuple(alarms))
     tell = {"deploy": _deploy, "keep": _keep, "undecided": _undecided}[decision]
     headline, sentences = tell(comparison, units, wrong)
     if alarms and decision != "undecided":
         headline += ", with caution"
-    return Recommendation(decision, choice, headline, tuple(sentences), tuple(alarms))
+    sentences = (*sentences, *notes)
+    return Recommendation(decision, choice, headline, sentences, tuple(alarms))
+
+
+def _notes(audits, accepted):
+    """Return sentences about rules that take one action, as misspelt ones do."""
+    return [
+        f"{name} takes {one.actions[0]!r} in all rounds: check its rule if it should "
+        "tell contexts apart."
+        for name, audit in audits.items()
+        for one in audit.findings
+        if one.name == ONE_ACTION and ONE_ACTION not in accepted
+    ]
 
 
 def _alarms(comparison, verdicts, audit, audits, accepted):
@@ -151,10 +167,15 @@ def _alarms(comparison, verdicts, audit, audits, accepted):
             if is_new and key not in of_log:
                 found.setdefault(key, (one, []))[1].append(str(name))
     alarms = [
-        Alarm(one.name, one.severity, tuple(names), one.found, one.advice)
+        Alarm(one.name, one.severity, _who(one, names), one.found, one.advice)
         for one, names in found.values()
     ]
     return sorted(alarms, key=lambda one: (one.severity != ERROR, bool(one.who)))
+
+
+def _who(finding, names):
+    """Return whom a finding is about: nobody where it is about the log."""
+    return () if finding.name in OF_LOG else tuple(names)
 
 
 def _without_ground(comparison, wrong, of_all):
@@ -192,6 +213,7 @@ def _deploy(comparison, units, wrong):
         f"a gain of {_span(comparison, chosen, units)}.",
         *_relative(comparison, chosen.name),
     ]
+    sentences += comparison._assumed
     sentences += _others(answers.values(), comparison, units, wrong)
     sentences += _rivals(comparison, chosen.name, answers.values(), wrong)
     if chosen.doubts:
@@ -248,7 +270,11 @@ def _others(answers, comparison, units, wrong, first=False):
         told = _about(one, comparison, units, str(one.name) in wrong)
         if first and not told_why and len(told) > 1:
             told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
-        sentences.append(" ".join(told if first else told[:1]))
+        if not first:
+            known = one.answer == CANNOT_TELL and comparison.n_rounds < one.rounds < inf
+            told = told if known and not told_why else told[:1]
+            told_why = told_why or len(told) > 1
+        sentences.append(" ".join(told))
     more = len(answers) - NAMED
     if more > 0:
         sentences.append(f"The table shows {more} more.")

@@ -151,7 +151,7 @@ def report(
     )
     decides = _decides(table)  # the page has the warnings of the other rows
     told_of = [(name, value) for name, value in table.items() if name[1] == decides]
-    warn_once(told_of, stacklevel=2)
+    warn_once(told_of, stacklevel=2, among=table)
     found, warned = report_of(
         table,
         policies,
@@ -215,7 +215,9 @@ def report_of(
     """
     evaluator = _decides(table)
     values = {name: table[name, evaluator] for name in policies}
-    comparison, warned = comparison_of(values, policies, logs, baseline, level)
+    comparison, warned = comparison_of(
+        values, policies, logs, baseline, level, evaluator
+    )
     fixed = {n: p for n, p in policies.items() if not isinstance(p, AdaptivePolicy)}
     of_log, of_policies = audits(fixed, logs) if audited is None else audited
     found = Report(

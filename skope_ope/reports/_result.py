@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from skope_ope.selection._policy_comparison import PolicyComparison
 
 
+TOLD_NOTES = ("group_in_context",)  # an interval may be too narrow without
+
+
 class Report:
     """One page from a question to a recommendation, made by `report`.
 
@@ -184,6 +187,9 @@ class Report:
             who = f" ({', '.join(one.who)})" if one.who else ""
             lines += wrapped(f"{one.text}{who}", f"[{one.severity}] ")
             lines += wrapped(one.first_step, " " * len(f"[{one.severity}] "))
+        for one in self.audit.findings:
+            if one.name in TOLD_NOTES and one.severity == "note":
+                lines += wrapped(one.text, "[note] ")
         if self.path is not None:
             lines.append(f"Page: {harmless(self.path)}")
         return "\n".join(lines)

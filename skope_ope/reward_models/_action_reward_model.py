@@ -27,6 +27,7 @@ from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._factorise import rows_of_codes
+from skope_ope.logs._odd_rows import odd_part, odd_rows
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_y, label_codes, plain
 from skope_ope.logs.lazy._kind_of import kind_of
@@ -172,17 +173,26 @@ class ActionRewardModel(TellsOfFit, Estimator):
         self.mean_reward_ = float(np.average(reward, weights=usable))
         if self.encoding == "per_action":
             codes = logs.action_index if rows is None else logs.action_index.take(rows)
-            self.models_ = []
+            self.models_, odd = [], odd_part(logs.context)
             by_action = enumerate(rows_of_codes(codes, logs.n_actions))
             for code, mine in steps(self, logs, by_action, "model of an action"):
                 own_weight = None if weight is None else weight.take(mine)
                 mine = mine if rows is None else rows.take(mine)
-                self.models_.append(self._fit_action(logs, code, mine, own_weight))
+                self.models_.append(self._fit_action(logs, code, mine, own_weight, odd))
         else:
+            odd = self._odd_design(logs)
             logs = logs if rows is None else logs[rows]
             X = design(logs, logs.action_index, self.encoding)
-            self.models_ = [self._fit_one(X, reward, weight, "all actions")]
+            self.models_ = [self._fit_one(X, reward, weight, "all actions", odd)]
         return self
+
+    def _odd_design(self, logs):
+        """Return the design of the rows that `odd_part` takes, None without these."""
+        rows = odd_rows(logs.context)
+        if not rows.size:
+            return None
+        some = logs[rows]
+        return design(some, some.action_index, self.encoding)
 
     def _checked(self, logs, rows):
         """Return the rewards of training rounds that the model can learn from."""
@@ -320,14 +330,14 @@ class ActionRewardModel(TellsOfFit, Estimator):
             )
         return sample_weight
 
-    def _fit_action(self, logs, code, rows, weight):
+    def _fit_action(self, logs, code, rows, weight, odd):
         if not rows.size:
             return None
         X = take_rows(logs.context, rows)
         label = f"action {plain(logs.actions[code])!r}"
-        return self._fit_one(X, logs.reward.take(rows), weight, label)
+        return self._fit_one(X, logs.reward.take(rows), weight, label, odd)
 
-    def _fit_one(self, X, reward, weight, label):
+    def _fit_one(self, X, reward, weight, label, odd):
         if self.classifier_:
             X, reward, weight = resampled(self.model, X, reward, weight)
             # One class leaves a classifier nothing to learn: predict it.
@@ -336,7 +346,8 @@ class ActionRewardModel(TellsOfFit, Estimator):
             reward = reward.astype(int)
         try:
             fit = self._kept(fit_weighted)
-            return fit(clone(self.model), X, reward, weight, routed=is_routed())
+            model, known = clone(self.model), {"routed": is_routed(), "odd": odd}
+            return fit(model, X, reward, weight, **known)
         except Exception as error:
             # CatBoost refuses equal targets, Poisson losses refuse zeros alone
             if (reward == reward[0]).all() and X.shape[1]:

@@ -92,7 +92,6 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
         self.max_iter = max_iter
         self.tol = tol
 
-    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, y=None):
         """Fit on the slates and rewards of logs.
 
@@ -107,9 +106,15 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
         -------
         self : AdditiveSlateModel
         """
+        if isinstance(logs, SlateLogs):  # others are refused with a sentence
+            check_y(y, len(logs), type(self).__name__)
+        return self._fit_rounds(logs, None)
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def _fit_rounds(self, logs, odd):
+        """Fit on logs; the model will have to predict the rounds `odd`, if any."""
         if not isinstance(logs, SlateLogs):
             raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
-        check_y(y, len(logs), type(self).__name__)
         model = self.model
         if model is None:
             from sklearn.linear_model import Ridge
@@ -125,13 +130,14 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
                 "all slots of the slates are empty: nothing can be learned."
             )
         X = slot_design(logs, rounds, slots, logs.slate[rounds, slots])
+        X_odd = None if odd is None else _first_slot(odd)
         parts, sums = np.zeros(len(rounds)), np.zeros(len(logs))
         smallest = self.tol * logs.reward.std()
         self.n_iter_, change = 0, np.inf
         while self.n_iter_ < self.max_iter and change > smallest:
             gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)
             with step(self, logs, "iteration"):
-                self.model_ = fit_design(model, X, parts + gap[rounds])
+                self.model_ = fit_design(model, X, parts + gap[rounds], X_odd)
             parts = predictions_of(self.model_, X).astype(float)
             before, sums = sums, np.bincount(rounds, parts, minlength=len(logs))
             change = np.abs(sums - before).max()
@@ -186,3 +192,9 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
             parts[some] = predictions_of(self.model_, X)
         parts *= weight
         return self.intercept_ + np.bincount(rounds, parts, minlength=len(logs))
+
+
+def _first_slot(logs):
+    """Return the design of what the first slot of every round shows, if anything."""
+    rounds = np.arange(len(logs))
+    return slot_design(logs, rounds, np.zeros_like(rounds), logs.slate[:, 0])

@@ -64,7 +64,7 @@ def slot_design(logs, rounds, slots, candidates):
     return _beside(context, np.hstack([items, slot]), names)
 
 
-def fit_design(model, X, y):
+def fit_design(model, X, y, odd=None):
     """Fit a clone of a model to a design, behind an encoder where it takes no texts.
 
     Parameters
@@ -75,13 +75,15 @@ def fit_design(model, X, y):
         Of `slot_design` or `slate_design`.
     y : ndarray of shape (n_entries,)
         What is predicted.
+    odd : frame, default=None
+        Rows of such a design that the model will have to predict, see `fit_encoded`.
 
     Returns
     -------
     fitted : estimator
         The clone, or a Pipeline of an encoder and the clone.
     """
-    return fit_encoded(lambda one: one.fit(X, y), clone(model), X)
+    return fit_encoded(lambda one: one.fit(X, y), clone(model), X, odd)
 
 
 def rows_at_once(logs):

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import untold
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+from skope_ope.logs._odd_rows import odd_rows
 from skope_ope.logs._slate_logs import column_weights
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
@@ -57,8 +58,8 @@ class SlateModel(BaseEstimator):
     def __init__(self, model):
         self.model = model
 
-    def fit(self, logs):
-        """Fit a clone of the model."""
+    def fit(self, logs, odd=None):
+        """Fit a clone of the model, which will have to predict the rounds `odd`."""
         if is_classifier(self.model) and not np.isin(logs.reward, (0, 1)).all():
             raise ValueError(
                 f"the classifier {type(self.model).__name__} models rewards of 0 "
@@ -66,7 +67,8 @@ class SlateModel(BaseEstimator):
             )
         X = slate_design(logs, logs.slate)
         self.items_ = ItemColumns(logs)
-        self.model_ = fit_design(self.model, X, logs.reward)
+        X_odd = None if odd is None else slate_design(odd, odd.slate)
+        self.model_ = fit_design(self.model, X, logs.reward, X_odd)
         return self
 
     def predict(self, logs, slates):
@@ -165,7 +167,9 @@ class CrossFittedSlateModel(FoldSlateModels):
         self.model, self.logs = model, logs
         self.held_out_ = cv if isinstance(cv, HeldOut) else HeldOut(logs, cv)
         trains = self.held_out_.train
-        fits = (clone(model).fit(logs[train]) for train in trains)
+        odd = odd_rows(logs.context)
+        odd = logs[odd] if odd.size else None
+        fits = (_fit(clone(model), logs[train], odd) for train in trains)
         self.models_ = dict(enumerate(progress(fits, len(trains), FOLD)))
         covered = self.held_out_.fold != UNCOVERED
         self.n_uncovered_ = int((~covered).sum())
@@ -187,6 +191,15 @@ class CrossFittedSlateModel(FoldSlateModels):
     def __getstate__(self):
         # without it, so that evaluating changes neither the pickle nor the hash
         return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
+
+
+def _fit(model, logs, odd):
+    """Fit a model that will have to predict the rounds `odd`, if there are any."""
+    if odd is None or isinstance(model, MeanSlateModel):
+        return model.fit(logs)
+    if isinstance(model, SlateModel):
+        return model.fit(logs, odd)
+    return model._fit_rounds(logs, odd)
 
 
 def slate_reward_source(model, logs, cv, fittable, progress=untold):

@@ -20,6 +20,7 @@ from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._names import evaluator_named
 from skope_ope.evaluators._prepared import has_many_terms, prepared, refuse_learning
 from skope_ope.evaluators._recommended import recommended_evaluator
+from skope_ope.evaluators._row_names import row_of
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
@@ -182,6 +183,7 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
         baseline,
         level=level,
         reward_range=logged._limits,
+        evaluator=row_of(asked.evaluators[""]),
         # in all rounds that were summed
         alike=[
             name
@@ -196,7 +198,8 @@ def _of_rounds(policies, logs, evaluator, baseline, level, n_jobs):
     """Return values and comparison in memory, and what is to be warned of."""
     table = quiet_table(policies, logs, {"": evaluator}, n_jobs=n_jobs, keep=True)
     values = {name: table[name, ""] for name in policies}
-    return values, *comparison_of(values, policies, logs, baseline, level)
+    row = row_of(evaluator)
+    return values, *comparison_of(values, policies, logs, baseline, level, row)
 
 
 def _with_hash_folds(evaluator):
@@ -219,7 +222,7 @@ def _refuse_walks(evaluator):
         )
 
 
-def comparison_of(values, policies, logs, baseline, level):
+def comparison_of(values, policies, logs, baseline, level, evaluator=None):
     """Return the comparison of values that are known, and what is to be warned of.
 
     Parameters
@@ -228,6 +231,8 @@ def comparison_of(values, policies, logs, baseline, level):
         `PolicyValue` by name, of one evaluator on these logs.
     policies, logs, baseline, level
         As `compare_policies` takes them.
+    evaluator : str, default=None
+        The row of the table with these values; `None`: the name of its class.
 
     Returns
     -------
@@ -254,6 +259,7 @@ def comparison_of(values, policies, logs, baseline, level):
         level=level,
         reward_range=known_range(logs),
         alike=alike,
+        evaluator=evaluator,
     )
     return comparison, warned
 

@@ -53,7 +53,8 @@ def kind_of_mark(record):
 def notes_below(comparison):
     """Return the sentences below the table."""
     m, percent = len(comparison.differences), level_text(comparison.level)
-    notes, known = [comparison.sentence], comparison._baseline_record()
+    notes = [comparison.sentence, *comparison._assumed]
+    known = comparison._baseline_record()
     if comparison.baseline not in comparison:  # the logger has no row
         text = value_format(comparison)
         value, low, high = (text(known[key]) for key in ("value", "low", "high"))

@@ -41,6 +41,7 @@ from skope_ope.exceptions import (
     SupportWarning,
     TailWarning,
 )
+from skope_ope.logs.checks._lost_rows import NAME as LOST_ROWS
 
 BETTER, WORSE = "better", "worse"
 BOTH = frozenset((BETTER, WORSE))
@@ -65,8 +66,10 @@ TEXTS = {
 }
 
 
-OF_SUMS = {
+# Of warnings whose class says too little.
+NAMED = {
     UNTOLD: "merged sums that do not show whether few rounds make most of the spread",
+    LOST_ROWS: "rows of pages that may be missing",
     WIDER: "merged sums, whose interval is wider than one of single rounds",
 }
 
@@ -125,8 +128,8 @@ def doubts_about(name, warnings, is_baseline=False):
 
 
 def _text_of(warning):
-    if warning.name in OF_SUMS:
-        return OF_SUMS[warning.name]
+    if warning.name in NAMED:
+        return NAMED[warning.name]
     kind = next((one for one in type(warning).__mro__ if one in TEXTS), None)
     if kind is None or (warning.value is None and "{value" in TEXTS[kind]):
         return f"a {type(warning).__name__}"

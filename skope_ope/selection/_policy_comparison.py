@@ -9,6 +9,8 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from skope_ope._renamed import dropped_keyword
+from skope_ope.audit._assumptions import slates_assumed
+from skope_ope.evaluators._row_names import told_row
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._lift import Lift
 from skope_ope.logs._html import table_html, with_bars
@@ -61,6 +63,9 @@ class PolicyComparison(ValueTable):
         The known range of the rewards; `None`: not known.
     alike : collection of names, default=()
         Policies that are known to act as the baseline does.
+    evaluator : str, default=None
+        What the sentence calls the evaluator, such as its row in a table. `None`: its
+        class.
 
     Attributes
     ----------
@@ -115,8 +120,10 @@ class PolicyComparison(ValueTable):
         level: float = 0.95,
         reward_range: tuple[float, float] | None = None,
         alike: Collection[str] = (),
+        evaluator: str | None = None,
     ) -> None:
         super().__init__(values)
+        self._evaluator = evaluator
         self.baseline, self.level, self.reference = baseline, level, reference
         self.differences = {
             name: value - reference for name, value in self.items() if name != baseline
@@ -158,10 +165,16 @@ class PolicyComparison(ValueTable):
             self._answers,
             self.choice,
             self._against,
-            evaluator_of(gains[0]),
+            told_row(self._evaluator or evaluator_of(gains[0])),
             gain_format(self),
             self.n_rounds,
         )
+
+    @property
+    def _assumed(self):
+        """What the gains assume of slates, a list of sentences."""
+        gain = next(iter(self.differences.values()))
+        return slates_assumed(gain._grounds)
 
     @property
     def n_rounds(self) -> int:

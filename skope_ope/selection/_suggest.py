@@ -35,7 +35,7 @@ from skope_ope.evaluators.slate import IndependentSlotIPS, SlateIPS
 from skope_ope.evaluators.static import SNIPS
 from skope_ope.logs import BanditLogs, LazyLogs, SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
-from skope_ope.logs._slate_fields import row_of_another_reward
+from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
 from skope_ope.selection._suggested_code import code_for
@@ -315,7 +315,7 @@ def _for_slates(logs, policy):
     known = logs.logging_policy is not None
     check = SlateIPS() if known else None
     reasons = [_sentence(rule.reason)]
-    by_slot = logs.slot_reward is not None and row_of_another_reward(logs) is None
+    by_slot = has_slot_rewards(logs)
     if known and by_slot:
         check = IndependentSlotIPS()
         reasons.append(

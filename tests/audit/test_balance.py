@@ -70,7 +70,7 @@ def test_contexts_that_the_weights_leave_behind():
     assert facts[KEY]["column"][0] == "0"
     assert facts[KEY]["distance in sd"][0] == pytest.approx(-found.effect)
     assert found.effect > 0.5
-    assert "never takes the policy's actions" in found.advice[0]
+    assert "never takes the policy's actions" in found.advice[1]  # all rewards are 1
     # users of two rounds each tell less, and still enough
     logs, pi = half_reached(6000)
     [alone] = balance(pi, logs)[1]

@@ -25,6 +25,7 @@ def test_a_column_that_holds_the_action_comes_before_the_propensities():
     leak, misfit = (one for one in found.alarms if one.severity == "error")
     assert (leak.name, misfit.name) == ("action_leak", "propensity_misfit")
     assert f"column {leak.columns[0]!r}" in misfit.advice[0]
+    assert "see the finding action_leak" in misfit.advice[0]
 
 
 def test_other_columns_that_tell_the_action_are_kept():

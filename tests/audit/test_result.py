@@ -66,6 +66,13 @@ def test_an_audit_without_findings_says_so():
     assert repr(Audit({}, [NOTE])).startswith("Audit: no alarm, 1 note.")
 
 
+def test_an_effect_that_the_sentence_tells_is_not_told_again():
+    few = Finding("low_overlap", "warning", "On 8.8 rounds of 9,000.", effect=0.00098)
+    assert "effect" not in repr(Audit({}, [few]))
+    assert "effect: 0.25" in repr(FOUND)
+    assert Audit({}, [few]).to_records()[0]["effect"] == 0.00098
+
+
 def test_html_is_escaped():
     html = FOUND._repr_html_()
     assert "&lt;b&gt; is constant" in html

@@ -59,6 +59,8 @@ def test_rounds_that_nothing_tells_apart_are_a_note(policy):
             assert found.effect == 1
             assert "100.0% of these rounds have the same content" in found.text
             assert "train_test_split(logs)" in found.text
+    [found] = training_findings(policy, coarse(group=np.arange(N)))
+    assert "GroupShuffleSplit" in found.text and "train_test" not in found.text
 
 
 def test_rounds_that_can_be_told_need_no_note():

@@ -178,7 +178,16 @@ def test_a_group_that_repeats_its_slate_is_one_round():
     group = np.repeat(np.arange(200), 20)
     sticky = rebuilt(again, group=group)
     facts, found = slate_logger_findings(sticky)
-    assert not found and list(facts.values()) == ["200 rounds compared"]
+    told = "200 of 4,000 rounds compared, one a group"
+    assert not found and list(facts.values()) == [told]
+
+
+def test_a_sample_says_why_it_is_one():
+    logs = make_slate_logs(5000, n_candidates=50, random_state=0)
+    facts = slate_logger_findings(logs)[0]
+    n = 60_000 // (3 * 51)
+    told = f"{n} of 5,000 rounds compared, drawn at random: each takes 153"
+    assert facts["slates against the logging policy"].startswith(told)
 
 
 def test_what_cannot_be_compared_is_said():

@@ -48,6 +48,15 @@ def test_weights_of_slates_and_of_slots(policy):
         size = facts[f"effective sample size ({what})"]
         assert size == pytest.approx(told["effective_sample_size"])
         assert facts[f"mean weight ({what})"] == pytest.approx(told["mean_weight"])
+    assert not any(name.startswith("tail shape") for name in facts)  # two sizes
+
+
+def test_a_tail_shape_says_from_where_on_it_is_heavy():
+    weights = np.exp(2 * RNG.normal(size=(N, 4)))
+    logs = UNIFORM.replace(reward=RNG.exponential(size=N))
+    facts, _ = slate_policy_findings(PlackettLuceSlatePolicy(weights, 2), logs, 0)
+    shapes = [name for name in facts if name.startswith("tail shape")]
+    assert shapes and all(name.endswith(", heavy above 0.7") for name in shapes)
 
 
 def test_what_the_logger_never_shows():

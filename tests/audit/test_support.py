@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import BanditLogs
+from skope_ope import BanditLogs, ConstantPolicy, FunctionPolicy
 from skope_ope.audit._policy_rounds import PolicyRounds
 from skope_ope.audit._support import support_of
 from tests.audit._rounds import names, softmax_logs
@@ -81,3 +81,17 @@ def test_loggers_apart():
     w = PolicyRounds(np.roll(MU, 1, axis=1), LOGS).w[who == "new"]
     assert table["effective rounds"][0] == pytest.approx(w.sum() ** 2 / (w @ w))
     assert table["mean weight"][0] == pytest.approx(w.mean())
+
+
+def test_a_rule_that_takes_one_action_in_all_rounds():
+    misspelt = FunctionPolicy(lambda X: np.where(X[:, 0] > 99, 1, 2))
+    logs = LOGS
+    _, [found] = support(misspelt, logs)
+    assert names([found]) == [("one_action", "note")]
+    assert found.actions == (2,)
+    assert found.text.startswith("The policy takes action 2 in all rounds. If its rule")
+    sometimes = FunctionPolicy(lambda X: np.where(X[:, 0] > 0, 1, 2))
+    always = ConstantPolicy(2)
+    array = np.tile([0.0, 0.0, 1.0, 0.0], (len(logs), 1))
+    for policy in (sometimes, always, array):
+        assert support(policy, logs)[1] == []

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.intervals._tail_shape import tail_shape
+from skope_ope.intervals._tail_shape import is_bounded, tail_shape
 
 
 @pytest.mark.parametrize("index", [0.8, 1.25, 2.0, 5.0])
@@ -39,3 +39,27 @@ def test_no_shape_without_a_tail():
     assert np.isnan(tail_shape(np.zeros(100))).all()
     assert np.isnan(tail_shape(np.arange(50.0))).all()  # too few
     assert np.isnan(tail_shape(np.full(5000, 4.0))).all()  # all alike
+
+
+def test_lumps_are_no_tail():
+    # sizes of a few weights times rewards that hardly vary: a fit finds k above 2
+    rng = np.random.RandomState(0)
+    for n in (2000, 12_000):
+        sizes = rng.choice([1.67, 2.86, 6.67], n) * rng.normal(1, 0.05, n)
+        sizes[:20] *= 15
+        assert np.isnan(tail_shape(sizes)).all()
+
+
+@pytest.mark.parametrize("k", [0.9, 1.5, 2.5])
+def test_heavy_tails_do_not_contradict_their_shape(k):
+    rng = np.random.RandomState(0)
+    found = [tail_shape(rng.pareto(1 / k, 3000)) for _ in range(200)]
+    assert np.isfinite(found).all(axis=1).mean() > 0.99
+
+
+def test_what_reaches_a_bound():
+    assert is_bounded(np.array([0.0, 3, 3, 3, 2.8, 3, 1]))
+    assert not is_bounded(np.array([0.0, 3, 3, 3, 2.6, 3, 1]))
+    assert not is_bounded(np.array([3.0, 3]))  # too few
+    draws = np.random.RandomState(0).pareto(1 / 0.7, (5000, 300))
+    assert sum(map(is_bounded, draws)) <= 8  # 1.9 are expected

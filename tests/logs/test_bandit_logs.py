@@ -52,6 +52,22 @@ def test_one_propensity_for_all_rounds():
             logs.replace(propensity=number)
 
 
+def test_booleans_are_no_propensity():
+    for given in (True, np.True_, [True] * 4, np.array([True, False, True, True])):
+        with pytest.raises(
+            TypeError, match="holds booleans, but it is the probability"
+        ):
+            logs_of(propensity=given)
+
+
+def test_number_of_rounds():
+    logs = full_logs()
+    assert logs.n_rounds == len(logs) == 4
+    assert logs[1:3].n_rounds == 2
+    with pytest.raises(AttributeError):
+        logs.n_rounds = 3
+
+
 def test_every_field_is_kept():
     logs = full_logs()
     assert_array_equal(logs.context, X)

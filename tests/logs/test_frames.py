@@ -123,6 +123,12 @@ def test_other_numbers_are_no_propensity(make_frame, value):
         BanditLogs.from_frame(make_frame(), **{**NAMES, "propensity": value})
 
 
+def test_a_column_of_booleans_is_no_propensity(make_frame):
+    frame = make_frame({**DATA, "p": [True] * 4})
+    with pytest.raises(TypeError, match="propensity holds booleans"):
+        BanditLogs.from_frame(frame, **{**NAMES, "propensity": "p"})
+
+
 def test_the_context_stays_a_frame_of_its_library(make_frame):
     frame = make_frame()
     logs = BanditLogs.from_frame(frame, **NAMES)

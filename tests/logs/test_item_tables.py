@@ -85,6 +85,11 @@ def test_mistakes(make_frame):
     found = refused(table_of(make_frame))
     assert "item_features has two rows for item" in found
     assert "pass item_features_by='query'" in found
+    texts = make_frame({"item": ["a", "b", "c"], "query": ["q", "q", "r"]})
+    found = refused(texts, TypeError)  # each item once: the column looks like a feature
+    assert "in column 'query'" in found and "pass item_features_by='query'" in found
+    found = refused(make_frame({"item": ["a"], "kind": ["x"]}), TypeError)
+    assert "in column 'kind'" in found and "get_dummies" in found
     found = refused(table_of(make_frame, doc=["a", "b", "b", "x", "a", "a"]), **by)
     assert "no row for query 'r' and item 'c' (1 such entries" in found
     found = refused(table_of(make_frame, doc=["a", "b", "c", "c", "a", "a"]), **by)

@@ -41,6 +41,8 @@ def test_one_propensity_for_all_slates():
     assert_array_equal(logs.propensity, [0.5, 0.5])
     with pytest.raises(ValueError, match="propensity 2 is not in"):
         logs.replace(propensity=2)
+    with pytest.raises(TypeError, match="propensity holds booleans"):
+        logs.replace(propensity=True)
 
 
 def test_rewards_of_slots_are_enough():
@@ -60,8 +62,10 @@ def test_every_field_is_kept():
     assert logs.n_slots == 2
     assert logs.max_candidates == 4
     assert logs.shape == (3, 3)
+    assert logs.n_rounds == 3
     assert repr(logs) == (
-        "SlateLogs(n_rounds=3, n_features=3, n_slots=2, n_candidates=4)"
+        "SlateLogs(n_rounds=3, n_features=3, n_slots=2, n_candidates=4, "
+        "2 to 4 per page)"
     )
 
 
@@ -200,7 +204,7 @@ def test_summary_names_what_there_is():
     assert slates_of(**FIELDS).with_columns(x=[1, 2, 3]).summary() == {
         "rounds": "3",
         "slots": "2 (1 empty)",
-        "candidates": "2 to 4",
+        "candidates": "4, 2 to 4 per page",
         "features": "3 (ndarray)",
         "reward": "1 to 2, mean 1.333",
         "propensity": "0.1 to 0.3",
@@ -210,6 +214,21 @@ def test_summary_names_what_there_is():
     assert slates_of().summary()["candidates"] == "3"
     assert slates_of()[:0].summary() == {"rounds": "0"}
     assert "SlateLogs" in slates_of()._repr_html_()
+
+
+def test_candidates_of_pages_are_counted():
+    assert slates_of().offered_counts is None
+    assert_array_equal(slates_of(n_candidates=[2, 3, 4]).offered_counts, [2, 3, 4])
+    by_slot = np.zeros((3, 2, 4), dtype=bool)
+    slate = slates_of().slate
+    rows, slots = np.nonzero(slate >= 0)
+    by_slot[rows, slots, slate[rows, slots]] = True
+    want = [len(set(one[one >= 0])) for one in slate]
+    logs = slates_of(candidates=by_slot)
+    assert_array_equal(logs.offered_counts, want)
+    everywhere = slates_of(candidates=np.ones((3, 4), dtype=bool))
+    assert repr(everywhere).endswith("n_candidates=4)")
+    assert repr(slates_of(n_candidates=[3, 3, 4])[:2]).endswith("4, 3 per page)")
 
 
 def test_who_is_offered():

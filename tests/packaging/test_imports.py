@@ -219,3 +219,26 @@ def test_import_loads_nothing_heavy():
         if name.split(".")[0] not in sys.stdlib_module_names
     }
     assert strangers <= {"skope_ope", "numpy", "scipy", "sklearn", "joblib"}
+
+
+def test_submodules_need_no_import_of_their_own():
+    modules = {path.parts[0].removesuffix(".py") for path in _public_modules()}
+    asked = "; ".join(f"skope_ope.{name}" for name in sorted(modules))
+    code = (
+        f"import skope_ope; {asked}; skope_ope.utils.estimator_checks.check_evaluator"
+    )
+    before, after = modules_after("import skope_ope", code)
+    new = {"skope_ope.base", "skope_ope.datasets", "skope_ope.utils"}
+    assert not new & before
+    assert new <= after
+    names = "sorted(set(dir(skope_ope)) & {'base', 'datasets', 'utils'})"
+    shown = f"import skope_ope; assert {names} == ['base', 'datasets', 'utils']"
+    subprocess.run([sys.executable, "-c", shown], check=True, cwd=ROOT)
+
+
+def _public_modules():
+    """Return the paths of public modules and folders at the top, below the package."""
+    for path in PACKAGE.iterdir():
+        public = not path.name.startswith("_")
+        if public and (path.suffix == ".py" or (path / "__init__.py").is_file()):
+            yield path.relative_to(PACKAGE)

@@ -10,7 +10,12 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupShuffleSplit,
+    cross_validate,
+    train_test_split,
+)
 from sklearn.pipeline import make_pipeline
 
 from skope_ope import (
@@ -41,7 +46,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from skope_ope.evaluators.core._warnings import learned_findings
+from skope_ope.evaluators.core._warnings import learned_findings, rounds_warnings
 from skope_ope.exceptions import LearnedRoundsWarning, OPEWarning
 from skope_ope.logs._known_rows import KnownRows
 from skope_ope.policies._learned_rounds import (
@@ -239,6 +244,19 @@ def test_ranking_policies():
     assert learned_share(mixture, logs) == 0.5
     ranking.fit(np.zeros((3, 2)), np.zeros(3))
     assert learned_share(ranking, logs) == 0
+
+
+def test_logs_with_groups_are_split_by_group():
+    logs = LOGS.replace(group=np.arange(N) // 2)
+    policy = ClassifierPolicy(DUMMY, epsilon=0.5).fit(logs)
+    [warned] = rounds_warnings(policy, logs)
+    assert "GroupShuffleSplit" in str(warned)
+    [alone] = rounds_warnings(ClassifierPolicy(DUMMY, epsilon=0.5).fit(LOGS), LOGS)
+    assert "train_test_split(logs)" in str(alone)
+    # what the warning says to do works
+    train, test = next(GroupShuffleSplit().split(logs, groups=logs.group))
+    assert not set(logs[train].group) & set(logs[test].group)
+    assert not rounds_warnings(policy.fit(logs[train]), logs[test])
 
 
 def test_it_is_one_of_our_warnings():

@@ -15,6 +15,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
+    RandomForestRegressor,
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -27,6 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skope_ope import (
     ActionRewardModel,
+    AdditiveSlateModel,
     BanditLogs,
     ClassifierPolicy,
     ContextEncoder,
@@ -36,13 +38,18 @@ from skope_ope import (
     EpochGreedy,
     IPSPolicy,
     LinUCB,
+    LoggerPropensityEstimator,
     OffsetTree,
     PropensityEstimator,
     RewardModelPolicy,
+    SlateDirectMethod,
+    SlateLogs,
     SoftmaxPolicy,
     UniformPolicy,
+    UniformSlatePolicy,
     evaluate,
 )
+from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._frames import LIBRARIES
 from skope_ope.propensities._encoded import (
@@ -182,6 +189,133 @@ def test_other_libraries(package):
     logs = logs_in("pandas")
     evaluator = DoublyRobust(reward_model=quiet[package]()).fit(logs)
     assert 0 < evaluator.score(UniformPolicy()) < 1
+
+
+# -- gaps that a part of the log does not have ----------------------------------------
+def with_one_gap(library="pandas", row=3, value=np.nan):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(RNG.rand(N, 2), columns=["x", "h"])
+    if isinstance(value, str):
+        frame["x"] = frame["x"].round(2).astype(str)
+    frame.loc[row, "x"] = value
+    if library == "polars":
+        frame = pytest.importorskip("polars").from_pandas(frame)
+    return BanditLogs(frame, ITEM, CLICK, 1 / 3)
+
+
+def types_of(models):
+    return {type(one).__name__ for model in models for one in model.models_}
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("value", [np.nan, "B7"])
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot", "column"])
+def test_a_gap_of_one_row(library, value, encoding):
+    logs = with_one_gap(library, value=value)
+    model = ActionRewardModel(Ridge(), encoding=encoding)
+    evaluator = DoublyRobust(reward_model=model).fit(logs)
+    assert 0 < evaluator.score(UniformPolicy()) < 1
+    assert types_of(evaluator.reward_model_.models_.values()) == {"Pipeline"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [HistGradientBoostingRegressor(max_iter=3), RandomForestRegressor(3, n_jobs=1)],
+    ids=lambda model: type(model).__name__,
+)
+def test_models_that_take_gaps_are_left_alone(model):
+    evaluator = DoublyRobust(reward_model=model).fit(with_one_gap())
+    assert np.isfinite(evaluator.score(UniformPolicy()))
+    models = types_of(evaluator.reward_model_.models_.values())
+    assert models == {type(model).__name__}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("package", ["lightgbm", "xgboost", "catboost"])
+def test_a_gap_of_one_row_in_other_libraries(package):
+    module = pytest.importorskip(package)
+    name = {"lightgbm": "LGBM", "xgboost": "XGB", "catboost": "CatBoost"}[package]
+    few = {"verbose": False, "allow_writing_files": False, "iterations": 3}
+    if package != "catboost":
+        few = {"n_estimators": 3, "verbosity": -1 if package == "lightgbm" else 0}
+    model = getattr(module, f"{name}Regressor")(**few)
+    evaluator = DoublyRobust(reward_model=model).fit(with_one_gap())
+    assert np.isfinite(evaluator.score(UniformPolicy()))
+    models = types_of(evaluator.reward_model_.models_.values())
+    assert models == {f"{name}Regressor"}
+
+
+def test_policies_with_a_gap_that_they_do_not_learn_from():
+    row = int(np.flatnonzero(CLICK == 0)[0])  # no policy learns from it
+    logs = with_one_gap(row=row)
+    for policy in (
+        ClassifierPolicy(LogisticRegression()),
+        OffsetTree(LogisticRegression()),
+    ):
+        proba = policy.fit(logs).predict_proba(logs.context)
+        assert_allclose(proba.sum(axis=1), 1)
+    fitted = ClassifierPolicy(LogisticRegression()).fit(logs).classifier_
+    assert isinstance(fitted[0], ContextEncoder)
+    estimated = PropensityEstimator(LogisticRegression()).fit_transform(logs)
+    assert np.isfinite(estimated.propensity).all()
+
+
+def test_a_gap_of_one_logger():
+    logs = with_one_gap()
+    logs = BanditLogs(
+        logs.context, ITEM, CLICK, logger=np.repeat(["old", "new"], N // 2)
+    )
+    step = LoggerPropensityEstimator(LogisticRegression()).fit(logs)
+    assert np.isfinite(step.transform(logs).logger_proba).all()
+    for one in step.estimators_.values():
+        assert isinstance(one.classifier_[0], ContextEncoder)
+        assert not hasattr(one, "odd")
+
+
+def test_gaps_that_come_later_are_explained():
+    logs = with_one_gap()
+    policy = ClassifierPolicy(LogisticRegression()).fit(logs[10:])
+    assert type(policy.classifier_) is LogisticRegression
+    soft = ClassifierPolicy(LogisticRegression(), temperature=1.0).fit(logs[10:])
+    for ask in (policy.predict, soft.predict_proba):
+        with pytest.raises(ValueError, match="contains NaN") as info:
+            ask(logs.context)
+        [note] = info.value.__notes__
+        assert "Fit it in a Pipeline that fills them: make_pipeline(Context" in note
+
+
+@pytest.mark.parametrize("model", [Ridge(), AdditiveSlateModel(Ridge())], ids=str)
+def test_a_gap_of_one_page(model):
+    context = with_one_gap().context
+    slate = np.array([RNG.permutation(4)[:2] for _ in range(N)])
+    logging = UniformSlatePolicy(2)
+    logs = SlateLogs(context, slate, CLICK, n_candidates=4, logging_policy=logging)
+    evaluator = SlateDirectMethod(reward_model=model).fit(logs)
+    with pytest.warns(ModelErrorWarning, match="leaves out the error of the reward"):
+        assert 0 < evaluator.score(logging) < 1
+    for fitted in evaluator.reward_model_.models_.values():
+        assert isinstance(fitted.model_[0], ContextEncoder)
+
+
+def test_when_the_encoder_is_of_no_help():
+    logs = with_one_gap()
+    X, odd = logs.context[10:], logs.context[3:4]
+
+    class Never(Ridge):
+        def predict(self, X):
+            raise ValueError("never")
+
+    class Warns(Ridge):
+        def predict(self, X):
+            raise UserWarning("of these rows")
+
+    for model in (Never(), Warns()):
+        found = fit_encoded(lambda one: one.fit(X, CLICK[10:]), model, X, odd)
+        assert found is model
+    whole = logs.context  # with the gap itself: the fit tells
+    model = HistGradientBoostingRegressor(max_iter=3)
+    assert fit_encoded(lambda one: one.fit(whole, CLICK), model, whole, odd) is model
 
 
 # -- what is left alone ---------------------------------------------------------------

@@ -56,6 +56,7 @@ class Comparison(dict):
     """What `compare_policies` returns, as far as words need it."""
 
     baseline, _against, n_rounds, level = "logger", "the logger", 20_000, 0.95
+    _assumed = ()
 
     def __init__(self, *answers, reference=0.0617):
         super().__init__({v.name: Value(reference + v.gain) for v in answers})
@@ -274,3 +275,34 @@ def test_too_little_evidence_leaves_cannot_tell_as_it_is():
     found = told(COUPON, audits={"coupon": audit("error", name="wide_interval")})
     assert found.headline == "Undecided: keep the logger for now"
     assert "cannot tell coupon from the logger" in found.sentences[0]
+
+
+def test_the_first_policy_that_cannot_be_told_names_a_next_step():
+    clear = verdict("new", 0.02, 0.01, 0.03)
+    first, second = (verdict(x, 0.005, -0.01, 0.02) for x in ("a", "b"))
+    found = told(clear, first, second)
+    text = " ".join(found.sentences)
+    assert found.choice == "new"
+    assert text.count("30,000 more rounds would decide") == 1
+    unknown = verdict("a", 0.005, -0.01, 0.02, rounds=inf)
+    assert "more rounds" not in " ".join(told(clear, unknown).sentences)
+
+
+def test_a_rule_that_takes_one_action_is_told():
+    note = Finding("one_action", "note", "The policy ...", actions=("none",))
+    audits = {"new": Audit({}, [note])}
+    found = told(verdict("new", 0.02, 0.01, 0.03), audits=audits)
+    assert found.sentences[-1].startswith("new takes 'none' in all rounds: check")
+    assert found.alarms == ()
+    wrong = Audit({}, [Finding("propensity_misfit", "error", "Wrong.")])
+    found = told(verdict("new", 0.02, 0.01, 0.03), log=wrong, audits=audits)
+    assert "takes 'none' in all rounds" in found.sentences[-1]
+
+
+def test_estimated_propensities_are_those_of_the_log():
+    doubt = Finding("estimated_propensities", "warning", "Estimated.")
+    other = Finding("tail", "warning", "Few rounds.")
+    audits = {"new": Audit({}, [doubt, other])}
+    found = told(verdict("new", 0.02, 0.01, 0.03), audits=audits)
+    who = {one.name: one.who for one in found.alarms}
+    assert who == {"estimated_propensities": (), "tail": ("new",)}

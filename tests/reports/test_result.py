@@ -7,7 +7,7 @@ from html import unescape
 import numpy as np
 import pytest
 
-from skope_ope import report
+from skope_ope import BanditLogs, report
 from skope_ope.datasets import make_bandit_logs
 
 LOGS, NEW, _ = make_bandit_logs(
@@ -61,3 +61,15 @@ def test_logs_without_propensities_are_told_how_to_get_them():
         found = report({"new": NEW}, unknown)
     assert found.decision == "undecided"
     assert "What to do: The logs have no propensities." in " ".join(str(found).split())
+
+
+def test_a_group_in_the_context_is_told():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(LOGS.context).add_prefix("x")
+    context = frame.assign(user_id=rng.integers(300, size=1000))
+    logs = BanditLogs(context, LOGS.action, LOGS.reward, LOGS.propensity)
+    pi = NEW.predict_proba(LOGS.context)
+    text = " ".join(str(report({"new": pi}, logs)).split())
+    assert "[note] Column 'user_id' has" in text
+    assert "pass group='user_id'" in text

@@ -14,6 +14,7 @@ from skope_ope.evaluators.core._mean_weight import (
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._finding import Finding
 
 MADE_FROM_ACTIONS = (
@@ -160,15 +161,18 @@ def _chance_text(evidence):
 def _causes_above(logs, logged_only, given):
     """Return what may have made weights too large, the most likely first."""
     wrong = wrong_propensities("small", logs)
+    causes = (wrong, MADE_FROM_ACTIONS)
     if logged_only:
-        return NO_DISTRIBUTION, MADE_FROM_ACTIONS, wrong
-    return (MADE_FROM_ACTIONS, wrong) if given else (wrong, MADE_FROM_ACTIONS)
+        causes = (NO_DISTRIBUTION, MADE_FROM_ACTIONS, wrong)
+    elif given:
+        causes = (MADE_FROM_ACTIONS, wrong)
+    return with_dropped(causes, logs)
 
 
 def _causes_below(logs, logged_only):
     """Return the same where they are too small."""
     causes = (NEVER_TAKEN_THERE, wrong_propensities("large", logs))
-    return (NO_DISTRIBUTION, *causes) if logged_only else causes
+    return with_dropped((NO_DISTRIBUTION, *causes) if logged_only else causes, logs)
 
 
 def wrong_propensities(size, logs):

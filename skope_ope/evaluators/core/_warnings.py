@@ -20,6 +20,7 @@ from skope_ope.logs._propensity_audit import group_sizes
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._order_findings import trailing_zero_findings
+from skope_ope.logs.sums._log_sums import known_fields
 from skope_ope.policies._learned_rounds import LearnedRounds
 
 FEW = 30  # accepted rounds
@@ -27,6 +28,14 @@ FEW = 30  # accepted rounds
 LATE_REWARDS_CHANCE = 1e-7
 UNEVEN = 0.05  # of the mean count, that an action is off where it matters
 ROUNDING = 1e-9  # of the range of the rewards, by which a mean of them may leave it
+SPLIT = (
+    "Evaluate it on other rounds: train, test = train_test_split(logs); "
+    "policy.fit(train); evaluate(policy, test)."
+)
+SPLIT_GROUPS = (  # a split by rounds puts a user into both parts
+    "Evaluate it on other groups: train, test = next(GroupShuffleSplit().split(logs, "
+    "groups=logs.group)); policy.fit(logs[train]); evaluate(policy, logs[test])."
+)
 FEW_EXPECTED = 5  # accepted rounds of a policy that acts as the logger does
 
 
@@ -107,16 +116,23 @@ def one_unit_warnings(estimate):
 
 def learned_findings(policy, logs):
     """Return a finding if the policy has learned from rounds it is evaluated on."""
-    return findings_of_learned(LearnedRounds.of(policy, logs))
+    return findings_of_learned(LearnedRounds.of(policy, logs), has_groups(logs))
 
 
-def findings_of_learned(learned):
+def has_groups(logs):
+    """Tell whether rounds, or sums of them, have groups."""
+    return "group" in known_fields(logs)
+
+
+def findings_of_learned(learned, grouped=False):
     """Return a finding if a policy has learned from some rounds.
 
     Parameters
     ----------
     learned : LearnedRounds
         Which they are.
+    grouped : bool, default=False
+        Whether the rounds have groups, such as users, which should not be split.
     """
     if not learned.count:
         return []
@@ -127,9 +143,8 @@ def findings_of_learned(learned):
             f"The policy has learned from {learned.share:.1%} of these rounds, so its "
             "value may be too good.",
             (
-                "Evaluate it on other rounds: train, test = train_test_split(logs); "
-                "policy.fit(train); evaluate(policy, test). For files, scan those "
-                "that it has not learned from, or use logs.filter(...).",
+                f"{SPLIT_GROUPS if grouped else SPLIT} For files, scan those that it "
+                "has not learned from, or use logs.filter(...).",
             ),
             number=learned.share,
             effect=learned.share,
@@ -159,7 +174,7 @@ def warnings_of_rounds(learned, logs):
     logs : BanditLogs, SlateLogs or LogSums
         The rounds.
     """
-    found = findings_of_learned(learned)
+    found = findings_of_learned(learned, has_groups(logs))
     found += trailing_zero_findings(logs, chance_below=LATE_REWARDS_CHANCE)
     return warnings_of(found)
 
@@ -175,7 +190,8 @@ def rounds_warnings_of_sums(sums, policy):
         Name of the policy.
     """
     learned = getattr(sums, "learned", {}).get(policy)
-    found = [] if learned is None else findings_of_learned(learned)
+    grouped = sums.log is not None and has_groups(sums.log)
+    found = [] if learned is None else findings_of_learned(learned, grouped)
     if sums.log is not None:
         found += trailing_zero_findings(sums.log, chance_below=LATE_REWARDS_CHANCE)
     return warnings_of(found)

@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._finding import Finding
 
 LOW_SHARE = 0.05  # effective rounds per round
@@ -25,9 +26,14 @@ COMPARE_CLIPPED = (
     "models: most of the estimate comes from the model."
 )
 COMPARE_SLATES = (
-    "Compare several evaluators: PseudoInverse needs fewer rounds than SlateIPS, and "
-    "IndependentSlotIPS the fewest, if each slot has its own reward."
+    "Compare the rows of evaluate(policy, logs): PseudoInverse needs fewer rounds than "
+    "SlateIPS."
 )
+COMPARE_SLOTS = (
+    f"{COMPARE_SLATES} IndependentSlotIPS needs the fewest, and it is right if no slot "
+    "affects the reward of another."
+)
+APART = "If they are far apart, collect logs closer to the policy."
 OTHER_SLATES = (
     "The candidates were not passed, or are those of other pages: pass those of each "
     "page as candidates=... of SlateLogs or SlateLogs.from_frame.",
@@ -91,11 +97,11 @@ def overlap_findings(
         about = {"logged_only": target.logged_only, "given": target.array is not None}
     off = mean_weight_findings(overlap, logs, **about)
     if not found and not off:
-        found = _missed_findings(counted, compare)
+        found = _missed_findings(counted, compare, logs)
     return found + off
 
 
-def _missed_findings(overlap, compare):
+def _missed_findings(overlap, compare, logs):
     """Return a finding where rare large weights are missing from the logs.
 
     That is no fault of a log: in many right ones of sharp loggers the mean weight is
@@ -114,7 +120,7 @@ def _missed_findings(overlap, compare):
             f"{1 - mean:.0%} of the policy's decisions would be in rare rounds of "
             "large weight, and the log has none of these. The value and its error "
             "leave them out.",
-            (f"{compare} {CLOSER}",),
+            with_dropped([f"{compare} {CLOSER}"], logs),
             number=mean,
             effect=1 - mean,
             category=LowOverlapWarning,
@@ -122,7 +128,7 @@ def _missed_findings(overlap, compare):
     ]
 
 
-def few_rounds_findings(overlap, compare):
+def few_rounds_findings(overlap, compare, last=CLOSER):
     """Return a finding where few rounds have most of the weight.
 
     Parameters
@@ -131,6 +137,8 @@ def few_rounds_findings(overlap, compare):
         Sums of the weights.
     compare : str
         With what to compare the estimate.
+    last : str
+        What to do if that does not help.
     """
     size, n_rounds, total = overlap.effective_sample_size, overlap.n, overlap.sum_w
     # weights of slates may be negative, and their largest more than their sum
@@ -155,7 +163,7 @@ def few_rounds_findings(overlap, compare):
             "low_overlap",
             "warning",
             told,
-            (f"{compare} {CLOSER}",),
+            (f"{compare} {last}",),
             number=number,
             effect=size / n_rounds,
             category=LowOverlapWarning,
@@ -163,7 +171,7 @@ def few_rounds_findings(overlap, compare):
     ]
 
 
-def slate_weight_findings(overlap, balance, expected, supported):
+def slate_weight_findings(overlap, balance, expected, supported, by_slot=False):
     """Return what the weights of slates tell.
 
     Weights of slates may be negative: those that were not met are taken to be at
@@ -180,8 +188,11 @@ def slate_weight_findings(overlap, balance, expected, supported):
         The mean that the weights should have.
     supported : bool
         Whether this mean is known.
+    by_slot : bool, default=False
+        Whether slots are known to have rewards of their own, which add up.
     """
-    found = few_rounds_findings(overlap, COMPARE_SLATES)
+    compare = COMPARE_SLOTS if by_slot else COMPARE_SLATES
+    found = few_rounds_findings(overlap, compare, APART)
     if supported and expected > 0 and balance.mean_weight - 1 > EFFECT * expected:
         evidence = balance.evidence_above(UNSEEN * min(balance.min_w, 0.0))
         if evidence > SURE:

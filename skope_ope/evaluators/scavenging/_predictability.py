@@ -79,7 +79,7 @@ class Predictability:
     Attributes
     ----------
     gain : float
-        Mean gain in out-of-fold log-loss, in nats a round.
+        Mean gain in out-of-fold log-loss, per round.
     z : float
         The gain in standard errors of the paired differences.
     arm : {"action", "logger", "slate", "item"}

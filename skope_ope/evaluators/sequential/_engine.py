@@ -48,7 +48,7 @@ class Trace:
     accepted : ndarray of int
         Rows of the part that entered the simulated history, in order.
     c : ndarray of shape (n_rounds,)
-        Acceptance ratio in force at every row.
+        Acceptance ratio in use at every row.
     pi : ndarray of shape (n_rounds,)
         Target's probability of the logged action, given the history so far.
     v, q : ndarray of shape (n_rounds,) or None

@@ -101,7 +101,7 @@ class History:
 
     @cached_property
     def acceptance_ratios(self):
-        """Acceptance ratio c in force at every row."""
+        """Acceptance ratio c in use at every row."""
         return np.concatenate([segment.trace.c for segment in self.segments])
 
     @cached_property

@@ -95,7 +95,7 @@ class KnownRatios:
     Attributes
     ----------
     c : float
-        The acceptance ratio in force.
+        The acceptance ratio in use.
     """
 
     def __init__(self, q, cmax, c_init=None, n_most=None):
@@ -117,7 +117,7 @@ class KnownRatios:
         accepted : ndarray of int
             Rows in the simulated history.
         c : ndarray of shape (n_rounds,)
-            Acceptance ratio in force at every row.
+            Acceptance ratio in use at every row.
         """
         n_rounds, n_kept, before = len(p), len(self._kept), self._n
         if not n_rounds:

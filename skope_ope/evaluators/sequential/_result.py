@@ -101,7 +101,7 @@ class SequentialValue(HistoryFacts, PolicyValue):
     Attributes
     ----------
     acceptance_ratios : ndarray of shape (n_rounds,)
-        Acceptance ratio c in force at every row.
+        Acceptance ratio c in use at every row.
     progressive_policy_ : ProgressivePolicy
         What a single trace of `DRns` values, where the policy learns; there only.
     """

@@ -41,7 +41,7 @@ from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_range import known_range
-from skope_ope.logs._slate_fields import EMPTY, row_of_another_reward
+from skope_ope.logs._slate_fields import EMPTY, has_slot_rewards, row_of_another_reward
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 
@@ -218,7 +218,11 @@ class SlateEvaluator(BaseEvaluator):
         estimate = estimate_of_rounds(design, terms, combine)
         name = type(self).__name__
         about_weights = partial(
-            of_weights, found.weight, found.expected, found.supported
+            of_weights,
+            found.weight,
+            found.expected,
+            found.supported,
+            by_slot=has_slot_rewards(logs),
         )
         known, findings, size = about_weights(design)
         warned = [*self._doubts_of_logger(logs), *found.warnings]

@@ -61,7 +61,7 @@ class Estimable:
         return no_round_finding(name).warning()
 
 
-def of_weights(weight, expected, supported, design):
+def of_weights(weight, expected, supported, design, by_slot=False):
     """Return diagnostics, findings and effective size that weights of slates tell.
 
     Parameters
@@ -70,6 +70,8 @@ def of_weights(weight, expected, supported, design):
         See `SlateTerms`.
     design : Design
         Weight and cluster of every round.
+    by_slot : bool, default=False
+        Whether slots are known to have rewards of their own, which add up.
     """
     n_rounds = int(design.count.sum())
     if weight is None or not n_rounds:
@@ -86,7 +88,7 @@ def of_weights(weight, expected, supported, design):
     found = []
     if overlap.sum_w2:
         mean = entries.get("expected_weight", 1.0)
-        found = slate_weight_findings(overlap, balance, mean, supported)
+        found = slate_weight_findings(overlap, balance, mean, supported, by_slot)
     return entries, found, overlap.effective_sample_size
 
 

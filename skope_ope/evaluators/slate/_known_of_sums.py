@@ -8,7 +8,7 @@ from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._part_weights import UNKNOWN_LENGTH
 from skope_ope.evaluators.core._tally import Tally
-from skope_ope.evaluators.core._warnings import warnings_of
+from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
 from skope_ope.evaluators.core._weight_findings import slate_weight_findings
 from skope_ope.evaluators.slate._reach_of_sums import reach_of_slates
 
@@ -105,6 +105,8 @@ def known_of_slates(evaluator, summary, log):
     estimate, sums = summary.estimate(), summary.tally.told_sums
     told = {name: sums[name] / sums["n_rounds"] for name in SUMMED if name in sums}
     entries, warned, size = {"n_rounds": summary.n}, [], nan
+    if log is not None and evaluator._asks_logger(log):
+        warned += propensity_warnings(log)
     warned += evaluator._told_warnings(told)
     overlap, balance = overlaps_of_sums(summary)
     if overlap is not None:

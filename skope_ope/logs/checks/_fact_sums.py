@@ -11,6 +11,7 @@ from skope_ope.logs.sums._group_sums import MANY
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.logs.sums._merged_labels import merged_labels, placed
 
+PER_PAGE = "candidates of a page"
 MOST_VALUES = 1000  # of the rewards, that are counted
 
 
@@ -54,6 +55,7 @@ class FactSums:
         codes = {}
         if slates:
             self._see_slots(logs)
+            given[PER_PAGE] = logs.offered_counts
         else:
             codes["actions"] = logs.action_index, logs.n_actions
             if logs.available is not None:
@@ -99,7 +101,8 @@ class FactSums:
             out.by_label = {**out.by_label, labels: sums}
         out.log = self.log + other.log  # refuses what is not alike
         out.ranges = {}
-        for name, (low, high, total) in self.ranges.items():
+        for name in self.ranges.keys() & other.ranges.keys():
+            low, high, total = self.ranges[name]
             lower, higher, more = other.ranges[name]
             out.ranges[name] = min(low, lower), max(high, higher), total + more
         out.values = None

@@ -45,6 +45,7 @@ DENSE = 1_000_000  # numbers that are counted without sorting
 PRIOR = 5.0  # rounds of every bin that follow the frequencies of the actions
 MOST_BINS = 256
 ALMOST_ALL = 0.8  # of the surprise about an action, told by a single column
+FEWEST_ALONE, MOST_ALONE, ALONE_Z = 20, 20, 3.0  # rounds, actions; standard errors
 MOSTLY = 0.5  # of it: more than a column tells that only the logger looks at
 
 
@@ -135,7 +136,8 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
         blamed = not (log_e_of_parts(ratio, halves) > SURE and _matters(ratio))
     if not blamed:
         return facts, [_innocent_finding(found)]
-    return facts, [_known_finding(found, len(rows))]
+    alone = known and _wrong_alone(action, logs.propensity[rows])
+    return facts, [_known_finding(found, len(rows), alone)]
 
 
 @dataclass(frozen=True)
@@ -191,22 +193,36 @@ def _matters(ratio):
     return misfit_effect(ratio) > LEAST_EFFECT
 
 
-def _known_finding(leaks, n_rounds):
+def _wrong_alone(action, p):
+    """Return whether an action is more frequent than its propensities say, by itself.
+
+    Under right propensities the mean of 1[a] / p is at most one, whatever columns hold.
+    """
+    counts = np.bincount(action)
+    for k in np.argsort(-counts, kind="stable")[:MOST_ALONE]:
+        if counts[k] < FEWEST_ALONE:
+            break
+        terms = (action == k) / p
+        if terms.mean() - 1 > ALONE_Z * terms.std() / np.sqrt(len(terms)):
+            return True
+    return False
+
+
+def _known_finding(leaks, n_rounds, wrong_alone):
     """Tell of columns that beat propensities which are fine without the first one."""
     first, others = leaks[0], _so_do(leaks[1:])
     effect = misfit_effect(first.ratio)
     better = f"{figure(1 + effect)} times as likely as they say"
     label = capital(first.column.label)
+    causes = [_written(label), OTHER_LOGGER]
+    if wrong_alone:  # a column that was written later leaves right ones as they are
+        causes = [_other_rule(first.column.label), _written(label)]
     return Finding(
         "action_leak",
         "error",
         f"{label} tells the logged action far better than the propensities do: "
         f"{better} on average over {n_rounds:,} rounds that were left out.{others}",
-        (
-            _written(label),
-            "The propensities are not those of this logger: compare them with the code "
-            "that draws the actions.",
-        ),
+        causes,
         number=first.number,
         effect=effect,
         columns=[one.column.name for one in leaks],
@@ -249,7 +265,7 @@ def _innocent_finding(leaks):
         f"{capital(first.column.label)} tells the logged action better than the "
         f"propensities do.{others} But a model without {first.column.label} does so, "
         "too: the propensities are wrong, or several columns tell of the decision.",
-        ("Mend the propensities, and audit the log again.",),
+        ("Correct the propensities, and audit the log again.",),
         number=first.number,
         effect=misfit_effect(first.ratio),
         columns=[one.column.name for one in leaks],
@@ -280,6 +296,20 @@ def _unknown_finding(leaks):
 
 def _so_do(leaks):
     return f" So do {listed([one.column.label for one in leaks])}." if leaks else ""
+
+
+OTHER_LOGGER = (
+    "The propensities are not those of this logger: compare them with the code that "
+    "draws the actions."
+)
+
+
+def _other_rule(label):
+    return (
+        f"The logger looks at {label}, and the propensities come from another rule, or "
+        "from other values of it (another unit or time zone): compare them with the "
+        "code that draws the actions."
+    )
 
 
 def _written(label):

@@ -6,7 +6,7 @@ import numpy as np
 
 from skope_ope.exceptions import FewEventsWarning, FewGroupsWarning, SupportWarning
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs.checks._fact_sums import MOST_VALUES, FactSums
+from skope_ope.logs.checks._fact_sums import MOST_VALUES, PER_PAGE, FactSums
 from skope_ope.logs.checks._finding import Finding
 
 MOST_ACTIONS = 100  # in a table; of more, those logged most and least
@@ -146,6 +146,7 @@ def _slate_facts(sums):
     return {
         "empty slots, share": float(1 - sums.n_shown.sum() / (sums.log.n * n_slots)),
         "candidates, most": max_candidates,
+        **_range(sums, PER_PAGE),
         "slots": {
             "slot": list(range(n_slots)),
             "share filled": (sums.n_shown / sums.log.n).tolist(),

@@ -20,6 +20,7 @@ from skope_ope.logs._propensity_audit import (
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import sampled_rows
+from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._e_value import SURE
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import (
@@ -126,6 +127,12 @@ def estimate_advice(logs):
     )
 
 
+OTHER_LOGGER = (
+    "The propensities are those of another action, of another version of the logger, "
+    "or of a logger that was never in use (1 / number of actions)."
+)
+
+
 def propensity_findings(logs, random_state=0):
     """Return what `logs` keep of `quick_propensity_findings`: a check of an audit."""
     return logs.quick_propensity_findings
@@ -181,13 +188,10 @@ def _rounded(logs, inverse):
     return Finding(
         "rounded_propensities",
         "note",
-        f"All propensities are multiples of {figure(2 * step)}. If they were rounded, "
-        f"the smallest, {figure(lowest, 3)}, may be off by {effect:,.0%}, and so may "
-        "the weights of its rounds. The tests allow for it.",
-        (
-            f"If the logger's rule says exactly {figure(lowest, 3)}, ignore this. "
-            "Otherwise record propensities with all their digits.",
-        ),
+        f"If a rule of your system says exactly {figure(lowest, 3)}, ignore this. All "
+        f"propensities are multiples of {figure(2 * step)}. If they were rounded, the "
+        f"smallest is off by up to {effect:,.0%}.",
+        ("Then record them with all their digits.",),
         2 * step,
         effect,
         rows=inverse.shown(inverse.held.propensity == lowest),
@@ -251,7 +255,6 @@ def _miscounted(logs, inverse):
     if chance[worst] >= SURPRISE:
         return None
     often = excess[worst] > 0
-    dropped = () if often else ("Rounds of this action were dropped.",)
     z = excess[worst] / np.sqrt(max(variance[worst] * group_sizes(sizes)[0], 1e-12))
     return _alarm(
         "action_too_frequent" if often else "action_too_rare",
@@ -259,9 +262,7 @@ def _miscounted(logs, inverse):
         f"{int(counts[worst]):,} times in {int(counts.sum()):,} rounds, where the "
         f"propensities predict {figure(mean[worst])} ({z:+,.1f} standard errors).",
         (
-            "The propensities are those of another action, of another version of the "
-            "logger, or of a logger that was never in force (1 / number of actions).",
-            *dropped,
+            *with_dropped([OTHER_LOGGER], logs),
             estimate_advice(logs),
         ),
         z,
@@ -284,9 +285,9 @@ def _miscalibrated(logs, inverse):
         "propensity_calibration",
         f"The logger took its likelier actions {how} than `logging_proba` says: its "
         f"temperature divided by {figure(sharpness, 3)} fits the logged actions better "
-        f"(e-value {power_of_ten(evidence)}).",
+        f"({chance_of(evidence)}).",
         (
-            "The softmax was computed with another temperature than the one in force, "
+            "The softmax was computed with another temperature than the one in use, "
             "or from scores of another version of the logger.",
             "The rows of `logging_proba` belong to other rounds.",
             estimate_advice(logs),
@@ -296,10 +297,11 @@ def _miscalibrated(logs, inverse):
     )
 
 
-def power_of_ten(evidence):
-    """Return a number as a text, from its natural logarithm."""
+def chance_of(evidence):
+    """Say what an e-value means, from its natural logarithm."""
     small = evidence < log(1e6)
-    return f"{exp(evidence):,.0f}" if small else f"10^{evidence / log(10):.0f}"
+    logs = f"{exp(evidence):,.0f}" if small else f"10^{evidence / log(10):.0f}"
+    return f"right propensities do this in at most one log of {logs}"
 
 
 def _too_small(logs, inverse):
@@ -371,12 +373,14 @@ def _said_to_be_certain(logs, inverse):
 
 
 def _small_advice(logs):
-    return (
+    other = (
         "The propensities belong to other rounds, another action or another version of "
-        "the logger: check the join and the order of the rows.",
-        "Rounds of some actions were dropped from the log: the others then look too "
-        "frequent. Log all rounds, or renormalise the propensities over what "
-        "was kept.",
+        "the logger: check the join and the order of the rows."
+    )
+    return (
+        *with_dropped([other], logs),
+        "Rounds of some actions were dropped on purpose: renormalise the propensities "
+        "over what was kept.",
         "They are parts of the probability: multiplied by the share of a filter, a "
         "position or an experiment.",
         estimate_advice(logs),

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Propensities against a model of the logger that is fitted to the log."""
+"""Propensities against models of the logger that are fitted to the log."""
+
+from math import log
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -9,6 +11,7 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import uneven_weight
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._e_value import (
     FLOOR,
     LEAST_EFFECT,
@@ -25,11 +28,15 @@ from skope_ope.logs.checks._e_value import (
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
-from skope_ope.logs.checks._propensity_findings import estimate_advice, power_of_ten
+from skope_ope.logs.checks._propensity_cells import cell_bets, cell_text
+from skope_ope.logs.checks._propensity_findings import chance_of, estimate_advice
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 30
 MOST_ROWS = 10
+EITHER = log(2)  # two models have their say: each needs twice the evidence
+LEAST_SHARE = 0.01  # of the rounds, in cells with an effect that matters
+LEAST_IN_CELLS = 0.25  # weights are then off by the root of it, a half
 MANY_TIMES = 3.0  # effect above which its digits tell nothing
 
 
@@ -46,12 +53,16 @@ def fitted_propensity_findings(logs, random_state=0):
        E = \frac{1}{6} \sum_{\text{halves}} \sum_{\lambda \in \{.1, .5, 1\}}
        \prod_i (1 + \lambda (f_i - 1))
 
-    has a mean of at most one however skewed 1/p is: E > 1,000 happens in at most one
-    right log of a thousand, where choices do not depend on those before. For loggers
+    has a mean of at most one however skewed 1/p is. Two models are tried: one adds up
+    what columns tell, the other looks at cells of up to three columns (`cell_bets`,
+    which gives f itself). One of two E > 2,000 happens in at most one right log of a
+    thousand, where choices do not depend on those before. For loggers
     that learn this holds of predictions from the past: the mean of the e-values of the
-    quarters that theirs predicts, and of all of these together, has to exceed 100,
+    quarters that theirs predicts, and of all of these together, has to exceed 200,
     too. An alarm needs both and an effect, the larger of the means
-    of ln f and f - 1 above .035 (the weights are then off by the root of it, 19%). The
+    of ln f and f - 1 above .035 (the weights are then off by the root of it, 19%), or
+    a mean of f - 1 above .25 in the cells that deviate, a hundredth of the rounds or
+    more. The
     rounds of a group enter by their mean, weighted rounds by their share of the largest
     weight, rounded propensities by the largest that they may stand for. Propensities
     that are too large are not seen in this way.
@@ -83,24 +94,49 @@ def fitted_propensity_findings(logs, random_state=0):
     share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
     plan = crosswise(quarter % 2)
+    halves = [part for _, part in plan]
     predicted = held_out_proba(logs, rows, plan)
     ratio = probability_ratio(predicted, largest, could)
-    evidence = log_e_of_parts(ratio, [part for _, part in plan], share, group)
+    evidence = log_e_of_parts(ratio, halves, share, group) - EITHER
     effect = misfit_effect(ratio, share)
-    facts = {what: f"a fitted model makes a logged action likelier {_by(effect)}"}
-    if evidence <= SURE:
-        facts[what] = "no fitted model predicts the logged actions better"
-    if evidence <= SURE or effect <= LEAST_EFFECT:
-        return facts, []
-    ahead = held_out_proba(logs, rows, forwards(quarter))
-    ahead = probability_ratio(ahead, largest, could)
-    if log_e_forward(ahead, quarter, share, group) <= SURE_FORWARD:
-        facts[what] = (
+    learns = False
+    if evidence > SURE and effect > LEAST_EFFECT:
+        ahead = held_out_proba(logs, rows, forwards(quarter))
+        ahead = probability_ratio(ahead, largest, could)
+        if log_e_forward(ahead, quarter, share, group) > SURE_FORWARD + EITHER:
+            found = _misfit(logs, rows, predicted, ratio, evidence, effect)
+            return {what: _likelier(effect)}, [found]
+        learns = True
+    known = logs, rows, largest
+    bets = cell_bets(*known, plan, share, group)
+    sure = log_e_of_parts(bets.f, halves, share, group) - EITHER
+    if sure > SURE and _matters(bets, share):
+        ahead = cell_bets(*known, forwards(quarter), share, group).f
+        if log_e_forward(ahead, quarter, share, group) > SURE_FORWARD + EITHER:
+            overall = misfit_effect(bets.f, share)
+            return {what: _likelier(overall)}, [
+                _in_cells(*known, share, bets, sure, overall)
+            ]
+        learns = True
+    told = _likelier(effect) if evidence > SURE else "no fitted model predicts the "
+    told += "" if evidence > SURE else "logged actions better"
+    if learns:
+        told = (
             "a fitted model is better, but not by what came before each round: the "
             "logger may learn from its past"
         )
-        return facts, []
-    return facts, [_misfit(logs, rows, predicted, ratio, evidence, effect)]
+    return {what: told}, []
+
+
+def _matters(bets, share):
+    """Tell whether propensities are far off, in all or in some of the rounds."""
+    if misfit_effect(bets.f, share) > LEAST_EFFECT:
+        return True
+    mine = bets.cell >= 0
+    weight = np.ones(len(mine)) if share is None else share
+    enough = weight[mine].sum() >= LEAST_SHARE * weight.sum()
+    gain = np.average(bets.f[mine] - 1, weights=weight[mine]) if enough else 0.0
+    return gain > LEAST_IN_CELLS
 
 
 def _drawn_quarters(logs, random):
@@ -124,8 +160,21 @@ def _drawn_quarters(logs, random):
     return rows, of_round[rows]
 
 
+def _likelier(effect):
+    return f"a fitted model makes a logged action likelier {_by(effect)}"
+
+
 def _by(effect):
     return f"by {effect:,.1%} on average" if effect < MANY_TIMES else "many times over"
+
+
+OTHER_PROPENSITIES = (
+    "The propensities belong to other rounds, to another action or another logger: "
+    "check the join, the labels and the order of the rows.",
+    "They are no probabilities of the draw: scores, parts of probabilities, those of a "
+    "model that does not know how the logger explores, or 1 / (number of actions) for "
+    "a logger that is not uniform.",
+)
 
 
 def _misfit(logs, rows, predicted, ratio, evidence, effect):
@@ -142,18 +191,12 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         "propensity_misfit",
         "error",
         "A model of the logger, fitted to other rounds of this log, makes a logged "
-        f"action likelier than its propensity {_by(effect)} (e-value "
-        f"{power_of_ten(evidence)}). Most of it comes from action {label!r}: mean "
+        f"action likelier than its propensity {_by(effect)} "
+        f"({chance_of(evidence)}). Most of it comes from action {label!r}: mean "
         f"propensity {figure(p[mine].mean())} where it was logged, by the model "
         f"{figure(predicted[mine].mean())}.",
         (
-            "The propensities belong to other rounds, to another action or another "
-            "logger: check the join, the labels and the order of the rows.",
-            "They are no probabilities of the draw: scores, parts of probabilities, "
-            "those of a model that does not know how the logger explores, or 1 / "
-            "(number of actions) for a logger that is not uniform.",
-            "Rounds were dropped from the log: those of some actions, or "
-            "those without a reward.",
+            *with_dropped(OTHER_PROPENSITIES, logs),
             "A column of the context tells the action that was taken: it was written "
             "after the decision. Leave it out.",
             estimate_advice(logs),
@@ -161,6 +204,46 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         evidence,
         effect,
         rows=np.sort(show).tolist(),
+        actions=(label,),
+        category=PropensityWarning,
+    )
+
+
+OTHER_RULE = (
+    "The rule that computes the propensities differs from that of the logger here: "
+    "check its limits and the order of its branches. np.where and if take the first "
+    "that holds."
+)
+
+
+def _in_cells(logs, rows, largest, share, bets, evidence, effect):
+    """Name the cell and the action that gain most."""
+    mine, n_actions = np.flatnonzero(bets.cell >= 0), logs.n_actions
+    pair = bets.cell[mine] * n_actions + logs.action_index[rows[mine]]
+    worst = int(np.bincount(pair, np.log(bets.f[mine])).argmax())
+    cell, action = divmod(worst, n_actions)
+    inside = mine[bets.cell[mine] == cell]
+    taken = inside[logs.action_index[rows[inside]] == action]
+    label = plain(logs.actions[action])
+    weight = np.ones(len(rows)) if share is None else share
+    times = (weight[taken] / largest[taken]).sum() / weight[inside].sum()
+    columns = bets.columns[bets.part[inside[0]]]
+    shown = taken[np.argsort(largest[taken], kind="stable")[:MOST_ROWS]]
+    return Finding(
+        "propensity_misfit",
+        "error",
+        f"The propensities are wrong in a part of the log. Where "
+        f"{cell_text(bets, cell)} ({len(inside):,} of {len(rows):,} rounds looked at), "
+        f"action {label!r} was logged {figure(times, 3)} times as often as its "
+        f"propensities predict ({chance_of(evidence)}).",
+        (
+            *with_dropped([OTHER_RULE], logs),
+            estimate_advice(logs),
+        ),
+        evidence,
+        effect,
+        rows=np.sort(rows[shown]).tolist(),
+        columns=[one.name for one in columns],
         actions=(label,),
         category=PropensityWarning,
     )

@@ -16,8 +16,10 @@ from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 HIGH_Z = 5
 HIGH_SHARE = 0.02  # of the rounds
 LEAST = 10  # repeats beyond chance
+MANY = 0.1  # copies in all fields: with more, halves of the log share too many rounds
 DETECTABLE = 0.2  # copies of this share should be seen, or the facts say they cannot
 AGREE = 0.99  # share of like choices with one probability, where one logger made them
+MOSTLY = 0.9  # of the rounds whose context came before
 MOST = 200_000  # rounds that are looked at, with all others of their contexts
 _FIRST_BITS = np.uint64(64 - 12)
 
@@ -48,8 +50,9 @@ def repeated_findings(logs, random_state=None):
     facts : dict
         How many rounds equal an earlier one in all fields, and what the test says.
     findings : list of Finding
-        `repeated_rounds`, if there are more repeats than chance explains: a note
-        where wrong propensities explain them.
+        `repeated_rounds`, if there are more repeats than chance explains: an error
+        where a tenth of the rounds or more are copies in all fields and contexts
+        hardly come back otherwise, a note where wrong propensities explain them.
     """
     rows = _rows_of_some_contexts(logs._context_words)
     situation, choice, whole = _keys(logs, rows)
@@ -180,7 +183,7 @@ def _misled(test, rows):
         f"before in the same context, where the propensities predict "
         f"{figure(test.expected)}. But these do not fit the logged actions, so that "
         "whether there are copies cannot be told.",
-        ("Mend the propensities, and audit the log again.",),
+        ("Correct the propensities, and audit the log again.",),
         number=float(test.z),
         effect=float(test.share),
         category=LogsWarning,
@@ -192,13 +195,16 @@ def _finding(test, whole, rows, logs):
     repeats = np.flatnonzero(test.open & test.repeats)
     same = whole[repeats] == whole[test.first[repeats]]
     advice = [
-        "The same rounds were logged or joined twice: drop the copies. Standard errors "
-        "and reward models take them for independent rounds.",
+        "The same rounds were logged or joined twice: drop the copies, before any "
+        "split. Standard errors and reward models take them for independent rounds.",
         "One draw of the logger served several rounds: pass group=..., the user or the "
         "session, or keep one round of each draw.",
     ]
     if same.mean() < 0.5:
         advice.reverse()
+    # copies lie in both halves of a split: a policy is valued on rounds it learned from
+    hardly_else = same.sum() >= MOSTLY * test.again.sum()
+    many = hardly_else and same.sum() >= MANY * len(rows)
     shown = (repeats[same] if same.any() else repeats)[:5]
     pairs = np.column_stack([rows[test.first[shown]], rows[shown]])
     alike = "None of them equals an earlier round in all fields."
@@ -209,7 +215,7 @@ def _finding(test, whole, rows, logs):
         )
     return Finding(
         "repeated_rounds",
-        "warning",
+        "error" if many else "warning",
         f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
         "before in the same context, where independent draws would give "
         f"{figure(test.expected)} ({test.z:+,.1f} standard errors), as if "

@@ -19,10 +19,11 @@ from skope_ope.logs._slate_logs import column_weights
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import log_e_value
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._propensity_findings import power_of_ten
+from skope_ope.logs.checks._propensity_findings import chance_of
 
 MOST_CANDIDATES = 1000  # of which pairs are counted: arrays of 8 MB
 MOST_WORK = 2_000_000_000  # multiplications, where pages differ in what they offer
+MOST_CELLS = 100_000_000  # candidates by page and slot: 100 MB
 FEWEST = 30  # pages
 PRIOR = 0.5  # pages that are added to every count
 SURE = log(10_000)  # right logs exceed it in one of ten thousand
@@ -34,6 +35,10 @@ ADVICE = (
     "what they can show (the results of a query), pass the candidates of each page: "
     "candidates=... of SlateLogs or SlateLogs.from_frame.",
     "logging_policy is not the policy that composed these slates.",
+)
+APART = (
+    "A rule keeps them apart, such as one item per brand: give the policy with this "
+    "rule as logging_policy."
 )
 
 
@@ -51,10 +56,14 @@ def uniform_pair_findings(logs):
     The evidence against that is an e-value: it is above 10,000 in at most one right
     log of ten thousand, for any number of pages and candidates.
 
+    A single pair among many that is never seen has little weight there. Its chance is
+    at most :math:`e^{-m}` where m pages are expected, and times the number of pairs it
+    bounds that of any such pair.
+
     Parameters
     ----------
     logs : SlateLogs
-        The rounds.
+        The rounds, of a logging policy that is uniform, see `is_uniform`.
 
     Returns
     -------
@@ -62,47 +71,33 @@ def uniform_pair_findings(logs):
         What could be compared.
     findings : list of Finding
     """
-    if not is_uniform(logs):
-        return {}, []
-    offered = logs.offered
     n_rounds, n_slots = logs.slate.shape
     if n_slots < 2 or logs.max_candidates < 2 or n_rounds < FEWEST:
         return {WHAT: "not possible: fewer than two slots, or few pages"}, []
-    rows = np.arange(n_rounds)
-    kind, kinds = np.zeros(n_rounds, dtype=np.intp), None
     n_kept = min(logs.max_candidates, MOST_CANDIDATES)
-    if offered is not None:
-        kinds, kind = _distinct(offered)
-        most = max(MOST_WORK // n_kept**2, FEWEST)
-        if len(kinds) > most:  # some pages, chosen without a look at their slates
-            rows = np.sort(np.random.RandomState(0).permutation(n_rounds)[:most])
-            kinds, kind = _distinct(offered[rows])
-    else:
-        kinds = np.ones((1, logs.max_candidates), dtype=bool)
+    rows, offers = _offers(logs, max(MOST_WORK // n_kept**2, FEWEST))
     pages = _Pages(logs, rows, n_kept)
-    size = kinds.sum(axis=1)  # candidates of a kind of page
-    kept = kinds[:, pages.kept].astype(float)
-    filled = np.minimum(size, n_slots)
-    chance = filled * (filled - 1) / np.maximum(size * (size - 1.0), 1.0)
+    kept = offers.kinds[:, pages.kept].astype(float)
 
     def expected(which):
-        count = np.bincount(kind[which], minlength=len(kinds)) * chance
-        return kept.T @ (kept * count[:, None])
+        return offers.together(pages, which, kept)
 
     weight = pages.learned(expected(pages.first), by_count=False)
     total = weight[:, :-1] @ kept.T  # over all candidates that a page offers
     ratios = _Ratios(len(pages.second))
-    code, of = pages.code[pages.second], kind[pages.second]
-    shown = pages.slate[pages.second] != EMPTY
+    code = pages.code[pages.second]
     for slot in range(1, n_slots):
-        left = size[of] - shown[:, :slot].sum(axis=1)
+        kind = offers.of[pages.second, slot]
+        still, left = offers.still(pages, pages.second, slot)
         before = code[:, :slot]
-        mean = total[before, of[:, None]].sum(axis=1)
+        mean = total[before, kind[:, None]].sum(axis=1)
         for earlier in range(slot):
-            mean -= weight[before, code[:, [earlier]]].sum(axis=1)
+            pairs = weight[before, code[:, [earlier]]].sum(axis=1)
+            mean -= still[:, earlier] * pairs
         own = weight[before, code[:, [slot]]].sum(axis=1)
         ratios.add(own, mean / np.maximum(left, 1))
-    return _told(pages, ratios.mean(), expected(pages.all))
+    facts, findings = _told(pages, ratios.mean(), expected(pages.all))
+    return facts, findings or _never_together(pages, offers, kept)
 
 
 def pair_findings(logs, laws):
@@ -145,12 +140,92 @@ def pair_findings(logs, laws):
     return _told(pages, ratios.mean(), expected(pages.all))[1]
 
 
-def is_uniform(logs):
-    """Tell whether the logging policy shows all orders alike, in every slot."""
-    policy, offered = logs.logging_policy, logs.offered
-    if not hasattr(policy, "closed_form") or (offered is not None and offered.ndim > 2):
-        return False
-    return policy.closed_form(logs) == "uniform"
+def _offers(logs, most):
+    """Return the pages that are looked at, and what these offer in every slot."""
+    n_rounds, n_slots = logs.slate.shape
+    rows, offered = np.arange(n_rounds), logs.offered
+    if offered is None:
+        kinds = np.ones((1, logs.max_candidates), dtype=bool)
+        return rows, _Offers(kinds, np.zeros((n_rounds, 1), dtype=np.intp), n_slots)
+    # where that is too much, some pages, chosen without a look at their slates
+    drawn = np.random.RandomState(0).permutation(n_rounds)
+    fits = max(MOST_CELLS // offered[0].size, FEWEST)
+    if offered.ndim > 2 and n_rounds > fits:
+        rows = np.sort(drawn[:fits])
+        offered = offered[rows]
+    found = _Offers.of(offered, n_slots)
+    if len(found.kinds) > most:
+        few = max(most // (n_slots if offered.ndim > 2 else 1), FEWEST)
+        rows = np.sort(drawn[: min(few, len(rows))])
+        found = _Offers.of(logs.offered[rows], n_slots)
+    return rows, found
+
+
+class _Offers:
+    """What pages offer in their slots.
+
+    Parameters
+    ----------
+    kinds : ndarray of bool of shape (n_kinds, n_candidates)
+        What a slot may offer.
+    kind : ndarray of int of shape (n_pages, n_slots) or (n_pages, 1)
+        Which of them the slots of every page offer; one slot stands for all.
+    n_slots : int
+        Number of slots.
+    """
+
+    def __init__(self, kinds, kind, n_slots):
+        self.kinds, self.size = kinds, kinds.sum(axis=1)
+        self.of = np.broadcast_to(kind, (len(kind), n_slots))
+        # a page of s slots: these offer the same candidates, and the others none
+        offers = self.size[kind] > 0
+        self.is_plain = ((kind == kind[:, :1]) | ~offers).all(axis=1)
+        self.is_plain &= (offers[:, 1:] <= offers[:, :-1]).all(axis=1)
+        self.n_open = offers.sum(axis=1) * (n_slots // kind.shape[1])
+
+    @classmethod
+    def of(cls, offered, n_slots):
+        """Return the offers that a mask tells, by candidate or by slot."""
+        n_candidates = offered.shape[-1]
+        kinds, kind = _distinct(offered.reshape(-1, n_candidates))
+        return cls(kinds, kind.reshape(len(offered), -1), n_slots)
+
+    def still(self, pages, which, slot):
+        """Return which earlier candidates a slot offers, and how many others."""
+        kind, before = self.of[which, slot], pages.slate[which, :slot]
+        still = self.kinds[kind[:, None], before] & (before != EMPTY)
+        return still, self.size[kind] - still.sum(axis=1)
+
+    def together(self, pages, which, kept):
+        """Return on how many of some pages each pair of candidates is expected.
+
+        Of pages whose slots offer the same. Of others it is the sum of what is expected
+        of every slot given the slots before it.
+        """
+        plain = which[self.is_plain[which]]
+        kind = self.of[plain, 0]
+        size = self.size[kind]
+        filled = np.minimum(size, self.n_open[plain])
+        chance = filled * (filled - 1) / np.maximum(size * (size - 1.0), 1.0)
+        count = np.bincount(kind, chance, minlength=len(self.kinds))
+        found = kept.T @ (kept * count[:, None])
+        others = which[~self.is_plain[which]]
+        if not len(others):
+            return found
+        given, n_kept = np.zeros(found.shape), kept.shape[1]
+        for slot in range(1, self.of.shape[1]):
+            still, left = self.still(pages, others, slot)
+            code = np.where(still, pages.code[others, :slot], n_kept)
+            share = sparse.diags(1 / np.maximum(left, 1))
+            before = pages.indicator(others, slot)
+            kind = self.of[others, slot]
+            at = np.arange(len(others)), kind
+            shape = (len(others), len(self.kinds))
+            of_kind = sparse.csr_matrix((np.ones(len(others)), at), shape=shape)
+            given += (before.T @ share @ of_kind).toarray() @ kept
+            shown = indicator(code, n_kept)  # before, and not to be shown again
+            given -= (before.T @ share @ shown).toarray()
+        return found + given + given.T
 
 
 class _Pages:
@@ -190,11 +265,7 @@ class _Pages:
 
     def indicator(self, which, n_slots):
         """Return which of the first slots of some pages show each candidate."""
-        code = self.code[which, :n_slots]
-        page, slot = np.nonzero(code < len(self.kept))
-        shape = (len(code), len(self.kept))
-        ones = np.ones(len(page))
-        return sparse.csr_matrix((ones, (page, code[page, slot])), shape=shape)
+        return indicator(self.code[which, :n_slots], len(self.kept))
 
     def together(self, which):
         """Return on how many of some pages each pair of candidates is."""
@@ -215,6 +286,13 @@ class _Pages:
         weight[:-1, :-1] = (count + PRIOR) / (expected + PRIOR)
         np.fill_diagonal(weight, 0)
         return weight
+
+
+def indicator(code, n_kept):
+    """Return which candidates rows of codes hold; the last code is no candidate."""
+    page, slot = np.nonzero(code < n_kept)
+    shape, ones = (len(code), n_kept), np.ones(len(page))
+    return sparse.csr_matrix((ones, (page, code[page, slot])), shape=shape)
 
 
 class _Ratios:
@@ -252,11 +330,45 @@ def _told(pages, ratio, expected):
         f"{_names(pages, one, other)} are together on {figure(count[one, other])} of "
         f"{len(pages.all):,} pages, and the logging policy expects "
         f"{figure(expected[one, other])}. Candidates that share some pages share the "
-        f"others {figure(gain + 1, 3)} times as often as expected (e-value "
-        f"{power_of_ten(evidence)})."
+        f"others {figure(gain + 1, 3)} times as often as expected "
+        f"({chance_of(evidence)})."
     )
     about = {"number": evidence, "effect": sqrt(gain), "category": PropensityWarning}
     return facts, [Finding(NAME, "error", found, ADVICE, **about)]
+
+
+def _never_together(pages, offers, kept):
+    """Find pairs that are on no page, though many are expected by a uniform logger."""
+    if (pages.share < 1).any():  # which pages were kept may depend on their slates
+        return []
+    rows = pages.all
+    if pages.group is not None:  # pages of a group may be alike: one of each counts
+        rows = np.unique(pages.group, return_index=True)[1]
+    # of others the expected count depends on the slates
+    expected = offers.together(pages, rows[offers.is_plain[rows]], kept)
+    np.fill_diagonal(expected, 0)
+    n_candidates = pages.logs.max_candidates
+    bound = log(n_candidates * (n_candidates - 1) / 2)
+    likely = expected > bound + SURE
+    if not likely.any():
+        return []
+    never = likely & (pages.together(pages.all) == 0)
+    if not never.any():
+        return []
+    many = np.where(never, expected, 0)
+    one, other = np.unravel_index(int(many.argmax()), many.shape)
+    evidence = float(many.max()) - bound
+    n_pairs = int(never.sum()) // 2
+    counted = "" if n_pairs == 1 else f" There are {n_pairs:,} such pairs."
+    chance = f"1e-{min(int(evidence / log(10)), 12)}"
+    found = (
+        f"{_names(pages, one, other)} are never on one page of {len(pages.all):,}, and "
+        f"the logging policy expects {figure(many.max())} (probability below {chance} "
+        f"if the log is right).{counted} The log does not tell the value of pages with "
+        "both."
+    )
+    about = {"number": evidence, "effect": 1.0, "category": PropensityWarning}
+    return [Finding(NAME, "warning", found, (APART, *ADVICE), **about)]
 
 
 def _compared(pages):

@@ -116,7 +116,12 @@ class RowSample:
         )
         position = np.concatenate([one.position for one in parts])
         key = np.concatenate([one.key for one in parts])
-        names = [name for name in self.columns if name in other.columns]  # of all rows
+        names = [
+            name
+            for name, values in self.columns.items()  # that all rows have alike
+            if name in other.columns
+            and other.columns[name].shape[1:] == values.shape[1:]
+        ]
         columns = {
             name: np.concatenate([one.columns[name] for one in parts]) for name in names
         }

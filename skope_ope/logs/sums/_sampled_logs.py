@@ -6,6 +6,7 @@ import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._groups import Grouped
+from skope_ope.logs.sums._sampled_slates import columns_of_slates, most_slates
 
 MOST = 20_000  # rounds by lot
 FEWEST = 2_000  # of them where the logger's whole distribution is known:
@@ -18,6 +19,8 @@ WIDE = "logging_proba", "available"
 
 def most_rows(logs):
     """Return how many rows are kept: 20,000, or fewer of many actions."""
+    if hasattr(logs, "slate"):
+        return most_slates(logs, MOST)
     wide = any(getattr(logs, name, None) is not None for name in WIDE)
     if not wide:
         return MOST
@@ -34,14 +37,15 @@ def columns_of(logs, rows):
             "sample_weight": logs.sample_weight,
         }
         found |= {name: getattr(logs, name) for name in WIDE}
-    return {k: v[rows] for k, v in found.items() if v is not None}
+    found = {k: v[rows] for k, v in found.items() if v is not None}
+    return found | columns_of_slates(logs, rows) if hasattr(logs, "slate") else found
 
 
 def first_columns(logs, rows):
     """Return what is kept of the first rows, with a number for their context."""
-    found = columns_of(logs, rows)
-    if "action" not in found:
+    if not hasattr(logs, "action_index"):
         return {}
+    found = columns_of(logs, rows)
     found.pop("available", None)
     if logs.n_actions > FIRST_ACTIONS:
         found.pop("logging_proba", None)

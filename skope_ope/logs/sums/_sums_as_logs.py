@@ -15,6 +15,7 @@ from skope_ope.logs._propensity_audit import (
     same_gap_z,
 )
 from skope_ope.logs.sums import _sampled_logs
+from skope_ope.logs.sums._sampled_slates import slates_of
 
 
 class SumsAsLogs:
@@ -134,9 +135,13 @@ class SumsAsLogs:
     def quick_propensity_findings(self):
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+        from skope_ope.logs.checks._shared_pages import uniform_pair_findings
 
-        if not self.n or self.actions is None:
+        if not self.n:
             return {}, []
+        if self.actions is None:
+            slates = slates_of(self.sample)
+            return ({}, []) if slates is None else uniform_pair_findings(slates)
         return quick_propensity_findings(self, self.sampled)
 
     @cached_property

@@ -36,6 +36,8 @@ class UniformSlatePolicy(RankingDistribution):
     array([0.1667, 0.1667])
     """
 
+    _takes_all_alike = True  # in every slot, of what is offered there and is left
+
     def __init__(self, n_slots: int) -> None:
         self.n_slots = n_slots
 

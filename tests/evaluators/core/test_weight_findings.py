@@ -7,7 +7,10 @@ import pytest
 
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._overlap import Overlap
-from skope_ope.evaluators.core._weight_findings import overlap_findings
+from skope_ope.evaluators.core._weight_findings import (
+    overlap_findings,
+    slate_weight_findings,
+)
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning, SupportWarning
 
 
@@ -105,3 +108,15 @@ def test_a_constant_mean_weight():
 def test_a_single_round():
     assert rung([1.0]) == []
     assert rung([7.0]) == []
+
+
+def test_slates_compare_what_the_log_allows():
+    overlap = overlap_of(np.r_[np.full(996, 1e-3), np.full(4, 250.0)])
+    [told] = slate_weight_findings(overlap, overlap, 1.0, True)
+    assert "evaluate(policy, logs)" in told.text
+    assert "IndependentSlotIPS" not in told.text
+    [told] = slate_weight_findings(overlap, overlap, 1.0, True, by_slot=True)
+    assert "IndependentSlotIPS needs the fewest" in told.text
+    assert told.text.endswith(
+        "If they are far apart, collect logs closer to the policy."
+    )

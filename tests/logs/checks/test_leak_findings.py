@@ -260,3 +260,18 @@ def test_same_rows_same_answer():
     logs = softmax_logs(n_rounds=12_000)
     leaked = with_column(logs, logs.action)
     assert found(leaked, 3)[0].number == found(leaked, 3)[0].number
+
+
+def test_propensities_of_another_rule_come_before_the_column():
+    # the hours are those of another time zone: the logger's rule looks at the column
+    rng = np.random.default_rng(0)
+    hour, other = rng.integers(24, size=12_000), rng.normal(size=12_000)
+    rule = np.array([[0.7, 0.1, 0.2], [0.3, 0.5, 0.2]])
+    mu = rule[(hour >= 18).astype(int)]
+    action = (rng.random(12_000)[:, None] > mu.cumsum(axis=1)).sum(axis=1)
+    p = rule[(hour >= 23).astype(int), action]
+    logs = BanditLogs(np.column_stack([hour, other]), action, rng.random(12_000), p)
+    (one,) = found(logs)
+    assert (one.name, one.severity, one.columns) == ("action_leak", "error", (0,))
+    assert "come from another rule" in one.advice[0]
+    assert "was written after" in one.advice[1]

@@ -118,6 +118,15 @@ def test_slates():
         "share filled": [1, 0.5],
         "distinct candidates": [3, 2],
     }
+    assert "candidates of a page, highest" not in facts
+    offered = [[1, 1, 0], [1, 1, 1], [1, 1, 0], [1, 0, 0]]
+    some = SlateLogs(
+        logs.context, slate, logs.reward, candidates=np.array(offered, dtype=bool)
+    )
+    told = log_facts(some)[0]
+    assert told["candidates, most"] == 3
+    ends = [told[f"candidates of a page, {end}"] for end in ("lowest", "highest")]
+    assert ends == [1, 3]
     assert facts["sample weight, mean"] == 1.5
     assert [one.name for one in findings] == ["few_rewards"]
 

@@ -65,6 +65,18 @@ def test_copies_are_seen(fault, scale):
         assert facts[SHARE] == pytest.approx((N - m) / N)
 
 
+def test_many_copies_are_an_error_and_few_a_warning():
+    columns = softmax_rounds(0, N // 2)
+    for share, severity in ((1.0, "error"), (0.15, "error"), (0.05, "warning")):
+        more = np.arange(int(share * N // 2))
+        logs = logs_of(columns, np.append(range(N // 2), more))
+        assert repeated_findings(logs)[1][0].severity == severity
+    # one draw that served several rounds: their rewards differ
+    twice = logs_of(columns, np.tile(np.arange(N // 2), 2))
+    other = twice.replace(reward=np.random.default_rng(0).normal(size=len(twice)))
+    assert repeated_findings(other)[1][0].severity == "warning"
+
+
 def n_alarms(context, scale, n_actions, n_logs):
     return sum(
         len(repeated_findings(logs_of(columns))[1])

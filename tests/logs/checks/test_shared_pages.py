@@ -189,6 +189,105 @@ def test_short_and_empty_pages():
     assert not found(logs)
 
 
+def short_pages(n=4000, passed=False, n_items=40, seed=0, mask="short"):
+    """Pages of four slots, some of which offer less; lists of ten of all items.
+
+    "short": the last slots of some pages are closed. "gap": any slots are. "by slot":
+    every slot offers other candidates, some of them the same.
+    """
+    rng = np.random.RandomState(seed)
+    lists = np.zeros((6, n_items), dtype=bool)
+    for one in lists:
+        one[rng.permutation(n_items)[:10]] = True
+    query = rng.randint(6, size=n)
+    by_slot = np.ones((n, 4, n_items), dtype=bool)
+    if mask == "short":
+        by_slot &= (np.arange(4) < rng.choice([0, 2, 3, 4], n)[:, None])[:, :, None]
+    elif mask == "gap":
+        by_slot &= (rng.random_sample((n, 4)) < 0.7)[:, :, None]
+    else:
+        by_slot &= (rng.random_sample((3, 4, n_items)) < 0.6)[rng.randint(3, size=n)]
+    logger = UniformSlatePolicy(4)
+    context, offered = query[:, None].astype(float), by_slot & lists[query][:, None]
+    empty = np.full((n, 4), -1)
+    bare = SlateLogs(context, empty, np.zeros(n), candidates=offered)
+    return SlateLogs(
+        context,
+        logger.sample(bare, seed),
+        rng.random_sample(n),
+        candidates=offered if passed else by_slot,
+        logging_policy=logger,
+    )
+
+
+MASKS = "short", "gap", "by slot"
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_forgotten_candidates_of_short_pages_are_proven(mask):
+    wrong = short_pages(mask=mask)
+    (one,) = found(wrong)
+    assert (one.name, one.severity) == ("slate_pairs", "error")
+    assert "candidates were not passed" in one.advice[0]
+    assert not found(short_pages(mask=mask, passed=True))
+
+
+@pytest.mark.parametrize("n_items", [10, 12, 40])
+@pytest.mark.parametrize("mask", MASKS)
+def test_right_logs_of_short_pages_are_quiet(mask, n_items):
+    for seed in range(25):
+        n = (60, 400, 1500)[seed % 3]
+        logs = short_pages(n, True, n_items, seed, mask)
+        if seed % 5 == 1:
+            again = np.repeat(np.arange(n), 3)
+            logs = logs[again].replace(group=again)
+        assert not found(logs)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_pairs_that_are_expected_of_short_pages(mask):
+    """The mean over many logs of one law is the expected number of pages."""
+    total = expected = 0.0
+    for seed in range(200):
+        logs = short_pages(60, True, 12, 0, mask)
+        slate = logs.logging_policy.sample(logs, seed)
+        logs = _with(logs, slate)
+        rows, offers = _shared_pages._offers(logs, 1000)
+        some = _shared_pages._Pages(logs, rows, 12)
+        kept = offers.kinds[:, some.kept].astype(float)
+        place = np.ix_(np.argsort(some.kept), np.argsort(some.kept))
+        total = total + some.together(some.all)[place]
+        expected = expected + offers.together(some, some.all, kept)[place]
+    np.fill_diagonal(expected, 0)
+    spread = np.sqrt(np.maximum(expected, 1))
+    assert np.abs((total - expected) / spread).max() < 4.5
+
+
+def _with(logs, slate):
+    return SlateLogs(
+        logs.context,
+        slate,
+        logs.reward,
+        candidates=logs.candidates,
+        logging_policy=logs.logging_policy,
+    )
+
+
+def test_many_short_pages_are_drawn_from(monkeypatch):
+    logs = short_pages(500, True)
+    monkeypatch.setattr(_shared_pages, "MOST_CELLS", 4 * 40 * 100)
+    assert _shared_pages.uniform_pair_findings(logs)[0] == {
+        "candidates on the same page": "100 pages of 500 compared"
+    }
+    monkeypatch.setattr(_shared_pages, "MOST_CELLS", 4 * 40 * 1000)
+    monkeypatch.setattr(_shared_pages, "MOST_WORK", 40**2 * 5)
+    told = _shared_pages.uniform_pair_findings(short_pages(500))[0]
+    assert told == {"candidates on the same page": "500 pages compared"}
+    many = short_pages(500, True, mask="by slot")  # 72 kinds of slots
+    told = _shared_pages.uniform_pair_findings(many)[0]
+    assert told == {"candidates on the same page": "30 pages of 500 compared"}
+
+
 def test_loggers_that_are_not_uniform_are_compared_by_an_audit():
     rng = np.random.RandomState(0)
     right = pages(400, 40, 4, 20, 12, passed=True)
@@ -207,6 +306,71 @@ def test_loggers_that_are_not_uniform_are_compared_by_an_audit():
         assert logs.quick_propensity_findings == ({}, [])
         told.append([one.name for one in audit(logs).alarms])
     assert told == [[], ["slate_pairs"]]
+
+
+def pages_without(n, *pairs, seed=0, **fields):
+    """Uniform pages of four of forty items, but for those with one of some pairs."""
+    rng = np.random.RandomState(seed)
+    slate = np.argsort(rng.random_sample((2 * n + 100, 40)), axis=1)[:, :4]
+    for pair in pairs:
+        slate = slate[np.isin(slate, pair).sum(axis=1) < 2]
+    slate = slate[:n]
+    logger = UniformSlatePolicy(4)
+    worth = np.where(np.isin(slate, (3, 7)), 1.0, slate / 40) / 2
+    reward = (rng.random_sample(slate.shape) < worth).sum(axis=1).astype(float)
+    context, kind = np.zeros((n, 1)), {"n_candidates": 40, "logging_policy": logger}
+    return SlateLogs(context, slate, reward, **kind, **fields)
+
+
+def test_a_pair_that_is_never_seen():
+    (one,) = found(pages_without(3000, (3, 7)))
+    assert (one.name, one.severity, one.effect) == ("slate_pairs", "warning", 1.0)
+    assert one.found.startswith(
+        "Candidates 3 and 7 are never on one page of 3,000, and the logging policy "
+        "expects 23.08 (probability below 1e-7 if the log is right). The log does not"
+    )
+    assert "A rule keeps them apart" in one.advice[0]
+    (two,) = found(pages_without(5000, (3, 7), (1, 2)))
+    assert "There are 2 such pairs." in two.found
+    # of 780 pairs some are often expected 15 times and not seen
+    assert not found(pages_without(1900, (3, 7)))
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+def test_a_pair_that_is_never_seen_stops_decisions():
+    """Both are best: the value of the page with both is 10% too small."""
+    logs = pages_without(100_000, (3, 7))
+    new = np.tile([3, 7, 39, 38], (len(logs), 1))
+    with pytest.warns(PropensityWarning, match="are never on one page"):
+        compared = compare_policies({"new": new}, logs)
+    assert compared.decision == "undecided"
+
+
+def test_pairs_of_groups_and_weighted_pages():
+    few = pages_without(400, (3, 7))
+    again = np.repeat(np.arange(400), 10)
+    assert not found(few[again].replace(group=again))
+    groups = np.repeat(np.arange(2000), 2)
+    assert not found(pages_without(4000, (3, 7), group=groups))
+    groups = np.repeat(np.arange(4000), 2)
+    assert found(pages_without(8000, (3, 7), group=groups))
+    logs = pages_without(8000, (3, 7))
+    weight = np.where(np.arange(8000) % 2, 1.0, 3.0)
+    assert not found(logs.with_columns(sample_weight=weight))
+    assert found(logs.with_columns(sample_weight=np.full(8000, 2.0)))
+
+
+@pytest.mark.theory
+def test_pairs_that_are_never_seen_keep_their_level(monkeypatch):
+    """A bound of one half is kept: of right logs fewer than half have such a pair."""
+    monkeypatch.setattr(_shared_pages, "SURE", -np.log(0.5))
+    monkeypatch.setattr(_shared_pages, "_told", lambda *args: ({}, []))
+    alarms = [
+        bool(uniform_pair_findings(pages_without(n, seed=seed))[1])
+        for n in (1000, 1500)
+        for seed in range(200)
+    ]
+    assert np.mean(alarms) < 0.55
 
 
 # -- decisions ------------------------------------------------------------------------
@@ -247,6 +411,49 @@ def test_every_answer_of_wrong_candidates_says_so():
     assert "candidates" in suggested.stop
 
 
+@pytest.mark.frames
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning")
+def test_no_decision_rests_on_forgotten_candidates_of_short_pages():
+    """Rows of a frame, some pages with three of four slots, candidates forgotten."""
+    pytest.importorskip("narwhals")
+    pd = pytest.importorskip("pandas")
+    full = pages(3000, 40, 4, 8, 10)
+    page, slot = (axis.ravel() for axis in np.indices(full.slate.shape))
+    kept = (slot < 3) | (page % 10 > 0)
+    frame = pd.DataFrame(
+        {
+            "page": page[kept],
+            "slot": slot[kept],
+            "item": full.slate.ravel()[kept],
+            "clicked": full.slot_reward.ravel()[kept],
+            "query": full.context[page[kept], 0],
+        }
+    )
+    items = pd.DataFrame({"item": np.arange(40), "worth": full.item_features[:, 0]})
+    wrong = SlateLogs.from_frame(
+        frame,
+        round="page",
+        slot="slot",
+        item="item",
+        slot_reward="clicked",
+        context=["query"],
+        item_features=items,
+        logging_policy=UniformSlatePolicy(4),
+    )
+    assert wrong.candidates.ndim == 3
+    best_page = RankingPolicy("worth", n_slots=4)
+    with pytest.warns(PropensityWarning, match="candidates were not passed"):
+        compared = compare_policies({"new": best_page}, wrong)
+    assert compared.decision == "undecided"
+    with pytest.warns(PropensityWarning, match="candidates were not passed"):
+        table = evaluate(best_page, wrong)
+    assert table.reason.startswith("the candidates or the logging policy do not fit")
+    value = quiet(PseudoInverse().fit(wrong), best_page)
+    assert value.verdict.answer == "not supported"
+    assert "slate_pairs" in [one.name for one in audit(wrong).alarms]
+
+
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_slate_warnings_name_the_causes_and_the_classes():
     wrong = pages(8000, 40, 4, 8, 10)
@@ -259,7 +466,7 @@ def test_slate_warnings_name_the_causes_and_the_classes():
         for w in PseudoInverse().fit(wrong).evaluate(best(wrong)).warnings
         if isinstance(w, LowOverlapWarning)
     ]
-    assert "IndependentSlotIPS the fewest" in few
+    assert "IndependentSlotIPS needs the fewest" in few
 
 
 def test_a_report_names_the_evaluators_that_it_warns_of():
@@ -274,5 +481,6 @@ def test_a_report_names_the_evaluators_that_it_warns_of():
         found = report({"new": best(wrong)}, wrong)
     texts = [str(one.message) for one in record]
     assert any("candidates were not passed" in text for text in texts)
-    assert any(text.startswith("SlateIPS has no estimate") for text in texts)
+    assert not any(text.startswith("SlateIPS has no estimate") for text in texts)
+    assert "SlateIPS has no estimate" in found.to_html()  # it does not decide
     assert "Deploy new" not in str(found)

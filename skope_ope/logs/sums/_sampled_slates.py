@@ -1,0 +1,84 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Slates of a uniform logger that were kept of a log, and what their pages offer."""
+
+import numpy as np
+
+from skope_ope.logs._slate_fields import is_uniform
+from skope_ope.logs._slate_logs import WEIGHT, SlateLogs, column_weights
+
+FEWEST = 2_000  # rounds where pages offer different candidates:
+MOST_BYTES = 8_000_000  # of what these offer
+ALL = np.zeros(0, dtype=np.uint8)  # of a page that offers all candidates
+
+
+def most_slates(logs, most):
+    """Return how many slates are kept: fewer where pages offer different ones."""
+    if logs.offered is None or not is_uniform(logs):
+        return most
+    n_bytes = -(-logs.max_candidates // 8) * (
+        logs.offered[:1].size // logs.max_candidates
+    )
+    return min(most, max(FEWEST, MOST_BYTES // max(n_bytes, 1)))
+
+
+def columns_of_slates(logs, rows):
+    """Return what is kept of some slates: nothing unless their logger is uniform.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds.
+    rows : ndarray of int of shape (n_kept,)
+        Which of them are kept.
+    """
+    if not is_uniform(logs):
+        return {}
+    offered = np.tile(ALL, (len(rows), 1))
+    if logs.offered is not None:
+        bits = np.packbits(logs.offered[rows], axis=-1)
+        offered = bits.reshape(len(rows), int(np.prod(bits.shape[1:])))
+    found = {
+        "slate": logs.slate[rows],
+        "n_candidates": np.full(len(rows), logs.max_candidates),
+        "offered": offered,
+    }
+    weight = column_weights(logs, of_part=True)
+    if weight is not None:
+        found[WEIGHT] = weight[rows]
+    return found
+
+
+def slates_of(sample):
+    """Return kept slates as logs, in the order of the log.
+
+    Parameters
+    ----------
+    sample : RowSample
+        The slates.
+
+    Returns
+    -------
+    logs : SlateLogs or None
+        None where parts have other loggers, or differ in what candidates there are.
+    """
+    rows = sample.order()
+    kept = {name: values[rows] for name, values in sample.columns.items()}
+    if not {"slate", "n_candidates", "offered"} <= kept.keys() or not len(rows):
+        return None
+    if (kept["n_candidates"] != kept["n_candidates"][0]).any():
+        return None
+    n_candidates, offered = int(kept["n_candidates"][0]), None
+    if kept["offered"].shape[1]:
+        bits = kept["offered"].reshape(len(rows), -1, -(-n_candidates // 8))
+        offered = np.unpackbits(bits, axis=-1, count=n_candidates).astype(bool)
+        offered = offered[:, 0] if offered.shape[1] == 1 else offered
+    logs = SlateLogs(
+        np.zeros((len(rows), 0)),
+        kept["slate"],
+        kept["reward"],
+        n_candidates=n_candidates,
+        candidates=offered,
+        group=kept.get("group"),
+    )
+    return logs.with_columns(**{WEIGHT: kept[WEIGHT]}) if WEIGHT in kept else logs

@@ -1,0 +1,184 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+
+from skope_ope import (
+    PseudoInverse,
+    SlateLogs,
+    UniformSlatePolicy,
+    audit,
+    compare_policies,
+    evaluate,
+    suggest,
+)
+from skope_ope.exceptions import LogsWarning, PropensityWarning
+from skope_ope.logs.checks._lost_rows import (
+    ended_by_reward_findings,
+    pages_without_reward_findings,
+)
+
+
+def pages(n=2000, n_slots=4, rate=0.2, last=None, short=0.0, seed=0):
+    """Frame of slates of six items, some with a slot less, and their clicks.
+
+    The last slot of short pages is clicked with the probability `last`.
+    """
+    rng = np.random.RandomState(seed)
+    slate = np.argsort(rng.random_sample((n, 6)), axis=1)[:, :n_slots]
+    clicked = (rng.random_sample(slate.shape) < rate).astype(float)
+    is_short = rng.random_sample(n) < short
+    if last is not None:
+        clicked[is_short, -2] = rng.random_sample(is_short.sum()) < last
+    slate[is_short, -1] = -1
+    clicked[is_short, -1] = 0
+    return slate, clicked
+
+
+def lose(slate, clicked, keep_first):
+    """Lose what comes after the last click of a page."""
+    reached = np.cumsum(clicked[:, ::-1], axis=1)[:, ::-1] > 0
+    if keep_first:
+        reached[:, 0] = True
+    kept = reached.any(axis=1)
+    return np.where(reached, slate, -1)[kept], np.where(reached, clicked, 0)[kept]
+
+
+def made(slate, clicked, **fields):
+    """Logs that offer as many slots as a page shows, as frames of pages do."""
+    there = slate != -1
+    candidates = np.broadcast_to(there[:, :, None], (*slate.shape, 6)).copy()
+    return SlateLogs(
+        np.zeros((len(slate), 1)),
+        slate,
+        slot_reward=clicked,
+        candidates=candidates,
+        logging_policy=UniformSlatePolicy(slate.shape[1]),
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("n_slots", [2, 3, 4])
+@pytest.mark.parametrize("keep_first", [True, False])
+def test_rows_lost_after_the_last_reward_are_found(n_slots, keep_first):
+    slate, clicked = lose(*pages(n_slots=n_slots), keep_first)
+    logs = made(slate, clicked)
+    if n_slots == 2 and keep_first:
+        # pages of one item: some kept their first row, nothing is certain
+        assert not ended_by_reward_findings(logs)[1]
+        return
+    [one] = ended_by_reward_findings(logs)[1]
+    assert (one.name, one.severity) == ("lost_rows", "error")
+    assert one.category is PropensityWarning
+    assert one.number < 5e-5 and one.effect > 0.5
+    assert "Rows without a reward were not logged" in one.advice[0]
+    n_shown = (slate != -1).sum(axis=1)
+    fewest = 2 if keep_first else 1
+    n_short = int(((n_shown >= fewest) & (n_shown < n_slots)).sum())
+    assert one.found.startswith(f"{n_short:,} pages")
+    assert f"{n_short:,} of them have a reward in their last slot" in one.found
+    rows = list(one.rows)
+    assert (n_shown[rows] < n_slots).all() and (clicked[rows].sum(axis=1) > 0).all()
+
+
+def test_a_page_of_each_group_is_looked_at():
+    slate, clicked = lose(*pages(), keep_first=False)
+    group = np.arange(len(slate)) % 100
+    [one] = ended_by_reward_findings(made(slate, clicked, group=group))[1]
+    assert one.found.startswith("100 pages (one of each group) end early")
+    group = np.arange(len(slate)) % 30  # too few to tell
+    assert not ended_by_reward_findings(made(slate, clicked, group=group))[1]
+
+
+@pytest.mark.parametrize("last", [None, 0.5, 0.8])
+def test_short_pages_of_right_logs_ring_in_no_log(last):
+    for seed in range(40):
+        logs = made(*pages(n=500, short=0.4, last=last, seed=seed))
+        assert not ended_by_reward_findings(logs)[1]
+        assert not pages_without_reward_findings(logs)[1]
+
+
+def test_pages_that_show_all_they_offer_ring_not():
+    """Two items a page, both shown; the last one is always clicked."""
+    slate, clicked = pages(short=0.5, last=1.0)
+    fields = {
+        "slot_reward": clicked,
+        "logging_policy": UniformSlatePolicy(4),
+        "n_candidates": 6,
+    }
+    offered = np.ones((len(slate), 6), dtype=bool)
+    short = np.flatnonzero(slate[:, -1] == -1)
+    offered[short] = False
+    offered[short[:, None], slate[short, :3]] = True
+    logs = SlateLogs(np.zeros((len(slate), 1)), slate, candidates=offered, **fields)
+    assert not ended_by_reward_findings(logs)[1]
+    logs = SlateLogs(np.zeros((len(slate), 1)), slate, **fields)
+    assert ended_by_reward_findings(logs)[1]
+
+
+def test_dense_rewards_tell_nothing():
+    slate, clicked = pages(rate=1.0, short=0.5)
+    logs = made(slate, clicked)
+    assert not ended_by_reward_findings(logs)[1]
+    assert not pages_without_reward_findings(logs)[1]
+
+
+def test_logs_without_rewards_of_slots_tell_nothing():
+    slate, clicked = lose(*pages(), keep_first=False)
+    logs = SlateLogs(np.zeros((len(slate), 1)), slate, clicked.sum(axis=1))
+    assert ended_by_reward_findings(logs) == ({}, [])
+    assert pages_without_reward_findings(logs) == ({}, [])
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+def test_no_decision_rests_on_pages_that_lost_rows():
+    slate, clicked = lose(*pages(), keep_first=True)
+    logs = made(slate, clicked)
+    new = PseudoInverse().fit(logs)
+    target = UniformSlatePolicy(4)
+    with pytest.warns(PropensityWarning, match="Rows without a reward were not logged"):
+        value = new.evaluate(target)
+    assert value.verdict.answer == "not supported"
+    assert "lost_rows" in [one.name for one in value.verdict.reasons]
+    with pytest.warns(PropensityWarning, match="Rows without a reward"):
+        table = evaluate(target, logs)
+    assert table.reason.startswith("rows of pages are missing from the logs")
+    with pytest.warns(PropensityWarning, match="Rows without a reward"):
+        compared = compare_policies({"new": target}, logs)
+    assert compared.decision == "undecided"
+    assert "rows of pages that may be missing" in compared.sentence
+    told = [one.name for one in audit(logs).alarms]
+    assert told == ["lost_rows"]
+    suggested = suggest(logs)
+    assert suggested.evaluator is None and "Rows of pages" in suggested.stop
+
+
+def test_missing_pages_without_a_reward_are_told():
+    slate, clicked = pages()
+    kept = clicked.any(axis=1)
+    [one] = pages_without_reward_findings(made(slate[kept], clicked[kept]))[1]
+    assert (one.name, one.severity) == ("lost_pages", "warning")
+    assert one.category is LogsWarning
+    zero = 1 - clicked[kept].mean(axis=0)
+    assert one.number == pytest.approx(kept.sum() * zero.prod())
+    assert "inner join" in one.advice[0]
+    assert [one.name for one in audit(made(slate[kept], clicked[kept])).alarms] == [
+        "lost_pages"
+    ]
+    first = int(np.flatnonzero(~kept)[0])  # a single page without one is enough
+    kept[first] = True
+    assert not pages_without_reward_findings(made(slate[kept], clicked[kept]))[1]
+
+
+def test_few_missing_pages_are_no_news():
+    slate, clicked = pages(n=60)
+    kept = clicked.any(axis=1)
+    assert not pages_without_reward_findings(made(slate[kept], clicked[kept]))[1]
+
+
+def test_pages_of_weight_zero_do_not_count():
+    slate, clicked = pages()
+    weight = clicked.any(axis=1).astype(float)
+    logs = made(slate, clicked).with_columns(sample_weight=weight)
+    assert pages_without_reward_findings(logs)[1]

@@ -1,0 +1,185 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skope_ope import (
+    PlackettLuceSlatePolicy,
+    PseudoInverse,
+    SlateLogs,
+    UniformSlatePolicy,
+    compare_policies,
+    evaluate,
+    scan_logs,
+    summarize,
+)
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs.sums import _sampled_slates
+from skope_ope.logs.sums._log_sums import LogSums
+from skope_ope.logs.sums._sampled_slates import slates_of
+from tests.logs.checks.test_shared_pages import found, pages, short_pages
+
+
+def sums_of(logs, *cuts):
+    """Sums of stretches of rows, added from the last one on."""
+    ends = [0, *cuts, len(logs)]
+    parts = [LogSums.of(logs[a:b]) for a, b in pairwise(ends)]
+    return sum(parts[::-1])
+
+
+def counted(logs):
+    """The same pages, where the number of candidates is what differs."""
+    size = 20 + np.arange(len(logs)) % 3 * 10
+    bare = SlateLogs(
+        logs.context, np.full_like(logs.slate, -1), logs.reward, n_candidates=size
+    )
+    return SlateLogs(
+        logs.context,
+        UniformSlatePolicy(4).sample(bare, 0),
+        logs.reward,
+        n_candidates=size,
+        logging_policy=UniformSlatePolicy(4),
+    )
+
+
+LOGS = {
+    "forgotten": pages(900, 40, 4, 8, 10),
+    "passed": pages(900, 40, 4, 8, 10, passed=True),
+    "forgotten by slot": short_pages(900),
+    "passed by slot": short_pages(900, passed=True),
+    "counted": counted(pages(900, 40, 4, 8, 10)),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_parts_keep_the_slates_and_what_pages_offer(name):
+    logs = LOGS[name]
+    for sums in (LogSums.of(logs), sums_of(logs, 100, 101, 500)):
+        for kept in (sums, LogSums.from_table(sums.to_table())):
+            slates = slates_of(kept.sample)
+            assert_array_equal(slates.slate, logs.slate)
+            if logs.offered is None:
+                assert slates.offered is None
+            else:
+                assert_array_equal(slates.offered, logs.offered)
+            facts, of_sums = kept.quick_propensity_findings
+            assert facts == logs.quick_propensity_findings[0]
+            assert [(one.text, one.number) for one in of_sums] == [
+                (one.text, one.number) for one in found(logs)
+            ]
+    assert bool(found(logs)) == name.startswith("forgotten")
+
+
+def test_groups_and_weights_are_kept():
+    logs = pages(20, 12, 3, 1, 12)[np.repeat(np.arange(20), 50)]
+    assert found(sums_of(logs, 300))
+    grouped = logs.replace(group=np.repeat(np.arange(20), 50))
+    assert not found(sums_of(grouped, 300))
+    weight = np.arange(1000) % 4.0
+    weighted = logs.with_columns(sample_weight=weight)
+    assert_array_equal(
+        slates_of(sums_of(weighted, 300).sample).columns["sample_weight"],
+        weight[weight > 0],
+    )
+
+
+def test_parts_that_differ_are_not_compared():
+    forgotten, passed = LOGS["forgotten"], LOGS["passed"]
+    other = SlateLogs(
+        forgotten.context,
+        forgotten.slate,
+        forgotten.reward,
+        n_candidates=40,
+        logging_policy=PlackettLuceSlatePolicy(np.ones(40), n_slots=4),
+    )
+    more = SlateLogs(
+        forgotten.context,
+        forgotten.slate,
+        forgotten.reward,
+        n_candidates=41,
+        logging_policy=UniformSlatePolicy(4),
+    )
+    assert found(LogSums.of(forgotten))
+    for part in (passed, other, more):
+        sums = LogSums.of(forgotten) + LogSums.of(part)
+        assert sums.quick_propensity_findings == ({}, [])
+    assert slates_of(LogSums.of(other).sample) is None
+
+
+def test_fewer_slates_are_kept_where_pages_offer_much(monkeypatch):
+    monkeypatch.setattr(_sampled_slates, "FEWEST", 100)
+    monkeypatch.setattr(_sampled_slates, "MOST_BYTES", 200 * 5)  # 40 bits by page
+    assert len(LogSums.of(LOGS["forgotten"]).sample) == 900
+    assert len(LogSums.of(LOGS["passed"]).sample) == 200
+    assert len(LogSums.of(LOGS["passed by slot"]).sample) == 100
+    assert len(sums_of(LOGS["passed"], 300, 350).sample) == 200
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_right_parts_are_quiet(passed):
+    for seed in range(30):
+        logs = short_pages(600, passed=True, seed=seed)
+        if not passed:  # nothing to pass: every page offers all candidates
+            logs = pages(600, 12, 4, 1, 12, seed)
+        assert not found(sums_of(logs, 200, 300))
+
+
+# -- decisions ------------------------------------------------------------------------
+NEW = PlackettLuceSlatePolicy(np.arange(40) + 1.0, n_slots=4)
+
+
+def stored(folder, logs):
+    """Logs in three parquet files."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(logs.slate, columns=list("abcd"))
+    frame["query"], frame["clicks"] = logs.context[:, 0], logs.reward
+    for k, rows in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        frame.iloc[rows].to_parquet(folder / f"{k}.parquet")
+    return scan_logs(
+        str(folder),
+        slate=list("abcd"),
+        context=["query"],
+        reward="clicks",
+        n_candidates=40,
+        logging_policy=UniformSlatePolicy(4),
+    )
+
+
+@pytest.mark.frames
+def test_no_decision_rests_on_forgotten_candidates_of_lazy_logs(tmp_path):
+    lazy = stored(tmp_path, pages(6000, 40, 4, 8, 10))
+    with pytest.warns(PropensityWarning, match="candidates were not passed"):
+        table = evaluate(NEW, lazy)
+    assert table.reason.startswith("the candidates or the logging policy do not fit")
+    with pytest.warns(PropensityWarning, match="candidates were not passed"):
+        value = PseudoInverse().fit(lazy).evaluate(NEW)
+    assert value.verdict.answer == "not supported"
+    assert "slate_pairs" in [one.name for one in value.verdict.reasons]
+    with pytest.warns(PropensityWarning, match="candidates were not passed"):
+        compared = compare_policies({"new": NEW}, lazy)
+    assert compared.decision == "undecided"
+
+
+@pytest.mark.frames
+@pytest.mark.filterwarnings("error::skope_ope.exceptions.PropensityWarning")
+def test_right_lazy_logs_lead_to_decisions(tmp_path):
+    lazy = stored(tmp_path, pages(6000, 40, 4, 1, 40))
+    assert compare_policies({"new": NEW}, lazy).decision == "deploy"
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_sums_of_parts_warn():
+    wrong, right = pages(6000, 40, 4, 8, 10), short_pages(6000, passed=True)
+    for logs, warns in ((wrong, True), (right, False)):
+        parts = [
+            summarize({"new": NEW}, logs[rows], evaluators={"PI": PseudoInverse()})
+            for rows in np.array_split(np.arange(6000), 3)
+        ]
+        value = (parts[0] + parts[1] + parts[2]).values()["new", "PI"]
+        told = [type(one) for one in value.warnings]
+        assert (PropensityWarning in told) == warns
