@@ -17,7 +17,7 @@ from skope_ope.logs.checks._finding import Finding
 NAME = "lost_rows"
 AT_MOST = 0.8  # of the last slots of short pages have a reward, in right logs
 ELSEWHERE = 0.5  # of the slots before: where rewards are dense this tells nothing
-CHANCE = 1e-4  # of an alarm in such logs, over both counts
+CHANCE = 1e-4  # of an alarm in such logs, over all counts
 EXPECTED = 20  # pages without a reward: none of them has chance exp(-20)
 LOST = (
     "Rows without a reward were not logged, or a join or filter has dropped them. Log "
@@ -38,8 +38,9 @@ def ended_by_reward_findings(logs, random_state=0):
     Where the length of a page does not depend on its rewards, its last slot may have a
     reward more often than the others, but hardly always. The count of pages whose
     last slot has one is compared with a share of 80%. All short pages are counted,
-    and those of two slots or more: a page without any reward may keep one row. Of a
-    group one page is taken.
+    and those of two slots or more: a page without any reward may keep one row. Then
+    those of each length, beside pages that the layout made short. Of a group one page
+    is taken.
 
     Parameters
     ----------
@@ -67,12 +68,16 @@ def ended_by_reward_findings(logs, random_state=0):
     n_offered = logs.max_candidates if n_offered is None else n_offered
     is_short = (n_shown > 0) & (n_shown < np.minimum(n_offered, logs.n_slots))
     ended = rewarded[np.arange(len(logs)), last]
-    for fewest in (1, 2):
-        pages = _one_of_group(logs, np.flatnonzero(is_short & (n_shown >= fewest)))
+    counted = [("", n_shown > 0), (" of two items or more", n_shown > 1)]
+    for length in range(1, logs.n_slots):
+        of_length = f" of {length} item{'s' if length > 1 else ''}"
+        counted.append((of_length, n_shown == length))
+    for which, wanted in counted:
+        pages = _one_of_group(logs, np.flatnonzero(is_short & wanted))
         count, n = int(ended[pages].sum()), len(pages)
         chance = float(binom.sf(count - 1, n, AT_MOST))
-        if n and chance < CHANCE / 2:
-            return {}, [_ended(logs, pages, count, chance, share, fewest)]
+        if n and chance < CHANCE / len(counted):
+            return {}, [_ended(logs, pages, count, chance, share, which)]
     return {}, []
 
 
@@ -127,9 +132,9 @@ def _one_of_group(logs, rows):
     return np.sort(drawn[np.unique(logs.group_index[drawn], return_index=True)[1]])
 
 
-def _ended(logs, pages, count, chance, share, fewest):
+def _ended(logs, pages, count, chance, share, which):
     what = "pages" if logs.group is None else "pages (one of each group)"
-    what += "" if fewest == 1 else " of two items or more"
+    what += which
     found = (
         f"{len(pages):,} {what} end early: they offer more items than they show. "
         f"{count:,} of them have a reward in their last slot. Of the slots before, "

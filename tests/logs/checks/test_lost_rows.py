@@ -60,6 +60,17 @@ def made(slate, clicked, **fields):
     )
 
 
+def test_rows_lost_beside_pages_that_the_layout_made_short():
+    slate, clicked = pages(n=4000, short=0.5)
+    assert not ended_by_reward_findings(made(slate, clicked))[1]
+    before = np.cumsum(clicked, axis=1) - clicked  # written up to the first click
+    logs = made(np.where(before == 0, slate, -1), np.where(before == 0, clicked, 0))
+    [one] = ended_by_reward_findings(logs)[1]
+    n_lost = int(((logs.slate >= 0).sum(axis=1) == 1).sum())
+    assert one.found.startswith(f"{n_lost:,} pages of 1 item end early")
+    assert one.severity == "error"
+
+
 @pytest.mark.parametrize("n_slots", [2, 3, 4])
 @pytest.mark.parametrize("keep_first", [True, False])
 def test_rows_lost_after_the_last_reward_are_found(n_slots, keep_first):
