@@ -45,7 +45,7 @@ AUDIT = """\
 AUDIT_CODES = """exit code:
   0  no alarm
   1  alarms: errors or warnings among the findings
-  2  the audit was not made: an option or the input is wrong: one line says why
+  2  no audit: an option or the input is wrong; one line says what to change
 """
 
 
