@@ -34,7 +34,7 @@ EVALUATE = """\
 EVALUATE_CODES = """exit code:
   0  every requirement holds, or there is none
   1  a requirement does not hold
-  2  nothing was decided: an option or the input is wrong: one line says why
+  2  no decision: an option or the input is wrong; one line says what to change
 """
 AUDIT = """\
   skope-ope audit clicks.csv.gz --action item --reward click \\

@@ -207,8 +207,8 @@ def _other_contexts(logs, random):
             "warning" if mixes else "note",
             "The context predicts which logger acted: a classifier beats the shares "
             f"of the loggers by {figure(found.gain)} in log-loss per round "
-            f"({found.z:,.1f} standard errors) on held-out rounds. Balanced and weighted "
-            "pooling assume that all loggers saw the same kind of contexts.",
+            f"({found.z:,.1f} standard errors) on held-out rounds. Balanced and "
+            "weighted pooling assume that all loggers saw the same kind of contexts.",
             (
                 "The loggers had different users, or acted at different times with "
                 "different contexts. Use pooling='naive', IPS or DoublyRobust, which "
