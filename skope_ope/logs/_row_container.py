@@ -185,7 +185,7 @@ class RowContainer:
             )
         if np.ndim(key) == 0:
             key = [key]  # one round is still a container
-        key = np.asarray(key)
+        given, key = key, np.asarray(key)
         if key.ndim != 1:
             raise IndexError(f"rows must be selected by a 1-d key, got {key.ndim}-d.")
         if key.dtype == bool:
@@ -193,6 +193,7 @@ class RowContainer:
                 raise IndexError(
                     f"the mask has {len(key)} entries, the logs have {len(self)} rows."
                 )
+            check_row_labels("the mask", given, self)
             return _as_slice(np.flatnonzero(key))
         if key.size == 0:
             return key.astype(np.intp)

@@ -165,6 +165,28 @@ def test_policies_and_reward_models_are_compared(frame):
         evaluate(UniformPolicy(), logs, evaluators=DoublyRobust(reward_model=wrong))
 
 
+def test_weights_and_masks_are_compared(frame):
+    some = frame.sort_values("x")
+    logs, weight = of_frame(some), frame["time"] + 1.0
+    right = evaluate(UniformPolicy(), logs, sample_weight=weight.loc[some.index])
+    by_position = weight.loc[some.index].to_numpy()
+    same = evaluate(UniformPolicy(), logs, sample_weight=by_position)
+    assert right["IPS"].value == same["IPS"].value
+    with pytest.raises(RowError, match="index of sample_weight has"):
+        evaluate(UniformPolicy(), logs, sample_weight=weight)
+    with pytest.raises(RowError, match="index of sample_weight has"):
+        IPS().fit(logs).evaluate(UniformPolicy(), sample_weight=weight)
+    np.testing.assert_array_equal(
+        logs[some["user"] == 1].reward, some["reward"][some["user"] == 1]
+    )
+    with pytest.raises(RowError, match="index of the mask has"):
+        logs[frame["user"] == 1]
+    arrays = BanditLogs(frame[["x"]].to_numpy(), list(frame["action"]), [0.0] * N)
+    assert len(arrays[frame["user"] < 9]) == N
+    with pytest.raises(RowError, match="index of the mask has"):
+        arrays[some["user"] == 1]
+
+
 def test_keys_of_groups_of_values_are_compared(frame):
     value = IPS().fit(of_frame(frame)).evaluate(UniformPolicy())
     sizes = {label: one.n_rounds for label, one in value.by(frame["user"]).items()}

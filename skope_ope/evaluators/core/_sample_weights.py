@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Weights of the rounds of some logs."""
 
+from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._slate_logs import SlateLogs, column_weights
 from skope_ope.logs._validation import as_numbers, check_length
 
@@ -23,6 +24,7 @@ def plain_weights(logs, sample_weight, of_part=False):
     if sample_weight is not None:
         given = as_numbers("sample_weight", sample_weight)
         check_length("sample_weight", given, len(logs), "the log")
+        check_row_labels("sample_weight", sample_weight, logs)
         if given.min() < 0 or not given.any():
             raise ValueError(
                 "sample_weight must be non-negative and positive somewhere, got a "
