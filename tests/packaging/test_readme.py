@@ -18,6 +18,7 @@ from skope_ope.__main__ import main
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.exceptions import FewEventsWarning, OPEWarning
+from tests._faults import FAULTS
 from tests.packaging._tree import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -154,6 +155,12 @@ def test_what_the_readme_says_of_the_demo(capsys):
     assert by_name["DoublyRobust"]["covers"]
     for name in ("DirectMethod", "DRos"):  # "as these two do"
         assert by_name[name]["leaves_bias_out"] and not by_name[name]["covers"]
+
+
+def test_planted_faults_are_counted():
+    guide = (ROOT / "docs" / "guide" / "audit.rst").read_text()
+    assert f"We planted {len(FAULTS)} faults" in README
+    assert f"The {len(FAULTS)} planted faults below" in guide
 
 
 def test_evaluators_of_the_readme_exist():
