@@ -135,13 +135,13 @@ class SumsAsLogs:
     def quick_propensity_findings(self):
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
-        from skope_ope.logs.checks._shared_pages import uniform_pair_findings
+        from skope_ope.logs.checks._quick_slates import quick_slate_findings
 
         if not self.n:
             return {}, []
         if self.actions is None:
             slates = slates_of(self.sample)
-            return ({}, []) if slates is None else uniform_pair_findings(slates)
+            return ({}, []) if slates is None else quick_slate_findings(slates, True)
         return quick_propensity_findings(self, self.sampled)
 
     @cached_property
