@@ -21,6 +21,7 @@ from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import chance_of
 
 MOST_CELLS = 1_000_000  # slots of pages that are looked at
+MOST_BYTES = 40_000_000  # of what their slots offer
 FEWEST = 30  # pages
 PRIOR = 2.0  # pages with an average place that are added to every item
 TILTS = (0.2, 0.6, 2.0, 5.0)  # logarithms of odds by standard deviation of a score
@@ -111,8 +112,8 @@ def _rows(logs):
     rows = np.flatnonzero(shown.sum(axis=1) > 1)
     most = max(MOST_CELLS // logs.n_slots, FEWEST)
     by_slot = logs.offered is not None and logs.offered.ndim > 2
-    if by_slot:  # 40 bytes of a mask cost as much as a slot
-        most = max(most * 40 // logs.max_candidates, FEWEST)
+    if by_slot:
+        most = max(min(most, MOST_BYTES // logs.offered[0].size), FEWEST)
     if len(rows) > most:  # chosen without a look at the order
         rows = np.sort(np.random.RandomState(0).permutation(rows)[:most])
     if not by_slot or not len(rows):
@@ -138,6 +139,7 @@ class _Items:
     def __init__(self, logs, rows):
         self.slate = logs.slate[rows]
         self.shown = self.slate != EMPTY
+        self.what = "Candidate" if logs.item_id is None else "Item"
         self.labels, self.code = _labels(logs, rows, self.slate)
         self.n_shown = self.shown.sum(axis=1)
         self.order = self.shown.cumsum(axis=1) - 1
@@ -191,21 +193,10 @@ class _Items:
         expected = self._sum(middle, of_all, share)[item] / count
         n_pages = int((self.shown & (self.code == item)).any(axis=1).sum())
         return (
-            f"{self.labels.name(item)} has place {figure(found, 3)} on average "
+            f"{self.what} {plain(self.labels[item])!r} has place {figure(found, 3)} on average "
             f"(1: the first) on {n_pages:,} pages, and random order gives "
             f"{figure(expected, 3)}."
         )
-
-
-class _Labels(list):
-    """What the items are called."""
-
-    def __init__(self, values, what):
-        super().__init__(values)
-        self.what = what
-
-    def name(self, item):
-        return f"{self.what} {plain(self[item])!r}"
 
 
 def _labels(logs, rows, slate):
@@ -215,14 +206,12 @@ def _labels(logs, rows, slate):
     """
     labels = logs.item_id
     if labels is None:
-        return _Labels(range(logs.max_candidates), "Candidate"), slate
-    at = rows[:, None] if labels.strides[0] else 0
-    shown = labels[at, slate] if labels.strides[0] else None
-    if shown is None:  # one row of labels stands for all
-        return _Labels(labels[0], "Item"), slate
-    found, values = {}, shown.ravel().tolist()
+        return range(logs.max_candidates), slate
+    if not labels.strides[0]:  # one row of labels stands for all
+        return labels[0], slate
+    found, values = {}, labels[rows[:, None], slate].ravel().tolist()
     code = np.array([found.setdefault(one, len(found)) for one in values])
-    return _Labels(found, "Item"), code.reshape(slate.shape)
+    return list(found), code.reshape(slate.shape)
 
 
 def _standard(score, shown):
