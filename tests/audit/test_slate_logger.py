@@ -45,7 +45,7 @@ def test_right_logs_are_quiet(world):
         facts, found = slate_logger_findings(logs, seed)
         assert not found
         assert facts.pop("slates against the logging policy") == "400 rounds compared"
-        assert list(facts.values()) == ["400 pages compared"] * (world == "uniform")
+        assert list(facts.values()) == ["400 pages compared"] * 2 * (world == "uniform")
 
 
 @pytest.mark.theory

@@ -193,8 +193,8 @@ class _Items:
         expected = self._sum(middle, of_all, share)[item] / count
         n_pages = int((self.shown & (self.code == item)).any(axis=1).sum())
         return (
-            f"{self.what} {plain(self.labels[item])!r} has place {figure(found, 3)} on average "
-            f"(1: the first) on {n_pages:,} pages, and random order gives "
+            f"{self.what} {plain(self.labels[item])!r} has place {figure(found, 3)} on "
+            f"average (1: the first) on {n_pages:,} pages, and random order gives "
             f"{figure(expected, 3)}."
         )
 
