@@ -21,6 +21,7 @@ from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 from skope_ope.logs.checks._shared_pages import NAME, pair_findings
+from skope_ope.logs.checks._slate_order import NAME as ORDER
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST = 30  # rounds
@@ -55,7 +56,8 @@ def slate_logger_findings(logs, random_state=0):
     - no model of the context may predict the first slot better than the policy, by the
       e-value of `fitted_propensity_findings`,
     - candidates may not share pages more often, or less, than the policy says
-      (`pair_findings`); of a uniform policy all rounds are looked at.
+      (`pair_findings`); of a uniform policy all rounds are looked at, and the order of
+      the items on a page, too (`uniform_order_findings`).
 
     Of a group one round is taken, and weighted rounds are taken in proportion to their
     weights, so that the rounds that are compared are independent and those of the
@@ -103,8 +105,9 @@ def slate_logger_findings(logs, random_state=0):
     uniform = is_uniform(logs)
     if uniform:
         told, found = logs.quick_propensity_findings
-        pairs = [one for one in found if one.name == NAME]  # the others are told before
-        facts, findings = facts | told, pairs + findings
+        # the others are told before
+        pages = [one for one in found if one.name in (NAME, ORDER)]
+        facts, findings = facts | told, pages + findings
     if len(rows) < FEWEST:
         facts[WHAT] = f"not possible: fewer than {FEWEST} independent rounds"
     elif not never.size:

@@ -450,11 +450,9 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     @cached_property
     def quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of the logger."""
-        from skope_ope.logs.checks._lost_rows import ended_by_reward_findings
-        from skope_ope.logs.checks._shared_pages import uniform_pair_findings
+        from skope_ope.logs.checks._quick_slates import quick_slate_findings
 
-        facts, found = uniform_pair_findings(self) if is_uniform(self) else ({}, [])
-        return facts, ended_by_reward_findings(self)[1] + found
+        return quick_slate_findings(self, is_uniform(self))
 
     def __repr__(self):
         return (

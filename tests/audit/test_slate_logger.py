@@ -45,7 +45,7 @@ def test_right_logs_are_quiet(world):
         facts, found = slate_logger_findings(logs, seed)
         assert not found
         assert facts.pop("slates against the logging policy") == "400 rounds compared"
-        assert list(facts.values()) == ["400 pages compared"] * (world == "uniform")
+        assert list(facts.values()) == ["400 pages compared"] * 2 * (world == "uniform")
 
 
 @pytest.mark.theory
@@ -90,8 +90,8 @@ def test_slates_of_something_else_are_seen(fault):
 def test_a_uniform_logger_that_is_none():
     logs = make_slate_logs(1000, random_state=0)
     found = slate_logger_findings(rebuilt(logs, logging_policy=UniformSlatePolicy(3)))
-    pairs, one, fitted = found[1]
-    assert pairs.name == "slate_pairs"
+    pairs, order, one, fitted = found[1]
+    assert (pairs.name, order.name) == ("slate_pairs", "slate_order")
     assert fitted.name == "slate_misfit" and fitted.columns == ("slot 0",)
     assert one.name == "slate_counts" and one.columns[0].startswith("slot ")
     assert abs(one.number) > 4 and one.effect > 0.1

@@ -206,9 +206,13 @@ class SlateEvaluator(BaseEvaluator):
         """Return warnings where the logs speak against their logging policy."""
         logger = logs.logging_policy
         if not (isinstance(logger, BaseSlatePolicy) and self._asks_logger(logs)):
-            found = logs.quick_propensity_findings[1] if self._needs else []
-            return warnings_of(one for one in found if one.name == LOST_ROWS)
+            return self._lost_rows(logs)
         return [*propensity_warnings(logs), *logger._doubts(logs)]
+
+    def _lost_rows(self, logs):
+        """Return a warning where rows of pages are missing."""
+        found = logs.quick_propensity_findings[1] if self._needs else []
+        return warnings_of(one for one in found if one.name == LOST_ROWS)
 
     def _evaluate(self, policy, logs, sample_weight):
         target = SlateTarget(policy, logs)

@@ -107,6 +107,8 @@ def known_of_slates(evaluator, summary, log):
     entries, warned, size = {"n_rounds": summary.n}, [], nan
     if log is not None and evaluator._asks_logger(log):
         warned += propensity_warnings(log)
+    elif log is not None:
+        warned += evaluator._lost_rows(log)
     warned += evaluator._told_warnings(told)
     overlap, balance = overlaps_of_sums(summary)
     if overlap is not None:

@@ -1,6 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Slates of a uniform logger that were kept of a log, and what their pages offer."""
+"""Slates that were kept of a log, and what their pages offer.
+
+Of a uniform logger they tell whether its pages fit, and with rewards of slots whether
+rows of pages are missing. Other slates are not kept.
+"""
 
 import numpy as np
 
@@ -9,12 +13,13 @@ from skope_ope.logs._slate_logs import WEIGHT, SlateLogs, column_weights
 
 FEWEST = 2_000  # rounds where pages offer different candidates:
 MOST_BYTES = 8_000_000  # of what these offer
+UNIFORM = "uniform"  # the column of slates whose logger is
 ALL = np.zeros(0, dtype=np.uint8)  # of a page that offers all candidates
 
 
 def most_slates(logs, most):
     """Return how many slates are kept: fewer where pages offer different ones."""
-    if logs.offered is None or not is_uniform(logs):
+    if logs.offered is None or not _is_kept(logs):
         return most
     n_bytes = -(-logs.max_candidates // 8) * (
         logs.offered[:1].size // logs.max_candidates
@@ -22,8 +27,12 @@ def most_slates(logs, most):
     return min(most, max(FEWEST, MOST_BYTES // max(n_bytes, 1)))
 
 
+def _is_kept(logs):
+    return is_uniform(logs) or logs.slot_reward is not None
+
+
 def columns_of_slates(logs, rows):
-    """Return what is kept of some slates: nothing unless their logger is uniform.
+    """Return what is kept of some slates: nothing where no test looks at them.
 
     Parameters
     ----------
@@ -32,7 +41,7 @@ def columns_of_slates(logs, rows):
     rows : ndarray of int of shape (n_kept,)
         Which of them are kept.
     """
-    if not is_uniform(logs):
+    if not _is_kept(logs):
         return {}
     offered = np.tile(ALL, (len(rows), 1))
     if logs.offered is not None:
@@ -43,6 +52,10 @@ def columns_of_slates(logs, rows):
         "n_candidates": np.full(len(rows), logs.max_candidates),
         "offered": offered,
     }
+    if is_uniform(logs):
+        found[UNIFORM] = np.ones(len(rows), dtype=bool)
+    if logs.slot_reward is not None:
+        found["slot_reward"] = logs.slot_reward[rows]
     weight = column_weights(logs, of_part=True)
     if weight is not None:
         found[WEIGHT] = weight[rows]
@@ -60,7 +73,7 @@ def slates_of(sample):
     Returns
     -------
     logs : SlateLogs or None
-        None where parts have other loggers, or differ in what candidates there are.
+        None where parts do not keep them, or differ in what candidates there are.
     """
     rows = sample.order()
     kept = {name: values[rows] for name, values in sample.columns.items()}
@@ -79,6 +92,7 @@ def slates_of(sample):
         kept["reward"],
         n_candidates=n_candidates,
         candidates=offered,
+        slot_reward=kept.get("slot_reward"),
         group=kept.get("group"),
     )
     return logs.with_columns(**{WEIGHT: kept[WEIGHT]}) if WEIGHT in kept else logs

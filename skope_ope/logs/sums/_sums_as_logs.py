@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What findings ask of logs, as sums of parts answer it."""
 
+from dataclasses import replace
 from functools import cached_property
 from math import nan
 
@@ -15,7 +16,7 @@ from skope_ope.logs._propensity_audit import (
     same_gap_z,
 )
 from skope_ope.logs.sums import _sampled_logs
-from skope_ope.logs.sums._sampled_slates import slates_of
+from skope_ope.logs.sums._sampled_slates import UNIFORM, slates_of
 
 
 class SumsAsLogs:
@@ -135,13 +136,18 @@ class SumsAsLogs:
     def quick_propensity_findings(self):
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
-        from skope_ope.logs.checks._shared_pages import uniform_pair_findings
+        from skope_ope.logs.checks._quick_slates import quick_slate_findings
 
         if not self.n:
             return {}, []
         if self.actions is None:
             slates = slates_of(self.sample)
-            return ({}, []) if slates is None else uniform_pair_findings(slates)
+            if slates is None:
+                return {}, []
+            is_uniform = UNIFORM in self.sample.columns
+            facts, found = quick_slate_findings(slates, is_uniform)
+            # rows of the sample are not those of the log
+            return facts, [replace(one, rows=()) for one in found]
         return quick_propensity_findings(self, self.sampled)
 
     @cached_property

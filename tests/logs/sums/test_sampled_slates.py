@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from skope_ope import (
     PlackettLuceSlatePolicy,
     PseudoInverse,
+    SlateIPS,
     SlateLogs,
     UniformSlatePolicy,
     compare_policies,
@@ -21,7 +22,9 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs.sums import _sampled_slates
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.logs.sums._sampled_slates import slates_of
+from tests.logs.checks import test_lost_rows as lost
 from tests.logs.checks.test_shared_pages import found, pages, short_pages
+from tests.logs.checks.test_slate_order import as_sorted
 
 
 def sums_of(logs, *cuts):
@@ -52,6 +55,8 @@ LOGS = {
     "forgotten by slot": short_pages(900),
     "passed by slot": short_pages(900, passed=True),
     "counted": counted(pages(900, 40, 4, 8, 10)),
+    "wrong order": as_sorted(pages(900, 40, 4, 8, 10, passed=True), 0.5),
+    "wrong rows": lost.made(*lost.lose(*lost.pages(900), keep_first=True)),
 }
 
 
@@ -71,7 +76,7 @@ def test_parts_keep_the_slates_and_what_pages_offer(name):
             assert [(one.text, one.number) for one in of_sums] == [
                 (one.text, one.number) for one in found(logs)
             ]
-    assert bool(found(logs)) == name.startswith("forgotten")
+    assert bool(found(logs)) == name.startswith(("forgotten", "wrong"))
 
 
 def test_groups_and_weights_are_kept():
@@ -126,6 +131,21 @@ def test_right_parts_are_quiet(passed):
         if not passed:  # nothing to pass: every page offers all candidates
             logs = pages(600, 12, 4, 1, 12, seed)
         assert not found(sums_of(logs, 200, 300))
+
+
+def test_lost_rows_of_loggers_that_are_not_uniform():
+    """Their slates are kept where slots have rewards, for this test alone."""
+    wrong, right = LOGS["wrong rows"], lost.made(*lost.pages(900))
+    for logs, names in ((wrong, ["lost_rows"]), (right, [])):
+        for logger in (None, PlackettLuceSlatePolicy(np.ones(6), n_slots=4)):
+            sums = sums_of(logs.replace(logging_policy=logger), 300)
+            facts, told = sums.quick_propensity_findings
+            assert facts == {} and [one.name for one in told] == names
+        mixed = LogSums.of(logs[:500]) + sums  # the first part is of a uniform logger
+        facts, told = mixed.quick_propensity_findings
+        assert facts == {} and [one.name for one in told] == names
+    (one,) = sums_of(wrong, 300).quick_propensity_findings[1]
+    assert one.rows == ()  # those of a sample are not those of the log
 
 
 # -- decisions ------------------------------------------------------------------------
@@ -183,3 +203,44 @@ def test_sums_of_parts_warn():
         value = (parts[0] + parts[1] + parts[2]).values()["new", "PI"]
         told = [type(one) for one in value.warnings]
         assert (PropensityWarning in told) == warns
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("name", ["wrong rows", "wrong order"])
+def test_values_of_sums_tell_of_lost_rows_and_sorted_pages(name):
+    logs = LOGS[name]
+    evaluators = {"PI": PseudoInverse()}
+    target = UniformSlatePolicy(4)
+    parts = [
+        summarize({"new": target}, logs[rows], evaluators=evaluators)
+        for rows in np.array_split(np.arange(len(logs)), 3)
+    ]
+    value = (parts[0] + parts[1] + parts[2]).values()["new", "PI"]
+    assert value.verdict.answer == "not supported"
+    reasons = [one.name for one in value.verdict.reasons]
+    assert {"wrong rows": "lost_rows", "wrong order": "slate_order"}[name] in reasons
+
+
+@pytest.mark.frames
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+def test_no_decision_rests_on_lost_rows_of_lazy_logs(tmp_path):
+    """The slots have rewards, and the probability of a slate is all that is known."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    target = PlackettLuceSlatePolicy(np.arange(6) + 4.0, n_slots=4)
+    slate, clicked = lost.lose(*lost.pages(), keep_first=True)
+    frame = pd.DataFrame(np.column_stack([slate, clicked]), columns=list("abcdwxyz"))
+    frame = frame.astype(dict.fromkeys("abcd", int)).assign(u=0.0, p=1 / 360)
+    frame.to_parquet(tmp_path / "0.parquet")
+    lazy = scan_logs(
+        str(tmp_path),
+        slate=list("abcd"),
+        context=["u"],
+        slot_reward=list("wxyz"),
+        n_candidates=6,
+        propensity="p",
+    )
+    evaluators = {"IPS": SlateIPS()}
+    with pytest.warns(PropensityWarning, match="Rows without a reward"):
+        table = evaluate(target, lazy, evaluators=evaluators)
+    assert table.reason.startswith("rows of pages are missing from the logs")

@@ -1,0 +1,246 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether the items of a page are in random order, as a uniform logger shows them.
+
+Pages that were sorted afterwards show the right items together, so that counts of
+candidates by page and of their pairs are right. Only their places are wrong.
+"""
+
+from math import log, sqrt
+
+import numpy as np
+from scipy.special import gammaln
+
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._slate_fields import EMPTY
+from skope_ope.logs._slate_logs import column_weights
+from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._e_value import LARGEST, log_e_value, log_mean_exp
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._propensity_findings import chance_of
+
+MOST_CELLS = 1_000_000  # slots of pages that are looked at
+MOST_BYTES = 40_000_000  # of what their slots offer
+FEWEST = 30  # pages
+PRIOR = 2.0  # pages with an average place that are added to every item
+TILTS = (0.2, 0.6, 2.0, 5.0)  # logarithms of odds by standard deviation of a score
+SURE = log(10_000)  # right logs exceed it in one of ten thousand
+BLOCKS = (1 / 8, 1 / 4, 1 / 2)  # pages, drawn by lot: the scores are of those before
+EFFECT = 0.05  # correlation of scores and places
+NAME = "slate_order"
+WHAT = "order of the items on a page"
+ADVICE = (
+    "These pages, or some of them, were sorted by a ranking: leave them out, or give "
+    "the policy that composed them as logging_policy.",
+    "The position is not the one that was shown: the file was sorted, or it tells "
+    "another order. Log the position on the page.",
+)
+
+
+def uniform_order_findings(logs):
+    r"""Compare the order of the items of a page with random order.
+
+    Some pages give each item a score z, by its mean place among the items that were
+    shown: an eighth of the pages tells about the next eighth, both about the next
+    quarter, and these about the other half. Given which m items a page shows, all m!
+    orders have the same probability. So
+
+    .. math:: f = m! \prod_j e^{b z_j} \Big/ \sum_{k \ge j} e^{b z_k}
+
+    has mean one, whatever z and b are: the ratio of the probabilities of the observed
+    order under Plackett and Luce's model and under random order. The mean over several
+    b is an e-value. The number of a candidate is a second score, for files that
+    were sorted by name. The e-value is above 10,000 in at most one right log of ten
+    thousand.
+
+    Pages count whose slots offer the same candidates, up to the last one that is
+    filled; slots that offer none are left out.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds, of a logging policy that is uniform, see `is_uniform`.
+
+    Returns
+    -------
+    facts : dict
+        What could be compared.
+    findings : list of Finding
+    """
+    rows = _rows(logs)
+    if len(rows) < FEWEST:
+        return {WHAT: "not possible: few pages with two items or more"}, []
+    share = np.ones(len(rows))
+    weight = column_weights(logs)
+    if weight is not None and weight[rows].any():
+        share = weight[rows] / weight[rows].max()
+    group = None if logs.group is None else logs.group_index[rows]
+    items = _Items(logs, rows)
+    block = _blocks(len(rows), group)
+    asked = block > 0
+    evidence, effects, scores = [], [], (items.learned(block, share), items.by_number())
+    for score in scores:
+        z, shown = _standard(score[asked], items.shown[asked]), items.shown[asked]
+        about = share[asked], None if group is None else group[asked]
+        evidence += [log_e_value(_ratio(z, shown, tilt), *about) for tilt in TILTS]
+        effects.append(_correlation(z, items.place[asked], about[0]))
+    total = log_mean_exp(evidence)
+    best = int(np.argmax(evidence)) // len(TILTS)
+    facts = {WHAT: _compared(logs, rows)}
+    if not (total > SURE and effects[best] > EFFECT):
+        return facts, []
+    found = (
+        f"The items of a page are not in random order ({chance_of(total)}). "
+        + items.neighbours(scores[best], asked, share, by_number=best == 1)
+        + items.worst(share)
+    )
+    about = {"number": total, "effect": effects[best], "category": PropensityWarning}
+    return facts, [Finding(NAME, "error", found, ADVICE, **about)]
+
+
+def _blocks(n_pages, group):
+    """Return the block of every page; pages of a group are in one."""
+    unit = np.arange(n_pages) if group is None else group
+    lot = np.random.RandomState(0).random_sample(int(unit.max()) + 1)
+    return np.searchsorted(BLOCKS, lot, side="right")[unit]
+
+
+def _rows(logs):
+    """Return the pages with two items or more whose slots offer the same."""
+    shown = logs.slate != EMPTY
+    rows = np.flatnonzero(shown.sum(axis=1) > 1)
+    most = max(MOST_CELLS // logs.n_slots, FEWEST)
+    by_slot = logs.offered is not None and logs.offered.ndim > 2
+    if by_slot:
+        most = max(min(most, MOST_BYTES // logs.offered[0].size), FEWEST)
+    if len(rows) > most:  # chosen without a look at the order
+        rows = np.sort(np.random.RandomState(0).permutation(rows)[:most])
+    if not by_slot or not len(rows):
+        return rows
+    offered, shown = logs.offered[rows], shown[rows]
+    first = offered[np.arange(len(rows)), shown.argmax(axis=1)]
+    fits = (offered == first[:, None]).all(axis=2) | ~offered.any(axis=2)
+    last = logs.n_slots - 1 - shown[:, ::-1].argmax(axis=1)
+    return rows[(fits | (np.arange(logs.n_slots) > last[:, None])).all(axis=1)]
+
+
+class _Items:
+    """The items of some pages and their places among those that are shown.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds.
+    rows : ndarray of int of shape (n_pages,)
+        Which pages are looked at.
+    """
+
+    def __init__(self, logs, rows):
+        self.slate = logs.slate[rows]
+        self.shown = self.slate != EMPTY
+        self.what = "Candidate" if logs.item_id is None else "Item"
+        self.labels, self.code = _labels(logs, rows, self.slate)
+        self.n_shown = self.shown.sum(axis=1)
+        self.order = self.shown.cumsum(axis=1) - 1
+        middle = (self.n_shown[:, None] - 1) / 2
+        # -1 to 1: pages of two items count as those of ten
+        self.place = np.where(self.shown, (self.order - middle) / middle, 0.0)
+
+    def _sum(self, values, which, share):
+        """Return the sum of values in slots by item, weighted by page."""
+        weighted = np.broadcast_to(values * share[:, None], self.shown.shape)
+        chosen = self.shown & which[:, None]
+        n_items = len(self.labels)
+        return np.bincount(self.code[chosen], weighted[chosen], minlength=n_items)
+
+    def learned(self, block, share):
+        """Return scores by slot, of the blocks before: early items have large ones."""
+        score = np.zeros(self.shown.shape)
+        for one in range(1, len(BLOCKS) + 1):
+            total = self._sum(self.place, block < one, share)
+            count = self._sum(1.0, block < one, share)
+            mean = -total / (count + PRIOR)
+            told = self.shown & (block == one)[:, None]
+            score[told] = mean[self.code[told]]
+        return score
+
+    def by_number(self):
+        """Return scores by slot that fall with the number of the candidate."""
+        return np.where(self.shown, -self.slate.astype(float), 0.0)
+
+    def neighbours(self, score, which, share, by_number):
+        """Return a sentence about the order of neighbours on some pages."""
+        both = self.shown[:, 1:] & self.shown[:, :-1] & which[:, None]
+        gap = score[:, :-1] - score[:, 1:]
+        weight = np.where(both & (gap != 0), share[:, None], 0.0)
+        ahead = float((weight * (gap > 0)).sum() / max(weight.sum(), 1e-300))
+        what = "the lower number" if by_number else "the earlier place on other pages"
+        return (
+            f"Of two neighbours the candidate with {what} is first in {ahead:.1%} "
+            "of pairs, and 50% are expected. "
+        )
+
+    def worst(self, share):
+        """Return a sentence about the item that is farthest from random order."""
+        of_all = np.ones(len(self.shown), dtype=bool)
+        count = self._sum(1.0, of_all, share)
+        gap = np.abs(self._sum(self.place, of_all, share)) / np.sqrt(count + PRIOR)
+        item = int(gap.argmax())
+        count = max(count[item], 1e-300)
+        middle = (self.n_shown[:, None] + 1) / 2
+        found = self._sum(self.order + 1.0, of_all, share)[item] / count
+        expected = self._sum(middle, of_all, share)[item] / count
+        n_pages = int((self.shown & (self.code == item)).any(axis=1).sum())
+        return (
+            f"{self.what} {plain(self.labels[item])!r} has place {figure(found, 3)} on "
+            f"average (1: the first) on {n_pages:,} pages, and random order gives "
+            f"{figure(expected, 3)}."
+        )
+
+
+def _labels(logs, rows, slate):
+    """Return the labels of items, and the place of each slot's label among them.
+
+    Numbers of candidates may stand for other items on every page; labels do not.
+    """
+    labels = logs.item_id
+    if labels is None:
+        return range(logs.max_candidates), slate
+    if not labels.strides[0]:  # one row of labels stands for all
+        return labels[0], slate
+    found, values = {}, labels[rows[:, None], slate].ravel().tolist()
+    code = np.array([found.setdefault(one, len(found)) for one in values])
+    return list(found), code.reshape(slate.shape)
+
+
+def _standard(score, shown):
+    """Return scores about the mean of each page, with standard deviation one."""
+    mean = score.sum(axis=1) / shown.sum(axis=1)
+    centred = np.where(shown, score - mean[:, None], 0.0)
+    spread = sqrt(np.square(centred).sum() / max(shown.sum(), 1))
+    return centred / spread if spread > 1e-12 else centred * 0.0
+
+
+def _ratio(z, shown, tilt):
+    """Return how much likelier scores make the order of each page."""
+    utility = tilt * z
+    # relative to the largest of a page: then nothing overflows
+    utility = utility - np.where(shown, utility, -np.inf).max(axis=1)[:, None]
+    odds = np.where(shown, np.exp(np.maximum(utility, -600.0)), 0.0)
+    left = np.cumsum(odds[:, ::-1], axis=1)[:, ::-1]
+    own = np.maximum(utility, -600.0) - np.log(np.where(shown, left, 1.0))
+    found = np.where(shown, own, 0.0).sum(axis=1) + gammaln(shown.sum(axis=1) + 1.0)
+    return np.exp(np.minimum(found, log(LARGEST)))
+
+
+def _correlation(z, place, share):
+    """Return the correlation of scores and early places within pages."""
+    both = float((share[:, None] * z * -place).sum())
+    squares = [float((share[:, None] * one**2).sum()) for one in (z, place)]
+    return both / sqrt(squares[0] * squares[1]) if min(squares) > 0 else 0.0
+
+
+def _compared(logs, rows):
+    of_all = "" if len(rows) == len(logs) else f" of {len(logs):,}"
+    return f"{len(rows):,} pages{of_all} compared"
