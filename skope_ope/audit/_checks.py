@@ -22,6 +22,7 @@ from skope_ope.logs.checks._lost_rows import (
     pages_without_reward_findings,
 )
 from skope_ope.logs.checks._order_findings import order_findings
+from skope_ope.logs.checks._page_reward_findings import page_reward_findings
 from skope_ope.logs.checks._propensity_findings import propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 from skope_ope.logs.checks._repeated_rounds import repeated_findings
@@ -51,6 +52,7 @@ SLATE_CHECKS = (
     reward_leak_findings,
     ended_by_reward_findings,
     pages_without_reward_findings,
+    page_reward_findings,
     slate_logger_findings,
 )
 POLICY_CHECKS = (policy_findings,)
@@ -72,5 +74,6 @@ LAZY_SLATES_SAMPLED = (
     reward_leak_findings,
     ended_by_reward_findings,
     pages_without_reward_findings,
+    page_reward_findings,
     slate_logger_findings,
 )

@@ -11,8 +11,8 @@ from skope_ope.logs._slate_fields import EMPTY
 FEWEST = 10  # pages with a reward, and others: chance does not make all slots equal
 
 
-def warn_of_page_reward(slot_reward, slate, names):
-    """Warn where all slots of every page have the same reward, and pages differ.
+def like_page_reward(slot_reward, slate):
+    """Tell whether all slots of every page have the same reward, and pages differ.
 
     Parameters
     ----------
@@ -20,8 +20,11 @@ def warn_of_page_reward(slot_reward, slate, names):
         Rewards of the slots.
     slate : ndarray of int of shape (n_pages, n_slots)
         What they show. Only pages with two items or more tell anything.
-    names : list of str
-        The columns with the rewards.
+
+    Returns
+    -------
+    found : tuple of int, or None
+        How many pages tell it, and how many of them have a reward; None: they do not.
     """
     filled = slate != EMPTY
     several = filled.sum(axis=1) > 1
@@ -29,18 +32,35 @@ def warn_of_page_reward(slot_reward, slate, names):
     most = np.where(filled[several], reward, -np.inf).max(axis=1, initial=-np.inf)
     least = np.where(filled[several], reward, np.inf).min(axis=1, initial=np.inf)
     if (most != least).any() or not len(most):
-        return
+        return None
     usual = np.unique(most, return_counts=True)[1].max()
-    n_rewarded = np.count_nonzero(most)
+    n_rewarded = int(np.count_nonzero(most))
     if min(n_rewarded, len(most) - usual) < FEWEST:
+        return None
+    return len(most), n_rewarded
+
+
+def warn_of_page_reward(slot_reward, slate, names):
+    """Warn where the columns of the rewards of slots look like that of the page.
+
+    Parameters
+    ----------
+    slot_reward, slate : array-like of shape (n_pages, n_slots)
+        See `like_page_reward`.
+    names : list of str
+        The columns with the rewards.
+    """
+    found = like_page_reward(slot_reward, slate)
+    if found is None:
         return
+    n_pages, n_rewarded = found
     what, given = names[0], names if len(names) > 1 else names[0]
     page = "the column with the reward of the page" if len(names) > 1 else repr(what)
     warn_user(
         [
             LogsWarning(
                 f"slot_reward={given!r} is the same in all slots of each of the "
-                f"{len(most):,} pages with several items, so it looks like the reward "
+                f"{n_pages:,} pages with several items, so it looks like the reward "
                 "of the page. The rewards of slots are added: a page then counts once "
                 f"for every slot. Pass reward={page} and no slot_reward.",
                 float(n_rewarded),
