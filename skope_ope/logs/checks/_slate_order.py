@@ -23,6 +23,8 @@ from skope_ope.logs.checks._propensity_findings import chance_of
 MOST_CELLS = 1_000_000  # slots of pages that are looked at
 MOST_BYTES = 40_000_000  # of what their slots offer
 FEWEST = 30  # pages
+MOST_FEATURES = 10  # of items that are looked at
+RIDGE = 0.01  # added to correlations of features
 PRIOR = 2.0  # pages with an average place that are added to every item
 TILTS = (0.2, 0.6, 2.0, 5.0)  # logarithms of odds by standard deviation of a score
 SURE = log(10_000)  # right logs exceed it in one of ten thousand
@@ -50,9 +52,9 @@ def uniform_order_findings(logs):
 
     has mean one, whatever z and b are: the ratio of the probabilities of the observed
     order under Plackett and Luce's model and under random order. The mean over several
-    b is an e-value. The number of a candidate is a second score, for files that
-    were sorted by name. The e-value is above 10,000 in at most one right log of ten
-    thousand.
+    b is an e-value. Linear scores of the number of a candidate (files that were sorted
+    by name) and of `item_features` are learned likewise. The e-value is above 10,000 in
+    at most one right log of ten thousand.
 
     Pages count whose slots offer the same candidates, up to the last one that is
     filled; slots that offer none are left out.
@@ -79,7 +81,15 @@ def uniform_order_findings(logs):
     items = _Items(logs, rows)
     block = _blocks(len(rows), group)
     asked = block > 0
-    evidence, effects, scores = [], [], (items.learned(block, share), items.by_number())
+    sources = {
+        "the earlier place on other pages": items.learned(block, share),
+        "the lower number": items.linear(items.number(), block, share),
+    }
+    features = _features(logs, rows, items.slate)
+    if features is not None:
+        told = "the larger score, linear in item_features,"
+        sources[told] = items.linear(features, block, share)
+    evidence, effects, scores = [], [], list(sources.values())
     for score in scores:
         z, shown = _standard(score[asked], items.shown[asked]), items.shown[asked]
         about = share[asked], None if group is None else group[asked]
@@ -92,7 +102,7 @@ def uniform_order_findings(logs):
         return facts, []
     found = (
         f"The items of a page are not in random order ({chance_of(total)}). "
-        + items.neighbours(scores[best], asked, share, by_number=best == 1)
+        + items.neighbours(list(sources)[best], scores[best], asked, share)
         + items.worst(share)
     )
     about = {"number": total, "effect": effects[best], "category": PropensityWarning}
@@ -165,17 +175,45 @@ class _Items:
             score[told] = mean[self.code[told]]
         return score
 
-    def by_number(self):
-        """Return scores by slot that fall with the number of the candidate."""
-        return np.where(self.shown, -self.slate.astype(float), 0.0)
+    def number(self):
+        """Return the number of the candidate of each slot, as its only feature."""
+        return self.slate[:, :, None].astype(float)
 
-    def neighbours(self, score, which, share, by_number):
+    def linear(self, values, block, share):
+        """Return scores that are linear in features, learned of the blocks before.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_pages, n_slots, n_features)
+            Features of what is shown.
+        block, share : ndarray of shape (n_pages,)
+            The block and the weight of every page.
+        """
+        shown = self.shown[:, :, None]
+        mean = np.where(shown, values, 0.0).sum(axis=1) / self.n_shown[:, None]
+        centred = np.where(shown, values - mean[:, None], 0.0)
+        largest = np.abs(centred).max(axis=(0, 1))
+        centred /= np.where(largest > 0, largest, 1.0)  # squares do not overflow
+        score = np.zeros(self.shown.shape)
+        for one in range(1, len(BLOCKS) + 1):
+            X, y = centred[block < one], -self.place[block < one]
+            weighted = X * share[block < one, None, None]
+            square = np.tensordot(weighted, X, axes=([0, 1], [0, 1]))
+            size = np.sqrt(np.diag(square)) + 1e-12
+            ridge = square / size / size[:, None] + RIDGE * np.eye(len(size))
+            slope = np.tensordot(weighted, y, axes=([0, 1], [0, 1])) / size
+            told = block == one
+            score[told] = centred[told] @ (np.linalg.solve(ridge, slope) / size)
+        return score
+
+    def neighbours(self, what, score, which, share):
         """Return a sentence about the order of neighbours on some pages."""
+        if what == "the lower number":  # the score tells either direction
+            score = -self.slate
         both = self.shown[:, 1:] & self.shown[:, :-1] & which[:, None]
         gap = score[:, :-1] - score[:, 1:]
         weight = np.where(both & (gap != 0), share[:, None], 0.0)
         ahead = float((weight * (gap > 0)).sum() / max(weight.sum(), 1e-300))
-        what = "the lower number" if by_number else "the earlier place on other pages"
         return (
             f"Of two neighbours the candidate with {what} is first in {ahead:.1%} "
             "of pairs, and 50% are expected. "
@@ -212,6 +250,18 @@ def _labels(logs, rows, slate):
     found, values = {}, labels[rows[:, None], slate].ravel().tolist()
     code = np.array([found.setdefault(one, len(found)) for one in values])
     return list(found), code.reshape(slate.shape)
+
+
+def _features(logs, rows, slate):
+    """Return features of what is shown, the first ones of many; None without any."""
+    features = logs.item_features
+    if features is None or not features.shape[-1]:
+        return None
+    if features.ndim == 3:
+        return features[rows[:, None], slate, :MOST_FEATURES]
+    if len(features) != logs.max_candidates:  # a catalogue
+        slate = logs.item_id[rows[:, None], slate]
+    return features[slate, :MOST_FEATURES]
 
 
 def _standard(score, shown):

@@ -88,8 +88,30 @@ def test_pages_sorted_by_name_of_items_that_do_not_recur():
     (one,) = uniform_order_findings(logs(slate))[1]
     assert "the candidate with the lower number is first in 100.0% of" in one.found
     assert_allclose(one.effect, 1)
+    (one,) = uniform_order_findings(logs(slate[:, ::-1]))[1]
+    assert "the lower number is first in 0.0% of pairs, and 50% are" in one.found
     # no item recurs, and the numbers do not tell of the order
     assert not uniform_order_findings(as_sorted(logs(slate), 1, key))[1]
+
+
+@pytest.mark.parametrize("kind", ["by page", "catalogue"])
+def test_pages_sorted_by_a_feature_of_items_that_do_not_recur(kind):
+    """The places of items on other pages tell nothing, and their features do."""
+    rng, n = np.random.RandomState(0), 1000
+    score = rng.standard_normal((n, 6, 3)) * [1, 1000, 1e-3]
+    slate = np.argsort(rng.random_sample((n, 6)), axis=1)[:, :4]
+    label, features = np.arange(6 * n).reshape(n, 6), score
+    if kind == "catalogue":
+        features = score.reshape(-1, 3)
+    fields = {"logging_policy": UniformSlatePolicy(4), "n_candidates": 6}
+    fields |= {"item_id": label, "item_features": features}
+    assert not found(SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields))
+    key = -score[np.arange(n)[:, None], slate, 1]
+    by_key = np.take_along_axis(slate, key.argsort(axis=1), axis=1)
+    slate[::4] = by_key[::4]
+    (one,) = found(SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields))
+    assert one.name == "slate_order" and one.effect > 0.1
+    assert "the larger score, linear in item_features, is first in" in one.found
 
 
 def test_what_is_found_is_said():

@@ -24,7 +24,7 @@ from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.logs.sums._sampled_slates import slates_of
 from tests.logs.checks import test_lost_rows as lost
 from tests.logs.checks.test_shared_pages import found, pages, short_pages
-from tests.logs.checks.test_slate_order import as_sorted
+from tests.logs.checks.test_slate_order import as_sorted, with_slates
 
 
 def sums_of(logs, *cuts):
@@ -49,13 +49,20 @@ def counted(logs):
     )
 
 
+def without_features(logs):
+    """The same pages: samples keep no features of items."""
+    return with_slates(logs, logs.slate, item_features=None)
+
+
 LOGS = {
     "forgotten": pages(900, 40, 4, 8, 10),
     "passed": pages(900, 40, 4, 8, 10, passed=True),
     "forgotten by slot": short_pages(900),
     "passed by slot": short_pages(900, passed=True),
     "counted": counted(pages(900, 40, 4, 8, 10)),
-    "wrong order": as_sorted(pages(900, 40, 4, 8, 10, passed=True), 0.5),
+    "wrong order": without_features(
+        as_sorted(pages(900, 40, 4, 8, 10, passed=True), 0.5)
+    ),
     "wrong rows": lost.made(*lost.lose(*lost.pages(900), keep_first=True)),
 }
 
