@@ -42,6 +42,7 @@ from skope_ope.exceptions import (
     TailWarning,
 )
 from skope_ope.logs.checks._lost_rows import NAME as LOST_ROWS
+from skope_ope.logs.checks._slate_order import NAME as SORTED_PAGES
 
 BETTER, WORSE = "better", "worse"
 BOTH = frozenset((BETTER, WORSE))
@@ -70,6 +71,7 @@ TEXTS = {
 NAMED = {
     UNTOLD: "merged sums that do not show whether few rounds make most of the spread",
     LOST_ROWS: "rows of pages that may be missing",
+    SORTED_PAGES: "pages whose items are not in random order",
     WIDER: "merged sums, whose interval is wider than one of single rounds",
 }
 

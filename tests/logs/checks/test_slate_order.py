@@ -303,6 +303,7 @@ def test_no_decision_rests_on_sorted_pages():
     with pytest.warns(PropensityWarning, match=match):
         compared = compare_policies({"new": best(wrong)}, wrong)
     assert compared.decision == "undecided"
+    assert "pages whose items are not in random order" in compared.sentence
     value = quiet(PseudoInverse().fit(wrong), best(wrong))
     assert value.verdict.answer == "not supported"
     assert "slate_order" in [one.name for one in value.verdict.reasons]
