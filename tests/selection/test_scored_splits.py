@@ -229,6 +229,7 @@ def test_results_are_those_of_scikit_learn(name, cv, n_jobs):
         assert value(policy) == plain.best_estimator_.score(policy)
 
 
+@pytest.mark.thorough
 def test_results_do_not_depend_on_jobs():
     logs, policy = problem()
     estimator, grid = SEARCHED["sequential"]

@@ -80,6 +80,7 @@ def test_values_do_not_depend_on_jobs(small_blocks, model, fields):
     assert_array_equal(one, many)
 
 
+@pytest.mark.thorough
 def test_processes_give_the_same_values(small_blocks):
     logs, policy = logs_of(), FunctionPolicy(softmax)
     one = numbers(evaluate(policy, logs, reward_model=Ridge()))

@@ -244,6 +244,7 @@ def test_right_logs_of_short_pages_are_quiet(mask, n_items):
         assert not found(logs)
 
 
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("mask", MASKS)
 def test_pairs_that_are_expected_of_short_pages(mask):
     """The mean over many logs of one law is the expected number of pages."""
