@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from skope_ope._sklearn import Interval, validate_params
 from skope_ope._types import RandomSeed
+from skope_ope.datasets._checked import checked
+from skope_ope.datasets._draw import draw_actions
 
 MODELS = np.array(["large", "medium", "small"])
 PRICES = np.array([0.05, 0.02, 0.005])  # of a request of 1,000 tokens
@@ -20,14 +19,7 @@ HARD, EASY = (0.80, 0.76, 0.65), (0.88, 0.87, 0.865)
 LONG = 600  # tokens: longer requests for code are hard
 
 
-@validate_params(
-    {
-        "n_rounds": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "return_truth": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@checked
 def make_router_traces(
     n_rounds: int = 40_000,
     *,
@@ -82,8 +74,7 @@ def make_router_traces(
     solved = np.where(hard[:, None], HARD, EASY)
     cost = PRICES * (tokens[:, None] / 1000)
     proba = np.where(is_code[:, None], CODE, CHAT)
-    above = np.cumsum(proba, axis=1)[:, :-1] <= rng.random_sample(n_rounds)[:, None]
-    chosen = above.sum(axis=1)
+    chosen, _ = draw_actions(proba, rng)
     rows = np.arange(n_rounds)
     feedback = (rng.random_sample(n_rounds) < solved[rows, chosen]).astype(int)
     columns = (user, is_code, tokens, chosen, cost[rows, chosen], feedback)

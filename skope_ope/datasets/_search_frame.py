@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from skope_ope._sklearn import Interval, validate_params
 from skope_ope._types import Frame, RandomSeed
+from skope_ope.datasets._checked import checked
 
 QUERIES = np.array(["boots", "desk", "lamp", "mug", "rug", "sofa"])
 SHARES = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])  # of the queries
@@ -22,14 +20,7 @@ PHONES = 0.4  # share of pages
 SHUFFLED = 0.5  # share of pages in random order
 
 
-@validate_params(
-    {
-        "n_rounds": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "return_truth": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@checked
 def make_search_frame(
     n_rounds: int = 40_000,
     *,

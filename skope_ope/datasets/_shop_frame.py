@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from skope_ope._sklearn import Interval, validate_params
 from skope_ope._types import Frame, RandomSeed
+from skope_ope.datasets._checked import checked
+from skope_ope.datasets._draw import draw_actions
 
 OFFERS = np.array(["none", "coupon", "shipping"])
 # Probabilities of the offers: of most visitors, and of those who come often.
@@ -18,14 +17,7 @@ USUAL, LOYAL = (0.5, 0.25, 0.25), (0.2, 0.6, 0.2)
 LOYAL_ABOVE = 4  # visits
 
 
-@validate_params(
-    {
-        "n_rounds": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "return_truth": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@checked
 def make_shop_frame(
     n_rounds: int = 40_000,
     *,
@@ -88,8 +80,7 @@ def make_shop_frame(
     mobile = rng.randint(2, size=n_rounds)
     loyal = visits > LOYAL_ABOVE
     proba = np.where(loyal[:, None], LOYAL, USUAL)
-    above = np.cumsum(proba, axis=1)[:, :-1] <= rng.random_sample(n_rounds)[:, None]
-    offer = above.sum(axis=1)
+    offer, p = draw_actions(proba, rng)
     young = age < 35
     buys = np.column_stack(
         [
@@ -106,7 +97,7 @@ def make_shop_frame(
             "visits": visits,
             "mobile": mobile,
             "offer": OFFERS[offer],
-            "p": proba[rows, offer],
+            "p": p,
             "bought": bought,
         }
     )

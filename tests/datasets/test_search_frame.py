@@ -4,28 +4,12 @@
 import numpy as np
 import pytest
 
-from skope_ope import IndependentSlotIPS, RankingPolicy, SlateLogs, UniformSlatePolicy
+from skope_ope import IndependentSlotIPS, RankingPolicy
 from skope_ope.datasets import make_search_frame
+from tests._search_pages import search_pages
 
 pytest.importorskip("pandas")
 pytestmark = pytest.mark.frames
-
-
-def logs_of(shown, results):
-    return SlateLogs.from_frame(
-        shown[shown["shuffled"] == 1],
-        round="page",
-        slot="position",
-        item="doc",
-        slot_reward="clicked",
-        context=["query", "device"],
-        group="user",
-        candidates=results,
-        candidates_by="query",
-        item_features=results,
-        item_features_by="query",
-        logging_policy=UniformSlatePolicy(4),
-    )
 
 
 def test_pages_are_those_that_the_words_describe():
@@ -70,7 +54,7 @@ def test_intervals_cover_the_truth():
         shown, results, truth = make_search_frame(
             3000, random_state=seed, return_truth=True
         )
-        evaluator = IndependentSlotIPS().fit(logs_of(shown, results))
+        evaluator = IndependentSlotIPS().fit(search_pages(shown, results))
         value = evaluator.evaluate(RankingPolicy("new_score", n_slots=4))
         low, high = value.confidence_interval()
         covered += low <= truth.clicks_per_page["new_score"] <= high

@@ -15,6 +15,7 @@ from sklearn.utils import resample, shuffle
 
 from skope_ope import BanditLogs
 from skope_ope.logs._frames import add_columns, import_narwhals
+from tests.logs.conftest import KINDS as FRAMES
 
 pytestmark = pytest.mark.frames
 pytest.importorskip("narwhals")
@@ -46,18 +47,11 @@ NAMES = {
     "logging_proba": ["mu_a", "mu_b", "mu_c"],
 }
 # kind of frame: library and what makes it from a dict
-KINDS = {
-    "pandas": ("pandas", lambda lib, data: lib.DataFrame(data)),
-    "pandas, nullable": (
-        "pandas",
-        lambda lib, data: lib.DataFrame(data).convert_dtypes(),
-    ),
+KINDS = FRAMES | {
     "pandas, odd index": (
         "pandas",
         lambda lib, data: lib.DataFrame(data, index=[7, 7, 0, 1]),
     ),
-    "polars": ("polars", lambda lib, data: lib.DataFrame(data)),
-    "pyarrow": ("pyarrow", lambda lib, data: lib.table(data)),
 }
 
 

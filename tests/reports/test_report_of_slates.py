@@ -6,8 +6,9 @@ import warnings
 
 import pytest
 
-from skope_ope import RankingPolicy, SlateLogs, UniformSlatePolicy, report
+from skope_ope import RankingPolicy, report
 from skope_ope.datasets import make_search_frame
+from tests._search_pages import search_pages
 
 pytest.importorskip("pandas")
 pytestmark = pytest.mark.frames
@@ -15,21 +16,7 @@ pytestmark = pytest.mark.frames
 
 @pytest.fixture(scope="module")
 def decision():
-    shown, results = make_search_frame(40_000, random_state=0)
-    pages = SlateLogs.from_frame(
-        shown[shown["shuffled"] == 1],
-        round="page",
-        slot="position",
-        item="doc",
-        slot_reward="clicked",
-        context=["query", "device"],
-        group="user",
-        candidates=results,
-        candidates_by="query",
-        item_features=results,
-        item_features_by="query",
-        logging_policy=UniformSlatePolicy(n_slots=4),
-    )
+    pages = search_pages(*make_search_frame(40_000, random_state=0))
     names = {"new": "new_score", "in use": "score"}
     rankings = {name: RankingPolicy(score, n_slots=4) for name, score in names.items()}
     with warnings.catch_warnings(record=True) as caught:

@@ -15,10 +15,10 @@ from scipy import sparse
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._slate_logs import column_weights
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import log_e_value
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._page_shares import shares_of_pages
 from skope_ope.logs.checks._propensity_findings import chance_of
 
 MOST_CANDIDATES = 1000  # of which pairs are counted: arrays of 8 MB
@@ -246,11 +246,7 @@ class _Pages:
 
     def __init__(self, logs, rows, most, weighted=True):
         self.logs, self.slate, self.all = logs, logs.slate[rows], np.arange(len(rows))
-        weight = column_weights(logs) if weighted else None
-        self.share = np.ones(len(rows))
-        if weight is not None and weight[rows].any():
-            self.share = weight[rows] / weight[rows].max()
-        self.group = None if logs.group is None else logs.group_index[rows]
+        self.share, self.group = shares_of_pages(logs, rows, weighted)
         unit = self.all if self.group is None else self.group
         is_first = np.random.RandomState(0).random_sample(int(unit.max()) + 1) < 0.5
         self.first, self.second = (

@@ -14,10 +14,10 @@ from scipy.special import gammaln
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._slate_logs import column_weights
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import LARGEST, log_e_value, log_mean_exp
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._page_shares import shares_of_pages
 from skope_ope.logs.checks._propensity_findings import chance_of
 
 MOST_CELLS = 1_000_000  # slots of pages that are looked at
@@ -73,11 +73,7 @@ def uniform_order_findings(logs):
     rows = _rows(logs)
     if len(rows) < FEWEST:
         return {WHAT: "not possible: few pages with two items or more"}, []
-    share = np.ones(len(rows))
-    weight = column_weights(logs)
-    if weight is not None and weight[rows].any():
-        share = weight[rows] / weight[rows].max()
-    group = None if logs.group is None else logs.group_index[rows]
+    share, group = shares_of_pages(logs, rows)
     items = _Items(logs, rows)
     block = _blocks(len(rows), group)
     asked = block > 0
