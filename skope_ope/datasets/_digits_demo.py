@@ -7,7 +7,7 @@ from sklearn.utils import Bunch
 
 from skope_ope.datasets._load import load_classification
 from skope_ope.datasets._supervised import make_logs_from_classification
-from skope_ope.evaluators import evaluate
+from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.policies import ClassifierPolicy, action_probabilities
 
 TRAIN_ROWS = 180  # a tenth of the digits: a policy that errs now and then
@@ -45,7 +45,7 @@ def digits_demo(evaluators, random_state=1):
     logs, rewards = make_logs_from_classification(
         X[rest], y[rest], random_state=random_state
     )
-    table = evaluate(
+    table = quiet_table(
         policy,
         logs,
         evaluators=evaluators,

@@ -71,9 +71,9 @@ def warning_records(values, caught, level):
         for warning in (*value.warnings, *value._interval(level).warnings)
     ]
     for warning, name in [*named, *((message.message, None) for message in caught)]:
-        text = " ".join(str(warning).split())
-        if name is None and (not _matters(warning) or _is_known(warning, text, found)):
+        if name is None and not _matters(warning):
             continue
+        text = " ".join(str(warning).split())
         record = found.setdefault(
             (type(warning), text),
             {
@@ -86,13 +86,6 @@ def warning_records(values, caught, level):
         if name is not None and name not in record["evaluators"]:
             record["evaluators"].append(name)
     return list(found.values())
-
-
-def _is_known(warning, text, found):
-    """Whether a value says it already: a table names the rows in front."""
-    return any(
-        kind is type(warning) and text.endswith(f": {known}") for kind, known in found
-    )
 
 
 def _matters(warning):

@@ -41,9 +41,9 @@ def warn_once(values, stacklevel, among=()):
             first[2].update(names)
     for warning, names, others in alike.values():
         text = str(warning)
-        first = _first_of(names, rows) if len(names) < len(rows) else ""
-        if first and not text.startswith(f"{first} "):
-            text = f"{first}: {text}"
+        whose = _first_of(names, rows) if len(names) < len(rows) else ""
+        if whose and not text.startswith(f"{whose} "):
+            text = f"{whose}: {text}"
         more = {name: True for name in others if name not in names}
         if more:
             text += (
