@@ -159,6 +159,7 @@ def _add_decision(args, report, policies, values, logs):
         LOGGER,
         args.level,
         values.recommended,
+        args.accept,
     )
     report["decision"] = {
         "decision": found.decision,

@@ -7,7 +7,10 @@ from functools import cached_property
 from skope_ope._shell._policies import LOGGER
 from skope_ope._shell._require import GAIN, VALUE, VERDICT
 from skope_ope.audit import VerdictThresholds, verdict
+from skope_ope.audit._assumptions import NOTHING_OUTSIDE, rests_on_propensities
+from skope_ope.audit._missing_part import weight_findings
 from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.evaluators.core._grounds import ESTIMATED
 
 LIMIT = {"lower": "low", "upper": "high"}
 BIAS = "bias_left_out"
@@ -157,7 +160,8 @@ def gated(requirements, results):
 
     A requirement about a value that the logs do not support does not hold, whatever
     its numbers, unless it is about the verdict itself. Neither does one about the limit
-    of an interval that leaves a bias out, unless that is accepted.
+    of an interval that leaves a bias out, or about a gain whose sign missing weight
+    could turn, unless that is accepted.
 
     Parameters
     ----------
@@ -168,7 +172,8 @@ def gated(requirements, results):
     -------
     records : list of dict
         Keys: text, holds, left, right (numbers or answers), evaluators (those behind
-        the policies), because (of what does not hold in spite of its numbers; "").
+        the policies), because (of what does not hold in spite of its numbers; ""), note
+        (what it holds under, and no log can tell; "").
     """
     return [_gated(one, results) for one in requirements]
 
@@ -180,9 +185,15 @@ def _gated(requirement, results):
     if left != left or right != right:
         because = "a number that is not known (NaN) meets no requirement"
     if holds:
-        doubts = [_doubt(side, results) for side in about if not side.is_verdict]
+        asked = [side for side in about if not side.is_verdict]
+        doubts = [_doubt(side, results) for side in asked]
+        is_gain = any(side.name == LOGGER for side in requirement.sides)
+        gains = [one for one in asked if is_gain or one.fields[:1] == (GAIN,)]
+        doubts += [_missing_part(side, results) for side in gains]
         because = "; ".join(filter(None, dict.fromkeys(doubts)))
     names = [results.evaluator_of(side) for side in about]
+    values = [results.table[s.name, name] for s, name in zip(about, names, strict=True)]
+    estimated = any(rests_on_propensities(one, ESTIMATED) for one in values)
     return {
         "text": requirement.text,
         "holds": holds and not because,
@@ -190,6 +201,7 @@ def _gated(requirement, results):
         "right": _plain(right),
         "evaluators": list(dict.fromkeys(names)),
         "because": because,
+        "note": NOTHING_OUTSIDE if estimated and holds and not because else "",
     }
 
 
@@ -204,6 +216,14 @@ def _doubt(side, results):
     if is_limit and left_out and BIAS not in results.thresholds.accepted:
         return f"the interval of {key[1]} leaves out {left_out} (--accept {BIAS})"
     return ""
+
+
+def _missing_part(side, results):
+    """Return why the sign of a gain over the logger is not known, or nothing."""
+    gain = results.table[side.name, results.evaluator_of(side)] - results.logger
+    found = weight_findings(gain._grounds, gain._interval(results.level_of_each))
+    names = [one.name for one in found if one.name not in results.thresholds.accepted]
+    return f"the logs do not support the gain ({', '.join(names)})" if names else ""
 
 
 def _plain(side):

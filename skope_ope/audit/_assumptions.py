@@ -12,6 +12,7 @@ NO_HIDDEN_REASON = (
     "Nothing outside the log affects both the action and the reward. The log cannot "
     "show such a hidden cause."
 )
+NOTHING_OUTSIDE = "if nothing outside the context drove the choices"
 NO_CARRY_OVER = "An action does not change the contexts or the rewards of later rounds."
 NO_CHANGE = "Contexts and rewards will be as in the log when the policy acts."
 MODEL = (
@@ -52,9 +53,12 @@ OTHERS = {
 }
 
 
-def uses_propensities(evaluators):
-    """Tell whether one of some evaluators weights rounds by propensities."""
-    return any(RECORDED in _of(name) for name in evaluators)
+def rests_on_propensities(value, where=None):
+    """Tell whether a value weights rounds by propensities, perhaps of some origin."""
+    grounds = value._grounds
+    if where is not None and grounds.propensities != where:
+        return False
+    return any(RECORDED in _of(name) for name in grounds.evaluators)
 
 
 def assumptions_of(grounds, range_known):

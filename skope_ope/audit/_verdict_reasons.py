@@ -4,7 +4,8 @@
 
 from math import isfinite, isnan, nan
 
-from skope_ope.audit._assumptions import uses_propensities
+from skope_ope.audit._assumptions import rests_on_propensities
+from skope_ope.audit._missing_part import MISSING_WEIGHT, weight_findings
 from skope_ope.audit._verdict_thresholds import NO_ESTIMATE
 from skope_ope.evaluators.core._grounds import ESTIMATED, UNKNOWN
 from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS
@@ -19,6 +20,7 @@ from skope_ope.exceptions import (
 )
 from skope_ope.logs._shown_numbers import counts, figure
 from skope_ope.logs.checks._dropped_rounds import DROPPED
+from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
 from skope_ope.logs.checks._finding import Finding
 
 COMPARE = "Compare with an evaluator whose interval leaves nothing out."
@@ -58,7 +60,6 @@ def reasons_of(value, thresholds):
         _tail(value, warned, thresholds),
         _effective_groups(warned, thresholds),
         _unsupported(warned, thresholds),
-        _missing_weight(grounds, thresholds),
         _range_share(value, interval, thresholds),
     ]
     others = [
@@ -66,12 +67,17 @@ def reasons_of(value, thresholds):
         for one in warned
         if not _is_told_otherwise(one, value)
     ]
+    is_gain = len(grounds.evaluators) > 1
+    of_weights = weight_findings(grounds, interval if is_gain else None)
+    if all(one.name != MISSING_WEIGHT for one in of_weights):
+        measured.append(_missing_weight(grounds, thresholds))
     found = [
         _missing(value, interval),
         *measured,
+        *of_weights,
         *others,
         _bias_left_out(value),
-        _estimated(grounds),
+        *_estimated(value),
     ]
     return [one for one in found if one is not None]
 
@@ -184,7 +190,7 @@ def _missing_weight(grounds, thresholds):
     return _above(
         share,
         thresholds.missing_weight,
-        "missing_weight",
+        MISSING_WEIGHT,
         f"The weights of the logged rounds average {share:.0%} less than expected. "
         "About this share of the policy's decisions would be in rare rounds of large "
         "weight, and the log has none of these.",
@@ -198,8 +204,8 @@ def _range_share(value, interval, thresholds):
     if limits is None or not limits[1] > limits[0]:
         return None
     # a difference has twice the range, and one as wide as a value's tells as little
-    is_difference = len(value._grounds.evaluators) > 1
-    whole = (limits[1] - limits[0]) / (2 if is_difference else 1)
+    is_gain = len(value._grounds.evaluators) > 1
+    whole = (limits[1] - limits[0]) / (2 if is_gain else 1)
     share = (interval.high - interval.low) / whole
     return _above(
         share,
@@ -225,16 +231,19 @@ def _bias_left_out(value):
     )
 
 
-def _estimated(grounds):
-    if grounds.propensities != ESTIMATED or not uses_propensities(grounds.evaluators):
-        return None
-    return Finding(
-        "estimated_propensities",
+def _estimated(value):
+    if not rests_on_propensities(value, ESTIMATED):
+        return []
+    note = Finding(
+        ESTIMATED_PROPENSITIES,
         "warning",
         "The propensities were estimated from the log. They are right only if the "
         "context holds all that the logger looked at, and no log can show this.",
         ("Record the propensities when actions are drawn.",),
     )
+    logs = value._rows.logs  # None: of sums, and of values from other processes
+    tested = [] if logs is None else logs.estimated_propensity_findings[1]
+    return [note, *(one for one in tested if one.is_alarm)]
 
 
 def _is_told_otherwise(warning, value):

@@ -74,7 +74,7 @@ def requirement_lines(report):
         mark = "holds" if one["holds"] else "DOES NOT HOLD"
         numbers = f"{_told(one['left'])} against {_told(one['right'])}"
         by = f", by {', '.join(one['evaluators'])}" if one["evaluators"] else ""
-        because = f"; {one['because']}" if one["because"] else ""
+        because = "".join(f"; {one[key]}" for key in ("because", "note") if one[key])
         lines += wrapped(f"{mark}: {one['text']} ({numbers}{by}){because}.", "  ")
     undecided = report.get("decision", {}).get("decision") == "undecided"
     if undecided and all(one["holds"] for one in records):

@@ -26,7 +26,6 @@ from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import rows_of, warn_once
 from skope_ope.evaluators.core._design import Frame, in_order
 from skope_ope.evaluators.core._estimate import GivenEstimate
-from skope_ope.evaluators.core._grounds import propensities_of_sums
 from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
 from skope_ope.evaluators.core._summary import LOGGER
 from skope_ope.evaluators.core._summed_reach import SummedReach
@@ -306,7 +305,7 @@ class ValueSummary:
             "counted": self.counted,
             "joint": joint,
             "owner": owner,
-            "propensities": propensities_of_sums(sums.log),
+            "log": sums.log,
         }
 
     @cached_property

@@ -418,6 +418,15 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return quick_propensity_findings(self)
 
     @cached_property
+    def estimated_propensity_findings(self) -> Any:
+        """The same of estimated propensities, which decisions and audits ask for."""
+        from skope_ope.logs.checks._estimated_propensities import (
+            estimated_propensity_findings,
+        )
+
+        return estimated_propensity_findings(self)
+
+    @cached_property
     def learning_findings(self) -> Any:
         """Finding where the propensities of the first rounds follow earlier rewards."""
         from skope_ope.logs.checks._adaptive_logger import (

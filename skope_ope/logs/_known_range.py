@@ -26,6 +26,15 @@ def known_range(logs):
     return (0.0, 1.0) if logs._says_yes_and_no else None
 
 
+def observed_range(logs):
+    """Return the smallest and the largest reward of rounds that weigh something."""
+    if hasattr(logs, "reward_low"):  # sums
+        return logs.reward_low, logs.reward_high
+    reward, weight = logs.reward, getattr(logs, "sample_weight", None)
+    reward = reward if weight is None else reward[weight > 0]
+    return float(reward.min()), float(reward.max())
+
+
 def says_yes_and_no(logs):
     """Tell whether all rewards are 0 or 1, and some are 1, where rounds weigh."""
     reward, weight = logs.reward, getattr(logs, "sample_weight", None)

@@ -5,9 +5,11 @@
 from dataclasses import dataclass
 from math import inf, isnan
 
+from skope_ope.audit._missing_part import MISSING_WEIGHT
 from skope_ope.audit._support import ONE_ACTION
 from skope_ope.audit._verdict import spares
 from skope_ope.logs._shown_numbers import level_text
+from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
 from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._gain_answers import CANNOT_TELL
@@ -16,8 +18,14 @@ from skope_ope.selection._sentence import MOST_ROUNDS, rough
 NAMED = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.
-TOO_LITTLE = ("low_overlap", "few_events", "few_groups", "wide_interval")
-OF_LOG = ("estimated_propensities",)  # though the reasons of a value tell it
+TOO_LITTLE = (
+    "low_overlap",
+    "few_events",
+    "few_groups",
+    "wide_interval",
+    MISSING_WEIGHT,
+)
+OF_LOG = (ESTIMATED_PROPENSITIES,)  # though the reasons of a value tell it
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: then the next log can answer, too."
 )
@@ -131,7 +139,8 @@ def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
         return Recommendation("undecided", None, headline, sentences, tuple(alarms))
     tell = {"deploy": _deploy, "keep": _keep, "undecided": _undecided}[decision]
     headline, sentences = tell(comparison, units, wrong)
-    if alarms and decision != "undecided":
+    cautions = [one for one in alarms if one.name not in OF_LOG]
+    if decision != "undecided" and (cautions or (alarms and decision == "keep")):
         headline += ", with caution"
     sentences = (*sentences, *notes)
     return Recommendation(decision, choice, headline, sentences, tuple(alarms))
@@ -218,7 +227,9 @@ def _deploy(comparison, units, wrong):
     sentences += _rivals(comparison, chosen.name, answers.values(), wrong)
     if chosen.doubts:
         sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
-    return f"Deploy {chosen.name}", [*sentences, KEEP_EXPLORING]
+    condition = comparison._condition
+    what = f", {condition}: {chosen.name}" if condition else f" {chosen.name}"
+    return f"Deploy{what}", [*sentences, KEEP_EXPLORING]
 
 
 def _rivals(comparison, choice, answers, wrong):

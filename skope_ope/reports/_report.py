@@ -215,8 +215,9 @@ def report_of(
     """
     evaluator = _decides(table)
     values = {name: table[name, evaluator] for name in policies}
+    accepted = () if thresholds is None else thresholds.accepted
     comparison, warned = comparison_of(
-        values, policies, logs, baseline, level, evaluator
+        values, policies, logs, baseline, level, evaluator, accepted
     )
     fixed = {n: p for n, p in policies.items() if not isinstance(p, AdaptivePolicy)}
     of_log, of_policies = audits(fixed, logs) if audited is None else audited

@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from skope_ope._meant import meant
 from skope_ope._renamed import dropped_keyword, renamed_value, reordered
+from skope_ope.audit._assumptions import rests_on_propensities
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
@@ -24,8 +25,12 @@ from skope_ope.evaluators._row_names import row_of
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
+from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._known_range import known_range
+from skope_ope.logs.checks._estimated_propensities import (
+    estimated_propensity_findings,
+)
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import all_rows, rows_told_by_files
 from skope_ope.reward_models._part_models import hash_folds
@@ -39,6 +44,7 @@ from skope_ope.selection._policy_comparison import (
 from skope_ope.selection._policy_scorer import check_search_evaluator
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from skope_ope._types import AnyEvaluator, PolicyLike
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
 
 FEW_ROUNDS = 200_000  # of lazy logs, which are read
+SAMPLED = 20_000  # of more, whose estimated propensities are tested
 
 
 @reordered(
@@ -63,6 +70,7 @@ def compare_policies(
     baseline: str = LOGGER,
     level: float = 0.95,
     n_jobs: int | None = None,
+    accepted: Collection[str] = (),
 ) -> PolicyComparison:
     """Decide whether one of a few policies should replace a baseline.
 
@@ -98,6 +106,9 @@ def compare_policies(
     n_jobs : int, default=None
         Number of parallel tasks, as in `evaluate`. The comparison does not depend on
         it.
+    accepted : collection of str, default=()
+        Names of doubts that you know of and accept, such as "missing_weight". They are
+        told and prevent nothing. Names are those of `VerdictThresholds`.
 
     Returns
     -------
@@ -129,14 +140,15 @@ def compare_policies(
     """
     baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
     check_comparison(policies, logs, baseline, level)
+    asked = {"baseline": baseline, "level": level, "accepted": accepted}
     if isinstance(evaluator, str):
         kind = logs.log_type if isinstance(logs, LazyLogs) else type(logs)
         evaluator = evaluator_named(evaluator, kind)
     if isinstance(logs, LazyLogs):
-        made = _of_lazy_logs(policies, logs, evaluator, baseline, level, n_jobs)
+        made = _of_lazy_logs(policies, logs, evaluator, n_jobs, **asked)
     else:
         evaluator, logs = bare(_evaluator(evaluator, logs), logs)
-        made = _of_rounds(policies, logs, evaluator, baseline, level, n_jobs)
+        made = _of_rounds(policies, logs, evaluator, n_jobs, **asked)
     values, comparison, warned = made
     warn_once(values.items(), stacklevel=4)
     for warning in warned:
@@ -144,7 +156,7 @@ def compare_policies(
     return comparison
 
 
-def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
+def _of_lazy_logs(policies, lazy, evaluator, n_jobs, baseline, **given):
     """Return values and comparison on lazy logs, and what is to be warned of.
 
     That of many rounds is made from merged sums. Few are read: sums tell of few rounds
@@ -168,20 +180,26 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
         refuse_learning(policies)
         evaluator = _with_hash_folds(evaluator)
         with rows_told_by_files(lazy, few):
-            return _of_rounds(policies, few, evaluator, baseline, level, n_jobs)
+            return _of_rounds(
+                policies, few, evaluator, n_jobs, baseline=baseline, **given
+            )
     if recommended and has_many_terms(evaluator):
         one = clone(evaluator).set_params(control_variates="single")
         asked = replace(asked, evaluators={"": one})
     summary = summed(asked, kept=False)
     table, logged = summary._table(), summary.logged_value()
     values = {name: table[name, ""] for name in policies}
+    log = summary._sums.log
+    if log.propensity_estimated:
+        sample = lazy.sample(min(SAMPLED, log.n), 0, n_jobs)._sampled()
+        values = _doubted(values, estimated_propensity_findings(log, sample)[1])
     reference = logged if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else baseline
     comparison = PolicyComparison(
         values,
         reference,
         baseline,
-        level=level,
+        **given,
         reward_range=logged._limits,
         evaluator=row_of(asked.evaluators[""]),
         # in all rounds that were summed
@@ -194,12 +212,21 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
     return values, comparison, ()
 
 
-def _of_rounds(policies, logs, evaluator, baseline, level, n_jobs):
+def _of_rounds(policies, logs, evaluator, n_jobs, **asked):
     """Return values and comparison in memory, and what is to be warned of."""
     table = quiet_table(policies, logs, {"": evaluator}, n_jobs=n_jobs, keep=True)
     values = {name: table[name, ""] for name in policies}
-    row = row_of(evaluator)
-    return values, *comparison_of(values, policies, logs, baseline, level, row)
+    asked["evaluator"] = row_of(evaluator)
+    return values, *comparison_of(values, policies, logs, **asked)
+
+
+def _doubted(values, findings):
+    """Return values that know what was found of the propensities they rest on."""
+    warned = warnings_of(findings)
+    return {
+        name: value._with_warnings(warned if rests_on_propensities(value) else ())
+        for name, value in values.items()
+    }
 
 
 def _with_hash_folds(evaluator):
@@ -222,14 +249,14 @@ def _refuse_walks(evaluator):
         )
 
 
-def comparison_of(values, policies, logs, baseline, level, evaluator=None):
+def comparison_of(values, policies, logs, baseline, level, evaluator=None, accepted=()):
     """Return the comparison of values that are known, and what is to be warned of.
 
     Parameters
     ----------
     values : dict
         `PolicyValue` by name, of one evaluator on these logs.
-    policies, logs, baseline, level
+    policies, logs, baseline, level, accepted
         As `compare_policies` takes them.
     evaluator : str, default=None
         The row of the table with these values; `None`: the name of its class.
@@ -241,6 +268,8 @@ def comparison_of(values, policies, logs, baseline, level, evaluator=None):
         Where the values are about different rounds. It is not emitted.
     """
     values = dict(values)
+    if getattr(logs, "propensity_estimated", False):
+        values = _doubted(values, logs.estimated_propensity_findings[1])
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)
@@ -260,6 +289,7 @@ def comparison_of(values, policies, logs, baseline, level, evaluator=None):
         reward_range=known_range(logs),
         alike=alike,
         evaluator=evaluator,
+        accepted=accepted,
     )
     return comparison, warned
 

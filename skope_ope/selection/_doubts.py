@@ -11,6 +11,8 @@ another reason. The warnings of the values name these reasons:
   may be worth anything in the range of the rewards. With the width W of that range an
   interval (low, high) of the gain allows (1 - s) low - s W to (1 - s) high + s W, which
   must lie on one side of zero. Without a range nothing is allowed.
+- a mean weight below one, where only propensities are known: the log may lack the same
+  share, and the same is asked.
 - few effective events, or a heavy tail: the interval itself is doubtful. So it is where
   merged sums do not tell whether they are few; where they do, and the interval is only
   wider than one from the rounds, nothing is forbidden.
@@ -23,6 +25,13 @@ What makes estimates uncertain, but is in the interval, is said and forbids noth
 from math import isfinite, isnan
 from typing import NamedTuple
 
+from skope_ope.audit._missing_part import (
+    BETTER,
+    WORSE,
+    turned,
+    weight_findings,
+)
+from skope_ope.audit._verdict_thresholds import NO_ESTIMATE
 from skope_ope.evaluators.core._intervals import UNTOLD, WIDER
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
@@ -44,7 +53,6 @@ from skope_ope.exceptions import (
 from skope_ope.logs.checks._lost_rows import NAME as LOST_ROWS
 from skope_ope.logs.checks._slate_order import NAME as SORTED_PAGES
 
-BETTER, WORSE = "better", "worse"
 BOTH = frozenset((BETTER, WORSE))
 NEITHER = frozenset()
 ROUNDING = 1e-12  # of the gain: a smaller spread is none
@@ -73,6 +81,7 @@ NAMED = {
     LOST_ROWS: "rows of pages that may be missing",
     SORTED_PAGES: "pages whose items are not in random order",
     WIDER: "merged sums, whose interval is wider than one of single rounds",
+    "few_rounds_of_action": "actions with few rounds",
 }
 
 
@@ -89,12 +98,15 @@ class Doubt(NamedTuple):
         The class of the warning.
     forbids : frozenset of {"better", "worse"}
         The answers that it forbids.
+    name : str
+        That of the finding in audits and verdicts, by which it can be accepted.
     """
 
     who: str
     text: str
     kind: type
     forbids: frozenset = BOTH
+    name: str = ""
 
 
 def doubts_about(name, warnings, is_baseline=False):
@@ -125,7 +137,7 @@ def doubts_about(name, warnings, is_baseline=False):
         else:
             said = isinstance(warning, SAID) or warning.name == WIDER
             forbids = NEITHER if said else BOTH
-        found.append(Doubt(name, text, kind, forbids))
+        found.append(Doubt(name, text, kind, forbids, warning.name))
     return found
 
 
@@ -144,7 +156,7 @@ def bias_doubts(name, gain):
         return []
     text = f"{gain.leaves_bias_out}, which the interval of {evaluator_of(gain)} leaves"
     text += " out"
-    return [Doubt(name, text, ModelErrorWarning)]
+    return [Doubt(name, text, ModelErrorWarning, BOTH, "bias_left_out")]
 
 
 def missing_doubts(name, baseline, gain, reference):
@@ -157,7 +169,17 @@ def missing_doubts(name, baseline, gain, reference):
         text = "no standard error (NaN)"
     elif gain.standard_error <= ROUNDING * abs(gain.value):
         text = "a gain that is the same in every round, so its error is not known"
-    return [Doubt(who, text, OPEWarning)] if text else []
+    return [Doubt(who, text, OPEWarning, BOTH, NO_ESTIMATE)] if text else []
+
+
+def weight_doubts(name, gain, interval):
+    """Return doubts that the mean weights raise about a gain."""
+    found = weight_findings(gain._grounds, interval)
+    told = [(one, one.found.rstrip(".").partition(". ")[0]) for one in found]
+    return [
+        Doubt(name, text[0].lower() + text[1:], one.category, BOTH, one.name)
+        for one, text in told
+    ]
 
 
 def evaluator_of(gain):
@@ -187,17 +209,13 @@ def support_doubts(names, values, interval, width, common=1.0):
     lost = min(max(sum(masses), 1 - common), 1.0)
     if not lost > 0:
         return []
-    (low, high), forbids = interval, set(BOTH)
     # the interval of a gain may allow for what was never logged by itself
     rest = sum(max(m - _allowed(v), 0) for m, v in zip(masses, values, strict=True))
     rest = min(max(rest, 1 - common), 1.0)
-    if width is not None and (1 - rest) * low > rest * width:
-        forbids.discard(BETTER)
-    if width is not None and (1 - rest) * high < -rest * width:
-        forbids.discard(WORSE)
     who = names[1] if masses[1] > masses[0] else names[0]
     text = f"{_percent(lost)} of the decisions not in the log"
-    return [Doubt(who, text, SupportWarning, frozenset(forbids))]
+    forbids = turned(interval, rest, width)
+    return [Doubt(who, text, SupportWarning, forbids, "unsupported_mass")]
 
 
 def _allowed(value):

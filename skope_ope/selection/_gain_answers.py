@@ -12,11 +12,13 @@ from skope_ope.exceptions import FewEventsWarning, ModelErrorWarning, TailWarnin
 from skope_ope.selection._doubts import (
     BETTER,
     BOTH,
+    NEITHER,
     WORSE,
     bias_doubts,
     doubts_about,
     missing_doubts,
     support_doubts,
+    weight_doubts,
 )
 from skope_ope.selection._rounds_needed import rounds_needed
 
@@ -83,6 +85,8 @@ class Comparison:
         Width of the known range of the rewards.
     alike : bool
         Whether both are known to act alike.
+    accepted : collection of str
+        Names of doubts that forbid nothing.
     """
 
     name: object
@@ -92,6 +96,7 @@ class Comparison:
     reference: object
     width: float | None
     alike: bool
+    accepted: tuple = ()
 
     def answer(self, level, n_comparisons):
         """Return the `GainAnswer` at a level that all comparisons keep together."""
@@ -126,6 +131,7 @@ class Comparison:
                 self.width,
                 common / gain.n_rounds,
             ),
+            *weight_doubts(name, gain, interval),
             *doubts_about(name, interval.warnings),
             *doubts_about(name, gain.warnings),
             *doubts_about(name, self.value.warnings),
@@ -134,7 +140,10 @@ class Comparison:
         if gain.leaves_bias_out:  # which a warning may be about, too
             model = ModelErrorWarning
             found = [d for d in found if d in bias or not issubclass(d.kind, model)]
-        return list(dict.fromkeys(found))
+        found = dict.fromkeys(found)
+        return [
+            d._replace(forbids=NEITHER) if d.name in self.accepted else d for d in found
+        ]
 
     def _rounds(self, interval, doubts, level, n_comparisons):
         """Return about how many rounds decide, NaN where no number does."""

@@ -9,9 +9,15 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from skope_ope._renamed import dropped_keyword
-from skope_ope.audit._assumptions import slates_assumed
+from skope_ope.audit._assumptions import (
+    NOTHING_OUTSIDE,
+    rests_on_propensities,
+    slates_assumed,
+)
+from skope_ope.audit._verdict_thresholds import VerdictThresholds
 from skope_ope.evaluators._row_names import told_row
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.core._grounds import ESTIMATED
 from skope_ope.evaluators.core._lift import Lift
 from skope_ope.logs._html import table_html, with_bars
 from skope_ope.logs._text_table import text_table, wrapped
@@ -66,6 +72,8 @@ class PolicyComparison(ValueTable):
     evaluator : str, default=None
         What the sentence calls the evaluator, such as its row in a table. `None`: its
         class.
+    accepted : collection of str, default=()
+        Names of doubts that do not prevent a decision, see `compare_policies`.
 
     Attributes
     ----------
@@ -121,6 +129,7 @@ class PolicyComparison(ValueTable):
         reward_range: tuple[float, float] | None = None,
         alike: Collection[str] = (),
         evaluator: str | None = None,
+        accepted: Collection[str] = (),
     ) -> None:
         super().__init__(values)
         self._evaluator = evaluator
@@ -138,6 +147,7 @@ class PolicyComparison(ValueTable):
                 reference,
                 width,
                 name in alike,
+                VerdictThresholds(accepted=accepted).accepted,
             )
             for name, gain in self.differences.items()
         }
@@ -168,7 +178,14 @@ class PolicyComparison(ValueTable):
             told_row(self._evaluator or evaluator_of(gains[0])),
             gain_format(self),
             self.n_rounds,
+            self._condition,
         )
+
+    @property
+    def _condition(self):
+        """Under which a choice holds, and no log shows it; empty where none is needed."""
+        gain = next(iter(self.differences.values()))
+        return NOTHING_OUTSIDE if rests_on_propensities(gain, ESTIMATED) else ""
 
     @property
     def _assumed(self):

@@ -13,7 +13,9 @@ NAMED = 3  # policies that are named one by one; of more, their number is
 MANY_TIMES = 10  # the rounds of the log; beyond, a sentence gives the ratio
 
 
-def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
+def sentence_of(
+    answers, choice, baseline, estimator, format_gain, n_rounds, condition=""
+):
     """Return what to do, in words.
 
     Parameters
@@ -30,6 +32,8 @@ def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
         Takes a gain or a limit and returns it as a text.
     n_rounds : int
         Number of rounds in the logs.
+    condition : str, default=""
+        Under which a choice holds, and no log can tell.
 
     Returns
     -------
@@ -46,7 +50,10 @@ def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
     if choice is not None:
         chosen = next(one for one in told[BETTER] if one.name == choice)
         parts = [
-            f"Deploy {choice}: by {estimator} it is better than {baseline} "
+            f"Deploy, {condition}: by {estimator} {choice} is better than {baseline} "
+            f"({span(chosen)})."
+            if condition
+            else f"Deploy {choice}: by {estimator} it is better than {baseline} "
             f"({span(chosen)})."
         ]
         others = [one for one in told[BETTER] if one is not chosen]

@@ -171,8 +171,15 @@ def _for(logs, policy):
         return _without_propensities(logs, policy)
     if logs.propensity.min() >= SURE and logs.n_actions > 1:
         return _of_certain_actions(logs, policy)
-    if misfits(logs):
-        return _of_misfits(logs)
+    alarms = misfits(logs)
+    if logs.propensity_estimated:  # what it says of the same log without them
+        if predictability(logs, logs.action_index).certain:
+            stop = CERTAIN
+            return _answer("deterministic", None, link="guide/propensities", stop=stop)
+        found = logs.estimated_propensity_findings[1]
+        alarms = [one for one in found if one.severity == "error"]
+    if alarms:
+        return _of_misfits(logs, alarms)
     if learns(policy):
         if combined_weights(logs, None) is not None:
             return _of_weighted_rounds()
@@ -189,9 +196,9 @@ def _for(logs, policy):
     return _of_known(logs)
 
 
-def _of_misfits(logs):
+def _of_misfits(logs, alarms):
     """Return the answer where the logger does not fit what was logged."""
-    stop = f"{_sentence(misfit_reason(logs))} {misfits(logs)[0].text}"
+    stop = f"{_sentence(misfit_reason(logs))} {alarms[0].text}"
     return _answer("misfit", None, link="guide/audit", stop=stop)
 
 
@@ -307,8 +314,8 @@ def _offer_strata(logs):
 
 def _for_slates(logs, policy):
     """Return the answer for logs of slates."""
-    if misfits(logs):
-        return _of_misfits(logs)
+    if alarms := misfits(logs):
+        return _of_misfits(logs, alarms)
     rule = recommended_evaluator(logs)
     if rule.name is None:
         return _slates_without_propensities(logs, policy)

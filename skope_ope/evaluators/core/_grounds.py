@@ -5,7 +5,8 @@
 from math import isnan, nan
 from typing import NamedTuple
 
-from skope_ope.logs import BanditLogs
+from skope_ope.logs._known_range import known_range, observed_range
+from skope_ope.logs.sums._log_sums import known_fields
 
 RECORDED, ESTIMATED, UNKNOWN = "recorded", "estimated", "unknown"
 DOUBT = 2.0  # standard errors: below, no weight need be missing
@@ -30,6 +31,10 @@ class Grounds(NamedTuple):
         expected, where it lacks more than `DOUBT` standard errors.
     support_known : bool
         Whether it is known what the policies do of what the loggers never did.
+    width : float
+        Of the rewards, see `width_where_weights_tell`; NaN where that is None.
+    mean_weight, mean_weight_z : float
+        Of the value whose mean weight is farthest from one; NaN: there are none.
     """
 
     warnings: tuple
@@ -38,10 +43,15 @@ class Grounds(NamedTuple):
     evaluators: tuple
     missing_weight: float = 0.0
     support_known: bool = True
+    width: float = nan
+    mean_weight: float = nan
+    mean_weight_z: float = nan
 
     def beside(self, other):
         """Return what a value rests on that was made from both."""
         sizes = [self.effective_rounds, other.effective_rounds]
+        weights = [one for one in (self, other) if not isnan(one.mean_weight)]
+        far = max(weights, key=lambda one: abs(one.mean_weight - 1), default=self)
         return Grounds(
             tuple(dict.fromkeys((*self.warnings, *other.warnings))),
             min((size for size in sizes if not isnan(size)), default=nan),
@@ -49,6 +59,9 @@ class Grounds(NamedTuple):
             (*other.evaluators, *self.evaluators),
             max(self.missing_weight, other.missing_weight),
             self.support_known and other.support_known,
+            other.width if isnan(self.width) else self.width,
+            far.mean_weight,
+            far.mean_weight_z,
         )
 
 
@@ -73,7 +86,7 @@ def propensities_of(logs):
 
     Parameters
     ----------
-    logs : BanditLogs, SlateLogs or None
+    logs : BanditLogs, SlateLogs, LogSums or None
 
     Returns
     -------
@@ -82,20 +95,26 @@ def propensities_of(logs):
     """
     if logs is None:
         return None
-    if isinstance(logs, BanditLogs):
-        if logs.propensity is None:
-            return UNKNOWN
-        return ESTIMATED if logs.propensity_estimated else RECORDED
-    known = logs.logging_policy is not None or logs.propensity is not None
-    return RECORDED if known else UNKNOWN
-
-
-def propensities_of_sums(log):
-    """Return where the propensities of a log come from, from its `LogSums`."""
-    if log is None:
-        return None
-    if log.actions is None:  # slates
-        return RECORDED
-    if not log.has_propensity:
+    if not {"propensity", "logging_policy"} & known_fields(logs):
         return UNKNOWN
-    return ESTIMATED if log.propensity_estimated else RECORDED
+    return ESTIMATED if getattr(logs, "propensity_estimated", False) else RECORDED
+
+
+def width_where_weights_tell(logs):
+    """Return the width of the rewards where only weights tell what a log may lack.
+
+    None where the logging distribution is known, or propensities belong to the actions
+    alone: a mean weight below one is then chance. The range is the one that is known,
+    otherwise the observed one.
+
+    Parameters
+    ----------
+    logs : BanditLogs, SlateLogs, LogSums or None
+    """
+    fields = frozenset() if logs is None else known_fields(logs)
+    if "propensity" not in fields or {"logging_proba", "logging_policy"} & fields:
+        return None
+    if getattr(logs, "action_count_law", None) is not None:
+        return None
+    low, high = known_range(logs) or observed_range(logs)
+    return high - low

@@ -175,9 +175,9 @@ def _causes_below(logs, logged_only):
     return with_dropped((NO_DISTRIBUTION, *causes) if logged_only else causes, logs)
 
 
-def wrong_propensities(size, logs):
+def wrong_propensities(size, logs=None, estimated=False):
     """Return what to do where propensities are too small, or too large."""
-    if getattr(logs, "propensity_estimated", False):
+    if estimated or getattr(logs, "propensity_estimated", False):
         return (
             f"The estimated propensities are too {size}: calibrate them "
             "(calibration=...), or estimate them with a classifier that fits better."

@@ -16,6 +16,7 @@ from skope_ope.evaluators.core._grounds import (
     Grounds,
     missing_weight,
     propensities_of,
+    width_where_weights_tell,
 )
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
@@ -227,10 +228,24 @@ class PolicyValue(
         derived = self._inherited is not None
         evaluators = () if derived else (self.estimator,)
         size, propensities = self.effective_sample_size, self._propensities
-        missing = missing_weight(self.diagnostics)
-        known = not np.isnan(self.diagnostics.get("unsupported_mass", 0.0))
-        own = Grounds(self.warnings, size, propensities, evaluators, missing, known)
+        found = self.diagnostics
+        own = Grounds(
+            self.warnings,
+            size,
+            propensities,
+            evaluators,
+            missing_weight(found),
+            not np.isnan(found.get("unsupported_mass", 0.0)),
+            np.nan if self._width is None else self._width,
+            found.get("mean_weight", np.nan) + 1 - found.get("expected_weight", 1.0),
+            found.get("mean_weight_z", np.nan),
+        )
         return own.beside(self._inherited) if derived else own
+
+    @cached_property
+    def _width(self):
+        """Width of the rewards where only weights tell what the log may lack."""
+        return width_where_weights_tell(self._rows.logs)
 
     def _derived(self, estimate, rows, **given):
         """Return a value of some of the rounds, or of a difference."""
@@ -270,7 +285,7 @@ class PolicyValue(
 
     def __getstate__(self):
         # what finds the reach and the weights holds the logs, which stay behind
-        state = self.__dict__.copy()
+        state = self.__dict__ | {"_width": self._width}
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
         if self._pair is not None:

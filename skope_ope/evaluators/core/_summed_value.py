@@ -10,6 +10,10 @@ import numpy as np
 
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._estimate import Estimate, GivenEstimate, difference
+from skope_ope.evaluators.core._grounds import (
+    propensities_of,
+    width_where_weights_tell,
+)
 from skope_ope.evaluators.core._paired_differences import MERGED_AND_NOT
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._reach import DifferenceReach, without_model
@@ -150,8 +154,8 @@ class SummedValue(PolicyValue):
         Sums of this and other policies, by which paired differences are exact.
     owner : tuple (str, str), default=None
         Names of the evaluator and of the policy in `joint`.
-    propensities : {"recorded", "estimated", "unknown"}, default=None
-        Where those of the log come from.
+    log : LogSums or None, default=None
+        What tells where propensities come from, and the range of the rewards.
     by : callable, default=None
         Takes the name of a column and returns a dict of `SummedValue` by label.
     columns : tuple of str, default=()
@@ -180,7 +184,7 @@ class SummedValue(PolicyValue):
         counted=None,
         joint=None,
         owner=None,
-        propensities=None,
+        log=None,
         by=None,
         columns=(),
         **about,
@@ -189,7 +193,8 @@ class SummedValue(PolicyValue):
         self._joint, self._owner = joint, owner
         self._by, self._columns = by, tuple(columns)
         super().__init__(estimate, rows, estimator=estimator, **about)
-        self._propensities = propensities
+        self._propensities = propensities_of(log)
+        self._width = width_where_weights_tell(log)
 
     _walked = False  # whether it was found by a walk, in the order of the rounds
 
@@ -367,7 +372,6 @@ class SummedValue(PolicyValue):
             self.n_rounds,
             estimator=f"{self.estimator} - {other.estimator}",
             counted=self._rows.counted,
-            propensities=self._propensities,
             diagnostics={"n_common_rounds": int(common)},
             reach=SummedDifferenceReach(self, other),
             leaves_bias_out="; ".join(given) or False,

@@ -310,7 +310,7 @@ class Walks:
             of_rewards=not evaluator._uses_model,
             lessons=(complete or lessons)[-1] if adaptive else None,
             counted=counted,
-            propensities=propensities_of(facts.log),
+            log=facts.log,
             reach=history.reach(evaluator, trajectories),
         )
 
@@ -387,10 +387,3 @@ def _ratios(part, given):
         (pi,) = terms_of(JUST_PI, logs, target, None, positive)
         found[name] = smallest_ratio(pi, logs.propensity, inf)
     return LeastRatios(found)
-
-
-def propensities_of(log):
-    """Return where the propensities of a log come from."""
-    if not log.has_propensity:
-        return "unknown"
-    return "estimated" if log.propensity_estimated else "recorded"

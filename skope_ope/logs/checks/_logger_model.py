@@ -11,9 +11,10 @@ from skope_ope.logs.checks._context_columns import columns_of
 MANY_ACTIONS = 20  # above it frequencies alone are predicted
 MOST_CATEGORIES = 16  # of a column of texts, one feature each
 MOST_FEATURES = 64
+N_TREES, LEAST_LEAF = 60, 15
 
 
-def held_out_proba(logs, rows, plan, without=None):
+def held_out_proba(logs, rows, plan, without=None, forest=False):
     """Return the probability of each logged action, learned from other rounds.
 
     A multinomial logistic regression of the action on the context and the logger that
@@ -31,6 +32,8 @@ def held_out_proba(logs, rows, plan, without=None):
         Which of these are learned from, and which are predicted then.
     without : str or int, default=None
         Name of a column of the context that is left out.
+    forest : bool, default=False
+        Whether trees take the place of the regression.
 
     Returns
     -------
@@ -53,7 +56,7 @@ def held_out_proba(logs, rows, plan, without=None):
             proba = _frequencies(seen, logs.n_actions, could, w)[None]
         else:
             proba = np.zeros((len(wanted), logs.n_actions))
-            model = _fitted(features[learned], seen, w)
+            model = (_grown if forest else _fitted)(features[learned], seen, w)
             proba[:, model.classes_] = model.predict_proba(features[wanted])
         could = None if offered is None else offered[wanted]
         out[wanted] = _of_taken(proba, action[wanted], could)
@@ -91,6 +94,16 @@ def _fitted(features, action, weight):
     with warnings.catch_warnings():  # any model will do: its bets are fair
         warnings.simplefilter("ignore", ConvergenceWarning)
         return LogisticRegression(max_iter=50, tol=1e-3).fit(features, action, weight)
+
+
+def _grown(features, action, weight):
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    leaf = max(LEAST_LEAF, len(action) // 100)  # a hundredth of what is learned from
+    forest = ExtraTreesClassifier(
+        N_TREES, min_samples_leaf=leaf, max_features=None, random_state=0
+    )
+    return forest.fit(features, action, weight)
 
 
 def logger_features(logs, rows, without=None):

@@ -66,7 +66,14 @@ def quick_propensity_findings(logs, held=None):
     if logs.propensity is None:
         return {what: "not possible: the log has no propensities"}, [_unknown(logs)]
     if logs.propensity_estimated:
-        return {what: "none: the propensities were estimated"}, [_estimated(logs)]
+        told = "none here: the propensities were estimated, and an audit tests them"
+        return {what: told}, []
+    return tested_propensities(logs, held)
+
+
+def tested_propensities(logs, held=None):
+    """Return the same of propensities that are known, estimated ones included."""
+    what = "propensity tests"
     if logs.lowest_propensity >= 1 - 1e-9:
         told = {what: "not possible: all propensities are 1"}
         return told, [] if logs.n_actions == 1 else [_certain()]
@@ -135,20 +142,13 @@ OTHER_LOGGER = (
 
 
 def propensity_findings(logs, random_state=0):
-    """Return what `logs` keep of `quick_propensity_findings`: a check of an audit."""
+    """Return what `logs` keep of tests of their propensities: a check of an audit."""
+    if logs.propensity_estimated:
+        return logs.estimated_propensity_findings
     return logs.quick_propensity_findings
 
 
 # -- notes ----------------------------------------------------------------------------
-def _estimated(logs):
-    return Finding(
-        "estimated_propensities",
-        "note",
-        "The propensities were estimated, so no test can tell whether they are right. "
-        "What the logger knew and the context does not hold biases every estimate.",
-    )
-
-
 def _certain():
     return Finding(
         "certain_propensities",
@@ -307,7 +307,7 @@ def chance_of(evidence):
 
 def _too_small(logs, inverse):
     all_of_them = inverse.too_small()
-    if all_of_them.beyond(SMALL_Z, SMALL):
+    if all_of_them.beyond(SMALL_Z, RARE if logs.propensity_estimated else SMALL):
         return _alarm(
             "propensity_too_small",
             f"The mean of 1 / propensity over the frequent actions is "

@@ -83,6 +83,16 @@ def fitted_propensity_findings(logs, random_state=0):
     p = logs.propensity
     if p is None or logs.propensity_estimated or p.min() >= 1 - 1e-9:
         return {}, []  # the quick tests say so
+    return fitted_logger(logs, random_state)
+
+
+def fitted_logger(logs, random_state=0):
+    """Return the same of propensities of any origin.
+
+    A logger that learns is no excuse for estimated ones, which depend on the context
+    alone; and a third model, a forest, has its say on what the classifier missed.
+    """
+    p = logs.propensity
     rows, quarter = _drawn_quarters(logs, check_random_state(random_state))
     what = "propensities against a fitted logger"
     if len(rows) < FEWEST_ROUNDS:
@@ -95,15 +105,24 @@ def fitted_propensity_findings(logs, random_state=0):
     group = None if logs.group is None else logs.group_index[rows]
     plan = crosswise(quarter % 2)
     halves = [part for _, part in plan]
-    predicted = held_out_proba(logs, rows, plan)
-    ratio = probability_ratio(predicted, largest, could)
-    evidence = log_e_of_parts(ratio, halves, share, group) - EITHER
-    effect = misfit_effect(ratio, share)
+    # what an estimate misses, a model of another kind has to find
+    for forest in (False, True) if logs.propensity_estimated else (False,):
+        predicted = held_out_proba(logs, rows, plan, forest=forest)
+        ratio = probability_ratio(predicted, largest, could)
+        evidence = log_e_of_parts(ratio, halves, share, group) - EITHER
+        effect = misfit_effect(ratio, share)
+        if evidence > SURE and effect > LEAST_EFFECT:
+            break
+
+    def is_past_alike(ahead):
+        """Tell whether predictions from the past win, too, as a learner's may not."""
+        sure = log_e_forward(ahead, quarter, share, group) > SURE_FORWARD + EITHER
+        return sure or logs.propensity_estimated  # depend on the context alone
+
     learns = False
     if evidence > SURE and effect > LEAST_EFFECT:
         ahead = held_out_proba(logs, rows, forwards(quarter))
-        ahead = probability_ratio(ahead, largest, could)
-        if log_e_forward(ahead, quarter, share, group) > SURE_FORWARD + EITHER:
+        if is_past_alike(probability_ratio(ahead, largest, could)):
             found = _misfit(logs, rows, predicted, ratio, evidence, effect)
             return {what: _likelier(effect)}, [found]
         learns = True
@@ -111,8 +130,7 @@ def fitted_propensity_findings(logs, random_state=0):
     bets = cell_bets(*known, plan, share, group)
     sure = log_e_of_parts(bets.f, halves, share, group) - EITHER
     if sure > SURE and _matters(bets, share):
-        ahead = cell_bets(*known, forwards(quarter), share, group).f
-        if log_e_forward(ahead, quarter, share, group) > SURE_FORWARD + EITHER:
+        if is_past_alike(cell_bets(*known, forwards(quarter), share, group).f):
             overall = misfit_effect(bets.f, share)
             return {what: _likelier(overall)}, [
                 _in_cells(*known, share, bets, sure, overall)

@@ -1,0 +1,78 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Estimated propensities, tested as if they were recorded."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._propensity_findings import tested_propensities
+from skope_ope.logs.checks._propensity_fit import fitted_logger
+
+ESTIMATED_PROPENSITIES = "estimated_propensities"
+FEWEST_ROUNDS = 20  # of an action, from which a classifier learns
+MOST_ACTIONS = 10  # that are named
+BETTER_MODEL = (
+    "Estimate them with a classifier that can learn the rule of the logger: "
+    "PropensityEstimator(HistGradientBoostingClassifier()).",
+    "Give the context all columns that the logger looked at.",
+    "Record the propensities when actions are drawn.",
+)
+
+
+def estimated_propensity_findings(logs, held=None):
+    """Return what the tests of recorded propensities say of estimated ones.
+
+    No test sees a reason for an action that is not in the context.
+
+    Parameters
+    ----------
+    logs : BanditLogs or LogSums
+        The rounds.
+    held : BanditLogs, default=None
+        Those of them that are looked at one by one. `None`: the logs are in memory.
+
+    Returns
+    -------
+    facts : dict
+        What could be tested.
+    findings : list of Finding
+    """
+    facts, found = tested_propensities(logs, held)
+    told, more = fitted_logger(logs if held is None else held)
+    alarms = [replace(one, advice=BETTER_MODEL) for one in found + more if one.is_alarm]
+    return facts | told, [_estimated(), *alarms, *_thin(logs)]
+
+
+def _estimated():
+    return Finding(
+        ESTIMATED_PROPENSITIES,
+        "note",
+        "The propensities were estimated. The tests below see only what the context "
+        "tells: what else the logger knew biases every estimate.",
+    )
+
+
+def _thin(logs):
+    """Find actions of which an estimate has learned from few rounds."""
+    counts = logs.action_counts
+    few = np.flatnonzero((counts > 0) & (counts < FEWEST_ROUNDS))
+    if not len(few):
+        return []
+    worst = few[np.argsort(counts[few], kind="stable")[:MOST_ACTIONS]]
+    return [
+        Finding(
+            "few_rounds_of_action",
+            "warning",
+            f"{len(few):,} of {len(counts):,} actions have fewer than {FEWEST_ROUNDS} "
+            f"rounds, {plain(logs.actions[worst[0]])!r} has {counts[worst[0]]:,}: a "
+            "classifier cannot learn their propensities.",
+            ("Merge rare actions, collect more rounds, or record the propensities.",),
+            number=float(counts[worst[0]]),
+            actions=[plain(one) for one in logs.actions[worst]],
+            category=LowOverlapWarning,
+        )
+    ]
