@@ -305,7 +305,7 @@ class ValueSummary:
             "counted": self.counted,
             "joint": joint,
             "owner": owner,
-            "log": sums.log,
+            "origin": sums.log,
         }
 
     @cached_property

@@ -189,10 +189,11 @@ def _of_lazy_logs(policies, lazy, evaluator, n_jobs, baseline, **given):
     summary = summed(asked, kept=False)
     table, logged = summary._table(), summary.logged_value()
     values = {name: table[name, ""] for name in policies}
-    log = summary._sums.log
+    log, warned = summary._sums.log, []
     if log.propensity_estimated:
         sample = lazy.sample(min(SAMPLED, log.n), 0, n_jobs)._sampled()
-        values = _doubted(values, estimated_propensity_findings(log, sample)[1])
+        findings = estimated_propensity_findings(log, sample)[1]
+        values, warned = _doubted(values, findings)
     reference = logged if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else baseline
     comparison = PolicyComparison(
@@ -209,7 +210,7 @@ def _of_lazy_logs(policies, lazy, evaluator, n_jobs, baseline, **given):
             if name != baseline and summary._act_alike(name, other)
         ],
     )
-    return values, comparison, ()
+    return values, comparison, warned
 
 
 def _of_rounds(policies, logs, evaluator, n_jobs, **asked):
@@ -221,12 +222,11 @@ def _of_rounds(policies, logs, evaluator, n_jobs, **asked):
 
 
 def _doubted(values, findings):
-    """Return values that know what was found of the propensities they rest on."""
+    """Return values that know what was found of their propensities, and warnings."""
+    if not any(map(rests_on_propensities, values.values())):
+        return values, []
     warned = warnings_of(findings)
-    return {
-        name: value._with_warnings(warned if rests_on_propensities(value) else ())
-        for name, value in values.items()
-    }
+    return {name: one._with_warnings(warned) for name, one in values.items()}, warned
 
 
 def _with_hash_folds(evaluator):
@@ -264,12 +264,13 @@ def comparison_of(values, policies, logs, baseline, level, evaluator=None, accep
     Returns
     -------
     comparison : PolicyComparison
-    warned : tuple of SupportWarning
-        Where the values are about different rounds. It is not emitted.
+    warned : tuple of OPEWarning
+        Where the values are about different rounds, and where estimated propensities
+        do not fit the log. They are not emitted.
     """
-    values = dict(values)
+    values, doubts = dict(values), []
     if getattr(logs, "propensity_estimated", False):
-        values = _doubted(values, logs.estimated_propensity_findings[1])
+        values, doubts = _doubted(values, logs.estimated_propensity_findings[1])
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)
@@ -291,7 +292,7 @@ def comparison_of(values, policies, logs, baseline, level, evaluator=None, accep
         evaluator=evaluator,
         accepted=accepted,
     )
-    return comparison, warned
+    return comparison, (*doubts, *warned)
 
 
 def check_comparison(policies, logs, baseline, level):

@@ -183,7 +183,7 @@ class PolicyComparison(ValueTable):
 
     @property
     def _condition(self):
-        """Under which a choice holds, and no log shows it; empty where none is needed."""
+        """Under which a choice holds, and no log shows it; empty: under none."""
         gain = next(iter(self.differences.values()))
         return NOTHING_OUTSIDE if rests_on_propensities(gain, ESTIMATED) else ""
 

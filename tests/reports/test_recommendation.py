@@ -57,6 +57,7 @@ class Comparison(dict):
 
     baseline, _against, n_rounds, level = "logger", "the logger", 20_000, 0.95
     _assumed = ()
+    _condition = ""
 
     def __init__(self, *answers, reference=0.0617):
         super().__init__({v.name: Value(reference + v.gain) for v in answers})

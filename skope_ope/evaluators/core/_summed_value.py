@@ -154,7 +154,7 @@ class SummedValue(PolicyValue):
         Sums of this and other policies, by which paired differences are exact.
     owner : tuple (str, str), default=None
         Names of the evaluator and of the policy in `joint`.
-    log : LogSums or None, default=None
+    origin : LogSums or None, default=None
         What tells where propensities come from, and the range of the rewards.
     by : callable, default=None
         Takes the name of a column and returns a dict of `SummedValue` by label.
@@ -184,7 +184,7 @@ class SummedValue(PolicyValue):
         counted=None,
         joint=None,
         owner=None,
-        log=None,
+        origin=None,
         by=None,
         columns=(),
         **about,
@@ -193,8 +193,8 @@ class SummedValue(PolicyValue):
         self._joint, self._owner = joint, owner
         self._by, self._columns = by, tuple(columns)
         super().__init__(estimate, rows, estimator=estimator, **about)
-        self._propensities = propensities_of(log)
-        self._width = width_where_weights_tell(log)
+        self._propensities = propensities_of(origin)
+        self._width = width_where_weights_tell(origin)
 
     _walked = False  # whether it was found by a walk, in the order of the rounds
 

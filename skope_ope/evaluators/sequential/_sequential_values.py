@@ -310,7 +310,7 @@ class Walks:
             of_rewards=not evaluator._uses_model,
             lessons=(complete or lessons)[-1] if adaptive else None,
             counted=counted,
-            log=facts.log,
+            origin=facts.log,
             reach=history.reach(evaluator, trajectories),
         )
 

@@ -1,0 +1,299 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs that cannot know, and the decisions that nobody may take on them."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import GridSearchCV
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    FunctionPolicy,
+    PolicyScorer,
+    PropensityEstimator,
+    VerdictThresholds,
+    audit,
+    compare_policies,
+    evaluate,
+    report,
+    scan_logs,
+    suggest,
+    summarize,
+    verdict,
+)
+from skope_ope.__main__ import main
+from skope_ope.exceptions import PropensityWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+CONDITION = "Deploy, if nothing outside the context drove the choices"
+
+
+def drawn(proba, random):
+    return (proba.cumsum(axis=1) > random.random((len(proba), 1))).argmax(axis=1)
+
+
+def hole(n=5_000, seed=0, sign=1, **more):
+    """Finding 1a: in 5% of the contexts the policy does what was hardly ever logged."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(n, 3))
+    greedy, rare = (x[:, 0] > 0).astype(int), x[:, 1] > 1.645
+    mu = np.full((n, 4), 0.001)
+    mu[np.arange(n), greedy] += 0.996
+    action = drawn(mu, random)
+    mean = np.where(action < 2, 0.3, np.where(rare, 0, 0.6))
+    reward = sign * (random.random(n) < mean).astype(float)
+    policy = np.where(rare, 2, greedy)
+    logs = BanditLogs(
+        x, action, reward, mu[np.arange(n), action], actions=range(4), **more
+    )
+    return logs, np.eye(4)[policy], mu
+
+
+def wrong_estimate(n=3_000, seed=0):
+    """Finding 2: the logger looks at |x|, and a logistic regression does not."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(n, 2))
+    size = np.abs(x[:, 0])
+    action = (random.random(n) < 1 / (1 + np.exp(-1.5 * (size - 0.8)))).astype(int)
+    reward = (random.random(n) < 0.2 + 0.25 * (size > 0.8)).astype(float)
+    return BanditLogs(x, action, reward)
+
+
+def rule(n=3_000, seed=0):
+    """Finding 2b: a rule decided, and the action does nothing."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(n, 2))
+    action = (x[:, 0] > 0).astype(int)
+    return BanditLogs(x, action, (random.random(n) < 0.3 + 0.2 * action).astype(float))
+
+
+def right_estimate(n=3_000, seed=0):
+    """A logistic logger, and an action that is better by .2."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(n, 2))
+    action = (random.random(n) < 1 / (1 + np.exp(-x[:, 0]))).astype(int)
+    return BanditLogs(x, action, (random.random(n) < 0.3 + 0.2 * action).astype(float))
+
+
+def estimated(logs, *classifier):
+    return PropensityEstimator(*classifier).fit_transform(logs)
+
+
+def seems_better(comparison):
+    low, high = comparison.differences["new"].confidence_interval()
+    return low > 0 or high < 0
+
+
+# -- what the log may lack -------------------------------------------------------------
+@pytest.mark.parametrize("sign", [1, -1], ids=["deploy", "keep"])
+def test_a_hole_stops_every_decision_alike(sign):
+    logs, policy, _ = hole(sign=sign, reward_range=(min(sign, 0), max(sign, 0)))
+    found = compare_policies({"new": policy}, logs)
+    assert seems_better(found)
+    assert found.decision == "undecided"
+    assert "the log may lack part of what this policy does" in found.sentence
+    told = report({"new": policy}, logs)
+    assert told.decision == "undecided"
+    gain = found.differences["new"]
+    for value in (gain, pickle.loads(pickle.dumps(gain))):
+        [reason] = [
+            one for one in value.verdict.reasons if one.name == "missing_weight"
+        ]
+        assert reason.severity == "error"
+        assert reason.found.startswith("Mean weight 0.9")
+        assert "logging_proba" in reason.text
+
+
+def test_the_missing_weight_is_that_of_either_policy():
+    logs, policy, _ = hole()
+    stay = np.eye(4)[(logs.context[:, 0] > 0).astype(int)]
+    found = compare_policies({"new": stay, "old": policy}, logs, baseline="old")
+    assert seems_better(found)
+    assert found.decision == "undecided"
+
+
+def test_the_remedy_works_and_the_name_overrides():
+    logs, policy, mu = hole()
+    known = BanditLogs(
+        logs.context, logs.action, logs.reward, logging_proba=mu, actions=range(4)
+    )
+    found = compare_policies({"new": policy}, known)
+    assert "may lack part" not in found.sentence
+    for accepted in (["missing_weight"], ("missing_weight", "tail")):
+        found = compare_policies({"new": policy}, logs, accepted=accepted)
+        assert found.decision == "deploy"
+        assert "Mind: mean weight 0.9" in found.sentence
+        thresholds = VerdictThresholds(accepted=accepted)
+        told = report({"new": policy}, logs, thresholds=thresholds)
+        assert told.decision == "deploy"
+        gain = found.differences["new"]
+        assert verdict(gain, thresholds=thresholds).answer != "not supported"
+    with pytest.raises(TypeError, match="accepted must be a collection"):
+        compare_policies({"new": policy}, logs, accepted="missing_weight")
+
+
+def test_files_and_merged_days_say_the_same(tmp_path):
+    logs, policy, _ = hole()
+    frame = pd.DataFrame(logs.context, columns=["a", "b", "c"]).assign(
+        action=logs.action, reward=logs.reward, p=logs.propensity
+    )
+    frame.to_parquet(tmp_path / "log.parquet")
+    named = {"action": "action", "reward": "reward", "propensity": "p"}
+    rule = FunctionPolicy(
+        lambda X: np.where(X["b"] > 1.645, 2, (X["a"] > 0).astype(int))
+    )
+    context = ["a", "b", "c"]
+    lazy = scan_logs(tmp_path, **named, context=context, actions=[0, 1, 2, 3])
+    found = compare_policies({"new": rule}, lazy)
+    assert seems_better(found)
+    assert found.decision == "undecided"
+    halves = [
+        summarize({"new": policy[rows]}, logs[rows], evaluators=["IPS", "SNIPS"])
+        for rows in (np.arange(2_500), np.arange(2_500, 5_000))
+    ]
+    total = sum(halves)
+    gain = total.values()["new", "IPS"] - total.logged_value()
+    assert "missing_weight" in [one.name for one in gain.verdict.alarms]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "holds"),
+    [
+        ("policy.gain.upper < 0", False),
+        ("policy.upper < logger", False),
+        ("policy.verdict >= caution", True),
+        ("policy.lower > 0", True),
+    ],
+)
+def test_the_gate_shares_the_rule(tmp_path, capsys, requirement, holds):
+    logs, policy, _ = hole(reward_range=(0, 1))
+    frame = pd.DataFrame(
+        {
+            "action": logs.action,
+            "reward": logs.reward,
+            "p": logs.propensity,
+            **{f"pi{a}": policy[:, a] for a in range(4)},
+        }
+    )
+    path = tmp_path / "log.csv"
+    frame.to_csv(path, index=False)
+    columns = ",".join(f"pi{a}" for a in range(4))
+    words = f"--action action --reward reward --propensity p --policy-columns {columns}"
+    words = [*words.split(), "--require", requirement, "--json", "--no-audit"]
+    words += ["--evaluators", "IPS"]
+    code = main(["evaluate", str(path), *words])
+    record = json.loads(capsys.readouterr().out)
+    [gate] = record["requirements"]
+    assert gate["holds"] is holds
+    assert code == (0 if holds else 1)
+    if not holds:
+        assert "missing_weight" in gate["because"]
+        assert main(["evaluate", str(path), *words, "--accept", "missing_weight"]) == 0
+
+
+def test_a_logger_of_known_shares_lacks_nothing():
+    """Propensities that belong to the actions tell the whole distribution."""
+    n = 300
+    action = (np.arange(n) % 10 < 6).astype(int)  # by chance less than expected
+    logs = BanditLogs(np.zeros((n, 1)), action, 1.0 - action, np.full(n, 0.5))
+    found = compare_policies({"new": ConstantPolicy(0)}, logs)
+    assert found["new"].diagnostics["mean_weight_z"] < -2
+    assert found.decision == "deploy"
+
+
+# -- estimated propensities ------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("world", "name"),
+    [(wrong_estimate, "propensity_misfit"), (rule, "propensity_too_large")],
+)
+def test_wrong_estimates_stop_what_wrong_records_stop(world, name):
+    logs, policy = estimated(world()), ConstantPolicy(1)
+    with pytest.warns(PropensityWarning, match="Estimate them with a classifier"):
+        found = compare_policies({"new": policy}, logs)
+    assert seems_better(found)
+    assert found.decision == "undecided"
+    told = report({"new": policy}, logs)
+    assert told.headline == "No decision yet: correct the log first"
+    fault = audit(logs).alarms[0]
+    assert (fault.name, fault.severity) == (name, "error")
+    assert "HistGradientBoostingClassifier" in fault.text
+    value = IPS().fit(logs).evaluate(policy)
+    assert verdict(value).answer == "not supported"
+    assert verdict(value, audit=audit(policy, logs)).answer == "not supported"
+    stop = suggest(logs, policy).stop
+    if world is rule:  # what it says of the raw log
+        assert stop == suggest(world(), policy).stop
+    assert stop is not None
+
+
+def test_the_advice_on_wrong_estimates_works():
+    better = HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)
+    logs = estimated(wrong_estimate(), better)
+    assert audit(logs).ok
+    assert compare_policies({"new": ConstantPolicy(1)}, logs).decision == "undecided"
+    assert suggest(logs, ConstantPolicy(1)).stop is None
+
+
+def test_right_estimates_decide_under_a_condition(tmp_path, capsys):
+    logs, policy = estimated(right_estimate()), ConstantPolicy(1)
+    found = compare_policies({"new": policy}, logs)
+    assert found.decision == "deploy"
+    assert found.sentence.startswith(f"{CONDITION}: ")
+    told = report({"new": policy}, logs)
+    assert (told.decision, told.choice) == ("deploy", "new")
+    assert told.sentence.startswith(f"{CONDITION}: new.")
+    frame = pd.DataFrame({"x": logs.context[:, 0], "action": logs.action})
+    path = tmp_path / "log.csv"
+    frame.assign(reward=logs.reward).to_csv(path, index=False)
+    words = "--action action --reward reward --context x --propensity estimate"
+    words = [*words.split(), "--policy", "new=always:1", "--require"]
+    assert main(["evaluate", str(path), *words, "new.gain.lower > 0"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "if nothing outside the context drove the choices" in text
+
+
+def test_the_mean_weight_of_estimates_is_judged_in_either_direction():
+    logs = estimated(right_estimate())
+    for factor, size in ((0.8, "small"), (1.2, "large")):
+        scaled = np.minimum(logs.propensity * factor, 1.0)
+        off = logs._with_estimates(propensity=scaled)
+        found = compare_policies({"new": ConstantPolicy(1)}, off)
+        [reason] = [
+            one
+            for one in found.differences["new"].verdict.alarms
+            if one.found.startswith("Mean weight") and one.name == "mean_weight"
+        ]
+        assert f"too {size}" in reason.text
+        assert found.decision == "undecided"
+
+
+def test_actions_with_few_rounds_are_told_and_forbid_nothing():
+    raw = right_estimate()
+    action = raw.action.copy()
+    action[:10] = 2
+    logs = estimated(BanditLogs(raw.context, action, raw.reward))
+    found = audit(logs)
+    assert [one.name for one in found.alarms] == ["few_rounds_of_action"]
+    assert compare_policies({"new": ConstantPolicy(1)}, logs).decision == "deploy"
+
+
+def test_no_step_scorer_or_search_tests_estimates(monkeypatch):
+    def refuse(self):
+        raise AssertionError("a test of estimated propensities")
+
+    monkeypatch.setattr(BanditLogs, "estimated_propensity_findings", property(refuse))
+    logs = estimated(wrong_estimate(600))
+    scoring = PolicyScorer(IPS())
+    search = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.0, 0.5]}, scoring=scoring)
+    search.fit(logs)
+    evaluate(ConstantPolicy(1), logs)
+    with pytest.raises(AssertionError, match="a test of estimated"):
+        compare_policies({"new": ConstantPolicy(1)}, logs)
