@@ -9,42 +9,27 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from skope_ope.evaluators.scavenging import ReorderingPolicy
-from skope_ope.learning._tournament import Match
-from skope_ope.logs import BanditLogs, ContextEncoder, SlateLogs
-from skope_ope.logs._encoder_parts import Categories, Missing, Number
-from skope_ope.logs._file_rows import FileRows
-from skope_ope.logs._known_rows import Bits, Content, KnownRows
-from skope_ope.logs._row_container import RowId
 from skope_ope.policies import AdaptiveFunctionPolicy, FunctionPolicy
-from skope_ope.policies._adaptive import FrozenPolicy
-from skope_ope.policies.adaptive._arm_models import ArmModels
-from skope_ope.policies.slate._round_labels import LabelsOfRows
 from skope_ope.readers._zip_files import read_members
-from skope_ope.reward_models import ActionRewardModel, AdditiveSlateModel
 from skope_ope.utils.discovery import all_policies, all_slate_policies
 
-HELD = (  # what policies are made of, and the rows that they know
-    ActionRewardModel,
-    AdditiveSlateModel,
-    ArmModels,
-    BanditLogs,
-    Bits,
-    Categories,
-    Content,
-    ContextEncoder,
-    FileRows,
-    FrozenPolicy,
-    KnownRows,
-    LabelsOfRows,
-    Match,
-    Missing,
-    Number,
-    ReorderingPolicy,
-    RowId,
-    SlateLogs,
-)
-FUNCTIONS = (AdaptiveFunctionPolicy, FunctionPolicy)  # they call what they hold
+HELD = {  # by module: what policies are made of, and the rows that they know
+    "evaluators.scavenging._reordering_policy": "ReorderingPolicy",
+    "learning._tournament": "Match",
+    "logs._bandit_logs": "BanditLogs",
+    "logs._context_encoder": "ContextEncoder",
+    "logs._encoder_parts": "Categories Missing Number",
+    "logs._file_rows": "FileRows",
+    "logs._known_rows": "Bits Content KnownRows",
+    "logs._row_container": "RowId",
+    "logs._slate_logs": "SlateLogs",
+    "policies._adaptive": "FrozenPolicy",
+    "policies.adaptive._arm_models": "ArmModels",
+    "policies.slate._round_labels": "LabelsOfRows",
+    "reward_models._action_reward_model": "ActionRewardModel",
+    "reward_models._additive_slate_model": "AdditiveSlateModel",
+}
+CALLS = (AdaptiveFunctionPolicy, FunctionPolicy)  # they call what they hold
 
 
 def load_policy(path, *, trust=False):
@@ -96,82 +81,61 @@ def _load_skops(path, trust):
         from skops import io
     except ImportError as error:
         raise ImportError(f"{path} needs skops: pip install skops.") from error
-    found, known = None, set()
     try:
         if trust:
             return io.load(path, trusted=io.get_untrusted_types(file=path))
-        content, schema = _read_again(path)
-        known = _known_classes()
+        copy, members = BytesIO(), read_members(path)
+        with ZipFile(copy, "w") as file:  # what lies about its size stays behind
+            for name, content in members.items():
+                file.writestr(name, content)
+        known, content = _known_classes(), copy.getvalue()
         foreign = set(io.get_untrusted_types(data=content)) - known
-        foreign.update(_calls(schema, known))
+        foreign.update(_calls(json.loads(members["schema.json"]), known))
         if not foreign:
-            found = io.loads(content, trusted=sorted(known))
+            found = io.loads(content, trusted=list(known))
+            if all(getattr(one, "memory", None) is None for one in _parts(found)):
+                return found
+            foreign = {"a cache, a folder of pickles (memory=)"}
     except Exception as error:
         raise ValueError(
             f"{path} cannot be read by skops ({type(error).__name__}: {error})."
         ) from error
-    if not foreign and _has_cache(found):
-        foreign = {"a cache (memory=...), which is a folder of pickles"}
-    if foreign:
-        raise PermissionError(
-            f"{path} holds what is not known to be safe: {', '.join(sorted(foreign))}. "
-            "Pass --trust if you know who wrote it."
-        )
-    return found
+    raise PermissionError(
+        f"{path} holds what is not known to be safe: {', '.join(sorted(foreign))}. "
+        "Pass --trust if you know who wrote it."
+    )
 
 
 def _known_classes():
     """Return the names of the classes that may be made, as skops writes them."""
-    policies = (cls for _, cls in [*all_policies(), *all_slate_policies()])
-    return {
-        f"{cls.__module__}.{cls.__qualname__}"
-        for cls in {*policies, *HELD}.difference(FUNCTIONS)
-    }
-
-
-def _read_again(path):
-    """Return a skops file with nothing but what was checked, and its schema."""
-    out, members = BytesIO(), dict(read_members(path))
-    with ZipFile(out, "w") as file:  # sizes that lie, and bytes between, stay behind
-        for name, content in members.items():
-            file.writestr(name, content)
-    return out.getvalue(), json.loads(members["schema.json"])
+    policies = {cls for _, cls in [*all_policies(), *all_slate_policies()]}
+    names = {f"{one.__module__}.{one.__name__}" for one in policies.difference(CALLS)}
+    return names | {f"skope_ope.{k}.{name}" for k in HELD for name in HELD[k].split()}
 
 
 def _calls(schema, known):
     """Yield known classes that are called or named, not filled with attributes."""
-    parts = [schema]
-    while parts:
-        part = parts.pop()
+    for part in _parts(schema):
         if isinstance(part, dict):
             node = part.get("__loader__")
             name = f"{part.get('__module__')}.{part.get('__class__')}"
-            if name in known and node != "ObjectNode":
+            old = node == "FunctionNode" and "content" in part  # named in there
+            if old or (name in known and node != "ObjectNode"):
                 yield f"{name} as {node}"
-            name = f"{part.get('module_path')}.{part.get('function')}"  # protocol 0
-            if name in known:
-                yield f"{name} as FunctionNode"
-            part = list(part.values())
-        if isinstance(part, list):
-            parts += part
 
 
-def _has_cache(policy):
-    """Tell whether a part keeps results as pickles, which fits would read and run."""
-    seen, parts = {}, [policy]
+def _parts(whole):
+    """Yield an object and all that it holds, each once."""
+    seen, parts = {}, [whole]
     while parts:
         part = parts.pop()
-        if id(part) in seen:
-            continue
-        seen[id(part)] = part
-        if isinstance(part, np.ndarray):
-            parts += part.ravel().tolist() if part.dtype.hasobject else []
-        elif isinstance(part, (list, tuple, set)):
-            parts += part
-        elif isinstance(part, dict):
-            parts += part.values()
-        elif hasattr(part, "__dict__") and not isinstance(part, type):
-            if vars(part).get("memory") is not None:
-                return True
-            parts += vars(part).values()
-    return False
+        if id(part) not in seen and not isinstance(part, type):
+            seen[id(part)] = part
+            yield part
+            parts += getattr(part, "__dict__", {}).values()
+            if isinstance(part, dict):
+                parts += part.values()
+            elif isinstance(part, (list, tuple, set)):
+                parts += part
+            elif isinstance(part, np.ndarray) and part.dtype.hasobject:
+                parts += part.ravel().tolist()

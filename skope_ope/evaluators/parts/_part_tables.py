@@ -18,6 +18,7 @@ from skope_ope.logs._label_texts import arrays_of_labels, label_of_text, text_of
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds
 
+COUNTS = "count", "counts", "cell_cluster", "cell_stratum", "cell_count", "n_buckets"
 SAMPLE = 1000  # rows of a log that a file keeps, for the tests of its propensities
 FUNCTIONS = (
     _functions.mean,
@@ -78,6 +79,8 @@ def sums_of_tables(table, evaluators, make):
         prefix, _, name = key.partition(": ")
         if name:
             by_prefix.setdefault(prefix, {})[name] = table[key]
+        if name in COUNTS and not np.all((table[key] >= 0) & (table[key] < 2**53)):
+            raise ValueError(f"{key} are no numbers of rounds")
     header = json.loads(str(table["header"]))
 
     def read(name, keys, how):
@@ -86,7 +89,7 @@ def sums_of_tables(table, evaluators, make):
     counts, log = header["known"]
     like = partial(sums_of_tables, evaluators=evaluators, make=make)
     return make(
-        header["n"],
+        int(header["n"]),
         header["policies"],
         evaluators,
         RoundCounts.from_table(by_prefix["counts 0"]) if counts else None,
