@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
 from skope_ope import (
     ActionRewardModel,
@@ -354,6 +356,22 @@ def test_caches_of_pickles_need_trust(model, tmp_path):
         policy = BatchPolicy(learner, logs, every=20)
     path = saved(policy, tmp_path / "p.skops")
     with pytest.raises(PermissionError, match=r"a folder of pickles.* Pass --trust"):
+        load_policy(path)
+    assert type(load_policy(path, trust=True)) is type(policy)
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: FunctionPolicy(np.exp), "FunctionPolicy"),
+        (lambda: ClassifierPolicy(DecisionTreeClassifier()), "Tree"),
+        (lambda: ClassifierPolicy(HistGradientBoostingClassifier()), "TreePredictor"),
+    ],
+)
+def test_what_the_guide_names_needs_trust(make, what, tmp_path):
+    policy = make().fit(make_bandit_logs(60, random_state=0))
+    path = saved(policy, tmp_path / "p.skops")
+    with pytest.raises(PermissionError, match=rf"safe: .*{what}\. Pass --trust"):
         load_policy(path)
     assert type(load_policy(path, trust=True)) is type(policy)
 

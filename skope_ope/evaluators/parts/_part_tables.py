@@ -88,7 +88,7 @@ def sums_of_tables(table, evaluators, make):
 
     counts, log = header["known"]
     like = partial(sums_of_tables, evaluators=evaluators, make=make)
-    return make(
+    out = make(
         int(header["n"]),
         header["policies"],
         evaluators,
@@ -108,6 +108,9 @@ def sums_of_tables(table, evaluators, make):
             for name, (n, count, rows) in header["learned"].items()
         },
     )
+    for name in evaluators if counts else ():
+        out._joint(name)  # raises where a part is missing
+    return out
 
 
 def _is_stored(log):
