@@ -148,7 +148,6 @@ SAVED = [
         *test_common.SLATE_POLICIES,
         *test_common.SLATE_LEARNERS,
         ReorderingPolicy(),
-        LinUCB(),
     )
     if "Tree" not in repr(one) or "OffsetTree" in repr(one)
 ]
@@ -197,6 +196,21 @@ def test_every_policy_needs_no_trust(policy, make, tmp_path):
     back = load_policy(path, trust=type(policy) in FUNCTIONS)
     assert type(back) is type(one)
     assert repr(back) == repr(one)
+
+
+@pytest.mark.frames
+def test_a_policy_of_a_frame_is_evaluated_without_trust(clicks, record, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(clicks[0])
+    names = [f"x{j}" for j in range(5)]
+    policy = ClassifierPolicy(epsilon=0.2).fit(frame[names], frame["item"])
+    found = record(
+        "--policy", saved(policy, tmp_path / "p.skops"), *CONTEXT, "--evaluators", "IPS"
+    )
+    pi = policy.predict_proba(frame[names])
+    chosen = pi[np.arange(600), np.searchsorted(policy.classes_, frame["item"])]
+    expected = np.mean(chosen / frame["p"] * frame["click"])
+    assert found["values"][0]["value"] == pytest.approx(expected, rel=1e-9)
 
 
 def test_what_a_learner_has_learned_needs_no_trust(tmp_path):
