@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
 from skope_ope._shell._option_values import names
-from skope_ope.policies._policy_files import load_policy
+from skope_ope._shell._saved_policies import load_policy
 
 LEARNED = ("greedy", "epsilon-greedy")
 FILE, TABLE = "file", "table"

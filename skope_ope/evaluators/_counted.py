@@ -142,7 +142,10 @@ class Counted:
         places = {
             f: {tuple(one) for one in some} for f, some in found["places"].items()
         }
-        rows = {o: np.array(runs).reshape(-1, 2) for o, runs in found["rows"].items()}
+        rows = {
+            origin: np.array(runs, dtype=np.int64).reshape(-1, 2)
+            for origin, runs in found["rows"].items()
+        }
         return cls(places, rows)
 
 

@@ -40,6 +40,10 @@ COLUMNS = (  # of files, which must be the same
 )
 
 
+class NotRestored(ValueError):
+    """The file says what the caller must pass."""
+
+
 def facts(policies, evaluators, logs, reward_model=None):
     """Return what must be the same in all summaries that add up, as texts by name.
 
@@ -125,7 +129,7 @@ def read_evaluator(name, stored, given):
     if name in given:
         found = given[name]
         if type(found).__name__ != stored["class"]:
-            raise ValueError(
+            raise NotRestored(
                 f"evaluators[{name!r}] is a {type(found).__name__}, but the file "
                 f"was made with a {stored['class']}. Pass one of that class."
             )
@@ -135,11 +139,13 @@ def read_evaluator(name, stored, given):
         why = f"its parameters {stored['lost']} are not stored"
         if kind is None:
             why = f"{stored['class']} is not an evaluator of skope_ope"
-        raise ValueError(
+        raise NotRestored(
             f"the file cannot restore evaluator {name!r}: {why}. Pass it: "
             f"load_summary(path, evaluators={{{name!r}: {stored['class']}(...)}})."
         )
-    return kind(**stored["params"])
+    found = kind(**stored["params"])
+    found._validate_params()
+    return found
 
 
 def _is_plain(value):

@@ -5,14 +5,18 @@
 import io
 import json
 import os
-import zlib
 from pathlib import Path
 from uuid import uuid4
+from zipfile import ZipFile
 
 import numpy as np
 
+from skope_ope.logs._label_texts import PLAIN
+from skope_ope.readers._zip_files import check_size, read_members
+
 SUFFIXES = (".npz", ".arrow")
 KIND = "skope_ope summary"
+METADATA = "summary"  # of an Arrow file, by this name: an npz file
 
 
 def check_suffix(path):
@@ -41,15 +45,20 @@ def write_file(path, header, tables):
     for name, array in tables.items():
         if np.asarray(array).dtype.kind == "O":
             raise TypeError(f"{name} holds objects, which no file without code does.")
-    text = json.dumps({"kind": KIND, **header}, default=_plain)
+    known = {"kind": KIND, "arrays": list(tables)}
+    text = json.dumps({**known, **header}, default=_plain)
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"there is no folder {path.parent!s} for the summary {path.name}. Make it "
             "first."
         )
+    packed = io.BytesIO()
+    np.savez_compressed(packed, summary=np.array(text), **tables)
+    with ZipFile(packed) as opened:
+        check_size(opened)  # what is written can be read
     beside = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
     try:
-        WRITERS[suffix](beside, text, tables)
+        WRITERS[suffix](beside, packed.getvalue())
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
@@ -69,16 +78,17 @@ def read_file(path, version):
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path!s}.")
     try:
-        text, tables = READERS[suffix](path)
-        header = json.loads(text)
+        members = read_members(io.BytesIO(READERS[suffix](path)))
+        tables = {
+            name.removesuffix(".npy"): _array_of(members.pop(name))
+            for name in list(members)
+        }
+        header = json.loads(str(tables.pop("summary")))
         known = header.get("kind") == KIND
     except ImportError:
         raise
     except Exception as error:  # whatever a reader makes of bytes that are not its own
-        raise ValueError(
-            f"{path!s} is damaged, or no file of ValueSummary.save ({error}). "
-            "Summarize the parts again, or restore the file."
-        ) from error
+        raise damaged(path, error) from error
     if not known:
         raise ValueError(f"{path!s} is no file of ValueSummary.save.")
     found = header.get("format")
@@ -88,77 +98,43 @@ def read_file(path, version):
             f"{version}: load it with the version that wrote it, or summarize the "
             "parts again."
         )
+    if header.pop("arrays", None) != list(tables):
+        raise damaged(path, "it holds other arrays than it names")
     return header, tables
 
 
-def _write_npz(path, text, tables):
-    with path.open("wb") as file:  # numpy would add an ending to a name
-        np.savez_compressed(file, **{"summary": np.array(text)}, **tables)
-
-
-def _read_npz(path):
-    with path.open("rb") as opened:
-        if opened.read(2) != b"PK":  # numpy would take it for a pickle, and say so
-            raise ValueError("it does not begin as an npz file does")
-        opened.seek(0)
-        with np.load(opened, allow_pickle=False) as file:
-            tables = {name: file[name] for name in file.files}
-    return str(tables.pop("summary")), tables
-
-
-def _write_arrow(path, text, tables):
-    pa = _pyarrow()
-    names = list(tables)
-    arrays = [_bytes_of(np.asarray(tables[name])) for name in names]
-    schema = pa.schema([("name", pa.string()), ("array", pa.large_binary())])
-    checksum = str(_checksum(text, names, arrays))  # other formats have their own
-    schema = schema.with_metadata({"header": text, "checksum": checksum})
-    table = pa.Table.from_arrays(
-        [pa.array(names, pa.string()), pa.array(arrays, pa.large_binary())],
-        schema=schema,
+def damaged(path, why):
+    """Return the error about a file that cannot be read."""
+    return ValueError(
+        f"{path!s} is damaged, or no file of ValueSummary.save ({why}). Summarize the "
+        "parts again, or restore the file."
     )
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with (
-        pa.OSFile(str(path), "wb") as sink,
-        pa.ipc.new_file(sink, schema, options=options) as file,
-    ):
-        file.write_table(table)
+
+
+def _write_arrow(path, packed):
+    pa = _pyarrow()
+    schema = pa.schema([]).with_metadata({METADATA: packed})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema):
+        pass  # of columns Arrow would unpack whatever a file says
 
 
 def _read_arrow(path):
-    pa = _pyarrow()
-    with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as file:
-        table = file.read_all()
-    table.validate(full=True)  # a wrong offset would end the process
-    names, arrays = (table.column(k).to_pylist() for k in ("name", "array"))
-    metadata = table.schema.metadata
-    text = metadata[b"header"].decode()
-    if int(metadata[b"checksum"]) != _checksum(text, names, arrays):
-        raise ValueError("its checksum is wrong")
-    tables = {n: _array_of(a) for n, a in zip(names, arrays, strict=True)}
-    return text, tables
+    stream = _pyarrow().ipc.open_stream(path.read_bytes())
+    return stream.schema.metadata[METADATA.encode()]
 
 
-WRITERS = {".npz": _write_npz, ".arrow": _write_arrow}
-READERS = {".npz": _read_npz, ".arrow": _read_arrow}
-
-
-def _bytes_of(array):
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
+WRITERS = {".npz": Path.write_bytes, ".arrow": _write_arrow}
+READERS = {".npz": Path.read_bytes, ".arrow": _read_arrow}
 
 
 def _array_of(content):
-    return np.load(io.BytesIO(content), allow_pickle=False)
-
-
-def _checksum(text, names, arrays):
-    """Return a number that changes with any byte of a file."""
-    found = zlib.crc32(text.encode())
-    for name, array in zip(names, arrays, strict=True):
-        found = zlib.crc32(array, zlib.crc32(name.encode(), found))
-    return found
+    """Return an array of numbers or texts, no larger than the bytes that hold it."""
+    array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    dtype = array.dtype
+    kinds = {dtype[name].kind for name in dtype.names or ()} or {dtype.kind}
+    if not kinds.issubset(PLAIN) or max(array.size, *array.shape, 0) > len(content):
+        raise ValueError(f"an array of shape {array.shape} holds {dtype}")
+    return array
 
 
 def _plain(value):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from functools import cached_property, partial
 from math import nan
 from typing import TYPE_CHECKING
@@ -16,12 +17,13 @@ from skope_ope.evaluators._logged_value import logged_value_of_sums
 from skope_ope.evaluators._model_facts import both_models
 from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._summary_facts import (
+    NotRestored,
     common_facts,
     facts,
     read_evaluator,
     stored_evaluator,
 )
-from skope_ope.evaluators._summary_files import check_suffix, read_file, write_file
+from skope_ope.evaluators._summary_files import damaged, read_file, write_file
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import rows_of, warn_once
 from skope_ope.evaluators.core._design import Frame, in_order
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
     from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
-FORMAT = 2  # of the files
+FORMAT = 3  # of the files
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 
 
@@ -384,9 +386,8 @@ class ValueSummary:
         Raises
         ------
         ValueError
-            If the file has another ending.
+            If the file has another ending, or would unpack to more than 1 GiB.
         """
-        check_suffix(path)
         header = {
             "format": FORMAT,
             "facts": self._facts,
@@ -437,7 +438,8 @@ def load_summary(
     Parameters
     ----------
     path : str or path
-        What `ValueSummary.save` wrote.
+        What `ValueSummary.save` wrote. Nothing in it is run, and it is read only if it
+        unpacks to at most 1 GiB by its own word, which is held to it.
     evaluators : dict, default=None
         Evaluators by name. Only needed for evaluators of your classes: a file has the
         names and plain parameters of ours, and no code.
@@ -452,8 +454,8 @@ def load_summary(
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is not a summary, is damaged or of another version, or has unknown
-        evaluators.
+        If the file is not a summary, is damaged or of another version, is too large, or
+        has unknown evaluators.
 
     Examples
     --------
@@ -471,31 +473,35 @@ def load_summary(
     >>> total.n_rounds
     1000
     """
+    header, tables = read_file(path, FORMAT)
+    try:
+        return _restored(header, tables, {} if evaluators is None else evaluators)
+    except NotRestored as error:
+        raise ValueError(f"{path!s}: {error}") from error
+    except Exception as error:  # whatever hostile names and numbers lead to
+        raise damaged(path, repr(error)) from error
+
+
+def _restored(header, tables, given):
+    """Return the summary of a file, once it could be added and has shown its values."""
     from skope_ope.evaluators.parts._part_sums import PartSums
 
-    header, tables = read_file(path, FORMAT)
-    given = {} if evaluators is None else evaluators
-    try:
-        stored = header.pop("evaluators")
-        facts = {
-            name: header[name] for name in ("facts", "single", "left_out", "models")
-        }
-        counted = Counted.from_text(header["counted"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, "header is", error) from error
-    found = {name: read_evaluator(name, one, given) for name, one in stored.items()}
-    try:
-        sums = PartSums.from_table(tables, found) if tables else None
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise _damaged(path, "sums are", error) from error
-    return ValueSummary(sums, evaluators=found, counted=counted, **facts)
-
-
-def _damaged(path, what, error):
-    return ValueError(
-        f"{path!s} is damaged: its {what} incomplete ({error!r}). Restore the "
-        "file, or summarize the parts again."
+    names = ("facts", "single", "left_out", "models")
+    known = {name: header[name] for name in names}
+    counted = Counted.from_text(header["counted"])
+    found = {
+        name: read_evaluator(name, one, given)
+        for name, one in header["evaluators"].items()
+    }
+    sums = PartSums.from_table(tables, found) if tables else None
+    whole, tried = (
+        ValueSummary(sums, evaluators=found, counted=one, **known)
+        for one in (counted, Counted())
     )
+    whole + tried
+    with suppress(ValueError):  # few rounds may have no value yet
+        tried._table()
+    return whole
 
 
 def _refuse_other_labels(parts):

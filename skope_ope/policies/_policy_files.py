@@ -1,8 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policies from files: saved objects, and tables of probabilities."""
-
-import os
+"""Policies from files: tables of probabilities."""
 
 import numpy as np
 
@@ -12,72 +10,7 @@ from skope_ope.readers._numbers import number, quoted
 from skope_ope.readers._text_files import empty_file, open_csv
 from skope_ope.readers._texts import parse_labels
 
-# what policies hold: their parts, and the rows that they have learned from
-OWN = ("skope_ope.policies.", "skope_ope.learning.", "skope_ope.logs._known_rows.")
 CLOSE = 1e-3  # how far from one a sum may be, whatever the digits
-
-
-def load_policy(path, *, trust=False):
-    """Load a policy that was saved by skops or pickle.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A `.skops` file, or one written by pickle or joblib.
-    trust : bool, default=False
-        Whether code in the file may run. Without it pickles are refused, and skops
-        files that hold other types than those of scikit-learn and of this package.
-
-    Returns
-    -------
-    policy : object
-        What was saved.
-    """
-    path = os.fspath(path)
-    if not os.path.isfile(path):
-        kind = "is a folder" if os.path.isdir(path) else "no such file"
-        raise FileNotFoundError(f"{path}: {kind}. Name the file of a saved policy.")
-    load = _load_skops if path.endswith(".skops") else _load_pickle
-    return load(path, trust)
-
-
-def _load_pickle(path, trust):
-    if not trust:
-        raise PermissionError(
-            f"{path} is taken for a pickle, and loading a pickle runs the code in it. "
-            "Pass --trust if you know who wrote it, or save the policy with skops "
-            "(.skops)."
-        )
-    import joblib
-
-    try:
-        return joblib.load(path)
-    except Exception as error:  # a pickle may raise anything
-        raise ValueError(
-            f"{path} cannot be unpickled ({type(error).__name__}: {error}). Save the "
-            "policy again, with the same versions of its libraries."
-        ) from error
-
-
-def _load_skops(path, trust):
-    try:
-        from skops import io
-    except ImportError as error:
-        raise ImportError(f"{path} needs skops: pip install skops.") from error
-    try:
-        unknown = io.get_untrusted_types(file=path)
-        own = [name for name in unknown if name.startswith(OWN)]
-        foreign = sorted(set(unknown) - set(own))
-        if not foreign or trust:
-            return io.load(path, trusted=unknown)
-    except Exception as error:
-        raise ValueError(
-            f"{path} cannot be read by skops ({type(error).__name__}: {error})."
-        ) from error
-    raise PermissionError(
-        f"{path} holds types that are not known to be safe: {', '.join(foreign)}. Pass "
-        "--trust if you know who wrote it."
-    )
 
 
 def read_policy_table(path, actions, by=None):

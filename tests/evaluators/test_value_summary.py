@@ -283,10 +283,10 @@ def test_a_file_without_some_of_its_header_is_damaged(tmp_path):
     header, tables = read_file(path, _value_summary.FORMAT)
     for name in ("facts", "counted", "single", "left_out", "models", "evaluators"):
         write_file(path, {k: v for k, v in header.items() if k != name}, tables)
-        with pytest.raises(ValueError, match=f"header is incomplete .*'{name}'"):
+        with pytest.raises(ValueError, match=f"is damaged, or no file .*'{name}'"):
             load_summary(path)
     write_file(path, {**header, "counted": "{}"}, tables)
-    with pytest.raises(ValueError, match="header is incomplete"):
+    with pytest.raises(ValueError, match="is damaged, or no file"):
         load_summary(path)
     write_file(path, {k: v for k, v in header.items() if k != "format"}, tables)
     with pytest.raises(ValueError, match="has format None"):

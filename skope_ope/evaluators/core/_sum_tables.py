@@ -56,6 +56,9 @@ def parts_of_table(table):
         cells["clusters"] = labels_of_arrays("clusters", table)
         cells["n_buckets"] = int(table["n_buckets"]) or None
         cells["cell_mass"] = table["totals"][-1]
+        # none has a number without a label: counts by number would fill the memory
+        np.empty(len(table["count"]))[cells["cell_stratum"]]
+        np.empty(len(cells["clusters"]))[cells["cell_cluster"]]
     strata = None
     if "strata" in table:
         strata = labels_of_texts(table["strata"])

@@ -18,6 +18,7 @@ from skope_ope.logs._label_texts import arrays_of_labels, label_of_text, text_of
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds
 
+COUNTS = "count", "counts", "cell_cluster", "cell_stratum", "cell_count", "n_buckets"
 SAMPLE = 1000  # rows of a log that a file keeps, for the tests of its propensities
 FUNCTIONS = (
     _functions.mean,
@@ -78,6 +79,8 @@ def sums_of_tables(table, evaluators, make):
         prefix, _, name = key.partition(": ")
         if name:
             by_prefix.setdefault(prefix, {})[name] = table[key]
+        if name in COUNTS and not np.all((table[key] >= 0) & (table[key] < 2**53)):
+            raise ValueError(f"{key} are no numbers of rounds")
     header = json.loads(str(table["header"]))
 
     def read(name, keys, how):
@@ -85,8 +88,8 @@ def sums_of_tables(table, evaluators, make):
 
     counts, log = header["known"]
     like = partial(sums_of_tables, evaluators=evaluators, make=make)
-    return make(
-        header["n"],
+    out = make(
+        int(header["n"]),
         header["policies"],
         evaluators,
         RoundCounts.from_table(by_prefix["counts 0"]) if counts else None,
@@ -105,6 +108,9 @@ def sums_of_tables(table, evaluators, make):
             for name, (n, count, rows) in header["learned"].items()
         },
     )
+    for name in evaluators if counts else ():
+        out._joint(name)  # raises where a part is missing
+    return out
 
 
 def _is_stored(log):

@@ -1,0 +1,25 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Members of zip files, whose sizes are checked before anything is unpacked."""
+
+from zipfile import ZipFile
+
+MOST = 2**30  # bytes that a file may unpack to: a few kB of zip may be any number
+
+
+def check_size(opened):
+    """Raise where the members of an opened zip file say that they have more bytes."""
+    n_bytes = sum(one.file_size for one in opened.infolist())
+    if n_bytes > MOST:
+        raise ValueError(f"it has {n_bytes:,} bytes, and at most {MOST:,} are unpacked")
+
+
+def read_members(file):
+    """Return the bytes of the members of a zip file by name; raise above `MOST`."""
+    with ZipFile(file) as opened:
+        check_size(opened)
+        found = {}
+        for one in opened.infolist():
+            with opened.open(one) as member:  # no more than it says, where that lies
+                found[one.filename] = member.read(one.file_size)
+    return found
