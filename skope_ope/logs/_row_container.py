@@ -400,6 +400,30 @@ def keep(given, array):
     return read_only(array)
 
 
+def own(values, reader=None):
+    """Return a copy that its reader may write to; ours never write and share.
+
+    Parameters
+    ----------
+    values : array, sparse matrix, frame, logs or None
+        What is handed out. Of logs the context is copied; pyarrow writes to nothing.
+    reader : object, default=None
+        Who gets it: a policy, a model or a function; `None`: anybody.
+    """
+    if str(getattr(reader, "__module__", "")).startswith("skope_ope."):
+        return values
+    if isinstance(values, RowContainer):
+        logs = values._copy()
+        logs.__dict__["context"] = own(values.context)
+        return logs
+    if isinstance(values, np.ndarray):
+        return values.copy("K")
+    if hasattr(values, "clone"):  # polars, whose buffers nobody writes to
+        return values.clone()
+    # deep: shallow ones of pandas share what `.array` writes to
+    return values.copy() if hasattr(values, "copy") else values
+
+
 def freeze(values):
     """Make an array or sparse matrix of our own read-only and return it."""
     if sparse.issparse(values):

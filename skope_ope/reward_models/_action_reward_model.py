@@ -35,6 +35,7 @@ from skope_ope.propensities._model_outputs import class_probabilities, predictio
 from skope_ope.propensities._weighted_fit import (
     all_alike,
     fit_weighted,
+    handed,
     is_routed,
     resampled,
     takes_weights,
@@ -286,6 +287,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         """Teach one of the models."""
         if weight is not None and not weight.any():
             return  # it would learn nothing
+        X, reward, weight = handed(self.model, X, reward, weight)
         model = self.models_[number]
         if model is None:
             model = clone(self.model)

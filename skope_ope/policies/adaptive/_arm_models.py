@@ -14,6 +14,7 @@ from skope_ope.policies._base import n_rows
 from skope_ope.policies._rows import stack_rows
 from skope_ope.propensities._encoded import fit_encoded
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
+from skope_ope.propensities._weighted_fit import handed
 
 MANY_ROUNDS = 10_000  # of one action, where threads may pay
 
@@ -102,7 +103,7 @@ class ArmModels:
             model = self.models[action]
             if self._online:
                 classes = {"classes": np.array([0, 1])} if self.classifies else {}
-                model.partial_fit(X, reward, **classes)
+                model.partial_fit(*handed(model, X, reward), **classes)
                 self._contexts[action], self._rewards[action] = [], []
             else:
                 self.models[action] = fit_encoded(partial(_fit, X, reward), model, X)
@@ -173,4 +174,4 @@ def _seeded(model, names, rng):
 
 
 def _fit(X, reward, model):
-    return model.fit(X, reward)
+    return model.fit(*handed(model, X, reward))

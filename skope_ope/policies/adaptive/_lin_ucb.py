@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, Interval
+from skope_ope.logs._row_container import own
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import greedy
 from skope_ope.policies._rows import dense_rows
@@ -248,7 +249,7 @@ class LinUCB(AdaptivePolicy):
 
     def _dense(self, X):
         return dense_rows(
-            X if self.features is None else self.features.transform(X), "LinUCB"
+            X if self.features is None else self.features.transform(own(X)), "LinUCB"
         )
 
     def _rows(self, X):

@@ -13,9 +13,9 @@ from sklearn.base import MetaEstimatorMixin
 
 from skope_ope._sklearn import Interval
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_labels, is_frame
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh, learn
+from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh, learn
 from skope_ope.policies._base import n_rows
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         -------
         X : array, sparse matrix, frame or other rows
         """
-        context = self.policy.context_of(logs)
+        context = contexts_of(self.policy, logs)
         in_logs = isinstance(self.segment, str) and self.segment in logs.columns
         if in_logs and self.segment not in _column_names(logs.context):
             return SegmentRows(context, logs.columns[self.segment], self.segment)
@@ -130,7 +130,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         while isinstance(features, SegmentRows):  # those of the inner policy
             features = features.context
         if callable(self.segment):
-            labels = self.segment(features)
+            labels = self.segment(own(features))
         elif is_frame(features):
             labels = self._frame_column(features)
         else:
