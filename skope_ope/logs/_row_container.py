@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import uuid
 from functools import cached_property
+from numbers import Number
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -400,21 +401,21 @@ def keep(given, array):
     return read_only(array)
 
 
-def own(values, reader=None):
-    """Return a copy that its reader may write to; ours never write and share.
+def own(values, reader):
+    """Return rows that their reader may write to: a copy, unless it never writes.
 
     Parameters
     ----------
     values : array, sparse matrix, frame, logs or None
         What is handed out. Of logs the context is copied; pyarrow writes to nothing.
-    reader : object, default=None
-        Who gets it: a policy, a model or a function; `None`: anybody.
+    reader : object
+        Who gets it: a policy, a model or a function.
     """
-    if str(getattr(reader, "__module__", "")).startswith("skope_ope."):
+    if not _may_write(reader):
         return values
     if isinstance(values, RowContainer):
         logs = values._copy()
-        logs.__dict__["context"] = own(values.context)
+        logs.__dict__["context"] = own(values.context, reader)
         return logs
     if isinstance(values, np.ndarray):
         return values.copy("K")
@@ -422,6 +423,28 @@ def own(values, reader=None):
         return values.clone()
     # deep: shallow ones of pandas share what `.array` writes to
     return values.copy() if hasattr(values, "copy") else values
+
+
+def _may_write(reader):
+    """Tell whether a reader, or a parameter of it, may write to what it is handed.
+
+    What is ours never does, and hands on copies; scikit-learn's has to be told to.
+    """
+    if reader is None or isinstance(reader, (str, Number, np.ndarray, type)):
+        return False
+    if isinstance(reader, (list, tuple, dict)):
+        inner = reader.values() if isinstance(reader, dict) else reader
+        return any(map(_may_write, inner))
+    reader = getattr(reader, "__self__", reader)  # of a method
+    package = str(getattr(reader, "__module__", "")).partition(".")[0]
+    return package != "skope_ope" and (
+        package != "sklearn"
+        or any(
+            (name.startswith("copy") and value is False) or _may_write(value)
+            for name, value in getattr(reader, "__dict__", {}).items()
+            if name.strip("_") == name  # what is fitted are clones of parameters
+        )
+    )
 
 
 def freeze(values):

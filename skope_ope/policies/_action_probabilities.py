@@ -298,7 +298,7 @@ def context_probabilities(policy, X, classes, available=None):
     last = last_step(policy)
     if last is not policy and isinstance(last, BasePolicy):
         # a Pipeline knows nothing of offers: hand them to its policy
-        X = policy[:-1].transform(own(X)) if len(policy.steps) > 1 else X
+        X = policy[:-1].transform(own(X, policy)) if len(policy.steps) > 1 else X
         policy = last
     if isinstance(policy, FunctionPolicy) and not hasattr(policy, "classes_"):
         policy = policy._knowing(classes)

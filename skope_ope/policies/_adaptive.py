@@ -315,7 +315,7 @@ class FrozenPolicy(BasePolicy):
 
 def contexts_of(policy, logs):
     """Return the `X` of a policy; a user's `context_of` may add columns to it."""
-    return policy.context_of(own(logs, policy.context_of))
+    return policy.context_of(own(logs, getattr(type(policy), "context_of", policy)))
 
 
 def learn(policy, X, action, reward, proba, weight=1.0):

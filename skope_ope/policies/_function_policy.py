@@ -79,7 +79,7 @@ class FunctionPolicy(FitFreePolicy):
     def _proba(self, X, available):
         classes = getattr(self, "classes_", None)
         with columns_told(X):
-            given = self.func(own(X))
+            given = self.func(own(X, self.func))
         check_output_labels("the output of func", given, X)
         given = function_table("the output of func", given, classes, n_rows(X))
         return restrict(given, available)

@@ -68,7 +68,7 @@ def _fit_for(odd, fit, model, X, fitted):
 def _predicts(model, X):
     """Tell whether a model predicts these rows."""
     try:
-        model.predict(own(X))
+        model.predict(own(X, model))
     except Warning:  # that a filter makes an error of: it says nothing of the columns
         return True
     except Exception:  # each library has its own errors

@@ -135,28 +135,8 @@ def fit_weighted(model, X, y, weight, routed=None, odd=None):
         return fit_encoded(lambda one: _fit_weighted(one, X, y, weight), model, X, odd)
 
 
-def handed(model, *values):
-    """Return what a fit is given, copied where the model may write to it."""
-    return [own(one) for one in values] if _may_write(model) else values
-
-
-def _may_write(model):
-    """Tell whether a fit may write to its input: scikit-learn's must be told to."""
-    params = model.get_params() if hasattr(model, "get_params") else {}
-    return any(
-        (name.split("__")[-1].startswith("copy") and value is False)
-        or ((hasattr(value, "fit") or callable(value)) and not _never_writes(value))
-        for name, value in [("", model), *params.items()]
-    )
-
-
-def _never_writes(value):
-    module = str(getattr(value, "__module__", ""))
-    return isinstance(value, type) or module.split(".")[0] in ("sklearn", "skope_ope")
-
-
 def _fit_weighted(model, X, y, weight):
-    X, y, weight = handed(model, X, y, weight)
+    X, y, weight = (own(values, model) for values in (X, y, weight))
     # Zero weights everywhere say that nothing matters here: any fit will do.
     if weight is None or not weight.any():
         return model.fit(X, y)

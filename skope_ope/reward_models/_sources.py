@@ -133,7 +133,7 @@ class FrozenSource:
     def _predict(self, rounds, start):
         if hasattr(self.model, "predict_logs"):
             return self.model.predict_logs(own(rounds, self.model))
-        q_hat = np.asarray(self.model.predict(own(rounds.context)))
+        q_hat = np.asarray(self.model.predict(own(rounds.context, self.model)))
         if q_hat.shape != (len(rounds), rounds.n_actions):
             raise ValueError(
                 f"the fitted reward model {type(self.model).__name__} must predict the "

@@ -10,11 +10,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import has_method
+from skope_ope.logs._row_container import own
 from skope_ope.policies._base import n_rows
 from skope_ope.policies._rows import stack_rows
 from skope_ope.propensities._encoded import fit_encoded
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
-from skope_ope.propensities._weighted_fit import handed
 
 MANY_ROUNDS = 10_000  # of one action, where threads may pay
 
@@ -103,7 +103,7 @@ class ArmModels:
             model = self.models[action]
             if self._online:
                 classes = {"classes": np.array([0, 1])} if self.classifies else {}
-                model.partial_fit(*handed(model, X, reward), **classes)
+                model.partial_fit(own(X, model), reward, **classes)
                 self._contexts[action], self._rewards[action] = [], []
             else:
                 self.models[action] = fit_encoded(partial(_fit, X, reward), model, X)
@@ -174,4 +174,4 @@ def _seeded(model, names, rng):
 
 
 def _fit(X, reward, model):
-    return model.fit(*handed(model, X, reward))
+    return model.fit(own(X, model), own(reward, model))

@@ -249,7 +249,10 @@ class LinUCB(AdaptivePolicy):
 
     def _dense(self, X):
         return dense_rows(
-            X if self.features is None else self.features.transform(own(X)), "LinUCB"
+            X
+            if self.features is None
+            else self.features.transform(own(X, self.features)),
+            "LinUCB",
         )
 
     def _rows(self, X):

@@ -130,7 +130,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         while isinstance(features, SegmentRows):  # those of the inner policy
             features = features.context
         if callable(self.segment):
-            labels = self.segment(own(features))
+            labels = self.segment(own(features, self.segment))
         elif is_frame(features):
             labels = self._frame_column(features)
         else:

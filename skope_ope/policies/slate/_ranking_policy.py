@@ -30,7 +30,6 @@ from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_n_slots, check_slate_logs
 from skope_ope.policies.slate._slate_tables import offered_slots
-from skope_ope.propensities._weighted_fit import handed
 
 if TYPE_CHECKING:
     from typing import Any
@@ -158,9 +157,8 @@ class RankingPolicy(BaseSlatePolicy):
                 "they are (X, y); y is missing. requires y to be passed, but the target"
                 " y is None"
             )
-        self.regressor_ = clone(self.regressor).fit(
-            *handed(self.regressor, X, y), **fit_params
-        )
+        X, y = own(X, self.regressor), own(y, self.regressor)
+        self.regressor_ = clone(self.regressor).fit(X, y, **fit_params)
         remember_rows(self, logs)
         return self
 
@@ -197,7 +195,10 @@ class RankingPolicy(BaseSlatePolicy):
         regressor = getattr(self, "regressor_", self.regressor)
         rows = features.reshape(-1, features.shape[-1])
         parts = [
-            np.asarray(regressor.predict(own(rows[start : start + CHUNK])), dtype=float)
+            np.asarray(
+                regressor.predict(own(rows[start : start + CHUNK], regressor)),
+                dtype=float,
+            )
             for start in range(0, len(rows), CHUNK)
         ]
         scores = np.concatenate(parts).reshape(features.shape[:-1])

@@ -57,7 +57,7 @@ def round_labels(by, logs):
         name, by = f"by={by!r}", _field(by, logs)
     given = by
     if callable(by):
-        given = by(own(logs))
+        given = by(own(logs, by))
         check_output_labels(f"the output of {name}", given, logs.context)
     else:
         check_row_labels(name, given, logs)

@@ -71,7 +71,7 @@ def row_values(values, logs, name, instead=""):
                 f"{sorted(logs.columns)}). Add it with logs.with_columns{instead}."
             )
         return logs.columns[values]
-    return values(own(logs)) if callable(values) else values
+    return values(own(logs, values)) if callable(values) else values
 
 
 def slates_with_proba(slates, proba, name):
