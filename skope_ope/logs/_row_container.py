@@ -8,6 +8,7 @@ import sys
 import uuid
 from functools import cached_property
 from numbers import Number
+from types import MethodType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -430,20 +431,22 @@ def _may_write(reader):
 
     What is ours never does, and hands on copies; scikit-learn's has to be told to.
     """
-    if reader is None or isinstance(reader, (str, Number, np.ndarray, type)):
-        return False
-    if isinstance(reader, (list, tuple, dict)):
-        inner = reader.values() if isinstance(reader, dict) else reader
-        return any(map(_may_write, inner))
-    reader = getattr(reader, "__self__", reader)  # of a method
+    if isinstance(reader, MethodType):
+        reader = reader.__self__
     package = str(getattr(reader, "__module__", "")).partition(".")[0]
-    return package != "skope_ope" and (
-        package != "sklearn"
-        or any(
+    if package == "skope_ope":
+        return False
+    if package == "sklearn":
+        return any(
             (name.startswith("copy") and value is False) or _may_write(value)
             for name, value in getattr(reader, "__dict__", {}).items()
             if name.strip("_") == name  # what is fitted are clones of parameters
         )
+    if isinstance(reader, (list, tuple, dict)):
+        inner = reader.values() if isinstance(reader, dict) else reader
+        return any(map(_may_write, inner))
+    return reader is not None and not isinstance(
+        reader, (str, Number, np.ndarray, type)
     )
 
 

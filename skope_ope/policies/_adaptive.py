@@ -131,7 +131,7 @@ class AdaptivePolicy(BasePolicy):
         rounds = zip(action.tolist(), reward.tolist(), proba.tolist(), strict=True)
         for row, (index, value, chance) in enumerate(rounds):
             one = None if self.context_free else take_rows(X, slice(row, row + 1))
-            changed |= bool(self.update(one, index, value, chance))
+            changed |= bool(learn(self, one, index, value, chance))
         return changed
 
     def context_of(self, logs: BanditLogs) -> Any:

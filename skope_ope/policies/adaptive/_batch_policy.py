@@ -14,7 +14,7 @@ from sklearn.base import MetaEstimatorMixin
 from skope_ope._meant import meant
 from skope_ope._sklearn import Interval
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh
 from skope_ope.policies._base import FitFreePolicy
@@ -160,7 +160,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
                 offered = None if logs.available is None else logs.available[rows]
                 contexts = take_rows(X, rows)
                 eligible = trials.eligible(contexts, len(rows), offered)
-                given = policy.predict_proba(contexts, eligible)
+                given = policy.predict_proba(own(contexts, policy), eligible)
                 proba[rows] = named_table(policy, given, policy.classes_)
             if batch in learn:
                 rows = learn[batch]

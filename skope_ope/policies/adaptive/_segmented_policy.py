@@ -201,8 +201,8 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         """
         labels, context = self._split(X)
         self._last = labels.item(0)
-        own = self._own(self._last)
-        return learn(own, context, action, reward, proba, weight)
+        policy = self._own(self._last)
+        return learn(policy, context, action, reward, proba, weight)
 
     def update_many(
         self, X: Contexts, action: Array, reward: Array, proba: Array
@@ -265,9 +265,10 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         labels, context = self._split(X)
         out = np.empty((len(labels), len(self.classes_)))
         for label, rows in _groups(labels):
-            method = method_of(self.policies_.get(label, self._unseen))
+            policy = self.policies_.get(label, self._unseen)
             offered = None if available is None else available[rows]
-            out[rows] = method(take_rows(context, rows), offered)
+            X = own(take_rows(context, rows), policy)
+            out[rows] = method_of(policy)(X, offered)
         return out
 
 
@@ -304,21 +305,22 @@ class _SegmentedBlock:
             self._ask(label, rows)
 
     def _ask(self, label, rows):
-        own = self.policy.policies_.get(label, self.policy._unseen)
+        policy = self.policy.policies_.get(label, self.policy._unseen)
         offered = None if self.available is None else self.available[rows]
-        block = own.look_ahead(take_rows(self.context, rows), offered)
+        X = own(take_rows(self.context, rows), policy)
+        block = policy.look_ahead(X, offered)
         self.proba[rows] = block.proba
-        self.parts[label] = own, rows, block
+        self.parts[label] = policy, rows, block
 
     def refresh(self, start, action):
         label = self.policy._last
         if label not in self.parts:  # none of its rounds is in the block
             return True
-        own, rows, block = self.parts[label]
+        policy, rows, block = self.parts[label]
         first = int(np.searchsorted(rows, start))
         if first == len(rows):
             return True
-        if own is self.policy._unseen:  # it has got a policy of its own by now
+        if policy is self.policy._unseen:  # it has got a policy of its own by now
             self._ask(label, rows[first:])
             return True
         if not block.refresh(first, action):

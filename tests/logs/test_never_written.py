@@ -1,0 +1,386 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Users' code may write to the rows it is handed: neither logs nor others see it."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    ActionRewardModel,
+    AdaptiveDR,
+    AdaptiveFunctionPolicy,
+    BanditLogs,
+    BatchPolicy,
+    ClassifierPolicy,
+    DirectMethod,
+    DoublyRobust,
+    DRns,
+    DRPolicy,
+    EpsilonGreedy,
+    FunctionPolicy,
+    IPSPolicy,
+    LinUCB,
+    MixturePolicy,
+    OnlineClassifierPolicy,
+    PropensityEstimator,
+    Replay,
+    RewardModelPolicy,
+    SegmentedPolicy,
+    SoftmaxPolicy,
+    audit,
+    compare_policies,
+    evaluate,
+)
+from skope_ope.base import AdaptivePolicy, BaseLogTransformer, BasePolicy
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+N, NAMES = 240, ["x0", "x1"]
+
+
+def numbers():
+    return np.random.default_rng(0).normal(size=(N, 2))
+
+
+def pandas_frame(X):
+    pd = pytest.importorskip("pandas")
+    # a type of pandas' own: its arrays are shared by shallow copies
+    return pd.DataFrame({"x0": X[:, 0], "x1": pd.array(X[:, 1], dtype="Float64")})
+
+
+def polars_frame(X):
+    return pytest.importorskip("polars").DataFrame(X, schema=NAMES)
+
+
+CONTAINERS = {
+    "array": np.array,
+    "column order": np.asfortranarray,
+    "csr": sparse.csr_matrix,
+    "pandas": pandas_frame,
+    "polars": polars_frame,
+}
+
+
+def content(X):
+    """Every number that rows hold, byte for byte, and their names."""
+    if sparse.issparse(X):
+        return X.data.tobytes(), X.indices.tobytes(), X.indptr.tobytes()
+    if isinstance(X, np.ndarray):
+        return X.tobytes()
+    columns = {str(name): np.asarray(X[name], dtype=float) for name in X.columns}
+    return {name: values.tobytes() for name, values in columns.items()}
+
+
+def first_feature(X):
+    if isinstance(X, np.ndarray):
+        return X[:, 0].copy()
+    if sparse.issparse(X):
+        return X[:, [0]].toarray()[:, 0]
+    return np.array(X["x0"], dtype=float)
+
+
+def spoil(X):
+    """Write to rows in every way that is open."""
+    if isinstance(X, np.ndarray):
+        X[:] = 7.0
+    elif sparse.issparse(X):
+        X.data[:] = 7.0
+        X.indices[:] = 0
+    elif hasattr(X, "iloc"):
+        X["x1"].array[:] = 7.0
+        X.loc[:, "x0"] = 7.0
+        X["ratio"] = 7.0
+        X.drop(columns="x1", inplace=True)
+    elif len(X):
+        import polars
+
+        X[0, "x0"] = 7.0
+        X.insert_column(0, polars.Series("ratio", np.full(len(X), 7.0)))
+        X.drop_in_place("x1")
+
+
+class Writing(BaseEstimator):
+    """What reads the first feature and, if it `writes`, spoils what it was handed."""
+
+    def __init__(self, writes=False):
+        self.writes = writes
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def seen(self, X):
+        values = first_feature(X)
+        if self.writes:
+            spoil(X)
+        return values
+
+    def table(self, X):
+        chance = 1 / (1 + np.exp(-self.seen(X)))
+        return np.column_stack([1 - chance, chance])
+
+
+class Rule(Writing, BasePolicy):
+    classes_ = np.array([0, 1])
+
+    def _proba(self, X, available):
+        return self.table(X)
+
+    def fit(self, X, y=None):
+        return self
+
+
+class ByHand:
+    classes_ = np.array([0, 1])
+
+    def __init__(self, writes):
+        self.predict_proba = Writing(writes).table
+
+
+class Labels:
+    def __init__(self, writes):
+        self.seen = Writing(writes).seen
+
+    def predict(self, X):
+        return (self.seen(X) > 0).astype(int)
+
+
+class OfLogs(Rule):
+    def logs_proba(self, logs):
+        return self.table(logs.context)
+
+
+class Alone(OfLogs):
+    def logged_proba(self, logs):
+        return self.table(logs.context)[np.arange(len(logs)), logs.action_index]
+
+    def mass_on(self, logs, codes):
+        return self.table(logs.context)[:, codes].sum(axis=1)
+
+
+class Regressor(RegressorMixin, Writing):
+    def fit(self, X, y, sample_weight=None):
+        self.mean_, x = y.mean(), self.seen(X)
+        self.slope_ = x @ y / (x @ x)
+        if self.writes:
+            y[:] = 7.0
+        return self
+
+    def predict(self, X):
+        return self.mean_ + self.slope_ * self.seen(X)
+
+
+class Classifier(ClassifierMixin, Writing):
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.slope_ = self.seen(X) @ (y == self.classes_[-1])
+        return self
+
+    def predict_proba(self, X):
+        chance = 1 / (1 + np.exp(-self.slope_ * self.seen(X) / 50))
+        return np.column_stack([1 - chance, chance])
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class Features(TransformerMixin, Writing):
+    def get_feature_names_out(self, input_features=None):
+        return np.array(["scaled"])
+
+    def fit(self, X, y=None):
+        self.scale_ = np.abs(first_feature(X)).max()
+        return self
+
+    def transform(self, X):
+        return self.seen(X)[:, None] / self.scale_
+
+
+class Step(Writing, BaseLogTransformer):
+    _parameter_constraints: dict = {}
+
+    def _fit(self, logs):
+        self.mean_ = self.seen(logs.context).mean()
+
+    def _transform(self, logs):
+        return logs.replace(propensity=np.full(len(logs), 0.5 + 0 * self.mean_))
+
+
+class Learner(Writing, AdaptivePolicy):
+    def reset(self, logs):
+        super().reset(logs)
+        self.slope_ = 0.0
+
+    def _proba(self, X, available):
+        chance = 1 / (1 + np.exp(-self.slope_ * self.seen(X)))
+        if self.writes and available is not None:
+            available[:] = True
+        return np.column_stack([1 - chance, chance])
+
+    def update(self, X, action, reward, proba):
+        self.slope_ += 0.1 * reward * (action - 0.5) * self.seen(X)[0]
+        return True
+
+
+class OfContext(Learner):
+    def context_of(self, logs):
+        X = logs.context
+        kept = X.clone() if hasattr(X, "clone") else X.copy()
+        self.seen(X)
+        return kept
+
+
+def scaled(writes, model):
+    return make_pipeline(StandardScaler(copy=not writes, with_mean=False), model)
+
+
+def linear(writes):
+    return LinearRegression(copy_X=not writes)
+
+
+def values(policy, logs, **more):
+    """Values of a policy, and of a well-behaved one after it."""
+    table = evaluate({"a": policy, "b": Rule()}, logs, **more)
+    return [value.value for value in table.values()]
+
+
+def learned(policy, logs, **more):
+    return values(clone(policy).fit(logs), logs, **more)
+
+
+def modelled(model, logs, **more):
+    return DoublyRobust(reward_model=model, **more).fit(logs).score(Rule())
+
+
+def replayed(policy, logs, evaluator=Replay):
+    return evaluator(random_state=0).fit(logs).score(policy)
+
+
+def adaptive(writes, logs):
+    def logger(t, X):
+        table = Writing(writes).table(X)
+        return 0.5 + 0 * table
+
+    logs = logs.replace(logging_proba=np.full((N, 2), 0.5))
+    evaluator = AdaptiveDR(weighting="cadr", logger=logger)
+    return evaluator.fit(logs).score(Rule())
+
+
+def judged(policy, logs):
+    return [finding.check for finding in audit(policy, logs).findings]
+
+
+def by_batch(writes, logs):
+    logs = logs.replace(timestamp=np.arange(N))
+    policy = BatchPolicy(Learner(writes), logs, every=50)
+    return values(policy, logs)
+
+
+# what takes the logs and tells numbers, by the code of a user that it calls
+CASES = {
+    "policy": lambda w, logs: values(Rule(w), logs),
+    "policy by hand": lambda w, logs: values(ByHand(w), logs),
+    "policy that predicts": lambda w, logs: values(Labels(w), logs),
+    "policy of logs": lambda w, logs: values(OfLogs(w), logs),
+    "policy of one action": lambda w, logs: values(Alone(w), logs),
+    "asked by the user": lambda w, logs: Rule(w).predict_proba(logs).tolist(),
+    "function": lambda w, logs: values(FunctionPolicy(Writing(w).table), logs),
+    "mixture": lambda w, logs: values(
+        MixturePolicy([Rule(w), Rule()], [0.5, 0.5]), logs
+    ),
+    "comparison": lambda w, logs: (
+        compare_policies({"a": Rule(w), "b": Rule()}, logs).differences["b"].value
+    ),
+    "audit": lambda w, logs: [judged(Rule(w), logs), judged(Rule(), logs)],
+    "frozen learner": lambda w, logs: values(Learner(w).fit(logs).frozen(True), logs),
+    "regressor": lambda w, logs: modelled(Regressor(w), logs),
+    "regressor, one-hot": lambda w, logs: modelled(
+        ActionRewardModel(Regressor(w), encoding="one_hot"), logs
+    ),
+    "linear": lambda w, logs: modelled(linear(w), logs),
+    "linear, one-hot": lambda w, logs: modelled(
+        ActionRewardModel(scaled(w, Ridge()), encoding="one_hot"), logs
+    ),
+    "classifier of rewards": lambda w, logs: modelled(Classifier(w), logs),
+    "transformer": lambda w, logs: modelled(make_pipeline(Features(w), Ridge()), logs),
+    "frozen model": lambda w, logs: modelled(
+        FrozenEstimator(ActionRewardModel(Regressor(w)).fit(logs)), logs
+    ),
+    "direct method": lambda w, logs: (
+        DirectMethod(reward_model=Regressor(w)).fit(logs).score(Learner(w))
+    ),
+    "propensities": lambda w, logs: (
+        PropensityEstimator(Classifier(w)).fit_transform(logs).propensity.tolist()
+    ),
+    "scaled propensities": lambda w, logs: (
+        PropensityEstimator(scaled(w, LogisticRegression()))
+        .fit_transform(logs)
+        .propensity.tolist()
+    ),
+    "step": lambda w, logs: values(Rule(), Step(w).fit_transform(logs)),
+    "ClassifierPolicy": lambda w, logs: learned(ClassifierPolicy(Classifier(w)), logs),
+    "IPSPolicy": lambda w, logs: learned(
+        IPSPolicy(scaled(w, LogisticRegression())), logs
+    ),
+    "DRPolicy": lambda w, logs: learned(
+        DRPolicy(Classifier(w), reward_model=Regressor(w)), logs
+    ),
+    "RewardModelPolicy": lambda w, logs: learned(RewardModelPolicy(Regressor(w)), logs),
+    "SoftmaxPolicy": lambda w, logs: learned(SoftmaxPolicy(features=Features(w)), logs),
+    "learner": lambda w, logs: replayed(Learner(w), logs),
+    "learner in DRns": lambda w, logs: replayed(Learner(w), logs, DRns),
+    "learner of contexts": lambda w, logs: replayed(OfContext(w), logs),
+    "learning function": lambda w, logs: replayed(
+        AdaptiveFunctionPolicy(lambda X, history: Writing(w).table(X)), logs
+    ),
+    "segments": lambda w, logs: replayed(
+        SegmentedPolicy(Learner(w), lambda X: (Writing(w).seen(X) > 0).astype(int)),
+        logs,
+    ),
+    "segments of a mean": lambda w, logs: replayed(
+        SegmentedPolicy(
+            EpsilonGreedy(), lambda X: (Writing(w).seen(X) > 0).astype(int)
+        ),
+        logs,
+    ),
+    "OnlineClassifierPolicy": lambda w, logs: replayed(
+        OnlineClassifierPolicy(scaled(w, LogisticRegression())), logs
+    ),
+    "LinUCB": lambda w, logs: replayed(
+        LinUCB(features=FrozenEstimator(Features(w).fit(numbers()))), logs
+    ),
+    "batches": by_batch,
+    "logger": adaptive,
+}
+
+
+def make_logs(container, **more):
+    """Logs, and the rows of the user that they hold."""
+    X = numbers()
+    rng = np.random.default_rng(1)
+    action = rng.integers(0, 2, N)
+    reward = (rng.random(N) < 1 / (1 + np.exp(-X[:, 0] * (2 * action - 1)))) * 1.0
+    given = CONTAINERS[container](X)
+    return BanditLogs(given, action, reward, np.full(N, 0.5), **more), given
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("case", CASES)
+def test_what_users_code_writes_has_no_effect(case, container):
+    found = {}
+    for writes in (False, True):
+        logs, given = make_logs(container)
+        before = content(given), content(logs.context), logs.reward.tolist()
+        found[writes] = CASES[case](writes, logs)
+        assert (content(given), content(logs.context), logs.reward.tolist()) == before
+    np.testing.assert_array_equal(found[True], found[False])
