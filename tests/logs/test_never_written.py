@@ -21,6 +21,7 @@ from skope_ope import (
     ActionRewardModel,
     AdaptiveDR,
     AdaptiveFunctionPolicy,
+    AdditiveSlateModel,
     BanditLogs,
     BatchPolicy,
     ClassifierPolicy,
@@ -28,20 +29,30 @@ from skope_ope import (
     DoublyRobust,
     DRns,
     DRPolicy,
+    EmpiricalSlatePolicy,
     EpsilonGreedy,
     FunctionPolicy,
     IPSPolicy,
     LinUCB,
     MixturePolicy,
     OnlineClassifierPolicy,
+    PlackettLuceSlatePolicy,
     PropensityEstimator,
+    PseudoInverse,
+    RankingPolicy,
     Replay,
     RewardModelPolicy,
+    SampledSlatePolicy,
     SegmentedPolicy,
+    SlateDirectMethod,
+    SlateIPS,
+    SlateLogs,
     SoftmaxPolicy,
+    UniformSlatePolicy,
     audit,
     compare_policies,
     evaluate,
+    scan_logs,
 )
 from skope_ope.base import AdaptivePolicy, BaseLogTransformer, BasePolicy
 
@@ -282,7 +293,7 @@ def judged(policy, logs):
 
 def by_batch(writes, logs):
     logs = logs.replace(timestamp=np.arange(N))
-    policy = BatchPolicy(Learner(writes), logs, every=50)
+    policy = BatchPolicy(Learner(writes), logs, every=N)
     return values(policy, logs)
 
 
@@ -307,7 +318,6 @@ CASES = {
     "regressor, one-hot": lambda w, logs: modelled(
         ActionRewardModel(Regressor(w), encoding="one_hot"), logs
     ),
-    "linear": lambda w, logs: modelled(linear(w), logs),
     "linear, one-hot": lambda w, logs: modelled(
         ActionRewardModel(scaled(w, Ridge()), encoding="one_hot"), logs
     ),
@@ -322,16 +332,9 @@ CASES = {
     "propensities": lambda w, logs: (
         PropensityEstimator(Classifier(w)).fit_transform(logs).propensity.tolist()
     ),
-    "scaled propensities": lambda w, logs: (
-        PropensityEstimator(scaled(w, LogisticRegression()))
-        .fit_transform(logs)
-        .propensity.tolist()
-    ),
     "step": lambda w, logs: values(Rule(), Step(w).fit_transform(logs)),
     "ClassifierPolicy": lambda w, logs: learned(ClassifierPolicy(Classifier(w)), logs),
-    "IPSPolicy": lambda w, logs: learned(
-        IPSPolicy(scaled(w, LogisticRegression())), logs
-    ),
+    "IPSPolicy": lambda w, logs: learned(IPSPolicy(Classifier(w)), logs),
     "DRPolicy": lambda w, logs: learned(
         DRPolicy(Classifier(w), reward_model=Regressor(w)), logs
     ),
@@ -384,3 +387,127 @@ def test_what_users_code_writes_has_no_effect(case, container):
         found[writes] = CASES[case](writes, logs)
         assert (content(given), content(logs.context), logs.reward.tolist()) == before
     np.testing.assert_array_equal(found[True], found[False])
+
+
+def files(frame, path):
+    for day, part in enumerate(np.array_split(np.arange(N), 2)):
+        frame.iloc[part].to_parquet(path / f"{day}.parquet")
+    return path
+
+
+def csv_file(frame, path):
+    frame.to_csv(path / "log.csv", index=False)
+    return path / "log.csv"
+
+
+BOTH = [
+    "policy",
+    "policy by hand",
+    "policy that predicts",
+    "policy of logs",
+    "function",
+]
+BOTH += ["mixture", "comparison", "audit", "learner", "learner in DRns"]
+# policies and models on lazy frames are columns or expressions, no code of users
+LAZY_CASES = {name: CASES[name] for name in BOTH} | {
+    "regressor": lambda w, logs: values(Rule(), logs, reward_model=Regressor(w)),
+}
+
+
+@pytest.mark.parametrize("source", [files, csv_file])
+@pytest.mark.parametrize("case", LAZY_CASES)
+def test_parts_of_lazy_logs_are_not_written_to(case, source, tmp_path):
+    pytest.importorskip("pyarrow")
+    logs, given = make_logs("pandas")
+    frame = given.astype(float)
+    frame = frame.assign(action=logs.action, reward=logs.reward, propensity=0.5)
+    roles = {name: name for name in ("action", "reward", "propensity")}
+    lazy = scan_logs(source(frame, tmp_path), context=NAMES, **roles)
+    found = [LAZY_CASES[case](writes, lazy) for writes in (False, True)]
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+class ShowsFirst(Writing):
+    """A slate policy by hand."""
+
+    def slot_marginals(self, logs):
+        table = np.zeros((len(logs), 1, 3))
+        chance = self.table(logs.context)
+        table[:, 0, :2] = chance
+        return table
+
+    def slate_proba(self, logs, slates):
+        return self.slot_marginals(logs)[np.arange(len(logs)), 0, slates[:, 0]]
+
+    def sample(self, logs, random_state):
+        return (self.seen(logs.context) > 0).astype(int)[:, None]
+
+
+def slate_weights(writes):
+    return lambda logs: np.exp(np.outer(Writing(writes).seen(logs.context), [1, 2, 3]))
+
+
+SLATE_CASES = {
+    "by hand": lambda w, logs: [
+        evaluator.fit(logs).score(ShowsFirst(w))
+        for evaluator in (PseudoInverse(), SlateIPS())
+    ],
+    "draws": lambda w, logs: (
+        PseudoInverse()
+        .fit(logs)
+        .score(SampledSlatePolicy(ShowsFirst(w), n_samples=2, random_state=0))
+    ),
+    "weights": lambda w, logs: (
+        SlateIPS().fit(logs).score(PlackettLuceSlatePolicy(slate_weights(w), 1))
+    ),
+    "logger": lambda w, logs: (
+        SlateIPS()
+        .fit(logs.replace(logging_policy=ShowsFirst(w)))
+        .score(UniformSlatePolicy(1))
+    ),
+    "labels": lambda w, logs: (
+        EmpiricalSlatePolicy.seen_in(
+            logs, by=lambda logs: (Writing(w).seen(logs.context) > 0).astype(int)
+        )
+        .slot_marginals(logs)
+        .tolist()
+    ),
+    "model": lambda w, logs: (
+        SlateDirectMethod(reward_model=Regressor(w))
+        .fit(logs)
+        .score(UniformSlatePolicy(1))
+    ),
+    "additive": lambda w, logs: (
+        SlateDirectMethod(reward_model=AdditiveSlateModel(linear(w)))
+        .fit(logs)
+        .score(UniformSlatePolicy(1))
+    ),
+    "ranker": lambda w, logs: (
+        RankingPolicy(Regressor(w), 1).fit(logs).slot_marginals(logs).tolist()
+    ),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("case", SLATE_CASES)
+def test_what_is_written_to_slates_has_no_effect(case, container):
+    X, rng, found = numbers(), np.random.default_rng(1), []
+    slate = rng.integers(0, 2, (N, 1))
+    reward = (rng.random((N, 1)) < 0.3 + 0.2 * slate) * 1.0
+    features = rng.normal(size=(N, 3, 2))
+    for writes in (False, True):
+        given = CONTAINERS[container](X)
+        before = content(given), features.tobytes()
+        logs = SlateLogs(
+            given,
+            slate,
+            reward[:, 0],
+            n_candidates=3,
+            slot_reward=reward,
+            item_features=features,
+            logging_policy=UniformSlatePolicy(1),
+        )
+        found.append(SLATE_CASES[case](writes, logs))
+        assert (content(given), features.tobytes()) == before
+        assert content(logs.context) == before[0]
+    np.testing.assert_array_equal(found[1], found[0])
