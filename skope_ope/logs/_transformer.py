@@ -62,7 +62,11 @@ class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):
         """
         check_is_fitted(self)
         if isinstance(X, BanditLogs):
-            return self._transform(own(X, self))
+            given = own(X, self)
+            out = self._transform(given)
+            if out.context is given.context:  # which a step never changes
+                out.__dict__["context"] = X.context
+            return out
         if hasattr(X, "partitions"):  # unchanged, its propensities would be believed
             raise self._refusal(X)
         return X

@@ -224,7 +224,8 @@ class Step(Writing, BaseLogTransformer):
         self.mean_ = self.seen(logs.context).mean()
 
     def _transform(self, logs):
-        return logs.replace(propensity=np.full(len(logs), 0.5 + 0 * self.mean_))
+        shift = self.seen(logs.context).mean() - self.mean_
+        return logs.replace(propensity=np.full(len(logs), 0.5 + shift))
 
 
 class Learner(Writing, AdaptivePolicy):
