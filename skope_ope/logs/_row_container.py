@@ -8,7 +8,7 @@ import sys
 import uuid
 from functools import cached_property
 from numbers import Number
-from types import MethodType
+from types import MethodType, NoneType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -442,12 +442,9 @@ def _may_write(reader):
             for name, value in getattr(reader, "__dict__", {}).items()
             if name.strip("_") == name  # what is fitted are clones of parameters
         )
-    if isinstance(reader, (list, tuple, dict)):
-        inner = reader.values() if isinstance(reader, dict) else reader
-        return any(map(_may_write, inner))
-    return reader is not None and not isinstance(
-        reader, (str, Number, np.ndarray, type)
-    )
+    if isinstance(reader, (list, tuple)):
+        return any(map(_may_write, reader))
+    return not isinstance(reader, (str, Number, np.ndarray, type, NoneType))
 
 
 def freeze(values):

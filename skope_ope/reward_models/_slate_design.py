@@ -83,11 +83,9 @@ def fit_design(model, X, y, odd=None):
     fitted : estimator
         The clone, or a Pipeline of an encoder and the clone.
     """
-
-    def fit(one):
-        return one.fit(own(X, one), own(y, one))
-
-    return fit_encoded(fit, clone(model), X, odd)
+    return fit_encoded(
+        lambda one: one.fit(own(X, one), own(y, one)), clone(model), X, odd
+    )
 
 
 def rows_at_once(logs):

@@ -248,12 +248,9 @@ class LinUCB(AdaptivePolicy):
         return self.features
 
     def _dense(self, X):
-        return dense_rows(
-            X
-            if self.features is None
-            else self.features.transform(own(X, self.features)),
-            "LinUCB",
-        )
+        if self.features is not None:
+            X = self.features.transform(own(X, self.features))
+        return dense_rows(X, "LinUCB")
 
     def _rows(self, X):
         X = self._dense(X)

@@ -30,6 +30,7 @@ from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_n_slots, check_slate_logs
 from skope_ope.policies.slate._slate_tables import offered_slots
+from skope_ope.propensities._model_outputs import predictions_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -195,10 +196,7 @@ class RankingPolicy(BaseSlatePolicy):
         regressor = getattr(self, "regressor_", self.regressor)
         rows = features.reshape(-1, features.shape[-1])
         parts = [
-            np.asarray(
-                regressor.predict(own(rows[start : start + CHUNK], regressor)),
-                dtype=float,
-            )
+            predictions_of(regressor, rows[start : start + CHUNK]).astype(float)
             for start in range(0, len(rows), CHUNK)
         ]
         scores = np.concatenate(parts).reshape(features.shape[:-1])

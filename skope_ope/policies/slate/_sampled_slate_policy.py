@@ -96,9 +96,8 @@ class SampledSlatePolicy(BaseSlatePolicy):
 
     def _draw(self, logs, rng):
         draw = getattr(self.policy, "sample", self.policy)
-        slates = check_slates(
-            draw(own(logs, self.policy), rng), logs, "the output of sample"
-        )
+        drawn = draw(own(logs, self.policy), rng)
+        slates = check_slates(drawn, logs, "the output of sample")
         if slates.shape[1] != logs.n_slots and not self._is_known:
             raise ValueError(
                 f"the output of sample has {slates.shape[1]} slots, the logs have "
