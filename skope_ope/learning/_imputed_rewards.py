@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._base import check_logged_slates
 from skope_ope.evaluators.slate._second_moments import by_distribution, solve
 from skope_ope.logs._slate_logs import EMPTY, column_weights
@@ -192,7 +193,7 @@ class ImputedRewards:
         _, first, index = np.unique(keys, return_index=True, return_inverse=True)
         sums = _sums(rounds, index.reshape(-1), len(first))
         imputed = _apply_inverse(sums, rounds[first], kept)
-        shown = rounds.logging_policy.slot_marginals(rounds[first]) > 0
+        shown = method(rounds.logging_policy, "slot_marginals")(rounds[first]) > 0
         self._gather(rounds, queries, first, imputed, shown)
 
     def _gather(self, rounds, queries, first, imputed, shown):

@@ -11,7 +11,7 @@ never shows enough of them together.
 
 import numpy as np
 
-from skope_ope.evaluators.core._slate_target import SlateTarget
+from skope_ope.evaluators.core._slate_target import SlateTarget, method
 from skope_ope.evaluators.slate._pseudo_inverse import OUTSIDE
 from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
 from skope_ope.logs._slate_logs import EMPTY
@@ -88,7 +88,7 @@ def best_inside(values, logs, assignments):
     slates : ndarray of int of shape (n_rounds, n_slots)
     """
     logger = logs.logging_policy
-    values = np.where(logger.slot_marginals(logs) > 0, values, -np.inf)
+    values = np.where(method(logger, "slot_marginals")(logs) > 0, values, -np.inf)
     slates = np.full(values.shape[:2], EMPTY)
     left = np.arange(len(logs))
     for compose in assignments:

@@ -29,6 +29,7 @@ from skope_ope.learning._objectives import (
 from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._encoding_notes import encoding_explained, has_other_columns
+from skope_ope.logs._row_container import own
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 
 if TYPE_CHECKING:
@@ -278,10 +279,11 @@ class SoftmaxPolicy(LogsPolicy):
         else:
             self.features_ = StandardScaler()
         with encoding_explained(context):
-            return self._phi(self.features_.fit(context), context)
+            fitted = self.features_.fit(own(context, self.features_))
+            return self._phi(fitted, context)
 
     def _phi(self, features, context):
-        phi = features.transform(context)
+        phi = features.transform(own(context, features))
         phi = phi.tocsr() if sparse.issparse(phi) else np.asarray(phi, dtype=float)
         values = phi.data if sparse.issparse(phi) else phi
         if not np.isfinite(values).all():

@@ -7,6 +7,8 @@ from __future__ import annotations
 import sys
 import uuid
 from functools import cached_property
+from numbers import Number
+from types import MethodType, NoneType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -398,6 +400,51 @@ def keep(given, array):
     if array.ndim == 1 and not is_map and not isinstance(given, Own):
         array = array.copy()
     return read_only(array)
+
+
+def own(values, reader):
+    """Return rows that their reader may write to: a copy, unless it never writes.
+
+    Parameters
+    ----------
+    values : array, sparse matrix, frame, logs or None
+        What is handed out. Of logs the context is copied; pyarrow writes to nothing.
+    reader : object
+        Who gets it: a policy, a model or a function.
+    """
+    if not _may_write(reader):
+        return values
+    if isinstance(values, RowContainer):
+        logs = values._copy()
+        logs.__dict__["context"] = own(values.context, reader)
+        return logs
+    if isinstance(values, np.ndarray):
+        return values.copy("K")
+    if hasattr(values, "clone"):  # polars, whose buffers nobody writes to
+        return values.clone()
+    # deep: shallow ones of pandas share what `.array` writes to
+    return values.copy() if hasattr(values, "copy") else values
+
+
+def _may_write(reader):
+    """Tell whether a reader, or a parameter of it, may write to what it is handed.
+
+    What is ours never does, and hands on copies; scikit-learn's has to be told to.
+    """
+    if isinstance(reader, MethodType):
+        reader = reader.__self__
+    package = str(getattr(reader, "__module__", "")).partition(".")[0]
+    if package == "skope_ope":
+        return False
+    if package == "sklearn":
+        return any(
+            (name.startswith("copy") and value is False) or _may_write(value)
+            for name, value in getattr(reader, "__dict__", {}).items()
+            if name.strip("_") == name  # what is fitted are clones of parameters
+        )
+    if isinstance(reader, (list, tuple)):
+        return any(map(_may_write, reader))
+    return not isinstance(reader, (str, Number, np.ndarray, type, NoneType))
 
 
 def freeze(values):

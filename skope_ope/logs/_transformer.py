@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._row_container import own
 
 if TYPE_CHECKING:
     from typing import Any
@@ -42,7 +43,7 @@ class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):
         if not isinstance(X, BanditLogs):
             raise self._refusal(X)
         self._validate_params()
-        self._fit(X)
+        self._fit(own(X, self))
         self.n_features_in_ = X.n_features
         return self
 
@@ -61,7 +62,11 @@ class BaseLogTransformer(TransformerMixin, TellsOfFit, Estimator):
         """
         check_is_fitted(self)
         if isinstance(X, BanditLogs):
-            return self._transform(X)
+            given = own(X, self)
+            out = self._transform(given)
+            if out.context is given.context:  # which a step never changes
+                out.__dict__["context"] = X.context
+            return out
         if hasattr(X, "partitions"):  # unchanged, its propensities would be believed
             raise self._refusal(X)
         return X

@@ -18,6 +18,7 @@ from skope_ope._meant import meant
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._label_kinds import kind_of_labels
+from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
@@ -26,7 +27,7 @@ from skope_ope.logs._validation import (
     label_codes,
 )
 from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
-from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of
 from skope_ope.policies._base import BasePolicy, n_rows, offers, restrict
 from skope_ope.policies._function_policy import FunctionPolicy
 from skope_ope.policies._missing_columns import columns_told
@@ -269,7 +270,7 @@ def policy_probabilities(policy, logs, unknown="raise"):
             f"{logs.n_features}. Evaluate it on logs with the same context{none}."
         )
     if hasattr(policy, "logs_proba"):
-        given = policy.logs_proba(logs)
+        given = policy.logs_proba(own(logs, policy))
         who = f"the output of {type(policy).__name__}.logs_proba"
         check_output_labels(who, given, logs.context)
         proba = named_table(policy, given, logs.actions, "logs_proba")
@@ -280,8 +281,8 @@ def policy_probabilities(policy, logs, unknown="raise"):
     known = codes >= 0
     available = offers(logs, classes)
     # some need more of a row than its context
-    own = hasattr(policy, "context_of")
-    X = policy.context_of(logs) if own else logs.context
+    special = hasattr(policy, "context_of")
+    X = contexts_of(policy, logs) if special else logs.context
     proba = context_probabilities(policy, X, classes, available)
     if known.all() and np.array_equal(codes, np.arange(logs.n_actions)):
         return proba
@@ -297,23 +298,24 @@ def context_probabilities(policy, X, classes, available=None):
     last = last_step(policy)
     if last is not policy and isinstance(last, BasePolicy):
         # a Pipeline knows nothing of offers: hand them to its policy
-        X = policy[:-1].transform(X) if len(policy.steps) > 1 else X
+        X = policy[:-1].transform(own(X, policy)) if len(policy.steps) > 1 else X
         policy = last
     if isinstance(policy, FunctionPolicy) and not hasattr(policy, "classes_"):
         policy = policy._knowing(classes)
-    own, shape = isinstance(policy, BasePolicy), (n_rows(X), len(classes))
+    ours, shape = isinstance(policy, BasePolicy), (n_rows(X), len(classes))
+    seen = own(X, policy), *([own(available, policy)] if ours else [])
     if hasattr(policy, "predict_proba"):
-        given = policy.predict_proba(X, available) if own else policy.predict_proba(X)
+        given = policy.predict_proba(*seen)
         check_output_labels(f"the output of {type(policy).__name__}", given, X)
         proba = named_table(policy, given, classes)
     else:
         who = f"the output of {type(policy).__name__}.predict"
         with columns_told(X):
-            given = policy.predict(X)
+            given = policy.predict(*seen)
         check_output_labels(who, given, X)
         proba = function_table(who, given, classes, shape[0])
     proba = _check_shape(policy, proba, shape)
-    return proba if own else restrict(proba, available)
+    return proba if ours else restrict(proba, available)
 
 
 def answers_alone(policy):

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import BasePolicy, first_best, n_rows, one_hot, restrict
@@ -131,7 +131,7 @@ class AdaptivePolicy(BasePolicy):
         rounds = zip(action.tolist(), reward.tolist(), proba.tolist(), strict=True)
         for row, (index, value, chance) in enumerate(rounds):
             one = None if self.context_free else take_rows(X, slice(row, row + 1))
-            changed |= bool(self.update(one, index, value, chance))
+            changed |= bool(learn(self, one, index, value, chance))
         return changed
 
     def context_of(self, logs: BanditLogs) -> Any:
@@ -304,16 +304,23 @@ class FrozenPolicy(BasePolicy):
         -------
         X : array, sparse matrix, frame or other rows
         """
-        return self.policy.context_of(logs)
+        return contexts_of(self.policy, logs)
 
     def _proba(self, X, available):
+        X, available = own(X, self.policy), own(available, self.policy)
         if self.explore:
             return self.policy.predict_proba(X, available)
         return self.policy._exploit(X, available)
 
 
+def contexts_of(policy, logs):
+    """Return the `X` of a policy; a user's `context_of` may add columns to it."""
+    return policy.context_of(own(logs, getattr(type(policy), "context_of", policy)))
+
+
 def learn(policy, X, action, reward, proba, weight=1.0):
     """Let a policy learn from a round that counts `weight` times."""
+    X = own(X, policy)
     if weight == 1.0:  # most policies do not take any
         return policy.update(X, action, reward, proba)
     return policy.update(X, action, reward, proba, weight=weight)

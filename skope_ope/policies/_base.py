@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import check_y, is_frame, label_codes, row_sums
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._policy_outputs import named_table
@@ -125,10 +126,10 @@ class BasePolicy(TellsOfFit, Estimator):
                 "available was given beside BanditLogs, which hold their own. Pass "
                 "logs.replace(available=...), or logs.context and available."
             )
-        classes = getattr(self, "classes_", logs.actions)
+        classes, logs = getattr(self, "classes_", logs.actions), own(logs, self)
         if not hasattr(self, "logs_proba"):
-            own = hasattr(self, "context_of")  # some need more of a row
-            X = self.context_of(logs) if own else logs.context
+            special = hasattr(self, "context_of")  # some need more of a row
+            X = self.context_of(logs) if special else logs.context
             return self._named(self._proba(X, offers(logs, classes)))
         proba = named_table(self, self.logs_proba(logs), logs.actions, "logs_proba")
         codes = label_codes(logs.actions, classes)

@@ -8,6 +8,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels
 from skope_ope.policies._base import FitFreePolicy, n_rows, restrict
 from skope_ope.policies._missing_columns import columns_told
@@ -78,7 +79,7 @@ class FunctionPolicy(FitFreePolicy):
     def _proba(self, X, available):
         classes = getattr(self, "classes_", None)
         with columns_told(X):
-            given = self.func(X)
+            given = self.func(own(X, self.func))
         check_output_labels("the output of func", given, X)
         given = function_table("the output of func", given, classes, n_rows(X))
         return restrict(given, available)

@@ -12,6 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from skope_ope._progress import step
+from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
@@ -191,7 +192,7 @@ class MixturePolicy(FitFreePolicy):
 
     def _mean(self, method, logs, *args):
         return sum(
-            weight * getattr(policy, method)(logs, *args)
+            weight * getattr(policy, method)(own(logs, policy), *args)
             for policy, weight in zip(self._members, self._check(), strict=True)
         )
 

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._odd_rows import oddities
+from skope_ope.logs._row_container import own
 
 
 def fit_encoded(fit, model, X, odd=None):
@@ -67,7 +68,7 @@ def _fit_for(odd, fit, model, X, fitted):
 def _predicts(model, X):
     """Tell whether a model predicts these rows."""
     try:
-        model.predict(X)
+        model.predict(own(X, model))
     except Warning:  # that a filter makes an error of: it says nothing of the columns
         return True
     except Exception:  # each library has its own errors

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.logs._encoding_notes import encoding_explained
+from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import by_label, is_frame
 
 
@@ -23,7 +24,7 @@ def predictions_of(model, X):
     predicted : ndarray of shape (n,)
     """
     with encoding_explained(X):
-        found = np.asarray(model.predict(X))
+        found = np.asarray(model.predict(own(X, model)))
     n = _n_rows(X, found)
     if found.shape == (n, 1):
         return found[:, 0]
@@ -51,7 +52,7 @@ def class_probabilities(classifier, X):
     proba : ndarray of shape (n, n_classes)
     """
     with encoding_explained(X):
-        found = classifier.predict_proba(X)
+        found = classifier.predict_proba(own(X, classifier))
     if is_frame(found):
         who = f"the output of {type(classifier).__name__}.predict_proba"
         found = by_label(who, found, np.asarray(classifier.classes_))

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from skope_ope.logs._encoding_notes import encoding_explained
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.propensities._encoded import fit_encoded
 from skope_ope.propensities._weight_requests import routes_weights, with_requests
 
@@ -136,6 +136,7 @@ def fit_weighted(model, X, y, weight, routed=None, odd=None):
 
 
 def _fit_weighted(model, X, y, weight):
+    X, y, weight = (own(values, model) for values in (X, y, weight))
     # Zero weights everywhere say that nothing matters here: any fit will do.
     if weight is None or not weight.any():
         return model.fit(X, y)

@@ -28,7 +28,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._odd_rows import odd_part, odd_rows
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_y, label_codes, plain
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
@@ -286,6 +286,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         """Teach one of the models."""
         if weight is not None and not weight.any():
             return  # it would learn nothing
+        X, reward, weight = (own(v, self.model) for v in (X, reward, weight))
         model = self.models_[number]
         if model is None:
             model = clone(self.model)

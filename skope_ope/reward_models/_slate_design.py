@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from skope_ope.logs._frames import add_columns, import_narwhals
 from skope_ope.logs._item_rows import item_rows
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import is_frame
 from skope_ope.propensities._encoded import fit_encoded
@@ -83,7 +83,9 @@ def fit_design(model, X, y, odd=None):
     fitted : estimator
         The clone, or a Pipeline of an encoder and the clone.
     """
-    return fit_encoded(lambda one: one.fit(X, y), clone(model), X, odd)
+    return fit_encoded(
+        lambda one: one.fit(own(X, one), own(y, one)), clone(model), X, odd
+    )
 
 
 def rows_at_once(logs):

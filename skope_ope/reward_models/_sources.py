@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
 from skope_ope._progress import untold
+from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import as_array, as_numbers
@@ -131,8 +132,8 @@ class FrozenSource:
 
     def _predict(self, rounds, start):
         if hasattr(self.model, "predict_logs"):
-            return self.model.predict_logs(rounds)
-        q_hat = np.asarray(self.model.predict(rounds.context))
+            return self.model.predict_logs(own(rounds, self.model))
+        q_hat = np.asarray(self.model.predict(own(rounds.context, self.model)))
         if q_hat.shape != (len(rounds), rounds.n_actions):
             raise ValueError(
                 f"the fitted reward model {type(self.model).__name__} must predict the "

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import check_distributions
 from skope_ope.logs.checks._logger_model import logger_features
 
@@ -70,7 +71,7 @@ class ContextualLogger:
 
     def at(self, t, contexts):
         """Return the probabilities in a round, ndarray of (n_contexts, n_actions)."""
-        proba = np.asarray(self.logger(t, contexts), dtype=float)
+        proba = np.asarray(self.logger(t, own(contexts, self.logger)), dtype=float)
         shape = (contexts.shape[0], self.logs.n_actions)
         if proba.shape != shape:
             raise ValueError(

@@ -10,6 +10,7 @@ from skope_ope._parallel import run_tasks
 from skope_ope.evaluators.core._blocks import Chunks
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._rounds import Block, TargetBlock, model_values
+from skope_ope.logs._row_container import own
 
 MODEL_ENTRIES = 1 << 24  # predictions of models that are asked per action
 PER_WORKER = 4  # chunks of a stretch: workers that are done early wait for the others
@@ -137,7 +138,8 @@ class Predictors:
         """Return the probability of some actions, of a policy that answers alone."""
         whole = block.high - block.low == len(self.logs)
         rounds = self.logs if whole else self.logs[block.rows]
-        return self.targets[key].policy.mass_on(rounds, codes)
+        policy = self.targets[key].policy
+        return policy.mass_on(own(rounds, policy), codes)
 
 
 class Walk:

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.logs._row_container import RowContainer
+from skope_ope.logs._row_container import RowContainer, own
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 from skope_ope.policies.slate._slate_policy import as_slate_array, slate_policy
 from skope_ope.policies.slate._slate_tables import entries
@@ -70,7 +70,7 @@ class SlateTarget:
                 "value. ReorderingScavenging and PositionScavenging evaluate it."
             )
         if hasattr(self.policy, "deterministic_slates"):
-            self.slates = self.policy.deterministic_slates(logs)
+            self.slates = method(self.policy, "deterministic_slates")(logs)
             if self.slates is not None:
                 self._check_width(self.slates.shape[1], logs)
 
@@ -111,7 +111,7 @@ class SlateTarget:
 
     def moves(self, rounds):
         """Probability that what a slot shows (second axis) moves to another slot."""
-        return np.asarray(self.policy.shown_marginals(rounds), dtype=float)
+        return np.asarray(method(self.policy, "shown_marginals")(rounds), dtype=float)
 
     def marginal_proba(self, logs):
         """Probability that each slot, taken alone, is filled as in the logs."""
@@ -120,7 +120,7 @@ class SlateTarget:
         if self.slates is not None and logs is self.logs:
             return (self.slates == logs.slate).astype(float)
         if hasattr(self.policy, "marginal_proba"):
-            return self.policy.marginal_proba(logs)
+            return method(self.policy, "marginal_proba")(logs)
         table = self.marginals(logs)
         return entries(table, logs.slate, 1 - table.sum(axis=2))
 
@@ -160,7 +160,8 @@ class SlateTarget:
 def method(policy, name):
     """Return a method of a slate policy that not every one has."""
     if hasattr(policy, name):
-        return getattr(policy, name)
+        asked = getattr(policy, name)
+        return lambda logs, *more: asked(own(logs, policy), *more)
     raise TypeError(
         f"{type(policy).__name__} has no {name}, which this evaluator needs. Derive "
         "the policy from BaseSlatePolicy."

@@ -7,6 +7,7 @@ from copy import copy
 import numpy as np
 
 from skope_ope.exceptions import RowError
+from skope_ope.logs._row_container import own
 from skope_ope.policies._action_probabilities import (
     answers_alone,
     policy_probabilities,
@@ -66,7 +67,7 @@ class Target:
 
     def logged(self, rounds, start):
         """Probabilities of the logged actions, of a policy that answers alone."""
-        return self.policy.logged_proba(rounds)
+        return self.policy.logged_proba(own(rounds, self.policy))
 
     def answers_alone(self, logs):
         """Whether the policy tells all that its support and its weights need.

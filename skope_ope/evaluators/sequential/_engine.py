@@ -24,8 +24,9 @@ from skope_ope.evaluators.core._blocks import (
     checked_rows,
 )
 from skope_ope.evaluators.sequential._quantile import in_force
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.policies._adaptive import (
+    contexts_of,
     fresh,
     given_seeds,
     learn,
@@ -177,7 +178,7 @@ class AdaptiveWalk:
     def _by_block(self, logs, predict):
         rule, policy, weighs = self.rule, self.policy, self.weighs
         n_rounds, n_actions = len(logs), logs.n_actions
-        contexts, pi = policy.context_of(logs), np.empty(n_rounds)
+        contexts, pi = contexts_of(policy, logs), np.empty(n_rounds)
         model = _ModelValues(predict, logs)
         accepted, c_values = [], [rule.c]
         size, start, renewed = self._size, 0, -self._since
@@ -327,11 +328,12 @@ def _asked(policy, X, codes, offered, n_actions, start, tables):
 
     `tables`: the probabilities of all actions are wanted, not of the logged ones alone.
     """
-    block = None if tables else policy.look_ahead_at(X, codes, offered)
+    given = own(codes, policy), own(offered, policy)
+    block = None if tables else policy.look_ahead_at(own(X, policy), *given)
     if block is not None:
         check_chances(block.proba, len(codes), start)
         return block, LARGEST_BLOCK
-    block = _Table(policy.look_ahead(X, offered), codes)
+    block = _Table(policy.look_ahead(own(X, policy), own(offered, policy)), codes)
     check_block(block.table, len(codes), n_actions, offered, start)
     return block, min(LARGEST_BLOCK, max(CHUNK_ENTRIES // n_actions, 8))
 

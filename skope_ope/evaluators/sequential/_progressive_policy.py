@@ -5,8 +5,8 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.logs._row_container import take_rows
-from skope_ope.policies._adaptive import FrozenPolicy, fresh, learn
+from skope_ope.logs._row_container import own, take_rows
+from skope_ope.policies._adaptive import FrozenPolicy, contexts_of, fresh, learn
 from skope_ope.policies._base import BasePolicy
 from skope_ope.policies._policy_outputs import named_table
 
@@ -33,7 +33,7 @@ def replay_history(policy, logs, rows, pi, weight=None):
         First True for the empty history, then what every update returned.
     """
     yield True
-    lessons = policy.context_of(logs)
+    lessons = contexts_of(policy, logs)
     weights = [1.0] * len(rows) if weight is None else weight.tolist()
     steps = zip(rows.tolist(), pi.tolist(), weights, strict=True)
     for row, chance, times in steps:
@@ -127,7 +127,7 @@ class ProgressivePolicy(BasePolicy):
         logs : BanditLogs
             The rounds.
         """
-        return self.policy.context_of(logs)
+        return contexts_of(self.policy, logs)
 
     def _proba(self, X, available):
         policy = fresh(self.policy, self.logs)
@@ -135,7 +135,7 @@ class ProgressivePolicy(BasePolicy):
         steps = self._history(policy)
         for weight, changed in zip(self.weights_, steps, strict=True):
             if changed:
-                proba = policy.predict_proba(X, available)
+                proba = policy.predict_proba(own(X, policy), own(available, policy))
                 proba = named_table(policy, proba, policy.classes_)
             if weight > 0:
                 total = total + weight * proba

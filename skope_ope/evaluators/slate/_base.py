@@ -21,7 +21,7 @@ from skope_ope.evaluators.core._reach import (
 )
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
+from skope_ope.evaluators.core._slate_target import SlateTarget, check_width, method
 from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import propensity_warnings, warnings_of
 from skope_ope.evaluators.slate._estimability import (
@@ -340,7 +340,7 @@ def logged_proba(logs):
     """Probability of the logged slates under the logger."""
     if logs.propensity is not None:
         return logs.propensity
-    return logs.logging_policy.slate_proba(logs, logs.slate)
+    return method(logs.logging_policy, "slate_proba")(logs, logs.slate)
 
 
 def check_logged_slates(logs):
@@ -352,7 +352,7 @@ def check_logged_slates(logs):
     if form_of(logger, logs) == "uniform":
         proba = is_possible(logs).astype(float)
     else:
-        proba = logger.slate_proba(logs, logs.slate)
+        proba = method(logger, "slate_proba")(logs, logs.slate)
     wrong = ~(proba > 0)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])

@@ -145,7 +145,7 @@ def _product_range(logger, target, logs):
         return np.sqrt(never.sum(axis=1)), None
     residual, empty = np.empty(len(logs)), np.empty(len(logs))
     for rows, rounds, q in chunks(target, logs):
-        mu = logger.slot_marginals(rounds)
+        mu = method(logger, "slot_marginals")(rounds)
         filled = mu.any(axis=2)
         share = q.sum(axis=2) * filled
         mean = share.sum(axis=1) / np.maximum(filled.sum(axis=1), 1)

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._support import knows_all
 
 ENTRIES = 1 << 20  # marginals that are asked at once
@@ -35,7 +36,7 @@ def support_of_slots(target, logs):
         pi = target.marginals(rounds, start)
         wanted += pi.sum(axis=0) / n
         if known:
-            mu = np.asarray(logger.slot_marginals(rounds), dtype=float)
+            mu = np.asarray(method(logger, "slot_marginals")(rounds), dtype=float)
             shown += mu.sum(axis=0) / n
             lost += np.where(mu == 0, pi, 0.0).sum(axis=0) / n
         else:

@@ -5,8 +5,8 @@
 import numpy as np
 
 from skope_ope.evaluators.core._blocks import Chunks, check_answer, check_block
-from skope_ope.logs._row_container import take_rows
-from skope_ope.policies._adaptive import fresh
+from skope_ope.logs._row_container import own, take_rows
+from skope_ope.policies._adaptive import contexts_of, fresh, learn
 
 LARGEST_BLOCK = 256  # rounds; every round is an update here
 
@@ -31,7 +31,7 @@ def simulate(policy, logs, predict):
         The policy after the last round.
     """
     policy = fresh(policy, logs)
-    context = policy.context_of(logs)
+    context = contexts_of(policy, logs)
     model = Chunks(predict, logs)
     uniforms = draws(logs)
     # 0/1 rewards are drawn from the model: its means are no rewards.
@@ -42,7 +42,7 @@ def simulate(policy, logs, predict):
         stop = min(start + size, len(logs))
         X = take_rows(context, slice(start, stop))
         offered = None if logs.available is None else logs.available[start:stop]
-        block = policy.look_ahead(X, offered)
+        block = policy.look_ahead(own(X, policy), own(offered, policy))
         check_block(block.proba, stop - start, logs.n_actions, offered, start)
         q = model.rows(start, stop)
         at, stale = 0, False
@@ -57,7 +57,7 @@ def simulate(policy, logs, predict):
             at += 1
             chance = proba.item(action)
             row = take_rows(X, slice(at - 1, at))
-            changed = policy.update(row, action, reward, chance)
+            changed = learn(policy, row, action, reward, chance)
             check_answer(changed, policy)
             if changed:
                 stale = at < stop - start and not block.refresh(at, action)

@@ -7,6 +7,7 @@ import numpy as np
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._factorise import first_alike
 from skope_ope.logs._known_rows import done_words
+from skope_ope.logs._row_container import own
 from skope_ope.logs._row_content import column_words, combined
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
@@ -279,7 +280,7 @@ def _chances(logs, rows):
     if policy is None:
         return "there are no propensities"
     some = logs if len(rows) == len(logs) else logs[rows]
-    return policy.slate_proba(some, some.slate)
+    return policy.slate_proba(own(some, policy), some.slate)
 
 
 def _are_estimates(logs):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import check_distributions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import n_rows, restrict
@@ -132,7 +133,7 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
     def _proba(self, X, available):
         X = X if hasattr(X, "shape") else np.asarray(X)
         with columns_told(X):
-            given, classes = self.func(X, self.history_), self.classes_
+            given, classes = self.func(own(X, self.func), self.history_), self.classes_
         proba = function_table("the output of func", given, classes, n_rows(X))
         shape = (n_rows(X), len(classes))
         if proba.shape != shape:

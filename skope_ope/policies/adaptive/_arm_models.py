@@ -10,6 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import has_method
+from skope_ope.logs._row_container import own
 from skope_ope.policies._base import n_rows
 from skope_ope.policies._rows import stack_rows
 from skope_ope.propensities._encoded import fit_encoded
@@ -102,7 +103,7 @@ class ArmModels:
             model = self.models[action]
             if self._online:
                 classes = {"classes": np.array([0, 1])} if self.classifies else {}
-                model.partial_fit(X, reward, **classes)
+                model.partial_fit(own(X, model), reward, **classes)
                 self._contexts[action], self._rewards[action] = [], []
             else:
                 self.models[action] = fit_encoded(partial(_fit, X, reward), model, X)
@@ -173,4 +174,4 @@ def _seeded(model, names, rng):
 
 
 def _fit(X, reward, model):
-    return model.fit(X, reward)
+    return model.fit(own(X, model), own(reward, model))

@@ -14,9 +14,9 @@ from sklearn.base import MetaEstimatorMixin
 from skope_ope._meant import meant
 from skope_ope._sklearn import Interval
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import label_codes
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh
+from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh
 from skope_ope.policies._base import FitFreePolicy
 from skope_ope.policies._policy_outputs import named_table
 from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
@@ -149,7 +149,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
         codes = self._codes(logs)
         chance = _propensity(source)
         policy = fresh(self.policy, logs)
-        lessons, X = policy.context_of(source), policy.context_of(logs)
+        lessons, X = contexts_of(policy, source), contexts_of(policy, logs)
         trials = _Trials(policy, logs.n_actions, self.min_trials)
         proba = np.empty((len(logs), logs.n_actions))
         learn, ask = _by_batch(learned_in), _by_batch(asked_in)
@@ -160,7 +160,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
                 offered = None if logs.available is None else logs.available[rows]
                 contexts = take_rows(X, rows)
                 eligible = trials.eligible(contexts, len(rows), offered)
-                given = policy.predict_proba(contexts, eligible)
+                given = policy.predict_proba(own(contexts, policy), eligible)
                 proba[rows] = named_table(policy, given, policy.classes_)
             if batch in learn:
                 rows = learn[batch]

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, Interval
+from skope_ope.logs._row_container import own
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import greedy
 from skope_ope.policies._rows import dense_rows
@@ -247,9 +248,9 @@ class LinUCB(AdaptivePolicy):
         return self.features
 
     def _dense(self, X):
-        return dense_rows(
-            X if self.features is None else self.features.transform(X), "LinUCB"
-        )
+        if self.features is not None:
+            X = self.features.transform(own(X, self.features))
+        return dense_rows(X, "LinUCB")
 
     def _rows(self, X):
         X = self._dense(X)

@@ -13,9 +13,9 @@ from sklearn.base import MetaEstimatorMixin
 
 from skope_ope._sklearn import Interval
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_labels, is_frame
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh, learn
+from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh, learn
 from skope_ope.policies._base import n_rows
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         -------
         X : array, sparse matrix, frame or other rows
         """
-        context = self.policy.context_of(logs)
+        context = contexts_of(self.policy, logs)
         in_logs = isinstance(self.segment, str) and self.segment in logs.columns
         if in_logs and self.segment not in _column_names(logs.context):
             return SegmentRows(context, logs.columns[self.segment], self.segment)
@@ -130,7 +130,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         while isinstance(features, SegmentRows):  # those of the inner policy
             features = features.context
         if callable(self.segment):
-            labels = self.segment(features)
+            labels = self.segment(own(features, self.segment))
         elif is_frame(features):
             labels = self._frame_column(features)
         else:
@@ -201,8 +201,8 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         """
         labels, context = self._split(X)
         self._last = labels.item(0)
-        own = self._own(self._last)
-        return learn(own, context, action, reward, proba, weight)
+        policy = self._own(self._last)
+        return learn(policy, context, action, reward, proba, weight)
 
     def update_many(
         self, X: Contexts, action: Array, reward: Array, proba: Array
@@ -265,9 +265,10 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         labels, context = self._split(X)
         out = np.empty((len(labels), len(self.classes_)))
         for label, rows in _groups(labels):
-            method = method_of(self.policies_.get(label, self._unseen))
+            policy = self.policies_.get(label, self._unseen)
             offered = None if available is None else available[rows]
-            out[rows] = method(take_rows(context, rows), offered)
+            X = own(take_rows(context, rows), policy)
+            out[rows] = method_of(policy)(X, offered)
         return out
 
 
@@ -304,21 +305,22 @@ class _SegmentedBlock:
             self._ask(label, rows)
 
     def _ask(self, label, rows):
-        own = self.policy.policies_.get(label, self.policy._unseen)
+        policy = self.policy.policies_.get(label, self.policy._unseen)
         offered = None if self.available is None else self.available[rows]
-        block = own.look_ahead(take_rows(self.context, rows), offered)
+        X = own(take_rows(self.context, rows), policy)
+        block = policy.look_ahead(X, offered)
         self.proba[rows] = block.proba
-        self.parts[label] = own, rows, block
+        self.parts[label] = policy, rows, block
 
     def refresh(self, start, action):
         label = self.policy._last
         if label not in self.parts:  # none of its rounds is in the block
             return True
-        own, rows, block = self.parts[label]
+        policy, rows, block = self.parts[label]
         first = int(np.searchsorted(rows, start))
         if first == len(rows):
             return True
-        if own is self.policy._unseen:  # it has got a policy of its own by now
+        if policy is self.policy._unseen:  # it has got a policy of its own by now
             self._ask(label, rows[first:])
             return True
         if not block.refresh(first, action):

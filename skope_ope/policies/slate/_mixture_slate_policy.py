@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope._progress import step
+from skope_ope.logs._row_container import own
 from skope_ope.policies._base import mixture_weights
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_moments import TypeMoments
@@ -134,7 +135,7 @@ class MixtureSlatePolicy(BaseSlatePolicy):
 
     def _mean(self, method, logs, *args):
         return sum(
-            weight * getattr(policy, method)(logs, *args)
+            weight * getattr(policy, method)(own(logs, policy), *args)
             for policy, weight in zip(self._members, self._check(), strict=True)
         )
 
@@ -153,7 +154,7 @@ class MixtureSlatePolicy(BaseSlatePolicy):
         for number, policy in enumerate(self._members):
             rows = np.flatnonzero(member == number)
             if rows.size:
-                slates[rows] = policy.sample(logs[rows], rng)
+                slates[rows] = policy.sample(own(logs[rows], policy), rng)
         return slates
 
 

@@ -16,6 +16,7 @@ from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._item_rows import item_rows
+from skope_ope.logs._row_container import own
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers, check_y
 from skope_ope.policies._base import first_best
@@ -29,6 +30,7 @@ from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_n_slots, check_slate_logs
 from skope_ope.policies.slate._slate_tables import offered_slots
+from skope_ope.propensities._model_outputs import predictions_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -156,6 +158,7 @@ class RankingPolicy(BaseSlatePolicy):
                 "they are (X, y); y is missing. requires y to be passed, but the target"
                 " y is None"
             )
+        X, y = own(X, self.regressor), own(y, self.regressor)
         self.regressor_ = clone(self.regressor).fit(X, y, **fit_params)
         remember_rows(self, logs)
         return self
@@ -193,7 +196,7 @@ class RankingPolicy(BaseSlatePolicy):
         regressor = getattr(self, "regressor_", self.regressor)
         rows = features.reshape(-1, features.shape[-1])
         parts = [
-            np.asarray(regressor.predict(rows[start : start + CHUNK]), dtype=float)
+            predictions_of(regressor, rows[start : start + CHUNK]).astype(float)
             for start in range(0, len(rows), CHUNK)
         ]
         scores = np.concatenate(parts).reshape(features.shape[:-1])

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.logs._frames import column_of, opened
+from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._validation import check_labels, is_frame
 
@@ -56,7 +57,7 @@ def round_labels(by, logs):
         name, by = f"by={by!r}", _field(by, logs)
     given = by
     if callable(by):
-        given = by(logs)
+        given = by(own(logs, by))
         check_output_labels(f"the output of {name}", given, logs.context)
     else:
         check_row_labels(name, given, logs)

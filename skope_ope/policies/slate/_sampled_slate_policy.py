@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skope_ope.logs._row_container import own
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_slates
@@ -95,7 +96,8 @@ class SampledSlatePolicy(BaseSlatePolicy):
 
     def _draw(self, logs, rng):
         draw = getattr(self.policy, "sample", self.policy)
-        slates = check_slates(draw(logs, rng), logs, "the output of sample")
+        drawn = draw(own(logs, self.policy), rng)
+        slates = check_slates(drawn, logs, "the output of sample")
         if slates.shape[1] != logs.n_slots and not self._is_known:
             raise ValueError(
                 f"the output of sample has {slates.shape[1]} slots, the logs have "

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
@@ -70,7 +71,7 @@ def row_values(values, logs, name, instead=""):
                 f"{sorted(logs.columns)}). Add it with logs.with_columns{instead}."
             )
         return logs.columns[values]
-    return values(logs) if callable(values) else values
+    return values(own(logs, values)) if callable(values) else values
 
 
 def slates_with_proba(slates, proba, name):

@@ -1,0 +1,514 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Users' code may write to the rows it is handed: neither logs nor others see it."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    ActionRewardModel,
+    AdaptiveDR,
+    AdaptiveFunctionPolicy,
+    AdditiveSlateModel,
+    BanditLogs,
+    BatchPolicy,
+    ClassifierPolicy,
+    DirectMethod,
+    DoublyRobust,
+    DRns,
+    DRPolicy,
+    EmpiricalSlatePolicy,
+    EpsilonGreedy,
+    FunctionPolicy,
+    IPSPolicy,
+    LinUCB,
+    MixturePolicy,
+    OnlineClassifierPolicy,
+    PlackettLuceSlatePolicy,
+    PropensityEstimator,
+    PseudoInverse,
+    RankingPolicy,
+    Replay,
+    RewardModelPolicy,
+    SampledSlatePolicy,
+    SegmentedPolicy,
+    SlateDirectMethod,
+    SlateIPS,
+    SlateLogs,
+    SoftmaxPolicy,
+    UniformSlatePolicy,
+    audit,
+    compare_policies,
+    evaluate,
+    scan_logs,
+)
+from skope_ope.base import AdaptivePolicy, BaseLogTransformer, BasePolicy
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+N, NAMES = 240, ["x0", "x1"]
+
+
+def numbers():
+    return np.random.default_rng(0).normal(size=(N, 2))
+
+
+def pandas_frame(X):
+    pd = pytest.importorskip("pandas")
+    # a type of pandas' own: its arrays are shared by shallow copies
+    return pd.DataFrame({"x0": X[:, 0], "x1": pd.array(X[:, 1], dtype="Float64")})
+
+
+def polars_frame(X):
+    return pytest.importorskip("polars").DataFrame(X, schema=NAMES)
+
+
+CONTAINERS = {
+    "array": np.array,
+    "column order": np.asfortranarray,
+    "csr": sparse.csr_matrix,
+    "pandas": pandas_frame,
+    "polars": polars_frame,
+}
+
+
+def content(X):
+    """Every number that rows hold, byte for byte, and their names."""
+    if sparse.issparse(X):
+        return X.data.tobytes(), X.indices.tobytes(), X.indptr.tobytes()
+    if isinstance(X, np.ndarray):
+        return X.tobytes()
+    columns = {str(name): np.asarray(X[name], dtype=float) for name in X.columns}
+    return {name: values.tobytes() for name, values in columns.items()}
+
+
+def first_feature(X):
+    if isinstance(X, np.ndarray):
+        return X[:, 0].copy()
+    if sparse.issparse(X):
+        return X[:, [0]].toarray()[:, 0]
+    return np.array(X["x0"], dtype=float)
+
+
+def spoil(X):
+    """Write to rows in every way that is open."""
+    if isinstance(X, np.ndarray):
+        X[:] = 7.0
+    elif sparse.issparse(X):
+        X.data[:] = 7.0
+        X.indices[:] = 0
+    elif hasattr(X, "iloc"):
+        X["x1"].array[:] = 7.0
+        X.loc[:, "x0"] = 7.0
+        X["ratio"] = 7.0
+        X.drop(columns="x1", inplace=True)
+    elif len(X):
+        import polars
+
+        X[0, "x0"] = 7.0
+        X.insert_column(0, polars.Series("ratio", np.full(len(X), 7.0)))
+        X.drop_in_place("x1")
+
+
+class Writing(BaseEstimator):
+    """What reads the first feature and, if it `writes`, spoils what it was handed."""
+
+    def __init__(self, writes=False):
+        self.writes = writes
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def seen(self, X):
+        values = first_feature(X)
+        if self.writes:
+            spoil(X)
+        return values
+
+    def table(self, X):
+        chance = 1 / (1 + np.exp(-self.seen(X)))
+        return np.column_stack([1 - chance, chance])
+
+
+class Rule(Writing, BasePolicy):
+    classes_ = np.array([0, 1])
+
+    def _proba(self, X, available):
+        return self.table(X)
+
+    def fit(self, X, y=None):
+        return self
+
+
+class ByHand:
+    classes_ = np.array([0, 1])
+
+    def __init__(self, writes):
+        self.predict_proba = Writing(writes).table
+
+
+class Labels:
+    def __init__(self, writes):
+        self.seen = Writing(writes).seen
+
+    def predict(self, X):
+        return (self.seen(X) > 0).astype(int)
+
+
+class OfLogs(Rule):
+    def logs_proba(self, logs):
+        return self.table(logs.context)
+
+
+class Alone(OfLogs):
+    def logged_proba(self, logs):
+        return self.table(logs.context)[np.arange(len(logs)), logs.action_index]
+
+    def mass_on(self, logs, codes):
+        return self.table(logs.context)[:, codes].sum(axis=1)
+
+
+class Regressor(RegressorMixin, Writing):
+    def fit(self, X, y, sample_weight=None):
+        self.mean_, x = y.mean(), self.seen(X)
+        self.slope_ = x @ y / (x @ x)
+        if self.writes:
+            y[:] = 7.0
+        return self
+
+    def predict(self, X):
+        return self.mean_ + self.slope_ * self.seen(X)
+
+
+class Classifier(ClassifierMixin, Writing):
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.slope_ = self.seen(X) @ (y == self.classes_[-1])
+        return self
+
+    def predict_proba(self, X):
+        chance = 1 / (1 + np.exp(-self.slope_ * self.seen(X) / 50))
+        return np.column_stack([1 - chance, chance])
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class Features(TransformerMixin, Writing):
+    def get_feature_names_out(self, input_features=None):
+        return np.array(["scaled"])
+
+    def fit(self, X, y=None):
+        self.scale_ = np.abs(first_feature(X)).max()
+        return self
+
+    def transform(self, X):
+        return self.seen(X)[:, None] / self.scale_
+
+
+class Step(Writing, BaseLogTransformer):
+    _parameter_constraints: dict = {}
+
+    def _fit(self, logs):
+        self.mean_ = self.seen(logs.context).mean()
+
+    def _transform(self, logs):
+        shift = self.seen(logs.context).mean() - self.mean_
+        return logs.replace(propensity=np.full(len(logs), 0.5 + shift))
+
+
+class Learner(Writing, AdaptivePolicy):
+    def reset(self, logs):
+        super().reset(logs)
+        self.slope_ = 0.0
+
+    def _proba(self, X, available):
+        chance = 1 / (1 + np.exp(-self.slope_ * self.seen(X)))
+        if self.writes and available is not None:
+            available[:] = True
+        return np.column_stack([1 - chance, chance])
+
+    def update(self, X, action, reward, proba):
+        self.slope_ += 0.1 * reward * (action - 0.5) * self.seen(X)[0]
+        return True
+
+
+class OfContext(Learner):
+    def context_of(self, logs):
+        X = logs.context
+        kept = X.clone() if hasattr(X, "clone") else X.copy()
+        self.seen(X)
+        return kept
+
+
+def scaled(writes, model):
+    return make_pipeline(StandardScaler(copy=not writes, with_mean=False), model)
+
+
+def linear(writes):
+    return LinearRegression(copy_X=not writes)
+
+
+def values(policy, logs, **more):
+    """Values of a policy, and of a well-behaved one after it."""
+    table = evaluate({"a": policy, "b": Rule()}, logs, **more)
+    return [value.value for value in table.values()]
+
+
+def learned(policy, logs, **more):
+    return values(clone(policy).fit(logs), logs, **more)
+
+
+def modelled(model, logs, **more):
+    return DoublyRobust(reward_model=model, **more).fit(logs).score(Rule())
+
+
+def replayed(policy, logs, evaluator=Replay):
+    return evaluator(random_state=0).fit(logs).score(policy)
+
+
+def adaptive(writes, logs):
+    def logger(t, X):
+        table = Writing(writes).table(X)
+        return 0.5 + 0 * table
+
+    logs = logs.replace(logging_proba=np.full((N, 2), 0.5))
+    evaluator = AdaptiveDR(weighting="cadr", logger=logger)
+    return evaluator.fit(logs).score(Rule())
+
+
+def judged(policy, logs):
+    return [finding.check for finding in audit(policy, logs).findings]
+
+
+def by_batch(writes, logs):
+    logs = logs.replace(timestamp=np.arange(N))
+    policy = BatchPolicy(Learner(writes), logs, every=N)
+    return values(policy, logs)
+
+
+# what takes the logs and tells numbers, by the code of a user that it calls
+CASES = {
+    "policy": lambda w, logs: values(Rule(w), logs),
+    "policy by hand": lambda w, logs: values(ByHand(w), logs),
+    "policy that predicts": lambda w, logs: values(Labels(w), logs),
+    "policy of logs": lambda w, logs: values(OfLogs(w), logs),
+    "policy of one action": lambda w, logs: values(Alone(w), logs),
+    "asked by the user": lambda w, logs: Rule(w).predict_proba(logs).tolist(),
+    "function": lambda w, logs: values(FunctionPolicy(Writing(w).table), logs),
+    "mixture": lambda w, logs: values(
+        MixturePolicy([Rule(w), Rule()], [0.5, 0.5]), logs
+    ),
+    "comparison": lambda w, logs: (
+        compare_policies({"a": Rule(w), "b": Rule()}, logs).differences["b"].value
+    ),
+    "audit": lambda w, logs: [judged(Rule(w), logs), judged(Rule(), logs)],
+    "frozen learner": lambda w, logs: values(Learner(w).fit(logs).frozen(True), logs),
+    "regressor": lambda w, logs: modelled(Regressor(w), logs),
+    "regressor, one-hot": lambda w, logs: modelled(
+        ActionRewardModel(Regressor(w), encoding="one_hot"), logs
+    ),
+    "linear, one-hot": lambda w, logs: modelled(
+        ActionRewardModel(scaled(w, Ridge()), encoding="one_hot"), logs
+    ),
+    "classifier of rewards": lambda w, logs: modelled(Classifier(w), logs),
+    "transformer": lambda w, logs: modelled(make_pipeline(Features(w), Ridge()), logs),
+    "frozen model": lambda w, logs: modelled(
+        FrozenEstimator(ActionRewardModel(Regressor(w)).fit(logs)), logs
+    ),
+    "direct method": lambda w, logs: (
+        DirectMethod(reward_model=Regressor(w)).fit(logs).score(Learner(w))
+    ),
+    "propensities": lambda w, logs: (
+        PropensityEstimator(Classifier(w)).fit_transform(logs).propensity.tolist()
+    ),
+    "step": lambda w, logs: values(Rule(), Step(w).fit_transform(logs)),
+    "ClassifierPolicy": lambda w, logs: learned(ClassifierPolicy(Classifier(w)), logs),
+    "IPSPolicy": lambda w, logs: learned(IPSPolicy(Classifier(w)), logs),
+    "DRPolicy": lambda w, logs: learned(
+        DRPolicy(Classifier(w), reward_model=Regressor(w)), logs
+    ),
+    "RewardModelPolicy": lambda w, logs: learned(RewardModelPolicy(Regressor(w)), logs),
+    "SoftmaxPolicy": lambda w, logs: learned(SoftmaxPolicy(features=Features(w)), logs),
+    "learner": lambda w, logs: replayed(Learner(w), logs),
+    "learner in DRns": lambda w, logs: replayed(Learner(w), logs, DRns),
+    "learner of contexts": lambda w, logs: replayed(OfContext(w), logs),
+    "learning function": lambda w, logs: replayed(
+        AdaptiveFunctionPolicy(lambda X, history: Writing(w).table(X)), logs
+    ),
+    "segments": lambda w, logs: replayed(
+        SegmentedPolicy(Learner(w), lambda X: (Writing(w).seen(X) > 0).astype(int)),
+        logs,
+    ),
+    "segments of a mean": lambda w, logs: replayed(
+        SegmentedPolicy(
+            EpsilonGreedy(), lambda X: (Writing(w).seen(X) > 0).astype(int)
+        ),
+        logs,
+    ),
+    "OnlineClassifierPolicy": lambda w, logs: replayed(
+        OnlineClassifierPolicy(scaled(w, LogisticRegression())), logs
+    ),
+    "LinUCB": lambda w, logs: replayed(
+        LinUCB(features=FrozenEstimator(Features(w).fit(numbers()))), logs
+    ),
+    "batches": by_batch,
+    "logger": adaptive,
+}
+
+
+def make_logs(container, **more):
+    """Logs, and the rows of the user that they hold."""
+    X = numbers()
+    rng = np.random.default_rng(1)
+    action = rng.integers(0, 2, N)
+    reward = (rng.random(N) < 1 / (1 + np.exp(-X[:, 0] * (2 * action - 1)))) * 1.0
+    given = CONTAINERS[container](X)
+    return BanditLogs(given, action, reward, np.full(N, 0.5), **more), given
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("case", CASES)
+def test_what_users_code_writes_has_no_effect(case, container):
+    found = {}
+    for writes in (False, True):
+        logs, given = make_logs(container)
+        before = content(given), content(logs.context), logs.reward.tolist()
+        found[writes] = CASES[case](writes, logs)
+        assert (content(given), content(logs.context), logs.reward.tolist()) == before
+    np.testing.assert_array_equal(found[True], found[False])
+
+
+def files(frame, path):
+    for day, part in enumerate(np.array_split(np.arange(N), 2)):
+        frame.iloc[part].to_parquet(path / f"{day}.parquet")
+    return path
+
+
+def csv_file(frame, path):
+    frame.to_csv(path / "log.csv", index=False)
+    return path / "log.csv"
+
+
+BOTH = [
+    "policy",
+    "policy by hand",
+    "policy that predicts",
+    "policy of logs",
+    "function",
+]
+BOTH += ["mixture", "comparison", "audit", "learner", "learner in DRns"]
+# policies and models on lazy frames are columns or expressions, no code of users
+LAZY_CASES = {name: CASES[name] for name in BOTH} | {
+    "regressor": lambda w, logs: values(Rule(), logs, reward_model=Regressor(w)),
+}
+
+
+@pytest.mark.parametrize("source", [files, csv_file])
+@pytest.mark.parametrize("case", LAZY_CASES)
+def test_parts_of_lazy_logs_are_not_written_to(case, source, tmp_path):
+    pytest.importorskip("pyarrow")
+    logs, given = make_logs("pandas")
+    frame = given.astype(float)
+    frame = frame.assign(action=logs.action, reward=logs.reward, propensity=0.5)
+    roles = {name: name for name in ("action", "reward", "propensity")}
+    lazy = scan_logs(source(frame, tmp_path), context=NAMES, **roles)
+    found = [LAZY_CASES[case](writes, lazy) for writes in (False, True)]
+    np.testing.assert_array_equal(found[1], found[0])
+
+
+class ShowsFirst(Writing):
+    """A slate policy by hand."""
+
+    def slot_marginals(self, logs):
+        table = np.zeros((len(logs), 1, 3))
+        chance = self.table(logs.context)
+        table[:, 0, :2] = chance
+        return table
+
+    def slate_proba(self, logs, slates):
+        return self.slot_marginals(logs)[np.arange(len(logs)), 0, slates[:, 0]]
+
+    def sample(self, logs, random_state):
+        return (self.seen(logs.context) > 0).astype(int)[:, None]
+
+
+def slate_weights(writes):
+    return lambda logs: np.exp(np.outer(Writing(writes).seen(logs.context), [1, 2, 3]))
+
+
+SLATE_CASES = {
+    "by hand": lambda w, logs: [
+        evaluator.fit(logs).score(ShowsFirst(w))
+        for evaluator in (PseudoInverse(), SlateIPS())
+    ],
+    "draws": lambda w, logs: (
+        PseudoInverse()
+        .fit(logs)
+        .score(SampledSlatePolicy(ShowsFirst(w), n_samples=2, random_state=0))
+    ),
+    "weights": lambda w, logs: (
+        SlateIPS().fit(logs).score(PlackettLuceSlatePolicy(slate_weights(w), 1))
+    ),
+    "logger": lambda w, logs: (
+        SlateIPS()
+        .fit(logs.replace(logging_policy=ShowsFirst(w)))
+        .score(UniformSlatePolicy(1))
+    ),
+    "labels": lambda w, logs: (
+        EmpiricalSlatePolicy.seen_in(
+            logs, by=lambda logs: (Writing(w).seen(logs.context) > 0).astype(int)
+        )
+        .slot_marginals(logs)
+        .tolist()
+    ),
+    "model": lambda w, logs: (
+        SlateDirectMethod(reward_model=Regressor(w))
+        .fit(logs)
+        .score(UniformSlatePolicy(1))
+    ),
+    "additive": lambda w, logs: (
+        SlateDirectMethod(reward_model=AdditiveSlateModel(linear(w)))
+        .fit(logs)
+        .score(UniformSlatePolicy(1))
+    ),
+    "ranker": lambda w, logs: (
+        RankingPolicy(Regressor(w), 1).fit(logs).slot_marginals(logs).tolist()
+    ),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("case", SLATE_CASES)
+def test_what_is_written_to_slates_has_no_effect(case, container):
+    X, rng, found = numbers(), np.random.default_rng(1), []
+    slate = rng.integers(0, 2, (N, 1))
+    reward = (rng.random((N, 1)) < 0.3 + 0.2 * slate) * 1.0
+    features = rng.normal(size=(N, 3, 2))
+    for writes in (False, True):
+        given = CONTAINERS[container](X)
+        before = content(given), features.tobytes()
+        logs = SlateLogs(
+            given,
+            slate,
+            reward[:, 0],
+            n_candidates=3,
+            slot_reward=reward,
+            item_features=features,
+            logging_policy=UniformSlatePolicy(1),
+        )
+        found.append(SLATE_CASES[case](writes, logs))
+        assert (content(given), features.tobytes()) == before
+        assert content(logs.context) == before[0]
+    np.testing.assert_array_equal(found[1], found[0])
