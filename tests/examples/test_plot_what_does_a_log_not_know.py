@@ -2,31 +2,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What does a log not know? The script sees decisions that no log made."""
 
-from types import SimpleNamespace
-
 from tests.examples._assertions import every_assertion_can_fail
+from tests.examples._values import Stuck
 
 
-class Decided(SimpleNamespace):
+class Gain(Stuck):
+    """A gain that is told from zero."""
+
+    warnings = ()
+
+
+class Decided(dict):
     """A comparison or a report that decides the same, whatever the log holds."""
 
-    def __len__(self):
-        return len(self.records)
+    level_of_each = 0.95
 
-    def to_records(self):
-        return self.records
+    def __init__(self, decision, policies):
+        super().__init__(dict.fromkeys(policies, Gain(other=(1.0, 2.0))))
+        self.decision, self.differences = decision, self
+        self.choice = next(iter(policies)) if decision == "deploy" else None
 
 
 def always(decision):
-    """Stand for `compare_policies` or `report`: all gains are told from zero."""
-
-    def decide(policies, logs):
-        record = {"difference_low": 1.0, "difference_high": 2.0, "warnings": ""}
-        choice = next(iter(policies)) if decision == "deploy" else None
-        records = [record] * len(policies)
-        return Decided(decision=decision, choice=choice, records=records)
-
-    return decide
+    """Stand for `compare_policies` or `report`."""
+    return lambda policies, logs: Decided(decision, policies)
 
 
 test_every_assertion_can_fail = every_assertion_can_fail(
