@@ -156,11 +156,11 @@ def certain_logger(n_rounds, rng):
 def rare_arm(n_rounds, rng):
     """One of 50 arms is better, and hardly ever drawn."""
     x = rng.normal(size=(n_rounds, 3))
-    logger = np.full((n_rounds, 50), 0.02 / 50)
-    logger[:, 0] += 0.98
+    favourite = (x[:, 1] > 0).astype(int)
+    logger = 0.98 * preferring(favourite, 50) + 0.02 / 50
     mean = np.full((n_rounds, 50), 0.1)
     mean[:, 2] = 0.3
-    policy = preferring(np.where(x[:, 0] > 0, 2, 0), 50)
+    policy = preferring(np.where(x[:, 0] > 0, 2, favourite), 50)
     return x, logger, mean, {"policy": policy}
 
 
