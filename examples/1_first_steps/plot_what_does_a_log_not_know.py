@@ -329,8 +329,9 @@ def judge(world, n_rounds, seed, reported):
 # Counting
 # --------
 #
-# The tables show shares of logs. In the first two, "deploy" is wrong in the world and
-# "keep" is wrong in its mirror. The last columns of the first table are about the same
+# The tables show shares of logs. The first two show wrong decisions in a world, where
+# the log suggests "deploy", and in its mirror, where it suggests "keep". With fifty
+# arms it is the other way round. The last columns of the first table are about the same
 # logs with the probabilities of all actions. For right logs the table shows wrong
 # decisions where no action is better. Then it shows how often the intervals decide, and
 # how often this is lost: where "deploy" is right, and where "keep" is right. There are
@@ -345,9 +346,9 @@ FORMS = {  # of a world, by group
     "right logs": ({}, {"only": ("worst", "bad")}, {"even": True}),
 }
 WRONG, DECIDED, LOST = range(3)
-UNKNOWN = {"wrong deploy": (0, WRONG), "wrong keep": (1, WRONG)}
+UNKNOWN = {"wrong": (0, WRONG), "mirror wrong": (1, WRONG)}
 COLUMNS = {  # what is shown: of which form
-    "holes": UNKNOWN | {"deploy, all p": (2, WRONG), "keep, all p": (3, WRONG)},
+    "holes": UNKNOWN | {"all p": (2, WRONG), "mirror all p": (3, WRONG)},
     "estimated propensities": UNKNOWN,
     "right logs": {
         "wrong": (2, WRONG),
