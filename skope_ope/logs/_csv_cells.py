@@ -61,10 +61,14 @@ def numbers_of(name, cells, remedy=DROP, optional=False):
 
 def labels_of(name, texts, kinds=None):
     """Return distinct labels and the codes of the rows, without blanks around them."""
-    for text in filter(is_missing, texts.values):
+    stripped, codes = [text.strip() for text in texts.values], texts.codes
+    if not MISSING.isdisjoint(map(str.lower, stripped)):
+        text = next(filter(is_missing, texts.values))
         raise bad_cell(name, texts, text, "a label")
-    stripped = texts_of([text.strip() for text in texts.values])
-    return parse_labels(stripped.values, kinds), stripped.codes[texts.codes]
+    if stripped != texts.values:
+        merged = texts_of(stripped)
+        stripped, codes = merged.values, merged.codes[codes]
+    return parse_labels(stripped, kinds), codes
 
 
 def bad_cell(name, texts, text, expected):

@@ -10,7 +10,7 @@ header. Whatever is written in another way is refused with its line.
 import csv
 import io
 import re
-from itertools import islice
+from itertools import chain, islice, repeat
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from skope_ope.logs._text_files import (
     too_long,
 )
 
+FIRST = 2**16  # bytes
 SIZE = 2**22  # bytes that are held as text at a time
 COMMA, NEWLINE, RETURN, QUOTE = b',\n\r"'
 BLANK = re.compile(rb"[\r\n]*")
@@ -46,15 +47,14 @@ class CsvFile:
 
     def __init__(self, name, opened):
         self.name, self._opened = name, opened
-        with opened() as stream:
-            data = stream.read(LONGEST)
+        for size in (FIRST, LONGEST):
+            with opened() as stream:
+                data = stream.read(size)
+            start, end = _first_row(data)
+            if end < len(data) or len(data) < size:
+                break
         if data.startswith(UTF16_MARKS):
             raise ValueError(f"{name} {UTF16}")
-        start = len(UTF8_MARK) if data.startswith(UTF8_MARK) else 0
-        for end in (*_row_ends(data), len(data)):
-            if data[start:end].strip(b"\r\n"):
-                break
-            start = end
         if end == start:
             raise ValueError(f"{name} is empty. Name a file with logged rounds.")
         if end == LONGEST:
@@ -72,12 +72,16 @@ class CsvFile:
             )
 
     def blocks(self, size=None):
-        """Yield the first byte and the bytes of stretches of whole rows."""
+        """Yield the first byte and the bytes of stretches of whole rows.
+
+        A first one that is small tells which columns hold texts; `size` is that of all.
+        """
+        sizes = chain([size or min(FIRST, SIZE)], repeat(size or SIZE))
         with self._opened() as stream:
             stream.read(self._start)
             start, rest, more = self._start, b"", True
             while more:
-                more = stream.read(size or SIZE)
+                more = stream.read(next(sizes))
                 data = rest + more
                 stop = last_end(data) if more else len(data)
                 if len(data) - stop > LONGEST:
@@ -140,20 +144,27 @@ def _rows(text):
     return csv.reader(io.StringIO(text, newline=""), strict=True)
 
 
-def _row_ends(data):
-    """Return where rows end, blank lines too: at line ends outside quotes."""
-    text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == NEWLINE)
-    if b'"' in data:
-        ends = ends[np.searchsorted(np.flatnonzero(text == QUOTE), ends) % 2 == 0]
-    return (ends + 1).tolist()
+def _first_row(data):
+    """Return where the first row that is not blank begins and ends."""
+    start = end = len(UTF8_MARK) if data.startswith(UTF8_MARK) else 0
+    odd = 0  # inside quotes
+    while end < len(data) and (odd or not data[start:end].strip(b"\r\n")):
+        start = start if odd else end
+        line = data.find(b"\n", end) + 1 or len(data)
+        odd ^= data.count(b'"', end, line) % 2
+        end = line
+    return (start, end) if data[start:end].strip(b"\r\n") else (end, end)
 
 
 def last_end(data):
     """Return where the last whole row ends, 0 if there is none."""
-    if b'"' not in data:
-        return data.rfind(b"\n") + 1
-    return max(_row_ends(data), default=0)
+    end, odd = len(data), data.count(b'"') % 2
+    while (line := data.rfind(b"\n", 0, end)) >= 0:
+        odd ^= data.count(b'"', line, end) % 2
+        if not odd:  # outside quotes
+            return line + 1
+        end = line
+    return 0
 
 
 def _fault(block):

@@ -3,8 +3,11 @@
 """Partitions of csv files: blocks of whole rows, with the same types in all of them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+
+import numpy as np
 
 from skope_ope.logs._csv_cells import (
     arrow_columns,
@@ -29,7 +32,6 @@ from skope_ope.logs.lazy._parquet_parts import (
 
 BLOCK = 1 << 25  # bytes of a partition
 GUESS = 1 << 20  # bytes that tell the types of the features of a file
-MANY = 1000  # distinct labels that Python looks at one by one
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ class CsvPart:
         if name in self.kinds and isinstance(cells, Texts):
             labels, codes = labels_of(name, cells, self.kinds[name])
             if is_text(kind):
-                return pyarrow.DictionaryArray.from_arrays(codes, labels.tolist())
+                return pyarrow.DictionaryArray.from_arrays(
+                    codes.astype(np.int32), labels.tolist()
+                )
             return pyarrow.array(labels[codes])
         if types.is_floating(kind):
             floats = numbers_of(name, cells, optional=True)
@@ -223,10 +227,12 @@ def scan_csv(files, labels):
 
 def _look(file, labels):
     """Return header, types and blocks of a csv file, and the kinds of its labels."""
+    import pyarrow
+
     csv = csv_file(file)
     kinds = {name: [*KINDS] for name in labels}
     places = {name: csv.header.index(name) for name in labels if name in csv.header}
-    wanted = dict.fromkeys(places.values() or [0], text_type())
+    wanted = dict.fromkeys(places.values() or [0], pyarrow.string())
     blocks, some = [], b""
     for start, block in csv.blocks(BLOCK):
         n_rows, columns = csv.columns(block, arrow_columns, wanted)
@@ -234,7 +240,7 @@ def _look(file, labels):
             some += block[: last_end(block[:GUESS]) or None]
         blocks.append((start, len(block), n_rows))
         for name, place in places.items():
-            kinds[name] = _kinds_of(columns[place].dictionary, kinds[name])
+            kinds[name] = _kinds_of(columns[place], kinds[name])
     return tuple(csv.header), _guessed(some, csv.header), blocks, kinds
 
 
@@ -243,17 +249,14 @@ def _kinds_of(texts, kinds):
     import pyarrow
     from pyarrow import compute
 
-    if len(texts) > MANY and kinds[:1] == ["integer"]:
-        try:
-            numbers = texts.cast(pyarrow.int64())
-            most = compute.max(compute.abs(numbers)).as_py()
-            if most < 2**53 and numbers.cast(texts.type).equals(texts):
-                return [kind for kind in kinds if kind in ("integer", "short")]
-        except pyarrow.ArrowInvalid:
-            pass
-    return (
-        kinds_of([text.strip() for text in texts.to_pylist()], kinds) if kinds else []
-    )
+    if not kinds:
+        return []
+    with suppress(pyarrow.ArrowInvalid):  # integers, quickly
+        numbers = texts.cast(pyarrow.int64())
+        ends = compute.min_max(numbers).as_py().values()
+        if max(map(abs, ends)) < 2**53 and numbers.cast(texts.type).equals(texts):
+            return [kind for kind in kinds if kind in ("integer", "short")]
+    return kinds_of([text.strip() for text in texts.unique().to_pylist()], kinds)
 
 
 def _with_labels(schema, kinds):
