@@ -11,6 +11,7 @@ import csv
 import io
 import re
 from itertools import chain, islice, repeat
+from operator import itemgetter
 
 import numpy as np
 
@@ -184,4 +185,5 @@ def _fault(block):
     found = [(opening[inside], INSIDE), (opening[: len(closing)][behind], BEHIND)]
     if len(quotes) % 2:
         found.append((opening[-1:], UNCLOSED))
-    return min(((int(at[0]), why) for at, why in found if len(at)), default=None)
+    faults = [(int(at[0]), why) for at, why in found if len(at)]
+    return min(faults, key=itemgetter(0), default=None)

@@ -516,7 +516,7 @@ def test_csv_errors_name_file_and_block(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="is compressed"):
         scan_logs(tmp_path / "log.csv.gz", action="a", reward="r", format="csv")
     (tmp_path / "none.csv").write_text("")
-    with pytest.raises(ValueError, match="none.csv is empty"):
+    with pytest.raises(ValueError, match=r"none\.csv is empty"):
         scan_logs(tmp_path / "none.csv", action="a", reward="r")
 
 
