@@ -86,6 +86,28 @@ def outcome(read, path):
         return str(error)
 
 
+def plain(found):
+    """Return what was read as lists, with the types of labels, or what was refused."""
+    if isinstance(found, str):
+        return found
+    logs, features = found
+    fields = [getattr(logs, name).tolist() for name in ("action", "group")]
+    types = [[*map(type, labels)] for labels in fields]
+    numbers = [logs.reward.tolist(), logs.propensity.tolist()]
+    return (
+        fields,
+        types,
+        numbers,
+        [
+            [
+                None if cell in ("", None) or cell != cell else cell
+                for cell in column.tolist()
+            ]
+            for column in features
+        ],
+    )
+
+
 def hold_together(path, seed):
     """Assert that both readings agree; return what they agree on."""
     whole, parts = outcome(in_memory, path), outcome(in_parts, path)
@@ -100,16 +122,7 @@ def hold_together(path, seed):
             assert path.name in one, told
             assert re.search(r"line \d|no column|several col|2 col| not in ", one), told
         return "refused"
-    for name in ("action", "group", "reward", "propensity"):
-        one, other = getattr(whole[0], name), getattr(parts[0], name)
-        assert one.tolist() == other.tolist(), told
-        assert {*map(type, one.tolist())} == {*map(type, other.tolist())}, told
-    for one, other in zip(whole[1], parts[1], strict=True):
-        plain = [
-            [None if v in ("", None) or v != v else v for v in column.tolist()]
-            for column in (one, other)
-        ]
-        assert plain[0] == plain[1], told
+    assert plain(whole) == plain(parts), told
     return "read"
 
 
@@ -122,13 +135,14 @@ def test_both_readings_agree_on_nasty_files(tmp_path, monkeypatch, part):
     rng, path, found = np.random.default_rng(part), tmp_path / "log.csv", []
     for seed in range(200):
         path.write_bytes(nasty(rng))
-        monkeypatch.setattr(_csv_file, "SIZE", int(rng.choice([2**22, 64, 7])))
-        monkeypatch.setattr(_csv_parts, "BLOCK", int(rng.choice([2**25, 64, 7])))
+        monkeypatch.setattr(_csv_file, "SIZE", int(rng.choice([2**22, 2**22, 60])))
+        monkeypatch.setattr(_csv_parts, "BLOCK", int(rng.choice([2**25, 2**25, 60])))
         with monkeypatch.context() as without:
             found.append(hold_together(path, (part, seed)))
-            without.setitem(sys.modules, "pyarrow", None)  # Python's csv reads the same
-            again = outcome(in_memory, path)
-            assert isinstance(again, str) == (found[-1] != "read"), path.read_bytes()
+            if seed % 4 == 0:  # Python's csv reads the same
+                whole = plain(outcome(in_memory, path))
+                without.setitem(sys.modules, "pyarrow", None)
+                assert plain(outcome(in_memory, path)) == whole, path.read_bytes()
     assert found.count("read") > 50
     assert found.count("refused") > 50
 
@@ -227,7 +241,7 @@ def test_labels_that_are_written_in_two_ways_are_two(tmp_path, one, other):
     path = tmp_path / "log.csv"
     row = "{0},1,.5,{0},1,Rome\n"
     path.write_text(
-        ",".join(COLUMNS) + "\n" + 60_000 * row.format(one) + row.format(other)
+        ",".join(COLUMNS) + "\n" + 70_000 * row.format(one) + row.format(other)
     )
     expected = [int(one), int(other)] if "12345" in one else [one, other]
     for read in (in_memory, in_parts):

@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 TRUTH = {"true": True, "false": False}
-INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # always in 64 bits
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+LIMIT = 2**63  # of 64 bits
 LONGEST_FLOAT = 25  # characters; no float is written longer
 
 
@@ -41,7 +42,7 @@ def texts_of(cells, seen=None):
 
 
 def _is_integer(text):
-    return INTEGER.fullmatch(text) is not None
+    return bool(INTEGER.fullmatch(text)) and -LIMIT <= int(text) < LIMIT
 
 
 def _is_float(whole, text):

@@ -59,14 +59,16 @@ def scan_logs(
 ) -> LazyLogs:
     """Scan logs that may be larger than memory.
 
-    Only the footers of parquet files are read, and the rows of csv files are counted.
+    Only the footers of parquet files are read. Of csv files all rows are checked, and
+    the labels decide whether they are numbers.
     Read more in the :ref:`User Guide <lazy_logs>`.
 
     Parameters
     ----------
     source : path, list of paths, pyarrow Dataset or lazy frame
         Parquet or csv files: a path, a folder, a glob, or a list of them. Folders like
-        ``day=2026-01-01`` become columns. Or a lazy frame that narwhals supports: a
+        ``day=2026-01-01`` become columns; what is passed over in a folder is named by
+        ``logs.summary()``. Or a lazy frame that narwhals supports: a
         polars LazyFrame, a duckdb relation, a Dask or Spark DataFrame, an Ibis table.
     action, reward : str
         Names of the columns. Slates with `slot_reward` need no `reward`.
@@ -120,7 +122,8 @@ def scan_logs(
     Raises
     ------
     ValueError, TypeError, FileNotFoundError, ImportError
-        If a file is missing, unreadable or listed twice. If a column is missing, or has
+        If a file or a folder is missing, unreadable or listed twice. If a row of a
+        csv file is no strict csv. If a column is missing, or has
         another type in another file. If a package is missing.
 
     Examples

@@ -554,7 +554,7 @@ def test_csv_rewards_may_be_true_or_false(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('a,r\nx,1\ny",0\nx,1\n', "a quote is opened and never closed"),
+        ('a,r\nx,1\n"y,0\nx,1\n', "line 3: a quote is opened and never closed"),
         ('a,r\nx,1\ny",0\nx",1\n', "line 3: a quote stands inside a cell"),
         ('a,r\nx,1\n"y"z,0\nx,1\n', "line 3: text follows a closing quote"),
     ],
