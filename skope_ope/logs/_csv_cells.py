@@ -4,6 +4,7 @@
 
 import csv
 import io
+from contextlib import suppress
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from skope_ope.exceptions import RowError
 from skope_ope.logs._numbers import number, numbers, quoted
 from skope_ope.logs._texts import TRUTH, Texts, parse_labels, texts_of
 
+MANY = 100  # texts that tell whether others may be of a type
 DROP = "Correct or drop the row."
 # words for missing, in any case and with blanks around them; "none" only in place of a
 # number, as a label it may be an action: to do nothing
@@ -175,14 +177,40 @@ def arrow_columns(block, n_columns, types):
                 raise pyarrow.ArrowInvalid("nan(1), say")
         return len(table), found
 
-    def parse_some(places):
-        try:
-            return parse({place: types[place] for place in places})
-        except pyarrow.ArrowInvalid:
-            if len(places) == 1:
-                return parse({places[0]: text_type()})
-        middle = len(places) // 2  # in search of the columns that do not fit
-        n_rows, found = parse_some(places[:middle])
-        return n_rows, found | parse_some(places[middle:])[1]
+    try:
+        return parse(types)
+    except pyarrow.ArrowInvalid:
+        n_rows, found = parse(dict.fromkeys(types, text_type()))
+    types = {p: kind for p, kind in types.items() if fits(found[p].dictionary, kind)}
+    with suppress(pyarrow.ArrowInvalid):
+        found |= parse(types)[1] if types else {}
+    return n_rows, found
 
-    return parse_some([*types])
+
+def missing_among(texts):
+    """Return which texts of an array of pyarrow are words for missing ones."""
+    import pyarrow
+    from pyarrow import compute
+
+    words = compute.utf8_lower(compute.utf8_trim_whitespace(texts))
+    return compute.is_in(words, value_set=pyarrow.array(sorted(MISSING)))
+
+
+def cast(texts, kind):
+    """Return texts of pyarrow with another type."""
+    texts[:MANY].cast(kind)  # an error costs something for every text
+    return texts.cast(kind)
+
+
+def fits(texts, kind):
+    """Tell whether all texts of an array are missing or of a type."""
+    import pyarrow
+    from pyarrow import compute
+
+    if pyarrow.types.is_dictionary(kind):
+        return True
+    try:
+        cast(texts.filter(compute.invert(missing_among(texts))), kind)
+    except pyarrow.ArrowInvalid:
+        return False
+    return True

@@ -12,9 +12,11 @@ import numpy as np
 from skope_ope.logs._csv_cells import (
     arrow_columns,
     bad_cell,
+    cast,
     cell_number,
-    is_missing,
+    fits,
     labels_of,
+    missing_among,
     numbers_of,
     of_arrow,
     text_type,
@@ -123,10 +125,18 @@ class CsvPart:
     def _typed(self, name, column, kind):
         """Return a column with its type in all blocks; texts stay codes of texts."""
         import pyarrow
-        from pyarrow import types
+        from pyarrow import compute, types
 
         if not (types.is_dictionary(column.type) or types.is_floating(column.type)):
             return column
+        if is_text(kind):
+            texts, missing = column.dictionary, missing_among(column.dictionary)
+            if name not in self.kinds:
+                values = compute.if_else(missing, None, texts)
+                return values.take(column.indices)
+            trimmed = compute.utf8_trim_whitespace(texts)
+            if trimmed.equals(texts) and not compute.any(missing).as_py():
+                return column
         cells = of_arrow(column)
         if name in self.kinds and isinstance(cells, Texts):
             labels, codes = labels_of(name, cells, self.kinds[name])
@@ -139,11 +149,11 @@ class CsvPart:
             floats = numbers_of(name, cells, optional=True)
             return pyarrow.array(floats, from_pandas=True)
         for text in cells.values:
-            if not (is_text(kind) or is_missing(text) or _fits([text], kind)):
+            if not fits(pyarrow.array([text]), kind):
                 raise bad_cell(name, cells, text, f"{kind} as in the first rows")
-        values = [None if is_missing(text) else text for text in cells.values]
-        values = pyarrow.array(values, pyarrow.string()).cast(kind)
-        return values.take(pyarrow.array(cells.codes))
+        texts = column.dictionary
+        values = compute.if_else(missing_among(texts), None, texts)
+        return values.cast(kind).take(column.indices)
 
 
 def opened(path, file_system=None):
@@ -252,7 +262,7 @@ def _kinds_of(texts, kinds):
     if not kinds:
         return []
     with suppress(pyarrow.ArrowInvalid):  # integers, quickly
-        numbers = texts.cast(pyarrow.int64())
+        numbers = cast(texts, pyarrow.int64())
         ends = compute.min_max(numbers).as_py().values()
         if max(map(abs, ends)) < 2**53 and numbers.cast(texts.type).equals(texts):
             return [kind for kind in kinds if kind in ("integer", "short")]
@@ -293,21 +303,11 @@ def _type_of(column):
     cells = of_arrow(column)
     if not isinstance(cells, Texts):
         return column.type
-    texts = [text for text in cells.values if not is_missing(text)]
     try:
-        [*map(cell_number, texts)]
+        [*map(cell_number, cells.values)]
     except ValueError:
         times = [pyarrow.timestamp("us", zone) for zone in (None, "UTC")]
         kinds = pyarrow.date32(), *times
-        return next((one for one in kinds if _fits(texts, one)), pyarrow.string())
+        texts = column.dictionary
+        return next((one for one in kinds if fits(texts, one)), pyarrow.string())
     return pyarrow.float64()
-
-
-def _fits(texts, kind):
-    import pyarrow
-
-    try:
-        pyarrow.array(texts, pyarrow.string()).cast(kind)
-    except pyarrow.ArrowInvalid:
-        return False
-    return True
