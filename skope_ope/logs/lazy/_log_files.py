@@ -111,6 +111,7 @@ def _expand(path, format, passed):
     if not glob.has_magic(path):
         raise FileNotFoundError(f"there is no file or folder {path}.")
     found = sorted(glob.glob(path, recursive=True))
+    _check_readable(os.path.dirname(path))
     if not found:
         raise FileNotFoundError(
             f"no file matches {path}. The folder it is looked up from is {os.getcwd()}."
@@ -161,6 +162,14 @@ def _below(folder, format, passed):
             else:
                 passed[path] = why
     return sorted(found)
+
+
+def _check_readable(pattern):
+    """Raise where a folder that a glob looks into cannot be read: it says nothing."""
+    while glob.has_magic(pattern):
+        for folder in filter(os.path.isdir, glob.glob(pattern, recursive=True)):
+            next(os.walk(folder, onerror=_unreadable))
+        pattern = os.path.dirname(pattern)
 
 
 def _unreadable(error):

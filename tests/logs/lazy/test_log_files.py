@@ -57,7 +57,8 @@ def test_compressed_parquet_is_refused(log, name, alone):
         scan_logs(folder / name if alone else folder, **NAMED)
 
 
-def test_a_folder_that_cannot_be_read_is_named(log, monkeypatch):
+@pytest.mark.parametrize("glob", ["", "*", "*/*.csv", "**/*.csv", "*/x.csv"])
+def test_a_folder_that_cannot_be_read_is_named(log, monkeypatch, glob):
     folder, scandir = log("day=1/x.csv", "day=2/x.csv"), os.scandir
 
     def refusing(path):
@@ -69,7 +70,7 @@ def test_a_folder_that_cannot_be_read_is_named(log, monkeypatch):
     with pytest.raises(
         PermissionError, match=r"day=2 cannot be read \(Permission de.*"
     ):
-        scan_logs(folder, **NAMED)
+        scan_logs(folder / glob, **NAMED)
 
 
 def test_a_link_to_nowhere_is_a_missing_file(log):
@@ -142,3 +143,12 @@ def test_options_of_a_store_are_kept_and_are_no_glob(
 def test_options_of_a_google_store_are_kept_beside_the_limit(store):
     scan_logs("gs://b?project_id=p", **NAMED)
     assert store == ["gs://b?project_id=p&retry_limit_seconds=60"]
+
+
+def test_csv_files_of_a_store_are_read_and_refused_with_their_line(store, log):
+    folder = log("c/1.csv", "c/2.CSV")
+    logs = scan_logs("s3://c?region=eu", **NAMED)
+    assert logs.head(9).action.tolist() == [0, 1, 0] * 2
+    (folder / "c" / "1.csv").write_text('a,r\n0,1\n"x"y,1\n')
+    with pytest.raises(ValueError, match=r"c/1\.csv, line 3: text follows a closing"):
+        scan_logs("s3://c?region=eu", **NAMED)
