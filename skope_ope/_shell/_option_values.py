@@ -5,7 +5,7 @@
 import argparse
 import csv
 
-from skope_ope.readers._numbers import number, whole_number
+from skope_ope.logs._numbers import number, whole_number
 
 
 def number_in(low, high, closed=False):

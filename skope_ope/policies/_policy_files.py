@@ -4,11 +4,12 @@
 
 import numpy as np
 
+from skope_ope.logs._numbers import number, quoted
 from skope_ope.logs._rounded_proba import rounding
+from skope_ope.logs._text_files import empty_file
+from skope_ope.logs._texts import parse_labels
 from skope_ope.logs._validation import label_codes
-from skope_ope.readers._numbers import number, quoted
-from skope_ope.readers._text_files import empty_file, open_csv
-from skope_ope.readers._texts import parse_labels
+from skope_ope.readers._csv_columns import open_csv
 
 CLOSE = 1e-3  # how far from one a sum may be, whatever the digits
 
@@ -38,12 +39,6 @@ def read_policy_table(path, actions, by=None):
     rows = list(rows)
     if not rows:
         raise empty_file(path)
-    for line, row in rows:
-        if len(row) != len(header):
-            raise ValueError(
-                f"{path}, line {line}: {len(row)} cells under {len(header)} column "
-                "names. Correct the row."
-            )
     labels = parse_labels([row[0].strip() for _, row in rows])
     if labels.dtype.kind == "U" and actions.dtype.kind != "U":
         actions = actions.astype(str)

@@ -6,11 +6,11 @@ import numpy as np
 
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._texts import Texts
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
     refuse_non_policies,
 )
-from skope_ope.readers._texts import Texts
 
 
 def policy_on_columns(policy, source):

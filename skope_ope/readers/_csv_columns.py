@@ -1,68 +1,171 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Columns of csv files as arrays, read block by block.
+"""Columns of csv files as arrays: what their cells mean by the kind of the column.
 
-pyarrow or pandas read the file where they are installed. Our own reader needs neither,
-and reads whatever they might read in another way: it alone says what is wrong.
+Blocks are read by pyarrow where it is installed, and by Python's csv otherwise.
 """
 
-from itertools import islice
+import os
+import warnings
+from functools import partial
 
-from skope_ope.readers._csv_cells import KINDS, TextAfterNumbersError, TextFeatures
-from skope_ope.readers._csv_engines import find_engine
-from skope_ope.readers._fast_csv import read_by_engine
-from skope_ope.readers._text_files import DoubtError, empty_file, open_csv
+import numpy as np
 
-BLOCK = 256  # rows that are held as text at a time: few enough to stay in the cache
+from skope_ope.exceptions import LogsWarning, RowError
+from skope_ope.logs._csv_cells import (
+    bad_cell,
+    cell_number,
+    is_missing,
+    labels_of,
+    numbers_of,
+    text_columns,
+)
+from skope_ope.logs._csv_file import CsvFile
+from skope_ope.logs._missing_words import DROP_REWARDS
+from skope_ope.logs._numbers import quoted
+from skope_ope.logs._text_files import empty_file, open_bytes, utc_microseconds
+from skope_ope.logs._texts import Texts, texts_of
+from skope_ope.readers._moments import plain_moments
+
+MOSTLY = 0.9  # share of numbers from which a text among them is told
+
+
+def csv_file(path):
+    """Return a csv file, plain or packed by gzip or zstd."""
+    return CsvFile(os.fspath(path), partial(open_bytes, path))
+
+
+def open_csv(path):
+    """Return (header, iterator of (line number, row) over the rows below it)."""
+    file = csv_file(path)
+    return file.header, file.rows()
+
+
+def line_of_row(path, row):
+    """Return the line on which a row of a csv file begins; rows count from 0."""
+    return csv_file(path).line_of_row(row)
 
 
 def read_csv(path, wanted, report=None):
     """Read columns of a csv file, a dict by (name, kind)."""
-    engine = find_engine()
-    if engine is not None:
-        header, rows = open_csv(path)
-        rows.close()
-        try:
-            return read_by_engine(engine, path, header, wanted, report)
-        except DoubtError:
-            pass  # the rows below are read once more, from the first one
-    return read_rows(path, wanted, report)
+    file = csv_file(path)
+    places = {key: file.header.index(key[0]) for key in wanted}
+    texts = dict.fromkeys(places.values(), False)
+    texts.update(
+        (place, True) for (_, kind), place in places.items() if kind == "label"
+    )
+    cells = read_cells(file, texts, report)
+    try:
+        return {
+            key: KINDS[key[1]](key[0], cells[at], file) for key, at in places.items()
+        }
+    except RowError as error:
+        raise located(file, error) from error
 
 
-def read_rows(path, wanted, report=None):
-    """Read columns as `read_csv` does, by our own reader."""
-    columns = {key: KINDS[key[1]](path, key[0]) for key in wanted}
-    late = _read_into(path, columns, report)
-    if late:  # texts below numbers: read these columns again, as texts
-        again = {key: TextFeatures(path, key[0]) for key in late}
-        _read_into(path, again, report)
-        columns.update(again)
-    return {key: column.finish() for key, column in columns.items()}
+def located(file, error):
+    """Return an error of a row with the name of the file and the line."""
+    before, row, after = error.args
+    return ValueError(f"{file.name}, line {file.line_of_row(row)}: {before}{after}")
 
 
-def _read_into(path, columns, report):
-    """Add all rows to the columns; return those that turned out to hold texts."""
-    header, rows = open_csv(path)
-    places = {key: header.index(key[0]) for key in columns}
-    late, n_rows = [], 0
-    while block := list(islice(rows, BLOCK)):
-        for line, row in block:
-            if len(row) != len(header):
-                raise ValueError(
-                    f"{path}, line {line}: {len(row)} cells under {len(header)} column "
-                    "names. Correct or drop the row."
-                )
-        lines = [line for line, _ in block]
-        cells = list(zip(*(row for _, row in block), strict=True))
-        for key, place in list(places.items()):
-            try:
-                columns[key].add(cells[place], lines)
-            except TextAfterNumbersError:
-                late.append(key)
-                del places[key]
-        n_rows += len(block)
+def read_cells(file, texts, report=None):
+    """Return columns as floats, NaN where missing, or as `Texts`; a dict by place.
+
+    `texts` are the places of the columns, and which of them are texts anyhow.
+    """
+    parts = {place: [] for place in texts}
+    seen = {place: {} for place in texts}
+    n_rows = 0
+    for _, block in file.blocks():
+        found = file.columns(block, text_columns, texts)
+        late = {
+            place
+            for place, part in found.items()
+            if isinstance(part, Texts)
+            and not (texts[place] or _fill(part, found, place))
+        }
+        if late:  # texts among numbers: read these columns as texts, from the first row
+            return read_cells(
+                file, {p: told or p in late for p, told in texts.items()}, report
+            )
+        for place, part in found.items():
+            if isinstance(part, Texts):
+                part = texts_of(part.values, seen[place]).codes[part.codes]
+            parts[place].append(part)
+        n_rows += len(part)
         if report is not None:
             report(n_rows)
     if not n_rows:
-        raise empty_file(path)
-    return late
+        raise empty_file(file.name)
+    arrays = {place: np.concatenate(parts.pop(place)) for place in texts}
+    return {p: Texts(arrays[p], list(seen[p])) if seen[p] else arrays[p] for p in texts}
+
+
+def _fill(part, found, place):
+    """Put the numbers of texts in their place; return whether all of them are such."""
+    try:
+        found[place] = np.array([*map(cell_number, part.values)])[part.codes]
+    except ValueError:
+        return False
+    return True
+
+
+def _label(name, cells, file):
+    labels, codes = labels_of(name, cells)
+    return labels[codes]
+
+
+def _moment(name, cells, file):
+    """Return numbers or datetimes."""
+    if not isinstance(cells, Texts):
+        return numbers_of(name, cells)
+    moments, is_plain = plain_moments(cells.values)
+    for code in np.flatnonzero(~is_plain):
+        text = cells.values[code]
+        try:
+            moments[code] = utc_microseconds(text.strip())
+        except (ValueError, OverflowError):
+            what = "a number or a datetime like 2026-01-31 12:00:00"
+            raise bad_cell(name, cells, text, what) from None
+    return moments.view("datetime64[us]")[cells.codes]
+
+
+def _feature(name, cells, file):
+    """Return numbers where all cells are numbers, or texts, "" where one is missing."""
+    is_text = [*map(_is_text, cells.values)] if isinstance(cells, Texts) else []
+    if not any(is_text):
+        return numbers_of(name, cells, optional=True)
+    odd = np.array(is_text)[cells.codes]
+    n_texts = int(odd.sum())
+    if n_texts <= (1 - MOSTLY) * len(cells):
+        row = int(odd.argmax())
+        warnings.warn(
+            LogsWarning(
+                f"{file.name}, line {file.line_of_row(row)}: column {name!r} is "
+                f"{quoted(cells.values[cells.codes[row]])} among numbers "
+                f"({n_texts} such rows), so the whole column is read as texts. Correct "
+                "these cells, or leave them empty.",
+                n_texts,
+            ),
+            stacklevel=5,
+        )
+    known = texts_of(["" if is_missing(text) else text for text in cells.values])
+    return Texts(known.codes[cells.codes], known.values)
+
+
+def _is_text(cell):
+    try:
+        cell_number(cell)
+    except ValueError:
+        return True
+    return False
+
+
+KINDS = {
+    "number": lambda name, cells, file: numbers_of(name, cells),
+    "reward": lambda name, cells, file: numbers_of(name, cells, DROP_REWARDS),
+    "label": _label,
+    "moment": _moment,
+    "feature": _feature,
+}

@@ -9,7 +9,7 @@ no JSON, and the event is then parsed as a whole. So are the events of a file wh
 actions are seldom met again.
 """
 
-from skope_ope.readers._text_files import DoubtError
+from skope_ope.logs._text_files import DoubtError
 
 START = '"_multi":[{'
 END = '}]},"'

@@ -10,7 +10,7 @@ in `p`: `a` ranks the actions, from 0 or from 1, and `p[i]` is the probability o
 
 from decimal import Decimal
 
-from skope_ope.readers._numbers import quoted, whole_number
+from skope_ope.logs._numbers import quoted, whole_number
 from skope_ope.readers._vw_event import MalformedLineError
 
 DECISIVE = ("a", "c", "p", "pdrop", "Timestamp", "_skipLearn")  # besides the label

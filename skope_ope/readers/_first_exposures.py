@@ -13,9 +13,9 @@ import numpy as np
 from skope_ope._meant import meant
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._numbers import quoted
+from skope_ope.logs._texts import parse_labels
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE
-from skope_ope.readers._numbers import quoted
-from skope_ope.readers._texts import parse_labels
 from skope_ope.readers._user_tables import UserTable
 
 SHOWN = 8  # experiments in a message

@@ -9,8 +9,8 @@ another way than by Python: `load` then says what the line holds or what is wron
 
 import json
 
-from skope_ope.readers._numbers import quoted
-from skope_ope.readers._text_files import DoubtError
+from skope_ope.logs._numbers import quoted
+from skope_ope.logs._text_files import DoubtError
 from skope_ope.readers._vw_event import MalformedLineError
 
 LONG_NUMBER = 2000  # digits: Python refuses numbers of 4,301, orjson does not

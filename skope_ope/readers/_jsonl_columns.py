@@ -13,11 +13,11 @@ import numpy as np
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._missing_words import DROP_REWARDS
+from skope_ope.logs._numbers import quoted
+from skope_ope.logs._text_files import empty_file, utc_microseconds
+from skope_ope.logs._texts import Texts
 from skope_ope.readers._jsonl_fields import getter, read_objects
 from skope_ope.readers._moments import plain_moments
-from skope_ope.readers._numbers import quoted
-from skope_ope.readers._text_files import empty_file, utc_microseconds
-from skope_ope.readers._texts import Texts
 
 EVERY = 10_000  # lines between two reports
 NUMBERS = (bool, int, float)

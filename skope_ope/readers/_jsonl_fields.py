@@ -10,8 +10,8 @@ import re
 from functools import partial
 from itertools import islice
 
+from skope_ope.logs._text_files import DoubtError, empty_file, read_lines
 from skope_ope.readers._json_lines import Pairs, load, plain_loader
-from skope_ope.readers._text_files import DoubtError, empty_file, read_lines
 from skope_ope.readers._vw_event import MalformedLineError
 
 LONG_INTEGER = re.compile("[0-9]{19}")

@@ -5,9 +5,10 @@
 import os
 import re
 
+from skope_ope.logs._text_files import empty_file, first_line
+from skope_ope.readers._csv_columns import open_csv
 from skope_ope.readers._json_lines import OBJECTS, load
 from skope_ope.readers._open_bandit_table import NEEDED
-from skope_ope.readers._text_files import empty_file, first_line, open_csv
 from skope_ope.readers._vw_event import MalformedLineError
 from skope_ope.readers._vw_json import LABEL, OTHER_KEYS
 

@@ -5,9 +5,9 @@
 import numpy as np
 
 from skope_ope.logs._columns_of_labels import check_order
+from skope_ope.logs._texts import parse_labels
 from skope_ope.readers._context_fields import inner_fields
 from skope_ope.readers._read_table import check_names
-from skope_ope.readers._texts import parse_labels
 
 
 def proba_columns(given, names):

@@ -14,19 +14,24 @@ import numpy as np
 from skope_ope._sklearn import validate_params
 from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._csv_cells import numbers_of
 from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs._texts import Texts
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE
-from skope_ope.readers._numbers import numbers, quoted
+from skope_ope.readers._csv_columns import (
+    csv_file,
+    line_of_row,
+    located,
+    open_csv,
+    read_cells,
+)
 from skope_ope.readers._open_bandit_table import (
     OpenBanditTable,
-    bad_row,
     check_columns,
     numbered,
-    open_csv,
-    parse_item,
+    parsed,
 )
 from skope_ope.readers._row_lines import errors_of_file
-from skope_ope.readers._text_files import empty_file, line_of_row
 
 ITEM_FEATURE = re.compile(r"item_feature_([0-9]{1,9})")
 
@@ -225,52 +230,36 @@ def _take_categories_of(other, table):
     header, rows = open_csv(other)
     check_columns(other, header, table.categories)
     places = [(header.index(name), seen) for name, seen in table.categories.items()]
-    for line, row in rows:
-        if len(row) != len(header):
-            raise bad_row(other, line, header, row, {})
+    for _, row in rows:
         for place, seen in places:
             seen.setdefault(row[place], len(seen))
 
 
 def _item_features(path):
     """Read the features of the items: numbers as they are, texts one-hot."""
-    header, rows = open_csv(path)
-    features = numbered(header, ITEM_FEATURE)
-    check_columns(path, header, ["item_id"] + ["item_feature_0"] * (not features))
-    items, cells, lines = [], [], []
-    for line, row in rows:
-        used = {"item_id": header.index("item_id")}
-        try:
-            items.append(parse_item(row[used["item_id"]]))
-            cells.append([row[place] for _, _, place in features])
-        except (ValueError, IndexError) as error:
-            raise bad_row(path, line, header, row, used) from error
-        if len(row) != len(header):
-            raise bad_row(path, line, header, row, used)
-        lines.append(line)
-    if not items:
-        raise empty_file(path)
-    if sorted(items) != list(range(len(items))):
+    file = csv_file(path)
+    features = numbered(file.header, ITEM_FEATURE)
+    check_columns(path, file.header, ["item_id"] + ["item_feature_0"] * (not features))
+    place_of_item = file.header.index("item_id")
+    texts = {place_of_item: True} | {place: False for _, _, place in features}
+    cells = read_cells(file, texts)
+    try:
+        items = parsed("item_id", cells[place_of_item])
+        columns = [
+            cells[place].array()[:, None] == np.unique(cells[place].array())
+            if isinstance(cells[place], Texts)
+            else numbers_of(name, cells[place])[:, None]
+            for _, name, place in features
+        ]
+    except RowError as error:
+        raise located(file, error) from error
+    order = np.argsort(items)
+    if not np.array_equal(items[order], np.arange(len(items))):
         raise ValueError(
             f"{path}: item_id must be 0..{len(items) - 1}, each once, got "
-            f"{sorted(items)[:8]}{'...' if len(items) > 8 else ''}."
+            f"{items[order][:8].tolist()}{'...' if len(items) > 8 else ''}."
         )
-    order = np.argsort(items)
-    parts = []
-    for (_, name, _), values in zip(features, zip(*cells, strict=True), strict=True):
-        try:
-            part = np.array(list(numbers(values)))[:, None]
-        except ValueError:
-            categories = np.unique(values)
-            part = (np.array(values)[:, None] == categories).astype(float)
-        bad = np.flatnonzero(~np.isfinite(part[:, 0]))
-        if bad.size:
-            raise ValueError(
-                f"{path}, line {lines[bad[0]]}: {name} is {quoted(values[bad[0]])}, "
-                "expected a finite number. Correct the row."
-            )
-        parts.append(part[order])
-    return np.hstack(parts)
+    return np.hstack(columns)[order].astype(float)
 
 
 def _count_items(table, item_features, item_context):

@@ -14,12 +14,11 @@ csv and JSON lines need neither pandas nor pyarrow, parquet needs pyarrow.
 """
 
 from skope_ope._meant import meant
-from skope_ope.readers._csv_columns import read_csv
+from skope_ope.logs._numbers import quoted
+from skope_ope.readers._csv_columns import line_of_row, open_csv, read_csv
 from skope_ope.readers._jsonl_columns import read_jsonl_columns
 from skope_ope.readers._jsonl_fields import field_names, line_of_object
-from skope_ope.readers._numbers import quoted
 from skope_ope.readers._parquet_columns import open_parquet, read_parquet
-from skope_ope.readers._text_files import line_of_row, open_csv
 
 SHOWN = 12  # column names in a message
 LINES = {"csv": line_of_row, "jsonl": line_of_object, "parquet": None}  # of rows

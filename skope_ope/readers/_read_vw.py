@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.exceptions import LogsWarning
-from skope_ope.readers._json_lines import load
-from skope_ope.readers._row_lines import errors_of_file
-from skope_ope.readers._text_files import (
+from skope_ope.logs._text_files import (
     LONGEST,
     empty_file,
     first_line,
     read_lines,
     sample_lines,
 )
+from skope_ope.readers._json_lines import load
+from skope_ope.readers._row_lines import errors_of_file
 from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
 from skope_ope.readers._vw_json import DSJsonParser, parse_json
 from skope_ope.readers._vw_rounds import VWRounds

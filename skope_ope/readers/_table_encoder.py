@@ -13,7 +13,7 @@ from skope_ope.logs._context_columns import (
     names_of,
     scale_of,
 )
-from skope_ope.readers._texts import Texts
+from skope_ope.logs._texts import Texts
 
 
 class TableEncoder:

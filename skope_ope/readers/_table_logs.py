@@ -9,6 +9,7 @@ from numbers import Real
 import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._texts import parse_labels
 from skope_ope.readers._context_fields import fields_of_context
 from skope_ope.readers._field_roles import check_propensity_field, check_reward_field
 from skope_ope.readers._proba_columns import labels_told, order_of, proba_columns
@@ -16,7 +17,6 @@ from skope_ope.readers._read_table import LINES, check_names, column_names, read
 from skope_ope.readers._rounded_columns import made_whole
 from skope_ope.readers._row_lines import errors_of_file
 from skope_ope.readers._table_encoder import TableEncoder
-from skope_ope.readers._texts import parse_labels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,8 @@
 
 import math
 
+from skope_ope.logs._numbers import number, quoted
+from skope_ope.logs._text_files import DoubtError, utc_microseconds
 from skope_ope.readers._dsjson_actions import LIFTED, KnownActions
 from skope_ope.readers._dsjson_checks import (
     DECISIVE,
@@ -13,8 +15,6 @@ from skope_ope.readers._dsjson_checks import (
     logging_proba,
 )
 from skope_ope.readers._json_lines import OBJECTS, Pairs, load, plain_loader
-from skope_ope.readers._numbers import number, quoted
-from skope_ope.readers._text_files import DoubtError, utc_microseconds
 from skope_ope.readers._vw_event import (
     MOST_ACTIONS,
     MalformedLineError,

@@ -7,6 +7,7 @@ slots before it left. In a slates log the event has one cost, every action belon
 one slot, and a slot numbers its own actions from 0.
 """
 
+from skope_ope.logs._numbers import quoted, whole_number
 from skope_ope.readers._dsjson_checks import (
     DECISIVE,
     check_keys,
@@ -14,7 +15,6 @@ from skope_ope.readers._dsjson_checks import (
     is_integer,
 )
 from skope_ope.readers._json_lines import Pairs, load
-from skope_ope.readers._numbers import quoted, whole_number
 from skope_ope.readers._vw_event import (
     MalformedLineError,
     VWSlateEvent,

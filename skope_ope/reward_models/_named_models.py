@@ -4,7 +4,7 @@
 
 from skope_ope._meant import meant
 from skope_ope.logs._model_features import check_features
-from skope_ope.readers._numbers import number
+from skope_ope.logs._numbers import number
 
 MODELS = ("none", "ridge", "logistic", "hist")
 

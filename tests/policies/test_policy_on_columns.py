@@ -9,9 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from skope_ope import BanditLogs, ClassifierPolicy, EpsilonGreedy, LinUCB, UniformPolicy
+from skope_ope.logs._texts import Texts
 from skope_ope.policies._policy_on_columns import logs_on_columns, policy_on_columns
 from skope_ope.readers._table_logs import LogFile
-from skope_ope.readers._texts import Texts
 
 AGE = np.array([20.0, 60.0, 40.0])
 CITY = Texts(np.array([0, 1, 0]), ["Rome", "Oslo"])

@@ -14,7 +14,6 @@ OPEN_BANDIT = "timestamp,item_id,position,click,propensity_score,user_feature_0\
     ("name", "text", "expected"),
     [
         ("log.csv", "item,click\na,1\n", "csv"),
-        ("log.csv", "item|click\na|1\n", "csv"),
         ("log.csv", "item,a|b\n", "csv"),
         ("log.txt", "\n\nitem,click\n", "csv"),
         ("log.csv", OPEN_BANDIT, "open-bandit"),

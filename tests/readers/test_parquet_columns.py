@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
+from skope_ope.logs._texts import Texts
 from skope_ope.readers._parquet_columns import open_parquet, read_parquet
-from skope_ope.readers._texts import Texts
 
 pytestmark = pytest.mark.frames
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._texts import Texts
 from skope_ope.readers import _table_encoder
 from skope_ope.readers._table_encoder import TableEncoder
-from skope_ope.readers._texts import Texts
 
 
 def test_rare_texts_share_a_column(monkeypatch):

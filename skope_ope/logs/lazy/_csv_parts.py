@@ -2,15 +2,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Partitions of csv files: blocks of whole rows, with the same types in all of them."""
 
-import csv
-import io
-import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from skope_ope.logs.lazy._log_files import COMPRESSED, folder_columns
+from skope_ope.logs._csv_cells import (
+    arrow_columns,
+    bad_cell,
+    cast,
+    cell_number,
+    fits,
+    labels_of,
+    missing_among,
+    numbers_of,
+    of_arrow,
+    text_type,
+)
+from skope_ope.logs._csv_file import CsvFile, last_end
+from skope_ope.logs._texts import KINDS, Texts, kinds_of
+from skope_ope.logs.lazy._column_types import is_text
+from skope_ope.logs.lazy._log_files import folder_columns
 from skope_ope.logs.lazy._parquet_parts import (
     READERS,
     Scanned,
@@ -19,11 +33,7 @@ from skope_ope.logs.lazy._parquet_parts import (
 )
 
 BLOCK = 1 << 25  # bytes of a partition
-GUESS = 1 << 20  # bytes that tell the types of the columns of a file
-# as numbers they would collide with others: 007 and 7, or 20 digits in a float
-NO_NUMBER = re.compile(rb'(?:^|[,\n"])-?(?:0[0-9]|[0-9]{16})')
-ZEROS, LONG = "^-?0[0-9]+$", "^-?[0-9]{16,}$"
-MISSING = ["", "NA", "N/A", "NULL", "null", "NaN", "nan"]
+GUESS = 1 << 20  # bytes that tell the types of the features of a file
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,8 @@ class CsvPart:
         Rows of the file before them.
     header : tuple of str
         Names of the columns.
+    kinds : dict
+        Kinds of the labels in the columns of labels, of the whole log.
     """
 
     path: str
@@ -54,6 +66,7 @@ class CsvPart:
     n_rounds: int
     first_row: int
     header: tuple
+    kinds: dict
     constants: dict
     file_system: object = None
     file_of_whole = None  # blocks are read one by one
@@ -81,30 +94,66 @@ class CsvPart:
         """Open the file."""
         return opened(self.path, self.file_system)
 
+    def where(self, row):
+        """Return what messages call a row of the part."""
+        return f"line {csv_file(self).line_of_row(self.first_row + row)}"
+
     def batches(self, file, names, reading, n_rows):
         """Yield the rows in record batches."""
+        import pyarrow
+
         file.seek(self.span[0])
         data = file.read(self.span[1])
-        types = {n: reading.types[n] for n in names if n in reading.types}
-        whole = len(data) == self.span[1]
-        try:
-            table = parsed(data, self.header, names, types) if whole else ()
-        except ValueError as error:  # those of pyarrow are
-            if "conversion error" not in str(error):
-                raise
-            raise ValueError(
-                f"{error}. The type of a column is taken from the first megabyte of "
-                "each file. Correct this cell, or write the log as parquet, which "
-                "stores the types of its columns."
-            ) from error
-        if len(table) != self.n_rounds:
-            more = " If it did not change, a cell holds a quote: double the quote, and "
-            more += "put the cell into quotes."
+        types = {name: reading.types[name] for name in names}
+        places = {name: self.header.index(name) for name in names}
+        wanted = {
+            places[name]: text_type() if is_text(kind) else kind
+            for name, kind in types.items()
+        }
+        n_found, columns = 0, {}
+        if len(data) == self.span[1]:
+            n_found, columns = arrow_columns(data, len(self.header), wanted)
+        if n_found != self.n_rounds:
             raise ValueError(
                 "the file has changed since it was scanned. Scan it again."
-                + more * (b'"' in data)
             )
-        yield from table.combine_chunks().to_batches()
+        arrays = [
+            self._typed(name, columns[places[name]], types[name]) for name in names
+        ]
+        yield pyarrow.RecordBatch.from_arrays(arrays, names=list(names))
+
+    def _typed(self, name, column, kind):
+        """Return a column with its type in all blocks; texts stay codes of texts."""
+        import pyarrow
+        from pyarrow import compute, types
+
+        if not (types.is_dictionary(column.type) or types.is_floating(column.type)):
+            return column
+        if is_text(kind):
+            texts, missing = column.dictionary, missing_among(column.dictionary)
+            if name not in self.kinds:
+                values = compute.if_else(missing, None, texts)
+                return values.take(column.indices)
+            trimmed = compute.utf8_trim_whitespace(texts)
+            if trimmed.equals(texts) and not compute.any(missing).as_py():
+                return column
+        cells = of_arrow(column)
+        if name in self.kinds and isinstance(cells, Texts):
+            labels, codes = labels_of(name, cells, self.kinds[name])
+            if is_text(kind):
+                return pyarrow.DictionaryArray.from_arrays(
+                    codes.astype(np.int32), labels.tolist()
+                )
+            return pyarrow.array(labels[codes])
+        if types.is_floating(kind):
+            floats = numbers_of(name, cells, optional=True)
+            return pyarrow.array(floats, from_pandas=True)
+        for text in cells.values:
+            if not fits(pyarrow.array([text]), kind):
+                raise bad_cell(name, cells, text, f"{kind} as in the first rows")
+        texts = column.dictionary
+        values = compute.if_else(missing_among(texts), None, texts)
+        return values.cast(kind).take(column.indices)
 
 
 def opened(path, file_system=None):
@@ -114,67 +163,38 @@ def opened(path, file_system=None):
     return file_system.open_input_file(path)
 
 
-def parsed(data, header, names=None, types=None):
-    """Return rows of a csv file without its header as a table of pyarrow."""
-    import pyarrow
-    from pyarrow import csv as reader
-
-    return reader.read_csv(
-        pyarrow.BufferReader(data),
-        reader.ReadOptions(column_names=list(header), use_threads=False),
-        reader.ParseOptions(newlines_in_values=b'"' in data),
-        reader.ConvertOptions(
-            include_columns=names,
-            column_types=types,
-            null_values=MISSING,
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+def csv_file(file):
+    """Return the csv file of a `LogFile` or of a part."""
+    return CsvFile(file.path, partial(opened, file.path, file.file_system))
 
 
 class ScannedCsv(Scanned):
-    """Csv files, of which the line ends have been counted."""
-
-    texts = frozenset()  # columns of what is no number, though it may look like one
+    """Csv files, whose rows have been counted and whose labels have been seen."""
 
     def types(self, uses):
         """Return the type that every column has in all blocks."""
         import pyarrow
 
-        def is_text(name):
-            return uses[name] == "label" and name in self.texts
-
-        types = super().types({n: use for n, use in uses.items() if not is_text(n)})
+        types = super().types(uses)
         for name, kind in types.items():
-            numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
-            if name in self.folder_columns:
+            if name in self.folder_columns or uses[name] == "label":
                 continue
-            if pyarrow.types.is_binary(kind):
-                raise ValueError(
-                    f"column {name!r} holds texts that are not in UTF-8. Write the "
-                    "files anew in UTF-8."
-                )
-            if pyarrow.types.is_null(kind):
-                types[name] = pyarrow.string()
-            elif (uses[name] == "number" and not pyarrow.types.is_boolean(kind)) or (
-                uses[name] != "label" and numeric
-            ):  # a whole number may be followed by fractions
+            if uses[name] == "number":
                 types[name] = pyarrow.float64()
-        for name in filter(is_text, uses):
-            for file, schema in self._schemas:
-                self._type(file, schema, name)  # raises where it is missing
-            types[name] = pyarrow.string()
+            elif pyarrow.types.is_null(kind):
+                types[name] = pyarrow.string()
         return types
 
 
-def scan_csv(files):
-    """Return what csv files hold: rows are counted, types are told by the first ones.
+def scan_csv(files, labels):
+    """Return what csv files hold: rows are counted, kinds of labels are found.
 
     Parameters
     ----------
     files : list of LogFile
         At least one.
+    labels : list of str
+        Columns of labels.
 
     Returns
     -------
@@ -182,14 +202,18 @@ def scan_csv(files):
     """
     import_parquet()
     constants = folder_columns(files)
+    labels = [name for name in labels if name not in constants[0]]
     with ThreadPoolExecutor(READERS) as threads:
-        found = list(threads.map(_look, files))
-    parts, schemas, texts = [], [], set()
-    for file, (header, schema, blocks, others), said in zip(
+        found = list(threads.map(partial(_look, labels=labels), files))
+    kinds = {
+        name: [kind for kind in KINDS if all(kind in one[3][name] for one in found)]
+        for name in labels
+    }
+    parts, schemas = [], []
+    for file, (header, schema, blocks, _), said in zip(
         files, found, constants, strict=True
     ):
-        texts |= others
-        schemas.append((file.name, schema))
+        schemas.append((file.name, _with_labels(schema, kinds)))
         first = 0
         for number, (start, size, n_rows) in enumerate(blocks):
             parts.append(
@@ -202,119 +226,88 @@ def scan_csv(files):
                     n_rows,
                     first,
                     header,
+                    kinds,
                     said,
                     file.file_system,
                 )
             )
             first += n_rows
-    scanned = ScannedCsv(parts, schemas, constant_types(constants))
-    scanned.texts = texts - {*scanned.folder_columns}
-    return scanned
+    return ScannedCsv(parts, schemas, constant_types(constants))
 
 
-def _look(file):
-    """Return header, types and blocks of a csv file, and columns of no numbers."""
-    if file.path.endswith(COMPRESSED):
-        raise ValueError(
-            f"{file.path} is compressed, so it cannot be read in parts. Decompress it, "
-            "or write the log as parquet, which compresses each part."
-        )
-    try:
-        with opened(file.path, file.file_system) as stream:
-            header, start = _header(stream)
-            blocks = list(_blocks(stream, start))
-            stream.seek(start)
-            some = stream.read(GUESS)
-        if not some.strip():  # a day without a round
-            return header, _of_nothing(header), [], set()
-        whole = some if len(some) < GUESS else some[: _end_of_rows(some)[0]]
-        table = parsed(whole, header)
-        return header, table.schema, blocks, _no_numbers(whole, table)
-    except Exception as error:  # pyarrow raises many kinds where bytes are wrong
-        raise ValueError(f"{file.path} cannot be read as csv: {error}") from error
+def _look(file, labels):
+    """Return header, types and blocks of a csv file, and the kinds of its labels."""
+    import pyarrow
+
+    csv = csv_file(file)
+    kinds = {name: [*KINDS] for name in labels}
+    places = {name: csv.header.index(name) for name in labels if name in csv.header}
+    wanted = dict.fromkeys(places.values() or [0], pyarrow.string())
+    blocks, some = [], b""
+    for start, block in csv.blocks(BLOCK):
+        n_rows, columns = csv.columns(block, arrow_columns, wanted)
+        if len(some) < GUESS:
+            some += block[: last_end(block[:GUESS]) or None]
+        blocks.append((start, len(block), n_rows))
+        for name, place in places.items():
+            kinds[name] = _kinds_of(columns[place], kinds[name])
+    return tuple(csv.header), _guessed(some, csv.header), blocks, kinds
 
 
-def _no_numbers(data, table):
-    """Return names of columns of numbers that are labels of another kind: 007, say."""
+def _kinds_of(texts, kinds):
+    """Return those of some kinds of labels that all texts are of."""
     import pyarrow
     from pyarrow import compute
 
-    found, names = set(), table.column_names
-    if NO_NUMBER.search(data) is None:
-        return found
-    for field in table.schema:
-        whole = pyarrow.types.is_integer(field.type)
-        if not (whole or pyarrow.types.is_floating(field.type)):
-            continue
-        if names.count(field.name) > 1:
-            continue
-        types = {field.name: pyarrow.string()}
-        texts = parsed(data, names, [field.name], types).column(0)
-        pattern = ZEROS if whole else f"{ZEROS}|{LONG}"
-        if compute.any(compute.match_substring_regex(texts, pattern)).as_py():
-            found.add(field.name)
-    return found
+    if not kinds:
+        return []
+    with suppress(pyarrow.ArrowInvalid):  # integers, quickly
+        numbers = cast(texts, pyarrow.int64())
+        ends = compute.min_max(numbers).as_py().values()
+        if max(map(abs, ends)) < 2**53 and numbers.cast(texts.type).equals(texts):
+            return [kind for kind in kinds if kind in ("integer", "short")]
+    return kinds_of([text.strip() for text in texts.unique().to_pylist()], kinds)
 
 
-def _of_nothing(header):
-    """Return the types of columns without rows, which fit any other."""
+def _with_labels(schema, kinds):
+    """Return a schema with the types that labels have in all files."""
     import pyarrow
 
-    return pyarrow.schema([(name, pyarrow.null()) for name in header])
+    types = {"integer": pyarrow.int64(), "float": pyarrow.float64()}
+    types |= {"short": types["float"], "": pyarrow.string()}
+    for name, some in kinds.items():
+        for place in schema.get_all_field_indices(name):
+            kind = types.get(next(iter(some), ""), pyarrow.bool_())
+            schema = schema.set(place, pyarrow.field(name, kind))
+    return schema
 
 
-def _header(stream):
-    """Return the names of the columns, and where the rows begin."""
-    line = io.BytesIO(stream.read(GUESS)).readline()
-    if not line.strip() or line.count(b'"') % 2:
-        raise ValueError("its first line must hold the names of the columns.")
-    text = line.decode("utf-8-sig").rstrip("\r\n")
-    names = tuple(next(csv.reader([text])))
-    other = next((mark for mark in ";\t|" if mark in text), None)
-    if len(names) == 1 and other:
-        raise ValueError(
-            f"its columns seem to be separated by {other!r}, but a comma is expected. "
-            "Write it again with commas, or pass a lazy frame that reads it, such as "
-            f"polars.scan_csv(path, separator={other!r})."
-        )
-    return names, len(line)
+def _guessed(some, header):
+    """Return the types of columns by some rows: numbers, times, texts or null."""
+    import pyarrow
+
+    types = [pyarrow.null()] * len(header)
+    if some:
+        floats = dict.fromkeys(range(len(header)), pyarrow.float64())
+        columns = arrow_columns(some, len(header), floats)[1]
+        types = [_type_of(columns[place]) for place in floats]
+    return pyarrow.schema(zip(header, types, strict=True))
 
 
-def _blocks(stream, start):
-    """Yield first byte, number of bytes and number of rows of every block."""
-    stream.seek(start)
-    rest = b""
-    while True:
-        more = stream.read(BLOCK)
-        data = rest + more
-        if not data:
-            return
-        if more:
-            size, n_rows = _end_of_rows(data)
-        else:
-            if data.count(b'"') % 2:
-                raise ValueError(
-                    "a quote is opened and never closed, so the ends of the rows are "
-                    "unknown. Close the quote; inside a quoted cell, double it."
-                )
-            _, n_rows = _end_of_rows(data + b"\n")
-            size = len(data)
-        if n_rows or (size and not more):
-            yield start, size, n_rows
-        start, rest = start + size, data[size:]
+def _type_of(column):
+    """Return the type of a column that was read as floats, as far as it is one."""
+    import pyarrow
 
-
-def _end_of_rows(data):
-    """Return where the last whole row ends, and how many rows there are up to it."""
-    odd = (b'"', b"\n\n", b"\n\r\n")
-    if not any(one in data for one in odd) and data[:1] not in (b"\n", b"\r"):
-        return data.rfind(b"\n") + 1, data.count(b"\n")
-    text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == ord("\n"))
-    quotes = np.flatnonzero(text == ord('"'))
-    ends = ends[np.searchsorted(quotes, ends) % 2 == 0]  # others stand in a cell
-    if not len(ends):
-        return 0, 0
-    sizes = np.diff(ends, prepend=-1)
-    blank = (sizes == 1) | ((sizes == 2) & (text[ends - 1] == ord("\r")))
-    return int(ends[-1]) + 1, int((~blank).sum())
+    if column.null_count == len(column):
+        return pyarrow.null()
+    cells = of_arrow(column)
+    if not isinstance(cells, Texts):
+        return column.type
+    try:
+        [*map(cell_number, cells.values)]
+    except ValueError:
+        times = [pyarrow.timestamp("us", zone) for zone in (None, "UTC")]
+        kinds = pyarrow.date32(), *times
+        texts = column.dictionary
+        return next((one for one in kinds if fits(texts, one)), pyarrow.string())
+    return pyarrow.float64()

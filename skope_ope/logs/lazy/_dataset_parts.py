@@ -58,6 +58,10 @@ class FragmentPart:
             return self.name
         return f"{self.name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
 
+    def where(self, row):
+        """Return what messages call a row of the part."""
+        return f"row {self.first_row + row}"
+
     def up_to(self, n_rows):
         """Return the part of the first rows of this one, at most so many."""
         low, high = self.rows

@@ -18,6 +18,7 @@ from skope_ope.logs.lazy._conditions import filtered
 from skope_ope.logs.lazy._lazy_labels import labelled
 from skope_ope.logs.lazy._lazy_rows import check_size, first_rows, some_rows
 from skope_ope.logs.lazy._log_description import describe
+from skope_ope.logs.lazy._log_files import named_over
 from skope_ope.logs.lazy._partitions import SMALL, Partition, read_partitions
 
 if TYPE_CHECKING:
@@ -416,6 +417,8 @@ class LazyLogs:
         }
         if self.frame is None:
             out["partitions"] = f"{len(self.partitions):,}"
+            if self._scanned.passed:
+                out["passed over"] = named_over(self._scanned.passed)
         for field, names in self.roles.items():
             if names:
                 more = f" and {len(names) - 8} more" if len(names) > 8 else ""

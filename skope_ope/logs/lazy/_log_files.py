@@ -5,6 +5,7 @@
 import glob
 import os
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import unquote
 
 from skope_ope._meant import meant
@@ -59,6 +60,8 @@ def find_files(source, format=None):
         In the order of the list; those of a folder or glob by name.
     format : str
         Their common format.
+    passed : dict
+        Files and folders that were passed over, and why.
     """
     if format == "jsonl":
         raise ValueError(f"format='jsonl' cannot be scanned. {JSON_LINES}")
@@ -67,30 +70,40 @@ def find_files(source, format=None):
         raise ValueError(
             f"format must be one of {list(FORMATS)}, got {format!r}.{hint}"
         )
-    files = []
+    files, passed = [], {}
     for one in source:
         if not isinstance(one, (str, os.PathLike)):
             raise TypeError(
                 f"a list of files must hold paths, got {type(one).__name__} ({one!r})."
             )
-        files += _expand(os.fspath(one), format)
+        files += _expand(os.fspath(one), format, passed)
     if not files:
         raise ValueError("the list of files is empty.")
     refuse_twice(files)
-    return files, format or _common_format(files)
+    format = format or _common_format(files)
+    for file in files:
+        lower = file.path.lower()
+        inner = unpacked(lower)
+        if inner != lower and (format == "csv" or inner.endswith(_ends(None))):
+            raise ValueError(
+                f"{file.path} is compressed, so it cannot be read in parts. Decompress "
+                "it, or write the log as parquet, which compresses each part."
+            )
+    return files, format, passed
 
 
-def _expand(path, format):
+def _expand(path, format, passed):
     """Return the files of a path, folder or glob."""
     if "://" in path:
-        return _remote(path, format)
+        return _remote(path, format, passed)
     path = os.path.expanduser(path)
     if os.path.isdir(path):
-        found = _below(path, format)
+        found = _below(path, format, passed)
         if not found:
-            ends = ", ".join(sum(FORMATS.values(), ()))
+            ends, others = ", ".join(_ends(None)), named_over(passed)
             raise ValueError(
                 f"the folder {path} holds no log file ({ends}), nor do its folders."
+                + (f" Passed over: {others}." if others else "")
             )
         return [_local(one, os.path.relpath(one, path)) for one in found]
     if os.path.exists(path):
@@ -98,31 +111,32 @@ def _expand(path, format):
     if not glob.has_magic(path):
         raise FileNotFoundError(f"there is no file or folder {path}.")
     found = sorted(glob.glob(path, recursive=True))
+    _check_readable(os.path.dirname(path))
     if not found:
         raise FileNotFoundError(
             f"no file matches {path}. The folder it is looked up from is {os.getcwd()}."
         )
     files = []
     for one in found:
-        inner = _below(one, format) if os.path.isdir(one) else [one]
+        inner = _below(one, format, passed) if os.path.isdir(one) else [one]
         files += [_local(file, file) for file in inner]
     if not files:
         raise ValueError(f"what matches {path} are folders without a log file.")
     return files
 
 
-def _remote(uri, format):
+def _remote(uri, format, passed):
     """Return the files of a URI."""
     from skope_ope.logs.lazy._parquet_parts import import_parquet
     from skope_ope.logs.lazy._remote_files import remote_paths
 
     import_parquet()
     if uri.startswith("file://"):
-        return _expand(unquote(uri.removeprefix("file://")), format)
-    system, paths = remote_paths(uri, _ends(format), _hidden)
+        return _expand(unquote(uri.removeprefix("file://")), format, passed)
+    system, paths, options = remote_paths(uri, partial(why_not, format), passed)
     scheme = uri.partition("://")[0]
     return [
-        LogFile(path, f"{scheme}://{path}", path, folders_of(path), system)
+        LogFile(path, f"{scheme}://{path}{options}", path, folders_of(path), system)
         for path in paths
     ]
 
@@ -131,30 +145,67 @@ def _ends(format):
     return FORMATS[format] if format else sum(FORMATS.values(), ())
 
 
-def _below(folder, format):
-    ends = _ends(format)
+def _below(folder, format, passed):
     found = []
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not _hidden(name))
-        found += [
-            os.path.join(root, name)
-            for name in names
-            if unpacked(name).endswith(ends) and not _hidden(name)
-        ]
+    for root, folders, names in os.walk(folder, onerror=_unreadable):
+        for name in sorted(folders):
+            path, why = os.path.join(root, name), hidden(name)
+            if why is None and os.path.islink(path):
+                why = "a link to a folder: list it, too"
+            if why is not None:
+                folders.remove(name)
+                passed[path] = why
+        for name in names:
+            path, why = os.path.join(root, name), why_not(format, name)
+            if why is None:
+                found.append(path)
+            else:
+                passed[path] = why
     return sorted(found)
 
 
+def _check_readable(pattern):
+    """Raise where a folder that a glob looks into cannot be read: it says nothing."""
+    while glob.has_magic(pattern):
+        for folder in filter(os.path.isdir, glob.glob(pattern, recursive=True)):
+            next(os.walk(folder, onerror=_unreadable))
+        pattern = os.path.dirname(pattern)
+
+
+def _unreadable(error):
+    raise type(error)(
+        f"{error.filename} cannot be read ({error.strerror}), and its rounds would be "
+        "missing. Make it readable, or list the files to scan."
+    ) from error
+
+
+def why_not(format, path):
+    """Return why a file below a folder does not belong to its log; None if it does."""
+    whys = filter(None, map(hidden, path.split("/")))
+    if unpacked(path.lower()).endswith(_ends(format)):
+        return next(whys, None)
+    return next(whys, "no ending of a log file")
+
+
+def hidden(name):
+    """Return why other readers skip a name, too; None if they do not."""
+    return "begins with _ or a dot" if name.startswith((".", "_")) else None
+
+
+def named_over(passed, shown=4):
+    """Return what was passed over and why, in one line."""
+    names = [f"{os.path.basename(path)} ({why})" for path, why in passed.items()]
+    more = f", and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
 def unpacked(name):
-    """Return the name that a compressed csv file would have without; others as is.
+    """Return the name that a compressed file would have without; others as is.
 
     It belongs to the log of its folder, so it must not be passed over in silence.
     """
     base, end = os.path.splitext(name)
-    return base if end in COMPRESSED and base.endswith(FORMATS["csv"]) else name
-
-
-def _hidden(name):
-    return name.startswith((".", "_"))  # as other readers of such folders have it
+    return base if end in COMPRESSED else name
 
 
 def _local(path, name):
@@ -189,7 +240,7 @@ def refuse_twice(files):
 def _common_format(files):
     kinds = {}
     for file in files:
-        lower = unpacked(file.path.lower())
+        lower = unpacked(file.path.partition("?")[0].lower())  # of a web address
         for kind, ends in FORMATS.items():
             if lower.endswith(ends):
                 kinds.setdefault(kind, file)

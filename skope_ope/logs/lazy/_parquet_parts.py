@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from hashlib import sha256
 from itertools import pairwise
+from types import MappingProxyType
 
 from skope_ope._meant import meant
 from skope_ope.logs._contexts import LISTED
@@ -35,6 +36,7 @@ class Scanned:
         self._kept = None  # all
 
     frame = None
+    passed = MappingProxyType({})  # files that were passed over, and why
 
     def origin(self):
         """Token of the files and their rows, the same in all processes."""

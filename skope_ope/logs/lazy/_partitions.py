@@ -83,6 +83,10 @@ class ParquetPart:
             return name
         return f"{name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
 
+    def where(self, row):
+        """Return what messages call a row of the part."""
+        return f"row {self.first_row + row}"
+
     def up_to(self, n_rows):
         """Return the part of the first rows of this one, at most so many."""
         low, high = self.rows
@@ -210,7 +214,7 @@ class Partition:
             yield
         except RowError as error:
             row = error.row if rows is None else int(rows(error.row))
-            told = error.told_of(f"row {row + self.part.first_row}")
+            told = error.told_of(self.part.where(row))
             raise ValueError(f"{self.part}: {told}") from error
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -306,6 +310,10 @@ class PartReader:
             raise FileNotFoundError(
                 f"{part}: the file is gone since it was scanned."
             ) from error
+        except RowError as error:  # a cell
+            self._rest()
+            told = error.told_of(part.where(error.row))
+            raise ValueError(f"{part}: {told}") from error
         except Exception as error:  # pyarrow raises many kinds where bytes are wrong
             self._rest()  # what comes next is read anew
             raise ValueError(f"{part} cannot be read: {error}") from error

@@ -3,6 +3,7 @@
 """Files that lie in stores: s3://, gs://, hdfs:// and what fsspec knows."""
 
 import posixpath
+import re
 from fnmatch import fnmatchcase
 
 PACKAGES = {
@@ -17,39 +18,46 @@ PACKAGES = {
     "http": "fsspec with aiohttp",
     "https": "fsspec with aiohttp",
 }
+OPTIONS = re.compile(r"\?\w+=[^*?\[]*(?<!parquet)(?<!csv)$")  # other ? are globs
 PATIENCE = 60  # seconds; pyarrow would try a Google store for 15 minutes
 
 
-def remote_paths(uri, ends, hidden):
+def remote_paths(uri, why_not, passed):
     """Return the file system and the paths of the files of a URI.
 
     Parameters
     ----------
     uri : str
-        ``scheme://path`` of a file, a folder, or with ``*`` and ``?`` of several.
-    ends : tuple of str
-        How the names of the files of a folder end.
-    hidden : callable
-        Tells of the name of a file or folder that it does not belong to the log.
+        ``scheme://path`` of a file, a folder, or with ``*`` and ``?`` of several;
+        options of the store, ``?name=value``, may follow.
+    why_not : callable
+        Tells of a path below a folder why it does not belong to the log, or None.
+    passed : dict
+        Takes the files that were passed over, and why.
 
     Returns
     -------
     file_system : pyarrow FileSystem
     paths : list of str
         In the order of their names.
+    options : str
+        Options of the store, that `uri` ends with.
     """
     from pyarrow import fs
 
+    found = OPTIONS.search(uri)
+    options = found[0] if found else ""
+    uri = uri.removesuffix(options)
     base, is_glob = uri, any(mark in uri for mark in "*?[")
     while any(mark in base for mark in "*?["):
         base = posixpath.dirname(base)
-    system, path = file_system(base)
+    system, path = file_system(base + options)
     try:
         info = system.get_file_info(path)
         if info.type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no file or folder {base}.")
         if info.is_file:
-            return system, [path]
+            return system, [path], options
         found = system.get_file_info(fs.FileSelector(path, recursive=True))
     except FileNotFoundError:
         raise
@@ -58,15 +66,16 @@ def remote_paths(uri, ends, hidden):
     paths = [one.path for one in found if one.is_file]
     root = path.rstrip("/")
     inside = {one: one[len(root) :].strip("/") for one in paths}
-    paths = [p for p in paths if not any(map(hidden, inside[p].split("/")))]
     if is_glob:
         pattern = uri[len(base) :].strip("/")
         paths = [p for p in paths if _matches(inside[p], pattern)]
     else:
-        paths = [p for p in paths if p.endswith(ends)]
+        whys = {path: why_not(inside[path]) for path in paths}
+        passed |= {path: why for path, why in whys.items() if why is not None}
+        paths = [path for path in paths if whys[path] is None]
     if not paths:
-        raise FileNotFoundError(f"{uri} holds no log file ({', '.join(ends)}).")
-    return system, sorted(paths)
+        raise FileNotFoundError(f"{uri} holds no log file.")
+    return system, sorted(paths), options
 
 
 def _matches(path, pattern):
@@ -82,7 +91,9 @@ def file_system(uri):
     from pyarrow import ArrowException, fs
 
     scheme = uri.partition("://")[0]
-    limit = f"?retry_limit_seconds={PATIENCE}" if scheme in ("gs", "gcs") else ""
+    limit = f"retry_limit_seconds={PATIENCE}" if scheme in ("gs", "gcs") else ""
+    if limit:
+        limit = ("&" if OPTIONS.search(uri) else "?") + limit
     try:
         return fs.FileSystem.from_uri(uri + limit)
     except (ArrowException, RuntimeError, OSError, ImportError) as error:

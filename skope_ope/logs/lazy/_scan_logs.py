@@ -25,7 +25,7 @@ from skope_ope.logs.lazy._lazy_frames import ScannedFrame, is_dataset, lazy_fram
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._log_files import find_files
 from skope_ope.logs.lazy._parquet_parts import scan_parquet
-from skope_ope.logs.lazy._part_columns import Reading, as_tuple
+from skope_ope.logs.lazy._part_columns import LABELS, Reading, as_tuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,14 +59,16 @@ def scan_logs(
 ) -> LazyLogs:
     """Scan logs that may be larger than memory.
 
-    Only the footers of parquet files are read, and the rows of csv files are counted.
+    Only the footers of parquet files are read. Of csv files all rows are checked, and
+    the labels decide whether they are numbers.
     Read more in the :ref:`User Guide <lazy_logs>`.
 
     Parameters
     ----------
     source : path, list of paths, pyarrow Dataset or lazy frame
         Parquet or csv files: a path, a folder, a glob, or a list of them. Folders like
-        ``day=2026-01-01`` become columns. Or a lazy frame that narwhals supports: a
+        ``day=2026-01-01`` become columns; what is passed over in a folder is named by
+        ``logs.summary()``. Or a lazy frame that narwhals supports: a
         polars LazyFrame, a duckdb relation, a Dask or Spark DataFrame, an Ibis table.
     action, reward : str
         Names of the columns. Slates with `slot_reward` need no `reward`.
@@ -120,7 +122,8 @@ def scan_logs(
     Raises
     ------
     ValueError, TypeError, FileNotFoundError, ImportError
-        If a file is missing, unreadable or listed twice. If a column is missing, or has
+        If a file or a folder is missing, unreadable or listed twice. If a row of a
+        csv file is no strict csv. If a column is missing, or has
         another type in another file. If a package is missing.
 
     Examples
@@ -161,10 +164,11 @@ def scan_logs(
         "n_candidates": n_candidates,
         "logging_policy": logging_policy,
     }
-    scanned, spelled = _scan(source, format)
     roles, columns, stated, log_type = _meaning(
         single | {"group": group}, tables, columns, stated
     )
+    labels = [name for field in LABELS for name in roles.get(field, ())]
+    scanned, spelled = _scan(source, format, labels)
     roles["context"] = _context(roles, columns, context, exclude, scanned.columns)
     reading = Reading(log_type, roles, columns, "", stated=stated)
     reading = replace(
@@ -173,16 +177,17 @@ def scan_logs(
     return LazyLogs(reading, scanned, spelled)
 
 
-def _scan(source, format):
+def _scan(source, format, labels):
     """Return what is known of a source without reading it, and what it is called."""
     if isinstance(source, (str, os.PathLike)):
         source = [source]
     elif isinstance(source, (tuple, set, Iterator)):
         source = list(source)
     if isinstance(source, list):
-        files, format = find_files(source, format)
-        scan = scan_csv if format == "csv" else scan_parquet
-        return scan(files), _spelled(source)
+        files, format, passed = find_files(source, format)
+        scanned = scan_csv(files, labels) if format == "csv" else scan_parquet(files)
+        scanned.passed = passed
+        return scanned, _spelled(source)
     if is_dataset(source):
         return scan_dataset(source), "pyarrow Dataset"
     return ScannedFrame(lazy_frame(source)), type(source).__name__

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.readers._texts import Texts, parse_labels
+from skope_ope.logs._texts import Texts, parse_labels
 
 
 def test_texts_are_kept_once():
@@ -17,9 +17,22 @@ def test_texts_are_kept_once():
     ("texts", "kind"),
     [
         (["0", "12", "-3"], "i"),
-        (["0", "1.5", "2e3"], "f"),
-        (["True", "false"], "b"),
+        (["0", "1.5", "1e-05"], "f"),
+        (["0.0", "1.5", "2.0"], "f"),
+        (["True", "False"], "b"),
+        (["true", "false"], "b"),
+        (["TRUE"], "b"),
         (["007", "7"], "U"),
+        (["true", "True"], "U"),
+        (["true", "1"], "U"),
+        (["1", "1.0", "1.5"], "U"),
+        (["1.10", "1.1"], "U"),
+        (["0.5", "1e-3"], "U"),
+        (["0", "-0"], "U"),
+        (["0.0", "-0.0"], "U"),
+        ([f"{2**53 + 1}", "0.5"], "U"),
+        (["nan", "0.5"], "U"),
+        (["10:00", "10:00:00"], "U"),
         (["1", "a"], "U"),
         (["12345678901234567890", "12345678901234567891"], "U"),
         (["1" * 5000, "2"], "U"),

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lines and rows of text files, plain, gzip or zstd, with errors that name the file."""
 
-import csv
 import gzip
 import io
 import os
@@ -13,14 +12,16 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 
-from skope_ope.readers._numbers import quoted
+from skope_ope.logs._numbers import quoted
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UTF16 = "is encoded in UTF-16. Save it as UTF-8."
+NULL = "holds a null byte. Name a text file in UTF-8."
 MANY = " Folders and globs are for scan_logs, in Python."
 LONGEST = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
-LONGEST_CELL = csv.field_size_limit()  # characters of a cell of a csv file
 CARRIAGE_RETURN = (
     "the line holds a carriage return without a line feed. Lines must end with a line "
     "feed. Convert the file, e.g. with tr '\\r' '\\n'."
@@ -37,8 +38,8 @@ class DoubtError(Exception):
     """Something that fast readers may take in another way: our own must read it."""
 
 
-def read_lines(path, ends=False):
-    """Yield (line number from 1, line) of a text file, without `ends` of lines.
+def read_lines(path):
+    """Yield (line number from 1, line) of a text file, without the ends of lines.
 
     gzip and zstd are told by the first bytes, whatever the file is called. Bytes that
     are not UTF-8 are kept as escapes, so that names stay distinct.
@@ -50,15 +51,28 @@ def read_lines(path, ends=False):
         `LONGEST` bytes, or the first has carriage returns inside.
     """
     path = os.fspath(path)
-    number = 0
+    with open_bytes(path) as stream:
+        lines = iter(partial(stream.readline, LONGEST + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            if number == 1 or len(line) > LONGEST or b"\0" in line:
+                line = _checked(path, number, line)
+            line = line.decode("utf-8", "backslashreplace")
+            yield number, line.rstrip("\r\n")
+
+
+@contextmanager
+def open_bytes(path):
+    """Open a file for reading; gzip and zstd are told by the first bytes."""
     try:
-        with open_bytes(path) as stream:
-            for line in iter(partial(stream.readline, LONGEST + 1), b""):
-                number += 1
-                if number == 1 or len(line) > LONGEST or b"\0" in line:
-                    line = _checked(path, number, line)
-                line = line.decode("utf-8", "backslashreplace")
-                yield number, line if ends else line.rstrip("\r\n")
+        with open(path, "rb") as raw:
+            magic = raw.read(len(ZSTD_MAGIC))
+            raw.seek(0)
+            if magic.startswith(GZIP_MAGIC):
+                yield io.BufferedReader(gzip.GzipFile(fileobj=raw))
+            elif magic == ZSTD_MAGIC:
+                yield io.BufferedReader(_unpack_zstd(path, raw))
+            else:
+                yield raw
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{path}: no such file. Check the path; relative ones start at "
@@ -66,32 +80,13 @@ def read_lines(path, ends=False):
         ) from error
     except IsADirectoryError as error:
         raise ValueError(f"{path} is a folder. Name one file.{MANY}") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path}: the gzip data are damaged or cut off after line {number} "
-            f"({error}). Copy or download the file again."
-        ) from error
-    except OSError as error:
-        if error.errno is not None:  # of the machine
+    except (EOFError, OSError, zlib.error) as error:
+        if getattr(error, "errno", None) is not None:  # of the machine
             raise
         raise ValueError(
-            f"{path}: the zstd data are damaged or cut off after line {number} "
-            f"({error}). Copy or download the file again."
+            f"{path}: the {'gzip' if magic.startswith(GZIP_MAGIC) else 'zstd'} data "
+            f"are damaged or cut off ({error}). Copy or download the file again."
         ) from error
-
-
-@contextmanager
-def open_bytes(path):
-    """Open a file for reading; gzip and zstd are told by the first bytes."""
-    with open(path, "rb") as raw:
-        magic = raw.read(len(ZSTD_MAGIC))
-        raw.seek(0)
-        if magic.startswith(GZIP_MAGIC):
-            yield io.BufferedReader(gzip.GzipFile(fileobj=raw))
-        elif magic == ZSTD_MAGIC:
-            yield io.BufferedReader(_unpack_zstd(path, raw))
-        else:
-            yield raw
 
 
 def _unpack_zstd(path, raw):
@@ -124,54 +119,24 @@ def first_line(path):
 def _checked(path, number, line):
     """Return a line without a byte order mark, if it is one of text."""
     if len(line) > LONGEST:
-        raise ValueError(
-            f"{path}, line {number}: longer than {LONGEST:,} bytes, the most that a "
-            "line may have. Name a text file whose lines end with a line feed."
-        )
+        raise ValueError(f"{path}, line {number}: {too_long()}")
     if number == 1:
         if line.startswith(UTF16_MARKS):
-            raise ValueError(f"{path} is encoded in UTF-16. Save it as UTF-8.")
-        line = line.removeprefix(b"\xef\xbb\xbf")
+            raise ValueError(f"{path} {UTF16}")
+        line = line.removeprefix(UTF8_MARK)
         if b"\r" in line.rstrip(b"\r\n"):
             raise ValueError(f"{path}, line 1: {CARRIAGE_RETURN}")
     if b"\0" in line:
-        raise ValueError(
-            f"{path}, line {number}: holds a null byte. Name a text file in UTF-8."
-        )
+        raise ValueError(f"{path}, line {number}: {NULL}")
     return line
 
 
-def open_csv(path):
-    """Return (header, iterator of (line number, row) over the rows below it).
-
-    The number is that of the line on which the row begins.
-    """
-    rows = _csv_rows(path)
-    _, header = next(rows, (0, None))
-    if header is None:
-        raise empty_file(path)
-    return [name.strip() for name in header], rows
-
-
-def line_of_row(path, row):
-    """Return the line on which a row of a csv file begins; rows count from 0."""
-    return next(islice(open_csv(path)[1], row, None))[0]
-
-
-def _csv_rows(path):
-    lines = (line for _, line in read_lines(path, ends=True))  # a cell may hold them
-    reader, start = csv.reader(lines, strict=True), 1
-    try:
-        for row in reader:
-            if len(row) > 1 or (row and row[0].strip()):  # no blank line
-                yield start, row
-            start = reader.line_num + 1
-    except csv.Error as error:
-        found = islice(read_lines(path), reader.line_num - 1, None)
-        what = CARRIAGE_RETURN
-        if "\r" not in next(found)[1]:
-            what = f"{error}. Correct the quotes of the row, or name a csv file."
-        raise ValueError(f"{path}, line {start}: {what}") from error
+def too_long():
+    """Return what is said of a line that is too long."""
+    return (
+        f"longer than {LONGEST:,} bytes, the most that a line may have. Name a text "
+        "file whose lines end with a line feed."
+    )
 
 
 def empty_file(path):

@@ -1,0 +1,189 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Csv files in blocks of whole rows, read strictly: the same for files and for parts.
+
+Quotes stand around whole cells, and twice inside them. Lines end with a line feed, also
+after a carriage return. Blank lines are skipped; all other rows are as long as the
+header. Whatever is written in another way is refused with its line.
+"""
+
+import csv
+import io
+import re
+from itertools import chain, islice, repeat
+from operator import itemgetter
+
+import numpy as np
+
+from skope_ope.logs._text_files import (
+    CARRIAGE_RETURN,
+    LONGEST,
+    NULL,
+    UTF8_MARK,
+    UTF16,
+    UTF16_MARKS,
+    too_long,
+)
+
+FIRST = 2**16  # bytes
+SIZE = 2**22  # bytes that are held as text at a time
+COMMA, NEWLINE, RETURN, QUOTE = b',\n\r"'
+BLANK = re.compile(rb"[\r\n]*")
+REMEDY = "Put the whole cell into quotes, and double the quotes inside it."
+INSIDE = f"a quote stands inside a cell. {REMEDY}"
+BEHIND = f"text follows a closing quote. {REMEDY}"
+UNCLOSED = "a quote is opened and never closed. Close it; inside quotes, double it."
+
+
+class CsvFile:
+    """The header and the rows of a csv file.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    opened : callable
+        Returns a context manager of its bytes.
+    """
+
+    def __init__(self, name, opened):
+        self.name, self._opened = name, opened
+        for size in (FIRST, LONGEST):
+            with opened() as stream:
+                data = stream.read(size)
+            start, end = _first_row(data)
+            if end < len(data) or len(data) < size:
+                break
+        if data.startswith(UTF16_MARKS):
+            raise ValueError(f"{name} {UTF16}")
+        if end == start:
+            raise ValueError(f"{name} is empty. Name a file with logged rounds.")
+        if end == LONGEST:
+            raise self._error(start, too_long())
+        self._check(data[start:end], start)
+        self._start, self._line = end, 1 + data.count(b"\n", 0, end)
+        text = data[start:end].decode("utf-8", "backslashreplace")
+        self.header = [name.strip() for name in next(_rows(text))]
+        other = next((mark for mark in ";\t|" if mark in text), None)
+        if len(self.header) == 1 and other:
+            raise ValueError(
+                f"{name}: its columns seem to be separated by {other!r}, but a comma "
+                "is expected. Write it again with commas, or pass scan_logs a lazy "
+                f"frame that reads it: polars.scan_csv(path, separator={other!r})."
+            )
+
+    def blocks(self, size=None):
+        """Yield the first byte and the bytes of stretches of whole rows.
+
+        A first one that is small tells which columns hold texts; `size` is that of all.
+        """
+        sizes = chain([size or min(FIRST, SIZE)], repeat(size or SIZE))
+        with self._opened() as stream:
+            stream.read(self._start)
+            start, rest, more = self._start, b"", True
+            while more:
+                more = stream.read(next(sizes))
+                data = rest + more
+                stop = last_end(data) if more else len(data)
+                if len(data) - stop > LONGEST:
+                    self._check(data[stop:], start + stop)
+                    raise self._error(start + stop, too_long())
+                block, rest = data[:stop], data[stop:]
+                self._check(block, start)
+                if not BLANK.fullmatch(block):
+                    yield start, block
+                start += stop
+
+    def rows(self):
+        """Yield the line on which a row begins, and its cells."""
+        line = self._line
+        for _, block in self.blocks():
+            reader = _rows(block.decode("utf-8", "backslashreplace"))
+            first = line
+            try:
+                for row in reader:
+                    if row and len(row) != len(self.header):
+                        raise ValueError(
+                            f"{self.name}, line {first}: {len(row)} cells under "
+                            f"{len(self.header)} column names. Correct or drop the row."
+                        )
+                    if row:
+                        yield first, row
+                    first = line + reader.line_num
+            except csv.Error as error:  # a longer cell than Python's reader takes
+                raise ValueError(f"{self.name}, line {first}: {error}.") from error
+            line += block.count(b"\n")
+
+    def line_of_row(self, row):
+        """Return the line on which a row begins; rows count from 0."""
+        return next(islice(self.rows(), int(row), None))[0]
+
+    def columns(self, block, parse, *what):
+        """Return what a function makes of a block; name the row that it refuses."""
+        try:
+            return parse(block, len(self.header), *what)
+        except ValueError:
+            for _ in self.rows():
+                pass
+            raise
+
+    def _check(self, block, start):
+        found = _fault(block)
+        if found is not None:
+            raise self._error(start + found[0], found[1])
+
+    def _error(self, at, what):
+        """Return the error for a byte of the file, with its line."""
+        line = 1
+        with self._opened() as stream:
+            while at and (data := stream.read(min(at, SIZE))):
+                line, at = line + data.count(b"\n"), at - len(data)
+        return ValueError(f"{self.name}, line {line}: {what}")
+
+
+def _rows(text):
+    return csv.reader(io.StringIO(text, newline=""), strict=True)
+
+
+def _first_row(data):
+    """Return where the first row that is not blank begins and ends."""
+    start = end = len(UTF8_MARK) if data.startswith(UTF8_MARK) else 0
+    odd = 0  # inside quotes
+    while end < len(data) and (odd or not data[start:end].strip(b"\r\n")):
+        start = start if odd else end
+        line = data.find(b"\n", end) + 1 or len(data)
+        odd ^= data.count(b'"', end, line) % 2
+        end = line
+    return (start, end) if data[start:end].strip(b"\r\n") else (end, end)
+
+
+def last_end(data):
+    """Return where the last whole row ends, 0 if there is none."""
+    end, odd = len(data), data.count(b'"') % 2
+    while (line := data.rfind(b"\n", 0, end)) >= 0:
+        odd ^= data.count(b'"', line, end) % 2
+        if not odd:  # outside quotes
+            return line + 1
+        end = line
+    return 0
+
+
+def _fault(block):
+    """Return the first byte that is not strict csv, and why; None if all are."""
+    if b"\0" in block:
+        return block.index(b"\0"), NULL
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        return re.search(rb"\r(?!\n)", block).start(), CARRIAGE_RETURN
+    if b'"' not in block:
+        return None
+    text = np.frombuffer(block, np.uint8)
+    quotes = np.flatnonzero(text == QUOTE)
+    opening, closing = quotes[::2], quotes[1::2]
+    before, after = text[opening - 1], text[np.minimum(closing + 1, len(text) - 1)]
+    inside = ~np.isin(before, (COMMA, NEWLINE, QUOTE)) & (opening > 0)
+    behind = ~np.isin(after, (COMMA, NEWLINE, RETURN, QUOTE))
+    found = [(opening[inside], INSIDE), (opening[: len(closing)][behind], BEHIND)]
+    if len(quotes) % 2:
+        found.append((opening[-1:], UNCLOSED))
+    faults = [(int(at[0]), why) for at, why in found if len(at)]
+    return min(faults, key=itemgetter(0), default=None)
