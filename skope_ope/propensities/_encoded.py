@@ -27,7 +27,8 @@ from skope_ope.logs._odd_rows import oddities
 OF_INPUT = re.compile(
     r"convert|contains? (nan|infinity)|missing value|\bdtypes?\b|data ?type|promoted"
     r"|cannot cast|real number|float\(\) argument|categor|NAType|polars|pyarrow"
-    r"|unsupported operand|invalid literal|boolean value of NA",
+    r"|unsupported operand|invalid literal|boolean value of NA|element with a sequence"
+    r"|multiply sequence",
     re.IGNORECASE,
 )
 NEVER = MemoryError, AttributeError, NameError, ImportError, LookupError, Warning
