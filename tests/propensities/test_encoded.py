@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 import sklearn
@@ -25,7 +26,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skope_ope import (
     ActionRewardModel,
@@ -370,6 +371,64 @@ def test_other_errors_are_raised():
     with pytest.raises(ValueError, match="could not convert string"):
         model = make_pipeline(named, Ridge())
         fit_encoded(lambda one: one.fit(X, CLICK), model, X)
+
+
+def typo(X):
+    return X[["age"]].fillnaa(0)
+
+
+def wrong_value(X):
+    raise ValueError("an age of 200")
+
+
+class OutOfMemory(Ridge):
+    def fit(self, X, y, sample_weight=None):
+        raise MemoryError("Unable to allocate 9 TiB for an array with data type float")
+
+
+class Misspelt(Ridge):
+    def fit(self, X, y, sample_weight=None):
+        return self.fitt(X, y)
+
+
+@pytest.mark.parametrize(
+    "model, error",
+    [
+        (make_pipeline(FunctionTransformer(typo), Ridge()), AttributeError),
+        (make_pipeline(FunctionTransformer(wrong_value), Ridge()), ValueError),
+        (make_pipeline(StandardScaler(), Ridge()), ValueError),
+        (OutOfMemory(), MemoryError),
+        (Misspelt(), AttributeError),
+        (Ridge(alpha=-1), ValueError),
+    ],
+)
+def test_no_other_model_stands_in_for_one_that_failed(model, error):
+    logs = logs_in("pandas")
+    with pytest.raises(error):
+        DoublyRobust(reward_model=model).fit(logs).score(UniformPolicy())
+    with pytest.raises(error):
+        evaluate(UniformPolicy(), logs, reward_model=model)
+    with pytest.raises(error):
+        RewardModelPolicy(model).fit(logs)
+
+
+@pytest.mark.parametrize("backend", [None, "threading", "loky"])
+def test_a_call_warns_once(backend):
+    logs, policy = logs_in("pandas"), UniformPolicy()
+    engine = nullcontext() if backend is None else joblib.parallel_config(backend)
+    jobs = None if backend is None else 2
+    with engine, encoding_told(Ridge()) as told:
+        table = evaluate(policy, logs, reward_model=Ridge(), n_jobs=jobs)
+    assert (len(told) == 1 and backend) or told[0].filename == __file__
+    assert "(ValueError: could not convert string to float: " in str(told[0].message)
+    assert told[0].message.name == "encoded_model"
+    # as the warning says
+    model = make_pipeline(ContextEncoder(), Ridge())
+    by_hand = evaluate(policy, logs, reward_model=model, n_jobs=jobs)
+    assert by_hand["DoublyRobust"].value == table["DoublyRobust"].value
+    with encoding_told(Ridge()) as told:  # and so does the next call
+        DoublyRobust(reward_model=Ridge()).fit(logs)
+    assert len(told) == 1
 
 
 def test_a_warning_that_is_an_error_is_no_refusal():
