@@ -142,7 +142,8 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
     def _fit_slots(self, model, logs, X, rounds, n_shown, X_odd):
         """Fit the model to what the other slots leave of the rewards, in turns."""
         parts, sums = np.zeros(len(rounds)), np.zeros(len(logs))
-        smallest = self.tol * logs.reward.std()
+        unit = float(np.abs(logs.reward).max()) or 1.0  # squares would leave the floats
+        smallest = self.tol * unit * (logs.reward / unit).std()
         self.n_iter_, change = 0, np.inf
         while self.n_iter_ < self.max_iter and change > smallest:
             gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)

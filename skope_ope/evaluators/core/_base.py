@@ -21,6 +21,7 @@ from skope_ope._sklearn import (
     validate_parameter_constraints,
 )
 from skope_ope._user_line import warn_user
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._model_of_fit import checked_model
@@ -359,7 +360,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
             self._check_logs(logs)
             self._match_those_of_fit(logs)
             self._match_features(logs)
-        with one_call():
+        with one_call(), beyond_floats():
             result = self._evaluate(policy, logs, sample_weight)
         return result._with_warnings(rounds_warnings(policy, logs))
 
@@ -412,11 +413,13 @@ class BaseEvaluator(CallbackSupport, Estimator):
             Parameters of `SummedValue`: n_rounds, counted, joint, owner, by, columns,
             propensities.
         """
-        estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
+        with beyond_floats():
+            estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
         return SummedValue(
             estimate,
             estimator=type(self).__name__,
             leaves_bias_out=self._leaves_bias_out,
+            rewards=() if log is None else log._reward_extremes,
             **known,
             **about,
         )
