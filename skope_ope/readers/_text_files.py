@@ -20,6 +20,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 MANY = " Folders and globs are for scan_logs, in Python."
 LONGEST = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
+BLANK = 2**20  # lines without a word, one after the other: they unpack to any number
 LONGEST_CELL = csv.field_size_limit()  # characters of a cell of a csv file
 CARRIAGE_RETURN = (
     "the line holds a carriage return without a line feed. Lines must end with a line "
@@ -50,13 +51,20 @@ def read_lines(path, ends=False):
         `LONGEST` bytes, or the first has carriage returns inside.
     """
     path = os.fspath(path)
-    number = 0
+    number = written = 0
     try:
         with open_bytes(path) as stream:
             for line in iter(partial(stream.readline, LONGEST + 1), b""):
                 number += 1
                 if number == 1 or len(line) > LONGEST or b"\0" in line:
                     line = _checked(path, number, line)
+                if not line.isspace():
+                    written = number
+                elif number - written > BLANK:
+                    raise ValueError(
+                        f"{path}: the {BLANK:,} lines from line {written + 1} on are "
+                        "blank. Drop them, or name a file with logged rounds."
+                    )
                 line = line.decode("utf-8", "backslashreplace")
                 yield number, line if ends else line.rstrip("\r\n")
     except FileNotFoundError as error:
