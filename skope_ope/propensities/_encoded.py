@@ -12,12 +12,11 @@ so is every other error.
 """
 
 import re
-import sys
-import warnings
 
 from sklearn.base import clone
 
 from skope_ope._parallel import told_before
+from skope_ope._user_line import warn_user
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._encoding_notes import has_other_columns
@@ -33,7 +32,6 @@ OF_INPUT = re.compile(
 )
 NEVER = MemoryError, AttributeError, NameError, ImportError, LookupError, Warning
 SHOWN = 200  # letters of an error in a warning
-OUTSIDE = "skope_ope", "sklearn", "joblib"  # packages between a fit and a user's line
 
 
 def fit_encoded(fit, model, X, odd=None):
@@ -111,12 +109,8 @@ def _warn(model, error):
         f"encoding, and to silence this, pass make_pipeline(ContextEncoder(), {name}"
         "(...))."
     )
-    if told_before(f"{name} was fitted behind"):
-        return
-    frame, level = sys._getframe(1), 2
-    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in OUTSIDE:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(OPEWarning(text, name="encoded_model"), stacklevel=level)
+    if not told_before(f"{name} was fitted behind"):
+        warn_user([OPEWarning(text, name="encoded_model")])
 
 
 def encoded(model, sparse_output=None):
