@@ -12,7 +12,6 @@ from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._finding import Finding
 
 HUGE = 1e75  # squares of what is larger, times rewards, leave the range of floats
-IMPOSSIBLE = "impossible_propensity"  # name of the finding of a huge weight
 EXTREME = 1e60  # fourth powers of what is larger, times rounds, leave that range, too
 ADVICE = (
     "The propensity of that round is wrong, or stands for a missing one. Correct it, "
@@ -45,7 +44,7 @@ def within_floats(estimate, rewards, told):
     warning : OPEWarning or None
     """
     found = estimate.value, estimate.standard_error
-    if any(one.name == IMPOSSIBLE for one in told):
+    if any(one.name == "impossible_propensity" for one in told):
         found = ()
     for what, numbers in (("reward", rewards), ("value or error", found)):
         size = max((abs(one) for one in numbers if one == one), default=0.0)
@@ -150,7 +149,7 @@ def lost_finding():
 
 def _finding(found, row, weight):
     return Finding(
-        IMPOSSIBLE,
+        "impossible_propensity",
         "error",
         found,
         ADVICE,
