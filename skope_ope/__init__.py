@@ -6,6 +6,8 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
+from skope_ope import _interrupted  # noqa: F401  # isort: skip  # before what takes time
+
 from importlib import import_module
 from typing import TYPE_CHECKING
 

@@ -6,12 +6,17 @@ import os
 import sys
 import warnings
 
+from skope_ope._interrupted import (
+    INTERRUPTED,
+    PROGRAM,
+    STARTED,
+    end_at_once,
+    raise_again,
+)
 from skope_ope._shell._answer import message_of, write
-from skope_ope._shell._options import PROGRAM, parser
+from skope_ope._shell._options import parser
 from skope_ope.displays._progress import Progress
 from skope_ope.displays._value_report import to_json
-
-INTERRUPTED = 130
 
 
 def main(argv=None):
@@ -27,6 +32,7 @@ def main(argv=None):
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            raise_again()
             answer = args.run(args, progress, caught)
         write(sys.stdout, to_json(answer.record) if args.json else answer.text)
     except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -40,6 +46,9 @@ def main(argv=None):
             raise
         write(sys.stderr, f"{PROGRAM} {args.command}: error: {message_of(error)}")
         return 2
+    finally:
+        if STARTED:
+            end_at_once()
     return answer.code
 
 

@@ -6,6 +6,7 @@ import argparse
 
 from skope_ope import __version__
 from skope_ope._harmless import harmless
+from skope_ope._interrupted import PROGRAM
 from skope_ope._shell._answer import LEVEL, one_line
 from skope_ope._shell._audit import run_audit
 from skope_ope._shell._demo import run_demo
@@ -18,7 +19,6 @@ from skope_ope.logs import BanditLogs
 from skope_ope.policies._learned_policy import LEARNERS
 from skope_ope.readers._read_logs import FORMATS
 
-PROGRAM = "skope-ope"
 EVALUATE = """\
   skope-ope evaluate clicks.csv.gz --action item --reward click \\
       --propensity p --context age,hour --policy uniform

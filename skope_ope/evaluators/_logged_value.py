@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._origins import total
@@ -43,11 +44,13 @@ def logged_value(logs):
     positive = PositiveRounds(logs, combined_weights(logs, None))
     design, n = positive.design, len(logs)
     sums = Sums(design)
-    sums.add(design.block(0, n), (logs.reward,))
+    with beyond_floats():
+        sums.add(design.block(0, n), (logs.reward,))
+        estimate = Estimate(sums, mean)
     mass, square = sums.mass, sums.square
     limits = known_range(logs)
     return PolicyValue(
-        Estimate(sums, mean),
+        estimate,
         Rows(design, logs.reward[None], logs=logs),
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
@@ -83,6 +86,7 @@ def logged_value_of_sums(summary, log, n_rounds, **about):
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
         reach=_reach_of_sums(summary, log, n_rounds),
+        rewards=() if log is None else log._reward_extremes,
         **about,
     )
 

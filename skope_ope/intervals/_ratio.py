@@ -68,7 +68,8 @@ def ratio_error(a, b, a_error, b_error, covariance):
     if not b:
         return nan
     ratio = a / b
-    variance = a_error**2 - 2 * ratio * covariance + (ratio * b_error) ** 2
+    b_error = ratio * b_error
+    variance = a_error * a_error - 2 * ratio * covariance + b_error * b_error
     return nan if variance != variance else sqrt(max(variance, 0.0)) / abs(b)
 
 

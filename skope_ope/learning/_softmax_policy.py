@@ -230,7 +230,9 @@ class SoftmaxPolicy(LogsPolicy):
         phi = self._fit_features(logs.context)
         omega = np.ones(len(logs)) if logs.sample_weight is None else logs.sample_weight
         share = omega / omega.sum()
-        unit = np.sqrt(share @ (logs.reward - share @ logs.reward) ** 2)
+        change = logs.reward - share @ logs.reward
+        unit = float(np.abs(change).max()) or 1.0  # squares of small ones would be 0
+        unit *= np.sqrt(share @ (change / unit) ** 2)
         if logs.reward.min() == logs.reward.max():
             if self.known_.sum() > 1:
                 raise NoEvidence(self)

@@ -16,6 +16,8 @@ from operator import itemgetter
 import numpy as np
 
 from skope_ope.logs._text_files import (
+    ALL_BLANK,
+    BLANK,
     CARRIAGE_RETURN,
     LONGEST,
     NULL,
@@ -28,7 +30,7 @@ from skope_ope.logs._text_files import (
 FIRST = 2**16  # bytes
 SIZE = 2**22  # bytes that are held as text at a time
 COMMA, NEWLINE, RETURN, QUOTE = b',\n\r"'
-BLANK = re.compile(rb"[\r\n]*")
+LINE_ENDS = re.compile(rb"[\r\n]*")
 REMEDY = "Put the whole cell into quotes, and double the quotes inside it."
 INSIDE = f"a quote stands inside a cell. {REMEDY}"
 BEHIND = f"text follows a closing quote. {REMEDY}"
@@ -56,6 +58,8 @@ class CsvFile:
                 break
         if data.startswith(UTF16_MARKS):
             raise ValueError(f"{name} {UTF16}")
+        if end == start and len(data) == LONGEST:
+            raise self._error(0, ALL_BLANK)
         if end == start:
             raise ValueError(f"{name} is empty. Name a file with logged rounds.")
         if end == LONGEST:
@@ -81,6 +85,7 @@ class CsvFile:
         with self._opened() as stream:
             stream.read(self._start)
             start, rest, more = self._start, b"", True
+            blank = 0  # lines in a row
             while more:
                 more = stream.read(next(sizes))
                 data = rest + more
@@ -90,7 +95,12 @@ class CsvFile:
                     raise self._error(start + stop, too_long())
                 block, rest = data[:stop], data[stop:]
                 self._check(block, start)
-                if not BLANK.fullmatch(block):
+                if LINE_ENDS.fullmatch(block):
+                    blank += block.count(b"\n")
+                    if blank > BLANK:
+                        raise self._error(start, ALL_BLANK)
+                else:
+                    blank = 0
                     yield start, block
                 start += stop
 

@@ -123,6 +123,11 @@ class RowContainer:
 
     _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it
 
+    @cached_property
+    def _reward_extremes(self):
+        """Return the smallest and the largest reward; empty without rounds."""
+        return (float(self.reward.min()), float(self.reward.max())) if len(self) else ()
+
     def _start_rows(self):
         # positions: None for rows as built, an int where others come before them
         origin = uuid.uuid4().hex

@@ -22,6 +22,10 @@ UTF16 = "is encoded in UTF-16. Save it as UTF-8."
 NULL = "holds a null byte. Name a text file in UTF-8."
 MANY = " Folders and globs are for scan_logs, in Python."
 LONGEST = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
+BLANK = 2**20  # lines without a word, one after the other: they unpack to any number
+ALL_BLANK = (
+    f"{BLANK:,} blank lines begin here. Drop them, or name a file with logged rounds."
+)
 CARRIAGE_RETURN = (
     "the line holds a carriage return without a line feed. Lines must end with a line "
     "feed. Convert the file, e.g. with tr '\\r' '\\n'."
@@ -53,9 +57,14 @@ def read_lines(path):
     path = os.fspath(path)
     with open_bytes(path) as stream:
         lines = iter(partial(stream.readline, LONGEST + 1), b"")
+        written = 0
         for number, line in enumerate(lines, start=1):
             if number == 1 or len(line) > LONGEST or b"\0" in line:
                 line = _checked(path, number, line)
+            if not line.isspace():
+                written = number
+            elif number - written > BLANK:
+                raise ValueError(f"{path}, line {written + 1}: {ALL_BLANK}")
             line = line.decode("utf-8", "backslashreplace")
             yield number, line.rstrip("\r\n")
 

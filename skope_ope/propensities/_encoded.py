@@ -3,19 +3,36 @@
 """Models on frames whose columns they do not take: the one rule that encodes these.
 
 A model is given a frame as it is: what a library makes of categories, say, is its own.
-Where its fit raises, and the frame has texts, dates, categories or missing values,
-`make_pipeline(ContextEncoder(), model)` is fitted instead. So it is where the fit
-succeeds because a part of a log lacks what is odd elsewhere in it, and the model fails
-to predict that: the models of all folds and actions agree. A model that names columns
-itself, with a `ColumnTransformer`, is left alone.
+Where its fit raises, its error speaks of the input, and the frame has texts, dates,
+categories or missing values, `make_pipeline(ContextEncoder(), model)` is fitted
+instead, and a warning says so. So it is where the fit succeeds because a part of a log
+lacks what is odd elsewhere in it, and the model fails to predict that: the models of
+all folds and actions agree. A model with a transformer of the user's is left alone, and
+so is every other error.
 """
+
+import re
 
 from sklearn.base import clone
 
+from skope_ope._parallel import told_before
+from skope_ope._user_line import warn_user
+from skope_ope.exceptions import OPEWarning
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._odd_rows import oddities
 from skope_ope.logs._row_container import own
+
+# What models raise of texts, dates, categories and gaps; libraries have own classes.
+OF_INPUT = re.compile(
+    r"convert|contains? (nan|infinity)|missing value|\bdtypes?\b|data ?type|promoted"
+    r"|cannot cast|real number|float\(\) argument|categor|NAType|polars|pyarrow"
+    r"|unsupported operand|invalid literal|boolean value of NA|element with a sequence"
+    r"|multiply sequence",
+    re.IGNORECASE,
+)
+NEVER = MemoryError, AttributeError, NameError, ImportError, LookupError, Warning
+SHOWN = 200  # letters of an error in a warning
 
 
 def fit_encoded(fit, model, X, odd=None):
@@ -37,43 +54,64 @@ def fit_encoded(fit, model, X, odd=None):
     fitted : estimator
         The model, or a Pipeline of an encoder and the model.
     """
+    fitted = None
     try:
         fitted = fit(model)
     except Exception as error:  # each library has its own errors
-        refused = not isinstance(error, Warning) and has_other_columns(X)
-        if not refused or names_columns(model):
+        if not (_speaks_of_input(error) and has_other_columns(X) and is_bare(model)):
             raise
-        first = error
+        refused = error
     else:
-        return _fit_for(odd, fit, model, X, fitted)
+        refused = _refusal_of(fitted, odd, X) if is_bare(model) else None
+        if refused is None:
+            return fitted
     try:
-        return fit(encoded(model))
+        instead = fit(encoded(model))
     except Exception as error:  # the columns were not the cause
-        raise error from first
+        raise error from refused
+    if fitted is not None and _error_of(instead, odd) is not None:
+        return fitted
+    _warn(model, refused)
+    return instead
 
 
-def _fit_for(odd, fit, model, X, fitted):
-    """Return what was fitted to X, or one behind an encoder that also predicts `odd`.
+def _refusal_of(fitted, odd, X):
+    """Return the error by which what was fitted to X refuses `odd`, or None.
 
     Tags do not tell it: models of several packages say too little or too much.
     """
-    if odd is None or not hasattr(fitted, "predict") or names_columns(model):
-        return fitted
-    if oddities(odd) <= oddities(X) or _predicts(fitted, odd):
-        return fitted
-    instead = fit(encoded(model))
-    return instead if _predicts(instead, odd) else fitted
+    if odd is None or not hasattr(fitted, "predict") or oddities(odd) <= oddities(X):
+        return None
+    error = _error_of(fitted, odd)
+    return error if error is not None and _speaks_of_input(error) else None
 
 
-def _predicts(model, X):
-    """Tell whether a model predicts these rows."""
+def _error_of(model, X):
+    """Return what a model raises where it predicts these rows, or None."""
     try:
         model.predict(own(X, model))
     except Warning:  # that a filter makes an error of: it says nothing of the columns
-        return True
-    except Exception:  # each library has its own errors
-        return False
-    return True
+        return None
+    except Exception as error:  # each library has its own errors
+        return error
+
+
+def _speaks_of_input(error):
+    return not isinstance(error, NEVER) and OF_INPUT.search(str(error)) is not None
+
+
+def _warn(model, error):
+    """Warn, once in a call, that a model was put behind an encoder."""
+    name, why = type(model).__name__, " ".join(str(error).split())
+    why = why if len(why) <= SHOWN else f"{why[:SHOWN]}..."
+    text = (
+        f"{name} was fitted behind a ContextEncoder, because it does not take the "
+        f"columns of the context ({type(error).__name__}: {why}). To choose the "
+        f"encoding, and to silence this, pass make_pipeline(ContextEncoder(), {name}"
+        "(...))."
+    )
+    if not told_before(f"{name} was fitted behind"):
+        warn_user([OPEWarning(text, name="encoded_model")])
 
 
 def encoded(model, sparse_output=None):
@@ -108,10 +146,16 @@ def begins_with_encoder(model):
     return hasattr(model, "steps") and isinstance(model.steps[0][1], ContextEncoder)
 
 
-def names_columns(model):
-    """Tell whether a model, or one inside it, treats columns by their names."""
+def is_bare(model):
+    """Tell whether no transformer or sampler of the user's is in a model."""
     inner = model.get_params().values() if hasattr(model, "get_params") else ()
-    return any(hasattr(one, "transformers") for one in (model, *inner))
+    return not hasattr(model, "steps") and not any(map(_transforms, inner))
+
+
+def _transforms(one):
+    if isinstance(one, type) or hasattr(one, "predict"):
+        return hasattr(one, "steps")
+    return hasattr(one, "transform") or hasattr(one, "fit_resample")
 
 
 def takes_sparse(model):

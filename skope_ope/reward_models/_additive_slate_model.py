@@ -11,13 +11,16 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._parallel import one_call
 from skope_ope._progress import TellsOfFit, step
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import Estimator, HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.propensities._encoded import encoded
 from skope_ope.propensities._model_outputs import predictions_of
 from skope_ope.reward_models._slate_design import (
     ItemColumns,
@@ -115,11 +118,6 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
         """Fit on logs; the model will have to predict the rounds `odd`, if any."""
         if not isinstance(logs, SlateLogs):
             raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
-        model = self.model
-        if model is None:
-            from sklearn.linear_model import Ridge
-
-            model = Ridge()
         rounds, slots = np.nonzero(logs.slate != EMPTY)
         n_shown = np.bincount(rounds, minlength=len(logs))
         self.n_features_in_ = logs.n_features
@@ -131,8 +129,21 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
             )
         X = slot_design(logs, rounds, slots, logs.slate[rounds, slots])
         X_odd = None if odd is None else _first_slot(odd)
+        model = self.model
+        if model is None:
+            from sklearn.linear_model import Ridge
+
+            plain = X_odd is None and not has_other_columns(X)
+            model = Ridge() if plain else encoded(Ridge())
+        with one_call():
+            self._fit_slots(model, logs, X, rounds, n_shown, X_odd)
+        return self
+
+    def _fit_slots(self, model, logs, X, rounds, n_shown, X_odd):
+        """Fit the model to what the other slots leave of the rewards, in turns."""
         parts, sums = np.zeros(len(rounds)), np.zeros(len(logs))
-        smallest = self.tol * logs.reward.std()
+        unit = float(np.abs(logs.reward).max()) or 1.0  # squares would leave the floats
+        smallest = self.tol * unit * (logs.reward / unit).std()
         self.n_iter_, change = 0, np.inf
         while self.n_iter_ < self.max_iter and change > smallest:
             gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)
@@ -142,7 +153,6 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
             before, sums = sums, np.bincount(rounds, parts, minlength=len(logs))
             change = np.abs(sums - before).max()
             self.n_iter_ += 1
-        return self
 
     def predict(self, logs: SlateLogs, slates: Array) -> Array:
         """Predict the reward of slates.

@@ -202,8 +202,11 @@ def _effective_number(rounds, size):
     terms = rounds.counted * size
     if rounds.logs.group is not None:
         terms = np.bincount(rounds.logs.group_index, terms)
-    square = float(terms @ terms)
-    return float(terms.sum()) ** 2 / square if square else 0.0
+    largest = float(np.abs(terms).max(initial=0))
+    if not largest:
+        return 0.0
+    terms = terms / largest  # whose squares are floats
+    return float(terms.sum()) ** 2 / float(terms @ terms)
 
 
 def _has_many_actions(logs):

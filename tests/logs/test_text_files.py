@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from skope_ope import read_jsonl
+from skope_ope.__main__ import main
 from skope_ope.logs import _text_files
 from skope_ope.logs._text_files import (
     empty_file,
@@ -72,6 +74,30 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch, packed):
         ValueError, match=r"bomb\.gz, line 2: longer than 1,000 bytes, the most"
     ):
         next(lines)
+
+
+@pytest.mark.parametrize("line", [b"\n", b" \t\r\n"])
+@pytest.mark.parametrize("name", ["log.csv.gz", "log.jsonl.gz", "log.dsjson.gz"])
+def test_blank_lines_without_end(tmp_path, capsys, name, line):
+    path = tmp_path / name
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(line * (2**20 + 5))
+    told = "line 1: 1,048,576 blank lines begin here. Drop them, or name a file"
+    with pytest.raises(ValueError, match=told):
+        first_line(path)
+    assert main(["audit", str(path), "--action", "a", "--reward", "r"]) == 2
+    assert told in capsys.readouterr().err
+    if "jsonl" in name:
+        with pytest.raises(ValueError, match=told):
+            read_jsonl(path, action="a", reward="r")
+
+
+def test_blank_lines_without_end_behind_a_header(tmp_path, capsys):
+    path = tmp_path / "log.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"a,r\n0,1\n" + b"\n" * (2**24))
+    assert main(["audit", str(path), "--action", "a", "--reward", "r"]) == 2
+    assert "blank lines begin here" in capsys.readouterr().err
 
 
 def test_a_sample_of_lines_ends_where_they_are_long(tmp_path, monkeypatch):

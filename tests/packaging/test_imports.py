@@ -11,6 +11,7 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 # The flow of the data: a folder imports only from what stands before it. Displays draw
 # what they are given, so they stand before the evaluators, which may show themselves.
 FLOW = [
+    "_interrupted",
     "_harmless",
     "_user_line",
     "_types",

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import os
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import make_column_transformer
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -24,7 +26,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skope_ope import (
     ActionRewardModel,
@@ -49,7 +51,7 @@ from skope_ope import (
     UniformSlatePolicy,
     evaluate,
 )
-from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._frames import LIBRARIES
 from skope_ope.propensities._encoded import (
@@ -57,7 +59,7 @@ from skope_ope.propensities._encoded import (
     default_classifier,
     encoded,
     fit_encoded,
-    names_columns,
+    is_bare,
     takes_sparse,
 )
 
@@ -68,6 +70,12 @@ CITY, ITEM = (RNG.choice(labels, N) for labels in (["ulm", "bonn"], list("abc"))
 CLICK = (RNG.rand(N) < np.where((CITY == "ulm") == (ITEM == "a"), 0.8, 0.2)).astype(int)
 AGE = [None if one < 20 else float(one) for one in RNG.randint(15, 80, N)]
 WHEN = [datetime(2026, 1, 1) + timedelta(hours=7 * one) for one in range(N)]
+
+
+def encoding_told(model):
+    """A context in which one warning says that a model is behind an encoder."""
+    said = f"{type(model).__name__} was fitted behind a ContextEncoder, because"
+    return pytest.warns(OPEWarning, match=said)
 
 
 def logs_in(library):
@@ -92,14 +100,15 @@ def logs_in(library):
         LogisticRegression(),
         HistGradientBoostingRegressor(max_iter=5),
         KNeighborsRegressor(3),
-        make_pipeline(StandardScaler(), Ridge()),
         GridSearchCV(Ridge(), {"alpha": [1, 10]}, cv=2),
         ActionRewardModel(Ridge(), encoding="one_hot"),
     ],
     ids=lambda model: type(model).__name__,
 )
 def test_reward_models_run_on_any_frame(library, model):
-    table = evaluate(UniformPolicy(), logs_in(library), reward_model=model)
+    with encoding_told(getattr(model, "model", model)) as told:
+        table = evaluate(UniformPolicy(), logs_in(library), reward_model=model)
+    assert len([one for one in told if "behind" in str(one.message)]) == 1
     assert np.isfinite(table["DoublyRobust"].value)
 
 
@@ -124,7 +133,10 @@ def test_reward_models_run_on_any_frame(library, model):
 )
 def test_policies_run_on_any_frame(library, policy):
     logs = logs_in(library)
-    policy.fit(logs[: N // 2])
+    given = policy.get_params(deep=False)
+    model = given.get("classifier", given.get("reward_model"))
+    with nullcontext() if model is None else encoding_told(model):
+        policy.fit(logs[: N // 2])
     test = logs[N // 2 :]
     assert -1 < DoublyRobust().fit(test).score(policy) < 2
     proba = policy.predict_proba(test[:3].context)
@@ -133,7 +145,8 @@ def test_policies_run_on_any_frame(library, policy):
 
 def test_texts_are_learned_from():
     logs = logs_in("pandas")
-    policy = ClassifierPolicy(LogisticRegression(max_iter=1000)).fit(logs)
+    with encoding_told(LogisticRegression()):
+        policy = ClassifierPolicy(LogisticRegression(max_iter=1000)).fit(logs)
     chosen = policy.predict(logs.context)
     assert (chosen[CITY == "ulm"] == "a").mean() > 0.7
     assert (chosen[CITY == "bonn"] == "a").mean() < 0.3
@@ -143,7 +156,8 @@ def test_texts_are_learned_from():
     by_hand = ClassifierPolicy(again).fit(logs).predict_proba(logs.context)
     assert_array_equal(policy.predict_proba(logs.context), by_hand)
     direct = ClassifierPolicy(LogisticRegression(max_iter=1000))
-    direct.fit(logs.context, ITEM)
+    with encoding_told(LogisticRegression()):
+        direct.fit(logs.context, ITEM)
     assert direct.n_features_in_ == 4
 
 
@@ -151,7 +165,8 @@ def test_texts_are_learned_from():
 def test_a_policy_that_learns_while_it_acts():
     logs = logs_in("pandas")
     policy = EpochGreedy(Ridge(), random_state=0)
-    assert np.isfinite(DRns(horizon=10).fit(logs).score(policy))
+    with encoding_told(Ridge()):
+        assert np.isfinite(DRns(horizon=10).fit(logs).score(policy))
 
 
 def test_linucb_takes_a_fitted_encoder():
@@ -187,7 +202,8 @@ def test_other_libraries(package):
         ),
     }
     logs = logs_in("pandas")
-    evaluator = DoublyRobust(reward_model=quiet[package]()).fit(logs)
+    with encoding_told(quiet[package]()):
+        evaluator = DoublyRobust(reward_model=quiet[package]()).fit(logs)
     assert 0 < evaluator.score(UniformPolicy()) < 1
 
 
@@ -214,7 +230,8 @@ def types_of(models):
 def test_a_gap_of_one_row(library, value, encoding):
     logs = with_one_gap(library, value=value)
     model = ActionRewardModel(Ridge(), encoding=encoding)
-    evaluator = DoublyRobust(reward_model=model).fit(logs)
+    with encoding_told(Ridge()):
+        evaluator = DoublyRobust(reward_model=model).fit(logs)
     assert 0 < evaluator.score(UniformPolicy()) < 1
     assert types_of(evaluator.reward_model_.models_.values()) == {"Pipeline"}
 
@@ -253,11 +270,14 @@ def test_policies_with_a_gap_that_they_do_not_learn_from():
         ClassifierPolicy(LogisticRegression()),
         OffsetTree(LogisticRegression()),
     ):
-        proba = policy.fit(logs).predict_proba(logs.context)
+        with encoding_told(LogisticRegression()):
+            proba = policy.fit(logs).predict_proba(logs.context)
         assert_allclose(proba.sum(axis=1), 1)
-    fitted = ClassifierPolicy(LogisticRegression()).fit(logs).classifier_
+    with encoding_told(LogisticRegression()):
+        fitted = ClassifierPolicy(LogisticRegression()).fit(logs).classifier_
     assert isinstance(fitted[0], ContextEncoder)
-    estimated = PropensityEstimator(LogisticRegression()).fit_transform(logs)
+    with encoding_told(LogisticRegression()):
+        estimated = PropensityEstimator(LogisticRegression()).fit_transform(logs)
     assert np.isfinite(estimated.propensity).all()
 
 
@@ -266,7 +286,9 @@ def test_a_gap_of_one_logger():
     logs = BanditLogs(
         logs.context, ITEM, CLICK, logger=np.repeat(["old", "new"], N // 2)
     )
-    step = LoggerPropensityEstimator(LogisticRegression()).fit(logs)
+    with encoding_told(LogisticRegression()) as told:
+        step = LoggerPropensityEstimator(LogisticRegression()).fit(logs)
+    assert len(told) == 1  # of two loggers and their folds
     assert np.isfinite(step.transform(logs).logger_proba).all()
     for one in step.estimators_.values():
         assert isinstance(one.classifier_[0], ContextEncoder)
@@ -291,7 +313,8 @@ def test_a_gap_of_one_page(model):
     slate = np.array([RNG.permutation(4)[:2] for _ in range(N)])
     logging = UniformSlatePolicy(2)
     logs = SlateLogs(context, slate, CLICK, n_candidates=4, logging_policy=logging)
-    evaluator = SlateDirectMethod(reward_model=model).fit(logs)
+    with encoding_told(Ridge()):
+        evaluator = SlateDirectMethod(reward_model=model).fit(logs)
     with pytest.warns(ModelErrorWarning, match="leaves out the error of the reward"):
         assert 0 < evaluator.score(logging) < 1
     for fitted in evaluator.reward_model_.models_.values():
@@ -350,6 +373,64 @@ def test_other_errors_are_raised():
         fit_encoded(lambda one: one.fit(X, CLICK), model, X)
 
 
+def typo(X):
+    return X[["age"]].fillnaa(0)
+
+
+def wrong_value(X):
+    raise ValueError("an age of 200")
+
+
+class OutOfMemory(Ridge):
+    def fit(self, X, y, sample_weight=None):
+        raise MemoryError("Unable to allocate 9 TiB for an array with data type float")
+
+
+class Misspelt(Ridge):
+    def fit(self, X, y, sample_weight=None):
+        return self.fitt(X, y)
+
+
+@pytest.mark.parametrize(
+    "model, error",
+    [
+        (make_pipeline(FunctionTransformer(typo), Ridge()), AttributeError),
+        (make_pipeline(FunctionTransformer(wrong_value), Ridge()), ValueError),
+        (make_pipeline(StandardScaler(), Ridge()), ValueError),
+        (OutOfMemory(), MemoryError),
+        (Misspelt(), AttributeError),
+        (Ridge(alpha=-1), ValueError),
+    ],
+)
+def test_no_other_model_stands_in_for_one_that_failed(model, error):
+    logs = logs_in("pandas")
+    with pytest.raises(error):
+        DoublyRobust(reward_model=model).fit(logs).score(UniformPolicy())
+    with pytest.raises(error):
+        evaluate(UniformPolicy(), logs, reward_model=model)
+    with pytest.raises(error):
+        RewardModelPolicy(model).fit(logs)
+
+
+@pytest.mark.parametrize("backend", [None, "threading", "loky"])
+def test_a_call_warns_once(backend):
+    logs, policy = logs_in("pandas"), UniformPolicy()
+    engine = nullcontext() if backend is None else joblib.parallel_config(backend)
+    jobs = None if backend is None else 2
+    with engine, encoding_told(Ridge()) as told:
+        table = evaluate(policy, logs, reward_model=Ridge(), n_jobs=jobs)
+    assert (len(told) == 1 and backend) or told[0].filename == __file__
+    assert "(ValueError: could not convert string to float: " in str(told[0].message)
+    assert told[0].message.name == "encoded_model"
+    # as the warning says
+    model = make_pipeline(ContextEncoder(), Ridge())
+    by_hand = evaluate(policy, logs, reward_model=model, n_jobs=jobs)
+    assert by_hand["DoublyRobust"].value == table["DoublyRobust"].value
+    with encoding_told(Ridge()) as told:  # and so does the next call
+        DoublyRobust(reward_model=Ridge()).fit(logs)
+    assert len(told) == 1
+
+
 def test_a_warning_that_is_an_error_is_no_refusal():
     X = logs_in("pandas").context
 
@@ -360,12 +441,17 @@ def test_a_warning_that_is_an_error_is_no_refusal():
         fit_encoded(fit, Ridge(), X)
 
 
-def test_names_columns():
+def test_bare_models():
     named = make_column_transformer(("passthrough", ["age"]))
-    assert names_columns(named)
-    assert names_columns(GridSearchCV(make_pipeline(named, Ridge()), {}))
-    assert not names_columns(make_pipeline(StandardScaler(), Ridge()))
-    assert not names_columns(object())
+    for model in (
+        make_pipeline(named, Ridge()),
+        GridSearchCV(make_pipeline(named, Ridge()), {}),
+        make_pipeline(StandardScaler(), Ridge()),
+        TransformedTargetRegressor(Ridge(), transformer=StandardScaler()),
+    ):
+        assert not is_bare(model)
+    for model in (Ridge(), GridSearchCV(Ridge(), {}), object()):
+        assert is_bare(model)
 
 
 def test_begins_with_encoder():

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._parallel import one_call
 from skope_ope._progress import fit_progress, untold
 from skope_ope._renamed import renamed_attributes
 from skope_ope._sklearn import (
@@ -20,6 +21,7 @@ from skope_ope._sklearn import (
     validate_parameter_constraints,
 )
 from skope_ope._user_line import warn_user
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._model_of_fit import checked_model
@@ -156,7 +158,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
             self._validate_params()
         lazy = isinstance(logs, LazyLogs)
         reward_model = checked_model(self, logs, reward_model)
-        with fit_progress(self, logs, 2 if lazy else None) as progress:
+        progress = fit_progress(self, logs, 2 if lazy else None)
+        with one_call(), progress as progress:
             if lazy:
                 fit = _of_lazy_logs().fitted_on_lazy
                 fitted = fit(self, logs, reward_model, progress)
@@ -357,7 +360,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
             self._check_logs(logs)
             self._match_those_of_fit(logs)
             self._match_features(logs)
-        result = self._evaluate(policy, logs, sample_weight)
+        with one_call(), beyond_floats():
+            result = self._evaluate(policy, logs, sample_weight)
         return result._with_warnings(rounds_warnings(policy, logs))
 
     def _enter(self, whole, name):
@@ -409,11 +413,13 @@ class BaseEvaluator(CallbackSupport, Estimator):
             Parameters of `SummedValue`: n_rounds, counted, joint, owner, by, columns,
             propensities.
         """
-        estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
+        with beyond_floats():
+            estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
         return SummedValue(
             estimate,
             estimator=type(self).__name__,
             leaves_bias_out=self._leaves_bias_out,
+            rewards=() if log is None else log._reward_extremes,
             **known,
             **about,
         )

@@ -9,6 +9,7 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._harmless import harmless
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.logs._html import card
 from skope_ope.logs._markup import pairs
 from skope_ope.logs._shown_numbers import figure, share
@@ -64,7 +65,8 @@ class Diagnostics(Mapping):
     def __getitem__(self, name):
         value = self._entries[name]
         if callable(value):
-            value = self._entries[name] = value()
+            with beyond_floats():
+                value = self._entries[name] = value()
         return value
 
     def __eq__(self, other):

@@ -1,15 +1,18 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Weights so large that floating point does not hold what they make of an estimate."""
+"""Numbers of which floating point does not hold what they make of an estimate."""
+
+from math import floor, isfinite, log10
 
 import numpy as np
 
-from skope_ope.exceptions import PropensityWarning
+from skope_ope.exceptions import OPEWarning, PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._finding import Finding
 
 HUGE = 1e75  # squares of what is larger, times rewards, leave the range of floats
+EXTREME = 1e60  # fourth powers of what is larger, times rounds, leave that range, too
 ADVICE = (
     "The propensity of that round is wrong, or stands for a missing one. Correct it, "
     "or drop the rounds that have it.",
@@ -21,6 +24,46 @@ ADVICE = (
 def beyond_floats():
     """Silence numpy, whose warnings name neither the row nor its propensity."""
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
+def within_floats(estimate, rewards, told):
+    """Return an estimate without an error that floats do not hold, and its warning.
+
+    Parameters
+    ----------
+    estimate : Estimate or GivenEstimate
+        The estimate.
+    rewards : sequence of float
+        The smallest and the largest reward; empty where they are not known.
+    told : sequence of OPEWarning
+        Those of the estimate. That of a huge weight has said what is lost.
+
+    Returns
+    -------
+    estimate : Estimate or GivenEstimate
+    warning : OPEWarning or None
+    """
+    found = estimate.value, estimate.standard_error
+    if any(one.name == "impossible_propensity" for one in told):
+        found = ()
+    for what, numbers in (("reward", rewards), ("value or error", found)):
+        size = max((abs(one) for one in numbers if one == one), default=0.0)
+        if size and not 1 / EXTREME <= size <= EXTREME:
+            return _without_extremes(estimate, what, size)
+    return estimate, None
+
+
+def _without_extremes(estimate, what, size):
+    formed = isfinite(estimate.value)
+    lost = "the standard error and the intervals are" if formed else "the value is"
+    text = (
+        f"the largest {what} is {figure(size, 3)}, and powers of such numbers leave "
+        f"the range of floats: {lost} NaN. Rescale the rewards"
+    )
+    if isfinite(size):
+        text += f": reward * 1e{-floor(log10(size))}"
+    warning = OPEWarning(f"{text}.", size, "extreme_rewards")
+    return estimate.without_error() if formed else estimate.without_value(), warning
 
 
 def is_huge(weight):

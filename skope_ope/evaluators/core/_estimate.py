@@ -196,7 +196,7 @@ class Estimate(_Certain):
             square = sums.product(*[divisor % sums.n_terms] * 2)
             square = square + 2 * near * cross + near * near * sums.square
             square = total(weight * weight * square)
-            return self.means[divisor] ** 2 < ONE * square
+            return self.means[divisor] * self.means[divisor] < ONE * square
         return parts.sum() ** 2 < ONE * dot(parts, parts)
 
     def _centred(self, above, below):

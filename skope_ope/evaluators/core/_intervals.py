@@ -10,6 +10,7 @@ from numbers import Real
 from skope_ope._meant import meant
 from skope_ope._renamed import renamed_value
 from skope_ope.evaluators.core._bootstrap import resampled_values
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._jackknife import jackknife_error
 from skope_ope.evaluators.core._plain_weights import (
     BOUNDED,
@@ -66,16 +67,25 @@ def intervals_of(values, level, method, random_state=0, **options):
     given = {name: option for name, option in options.items() if option is not None}
     method = checked_method(method, given)
     if method not in RESAMPLED:
-        return [METHODS[method](value, level, **given) for value in values]
-    formed = [value for value in values if not isnan(value.value)]
+        made = METHODS[method]
+        with beyond_floats():
+            return [
+                (_of_nothing if one._extreme else made)(one, level, **given)
+                for one in values
+            ]
+    formed = [value for value in values if _is_formed(value)]
     given |= {"studentized": method == "bootstrap", "random_state": random_state}
     found = iter(resampled_values(formed, level, **given))
     return [
-        _of_nothing(value, level)
-        if isnan(value.value)
-        else _of_resamples(value, next(found), level, method)
+        _of_resamples(value, next(found), level, method)
+        if _is_formed(value)
+        else _of_nothing(value, level)
         for value in values
     ]
+
+
+def _is_formed(value):
+    return not isnan(value.value) and value._extreme is None
 
 
 def one_sided(value, level, method, **options):
@@ -346,11 +356,12 @@ USERS = {  # which methods use an option
 }
 
 
-def _of_nothing(value, level):
+def _of_nothing(value, level, **given):
     """Return the interval of a value that cannot be formed: all that is possible."""
-    limits = value._limits
-    if limits is None:
-        return ConfidenceInterval(nan, nan, level, "student")
+    limits, extreme = value._limits, value._extreme
+    if limits is None or extreme is not None:
+        warned = () if extreme is None else (extreme,)
+        return ConfidenceInterval(nan, nan, level, "student", warnings=warned)
     lacking = "have no information on the policy"
     if not isnan(value.value):
         lacking = "do not show how large the error of the value is"

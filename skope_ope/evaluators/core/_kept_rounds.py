@@ -14,6 +14,7 @@ from operator import attrgetter
 import numpy as np
 
 from skope_ope.evaluators.core._blocks import blocks
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import (
     Extract,
     Job,
@@ -91,21 +92,24 @@ class KeptRounds:
         """Whether the numbers of a job are known without one more pass."""
         return self._found(job).sums.terms is not None
 
-    def parts(self, job):
-        """Return weights, and model values of actions and policy; None: unknown."""
+    def parts(self, job, rows=slice(None)):
+        """Return weights, probabilities, and model values of actions and policy.
+
+        Those of some rows; what is not known is None.
+        """
         store = self._found(job)
         if store.sums.terms is None:
             self._run(store)
-        terms = list(store.sums.terms)
-        w = None if self.logs.propensity is None else terms.pop(0)
-        return (w, *terms) if job.source is not None else (w, None, None)
+        terms = [one[rows] for one in store.sums.terms]
+        if weight_of(job) is PLAIN_WEIGHT:  # the same division as in the pass
+            p = self.logs.propensity
+            with beyond_floats():
+                terms.insert(0, None if p is None else terms[0] / p[rows])
+        return terms if job.source is not None else [*terms[:2], None, None]
 
     def logged_proba(self, job, rows):
         """Return the policy's probabilities of logged actions, None if not known."""
-        if weight_of(job) is not PLAIN_WEIGHT or not self.holds(job):
-            return None
-        w, *_ = self.parts(job)
-        return None if w is None else w[rows] * self.logs.propensity[rows]
+        return self.parts(job, rows)[1] if self.holds(job) else None
 
     def bound(self, job):
         """Return the `WeightBound` of the policy of a job."""
@@ -126,7 +130,7 @@ class KeptRounds:
         observers = [*tellers, *bounds]
         run(self.logs, [again], self.positive, observers, tables=bool(bounds))
 
-    def rounds(self, job, offset, rows=slice(None), weight=None, reward=None):
+    def rounds(self, job, offset, rows=slice(None), weight=None, reward=None, p=1.0):
         """Return some rounds as the formula of an evaluator takes them.
 
         Parameters
@@ -139,16 +143,20 @@ class KeptRounds:
             Which rounds.
         weight, reward : float or ndarray, default=None
             What they might have had; `None`: their own.
+        p : float, default=1.0
+            The propensity that goes with such a weight.
         """
-        w, q, v = (None if x is None else x[rows] for x in self.parts(job))
+        w, pi, q, v = self.parts(job, rows)
         r = self.logs.reward[rows]
         r = r if reward is None else np.full(len(r), reward)
-        w = w if weight is None else np.broadcast_to(weight, len(r))
+        if weight is not None:
+            w, pi = np.broadcast_to(weight, len(r)), None
         if offset and job.evaluator._moves is not None:
             r = r - offset
             q, v = (None if x is None else x - offset for x in (q, v))
         n, shift = self.n, known_shift(self.logs)
-        return StoredRounds(w=w, b=w, r=r, q=q, v=v, n_rounds=n, shift=shift)
+        about = {"n_rounds": n, "shift": shift, "logged_proba": pi, "p": p}
+        return StoredRounds(w=w, b=w, r=r, q=q, v=v, **about)
 
     def terms(self, job, offset):
         """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
@@ -210,8 +218,8 @@ def _key(job):
 
 
 def _parts(weight, rounds):
-    parts = weight(rounds), rounds.q, rounds.v
-    return [part for part in parts if part is not None]
+    w = () if weight is PLAIN_WEIGHT else (weight(rounds),)
+    return [part for part in (*w, rounds.pi, rounds.q, rounds.v) if part is not None]
 
 
 def _predicts(job):

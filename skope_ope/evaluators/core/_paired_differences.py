@@ -13,6 +13,7 @@ import numpy as np
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._reach import DifferenceReach
 from skope_ope.evaluators.core._rows import Rows
@@ -110,10 +111,11 @@ class PairedDifferences:
         pair = {"the first": self, "the second": other}
         pair, warned = on_common_rounds(pair)
         first, second = pair.values()
-        value, change = first.value - second.value, first._changes_from(second)
-        if change is None:
-            value, change = 0.0, np.zeros(first.n_rounds)
-        estimate, doubts = first._paired_estimate(second, value, change)
+        with beyond_floats():
+            value, change = first.value - second.value, first._changes_from(second)
+            if change is None:
+                value, change = 0.0, np.zeros(first.n_rounds)
+            estimate, doubts = first._paired_estimate(second, value, change)
         warned = (*warned, *doubts)
         rows = first._rows
         left_out, design = rows.left_out, rows.design

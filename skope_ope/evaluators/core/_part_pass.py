@@ -78,7 +78,7 @@ class PartPass:
         if self._log is not None:
             return self._log._says_yes_and_no or not self._log.n_rewarded
         reward = self.logs.reward
-        return bool((reward * reward == reward).all())
+        return bool(((reward == 0) | (reward == 1)).all())
 
     @property
     def bounded(self):

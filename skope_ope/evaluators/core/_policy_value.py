@@ -12,6 +12,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
+from skope_ope.evaluators.core._drowned import beyond_floats, within_floats
 from skope_ope.evaluators.core._grounds import (
     Grounds,
     missing_weight,
@@ -108,6 +109,7 @@ class PolicyValue(
     independent_rounds = True  # whether a spread of round values is a standard error
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
+    _extreme = None  # the warning of a value whose error leaves the range of floats
     _operands = None  # of a difference of values that are not about all rounds
     _pair = None  # the two values of a difference
     _resamples = True  # whether its rounds may be drawn anew, each by itself
@@ -128,13 +130,18 @@ class PolicyValue(
         reach: Any = None,
         plain_weights: Any = None,
         leaves_bias_out: str | bool = False,
+        rewards: tuple[float, ...] = (),
     ) -> None:
+        warnings = tuple(warnings)
+        if rows.logs is not None:
+            rewards = rows.logs._reward_extremes
+        estimate, self._extreme = within_floats(estimate, rewards, warnings)
         self._estimate, self._rows, self._bound = estimate, rows, bound
         self._find_reach, self._plain_weights = reach, plain_weights
         self.estimator, self.successes = estimator, successes
         self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
-        warned = tuple(warnings)
+        warned = (*warnings, *[self._extreme] * (self._extreme is not None))
         warned += outside_warnings(estimate.value, self._limits)
         warned += one_unit_warnings(estimate)
         if estimate.frame.clustered:
@@ -173,17 +180,19 @@ class PolicyValue(
     def round_values(self) -> Array:
         """Terms whose mean is the value, ndarray of shape (n_rounds,)."""
         rows = self._rows
-        terms = rows.terms if self._estimate.needs_terms else None
-        return self._estimate.round_values(terms, rows.design)
+        with beyond_floats():
+            terms = rows.terms if self._estimate.needs_terms else None
+            return self._estimate.round_values(terms, rows.design)
 
     @cached_property
     def _deviations(self):
         """Sums of the deviations of the round values, or of their sums by group."""
         n, design = self.n_rounds, self._rows.design
-        if design.clustered:
-            return deviations_of(self.round_values, self.value, design.cluster)
-        changes = (self._round_values_of(b.rows) - self.value for b in blocks(n))
-        return deviations_of_blocks(changes, n)
+        with beyond_floats():
+            if design.clustered:
+                return deviations_of(self.round_values, self.value, design.cluster)
+            changes = (self._round_values_of(b.rows) - self.value for b in blocks(n))
+            return deviations_of_blocks(changes, n)
 
     def _round_values_of(self, some):
         """Return the round values of consecutive rounds, and store none."""

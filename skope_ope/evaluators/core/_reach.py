@@ -422,14 +422,17 @@ def _corners(job, limits, max_weight=None, spare=0.0):
     if max_weight is not None:
         largest, source = np.full(len(largest), stated_weight(max_weight, w)), "stated"
 
-    def terms(weights, end, rows):
+    def terms(weights, end, rows, p=1.0):
         if weights is largest:
             several = len(largest) > 1
             weights = largest[design.stratum[rows]] if several else largest[0]
-        rounds = job.kept.rounds(job, job.offset, rows, weights, end)
+        rounds = job.kept.rounds(job, job.offset, rows, weights, end, p)
         return job.evaluator._terms(rounds)
 
     corners = [[partial(terms, some, end) for some in (largest, 0.0)] for end in limits]
+    if job.kept.rounds(job, job.offset, slice(1)).use_pi(job.evaluator):
+        for some, end in zip(corners, limits, strict=True):
+            some.append(partial(terms, largest, end, p=job.kept.logs.lowest_propensity))
     own = [partial(terms, None, end) for end in limits]
     return corners, own, float(largest.max()), source
 

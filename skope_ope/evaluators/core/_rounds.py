@@ -247,11 +247,25 @@ class StoredRounds:
     Parameters
     ----------
     arrays : dict
-        Some of pi, w, r, q, v, b, n_rounds, shift.
+        Some of pi, w, r, q, v, b, n_rounds, shift; or in place of pi: logged_proba, or
+        p, the propensity of rounds that might have had this weight.
     """
+
+    logged_proba, p = None, 1.0
 
     def __init__(self, **arrays):
         self.__dict__.update(arrays)
+
+    @cached_property
+    def pi(self):
+        """Probabilities of the logged actions."""
+        known = self.logged_proba
+        return np.minimum(self.w * self.p, 1.0) if known is None else known
+
+    def use_pi(self, evaluator):
+        """Whether the terms of an evaluator depend on them beside the weights."""
+        evaluator._terms(self)
+        return "pi" in vars(self)
 
     gain = Rounds.gain
     residual = Rounds.residual

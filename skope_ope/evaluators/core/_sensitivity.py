@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
@@ -179,15 +180,16 @@ class HiddenConfounding:
             values, which have no weights. For odds ratios below 1.
         """
         gamma, plain = check_gamma(gamma), self._confounded("sensitivity")
-        bounds = ConfoundedRatio(*_rounds(plain), _mass(plain)).bounds(gamma)
-        reach = self._reach()
-        pairs = [
-            tuple(
-                self._at_bound(plain, g, end, sign, reach)
-                for end, sign in zip(ends, (-1, 1), strict=True)
-            )
-            for g, *ends in zip(gamma.tolist(), *bounds, strict=True)
-        ]
+        with beyond_floats():
+            bounds = ConfoundedRatio(*_rounds(plain), _mass(plain)).bounds(gamma)
+            reach = self._reach()
+            pairs = [
+                tuple(
+                    self._at_bound(plain, g, end, sign, reach)
+                    for end, sign in zip(ends, (-1, 1), strict=True)
+                )
+                for g, *ends in zip(gamma.tolist(), *bounds, strict=True)
+            ]
         return Sensitivity(self.value, gamma, pairs, level)
 
     def breakdown_gamma(

@@ -125,10 +125,13 @@ class SummedReach:
             for weight in self._weights_up_to(largest[stratum]):
                 w, r = np.full(m, weight), np.full(m, end - offset)
                 about = {"n_rounds": self.n_rounds, "shift": self.shift}
-                rounds = StoredRounds(w=w, b=w, r=r, q=q, v=v, **about)
-                change = self._changes(estimate, evaluator._terms(rounds), stratum)
-                lows.append(change.min())
-                highs.append(change.max())
+                for p in (1.0, self.ends.propensity):
+                    rounds = StoredRounds(w=w, b=w, r=r, q=q, v=v, p=p, **about)
+                    change = self._changes(estimate, evaluator._terms(rounds), stratum)
+                    lows.append(change.min())
+                    highs.append(change.max())
+                    if "pi" not in vars(rounds):
+                        break
         return float(np.min(lows)), float(np.max(highs))  # NaN stays
 
     def _weights_up_to(self, largest):
@@ -232,6 +235,8 @@ class SummedReach:
         rounds = StoredRounds(w=w, b=w, r=r - offset, **about)
         with np.errstate(all="ignore"):
             found = _influence(estimate, self.evaluator._terms(rounds), 0)
+        if "pi" in vars(rounds):
+            return None
         n = self.n_rounds
         found = found * sqrt(n * max(n - 1, 1))
         a = found[0]

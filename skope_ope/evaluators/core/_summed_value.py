@@ -9,6 +9,7 @@ from math import isnan, sqrt
 import numpy as np
 
 from skope_ope._pairs import WithPairs
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._estimate import Estimate, GivenEstimate, difference
 from skope_ope.evaluators.core._grounds import (
     propensities_of,
@@ -210,6 +211,10 @@ class SummedValue(PolicyValue):
     @cached_property
     def _deviations(self):
         """Sums of the deviations of the round values, or bounds of them."""
+        with beyond_floats():
+            return self._summed_deviations()
+
+    def _summed_deviations(self):
         estimate, n = self._estimate, self.n_rounds
         scale = sqrt(n * max(n - 1, 1))
         sums = _sums_of_clusters(self)
@@ -357,7 +362,8 @@ class SummedValue(PolicyValue):
                     "evaluate({'a': ..., 'b': ...}, lazy.head(100_000)); of policies "
                     "that do not learn DoublyRobust has gains."
                 )
-            estimate = difference(*map(_with_clusters, pair))
+            with beyond_floats():
+                estimate = difference(*map(_with_clusters, pair))
         out = self._derived_difference(estimate, other)
         return self, other, out, ()
 

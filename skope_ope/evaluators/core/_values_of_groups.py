@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.logs._coded_labels import coded_labels
 from skope_ope.logs._factorise import factorise, rows_of_codes
@@ -55,7 +56,8 @@ class ValuesOfGroups:
         if not self.independent_rounds:
             warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
             python_warnings.warn(warned, stacklevel=2)
-        values = {label: self._of_group(rows, label) for label, rows in places.items()}
+        with beyond_floats():
+            values = {k: self._of_group(rows, k) for k, rows in places.items()}
         lost = [label for label, value in values.items() if np.isnan(value.value)]
         if lost and not np.isnan(self.value):
             first = values[lost[0]].warnings[0]

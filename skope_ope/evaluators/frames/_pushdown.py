@@ -10,6 +10,7 @@ from copy import copy
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._part_pass import offset_of
 from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
 from skope_ope.evaluators.core._tally import RoundCounts
@@ -92,7 +93,8 @@ def frame_sums(
         shares = counts.shares
     how = {"n_groups": n_groups, "n_buckets": n_buckets, "shares": shares}
     asked = Asked(policies, ready, lazy, counts, how)
-    whole, about = asked.found()
+    with beyond_floats():
+        whole, about = asked.found()
     out = asked.part_sums(whole[None], counts, evaluators)
     for name in [by] if isinstance(by, str) else by or ():
         column = _column_of(lazy, name)

@@ -10,6 +10,7 @@ from copy import copy
 import numpy as np
 
 from skope_ope._pairs import WithPairs
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._part_pass import ROUNDS, PartPass
 from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._sample_weights import plain_weights
@@ -178,8 +179,10 @@ class PartSums(WithPairs):
             out.n, out.log, out.by, out.learned = n, log, by, learned
             return out
         one, two = _apart(self, other), _apart(other, self)
-        sums = {name: part + two.sums[name] for name, part in one.sums.items()}
-        offsets = {name: both.offset for name, both in sums.items()}
+        with beyond_floats():
+            sums = {name: part + two.sums[name] for name, part in one.sums.items()}
+            offsets = {name: both.offset for name, both in sums.items()}
+            ends = _union(one._moved_ends(offsets), two._moved_ends(offsets))
         out = PartSums(
             n,
             policies,
@@ -188,7 +191,7 @@ class PartSums(WithPairs):
             sums,
             one.places,
             _union(self.tallies, other.tallies),
-            _union(one._moved_ends(offsets), two._moved_ends(offsets)),
+            ends,
             self.facts | other.facts,
             log,
             by,
@@ -365,9 +368,10 @@ def _sums_of_rounds(
         by_label = stated_shares(shares, logs)
         if len(by_label) > 1:
             part.shares = np.array(list(by_label.values()))
-    for name, evaluator in ready.items():
-        evaluator._enter(whole, name)
-    whole.run()
+    with beyond_floats():
+        for name, evaluator in ready.items():
+            evaluator._enter(whole, name)
+        whole.run()
     facts = {owner: {"combine": form} for owner, form in whole.combines.items()}
     facts[None] = {"logger_proba": getattr(logs, "logger_proba", None) is not None}
     found = PartSums(

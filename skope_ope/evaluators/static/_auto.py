@@ -43,7 +43,7 @@ AUTO = "auto"
 N_POINTS = 30
 FEW = 1000  # rounds, below which Bernstein's term would decide alone
 DELTA = 0.05  # its probability of failure
-PARTS = Extract(lambda r: [x for x in (r.w, r.q, r.v) if x is not None])
+PARTS = Extract(lambda r: [x for x in (r.w, r.pi, r.q, r.v) if x is not None])
 
 
 class AutoParameter:
@@ -105,10 +105,11 @@ class AutoParameter:
 def _rounds(target, positive, source, moves):
     logs = positive.all_logs
     offset = far_from_zero(logs.reward) if moves else 0.0
-    w, *model = terms_of(PARTS, logs, target, source, positive)
+    w, pi, *model = terms_of(PARTS, logs, target, source, positive)
     q, v = (part - offset for part in model) if model else (None, None)
     r = logs.reward - offset
-    return StoredRounds(w=w, r=r, q=q, v=v, n_rounds=len(logs), shift=known_shift(logs))
+    about = {"n_rounds": len(logs), "shift": known_shift(logs)}
+    return StoredRounds(pi=pi, w=w, r=r, q=q, v=v, **about)
 
 
 def _deviation(rounds, logs):

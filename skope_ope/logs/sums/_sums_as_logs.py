@@ -40,6 +40,11 @@ class SumsAsLogs:
         return self._binary and self.n_rewarded > 0
 
     @property
+    def _reward_extremes(self):
+        known = self.reward_low <= self.reward_high
+        return (self.reward_low, self.reward_high) if known else ()
+
+    @property
     def has_propensity(self):
         """Whether propensities are known."""
         return "propensity" in self.fields

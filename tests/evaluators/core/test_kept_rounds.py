@@ -139,13 +139,14 @@ def test_what_is_kept():
     kept = KeptRounds(jobs, positive)
     assert kept.in_pass == []  # tables are looked up when they are wanted
     assert not any(map(kept.holds, jobs))
-    w, q, v = kept.parts(jobs[1])
-    assert_allclose(w, PI[OWN] / MU[OWN], rtol=1e-15)
+    w, pi, q, v = kept.parts(jobs[1])
+    assert_array_equal(pi, PI[OWN])
+    assert_array_equal(w, PI[OWN] / MU[OWN])
     assert_array_equal(q, Q[OWN])
     assert_allclose(v, (PI * Q).sum(axis=1), rtol=1e-14)
     # once for both: the weights of the other are those
-    assert kept.holds(jobs[0]) and kept.parts(jobs[0])[0].base is w.base
-    assert kept.parts(jobs[0])[1:] == (None, None)
+    assert kept.holds(jobs[0]) and kept.parts(jobs[0])[1].base is pi.base
+    assert kept.parts(jobs[0])[2:] == [None, None]
     rows = slice(10, 20)
     assert_allclose(kept.logged_proba(jobs[0], rows), PI[OWN][rows], rtol=1e-15)
 
@@ -173,8 +174,9 @@ def test_without_propensities_there_are_no_weights():
     logs = BanditLogs(X, ACTION, REWARD, actions=range(K))
     jobs, positive = prepared(logs, PI, DirectMethod(reward_model=Q))
     kept = KeptRounds(jobs, positive)
-    w, q, v = kept.parts(jobs[0])
-    assert w is None and kept.logged_proba(jobs[0], slice(5)) is None
+    w, _, q, v = kept.parts(jobs[0])
+    assert w is None
+    assert_array_equal(kept.logged_proba(jobs[0], slice(5)), PI[OWN][:5])
     assert_array_equal(q, Q[OWN])
     assert_allclose(kept.terms(jobs[0], 0.0), [v])
 

@@ -1,0 +1,170 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluators of the user's own: what they compute with, they have everywhere."""
+
+import re
+from numbers import Real
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    FunctionPolicy,
+    UniformPolicy,
+    audit,
+    compare_policies,
+    evaluate,
+    scan_logs,
+    summarize,
+    verdict,
+)
+from skope_ope.base import StaticEvaluator
+
+TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "add_an_evaluator.rst"
+N, MU = 400, np.full(3, 1 / 3)
+RNG = np.random.RandomState(0)
+X, CODE, DAY = RNG.rand(N), RNG.choice(3, N, p=MU), np.repeat(["mon", "tue"], N // 2)
+CLICK = (RNG.rand(N) < 0.2 + 0.2 * CODE).astype(float)
+PI = np.column_stack([0.2 + 0.3 * X, 0.5 - 0.3 * X, np.full(N, 0.3)])
+ROLES = {"action": "a", "reward": "r", "propensity": "p", "context": ["x"]}
+POLICY = FunctionPolicy(lambda frame: _probabilities(np.asarray(frame)[:, 0]))
+
+
+def _probabilities(x):
+    return np.column_stack([0.2 + 0.3 * x, 0.5 - 0.3 * x, np.full(len(x), 0.3)])
+
+
+def of_the_tutorial():
+    """The class of the tutorial, as it stands there."""
+    lines = re.findall(r"^(?:>>>|\.\.\.) ?(.*)$", TUTORIAL.read_text(), re.MULTILINE)
+    start = lines.index("class PowerIPS(StaticEvaluator):")
+    stop = next(
+        k for k, one in enumerate(lines) if k > start and one[:1] not in ("", " ")
+    )
+    made = {"__name__": __name__, "StaticEvaluator": StaticEvaluator, "Real": Real}
+    exec("\n".join(lines[start:stop]), made)
+    return made["PowerIPS"](power=0.5)
+
+
+class MassIPS(StaticEvaluator):
+    """IPS for a logger that takes each of three actions with probability 1 / 3."""
+
+    def _terms(self, rounds):
+        return (3 * rounds.pi * rounds.r,)
+
+
+class OftenTaken(StaticEvaluator):
+    """Value of the rounds with actions that the policy often takes."""
+
+    def _terms(self, rounds):
+        return ((rounds.pi > 0.31) * rounds.w * rounds.r * (1 - rounds.pi),)
+
+
+@pytest.fixture
+def frame():
+    pandas = pytest.importorskip("pandas")
+    columns = {"x": X, "a": np.array(list("abc"))[CODE], "r": CLICK, "p": MU[CODE]}
+    return pandas.DataFrame(
+        columns | {"day": DAY} | dict(zip("def", PI.T, strict=True))
+    )
+
+
+@pytest.fixture
+def logs(frame):
+    return BanditLogs.from_frame(frame, **ROLES)
+
+
+METHODS = "auto", "gamma", "student", "normal", "bootstrap", "percentile"
+MAKERS = [of_the_tutorial, MassIPS, OftenTaken]
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_a_value_says(make, logs):
+    evaluator = make().fit(logs)
+    value, other = evaluator.evaluate(POLICY), evaluator.evaluate(UniformPolicy())
+    assert value.value == evaluator.score(POLICY)
+    for method in METHODS:
+        low, high = value.confidence_interval(method=method)
+        assert 0 <= low < value.value < high <= 1
+    gain = value - other
+    assert_allclose(gain.value, value.value - other.value)
+    assert gain.confidence_interval().low < gain.value
+    assert_allclose(value.round_values.mean(), value.value)
+    days = value.by(DAY)
+    assert_allclose(np.mean([days["mon"].value, days["tue"].value]), value.value)
+    assert value.lift(other).gain == gain.value
+    assert verdict(value).answer and value._repr_html_()
+    assert verdict(value, audit=audit(POLICY, logs)).answer
+
+
+@pytest.mark.frames
+def test_probabilities_are_those_of_the_policy(logs):
+    [mass, ips] = (one.fit(logs).evaluate(POLICY) for one in (MassIPS(), IPS()))
+    assert_allclose(mass.round_values, ips.round_values, atol=1e-12)
+    wide, narrow = (one.confidence_interval() for one in (mass, ips))
+    # a round of the largest weight might have had a larger propensity than these
+    assert narrow.low - 1e-3 < wide.low and narrow.high <= wide.high
+    assert wide.high - wide.low < 1.1 * (narrow.high - narrow.low)
+    seen = []
+
+    class Looks(StaticEvaluator):
+        def _terms(self, rounds):
+            seen.append(rounds.pi)
+            return (rounds.w * rounds.r,)
+
+    pi = PI.round(1)
+    pi[:, 2] = 1 - pi[:, :2].sum(axis=1)
+    assert len(Looks().fit(logs).evaluate(pi).round_values) == N
+    for one in seen:  # to the last digit, when they are asked again, too
+        np.testing.assert_array_equal(one, pi[np.arange(N), CODE])
+
+
+@pytest.mark.frames
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.TailWarning")
+@pytest.mark.parametrize("make", MAKERS)
+def test_tables_summaries_and_sources(make, logs, frame, tmp_path):
+    policies, names = {"new": POLICY, "old": UniformPolicy()}, {"own": make()}
+    table = evaluate(policies, logs, evaluators=names)
+    expected = table["new", "own"]
+    comparison = compare_policies(policies, logs, evaluator=make())
+    assert "new" in repr(comparison) and comparison.p_values
+    frame.to_csv(path := tmp_path / "log.csv", index=False)
+    parts = [
+        summarize(policies, logs[day == DAY], evaluators=names)
+        for day in ("mon", "tue")
+    ]
+    found = {
+        "summary": summarize(policies, logs, evaluators=names).values(),
+        "merged days": sum(parts).values(),
+        "file": evaluate(policies, scan_logs(path, **ROLES), evaluators=names),
+    }
+    for where, values in found.items():
+        value = values["new", "own"]
+        assert_allclose(value.value, expected.value, err_msg=where)
+        assert_allclose(value.standard_error, expected.standard_error, rtol=1e-6)
+        low, high = value.confidence_interval()
+        assert 0 <= low < value.value < high <= 1
+        assert (value - values["old", "own"]).confidence_interval().width > 0
+        assert repr(value) and value._repr_html_()
+
+
+@pytest.mark.frames
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.TailWarning")
+def test_lazy_frames(logs, frame):
+    polars = pytest.importorskip("polars")
+    lazy = scan_logs(
+        polars.from_pandas(frame).lazy(), **ROLES, columns={"pi": ["d", "e", "f"]}
+    )
+    value = evaluate("pi", lazy, evaluators={"own": MassIPS()})["own"]
+    expected = MassIPS().fit(logs).evaluate(PI)
+    assert_allclose(value.value, expected.value)
+    assert_allclose(value.standard_error, expected.standard_error, rtol=1e-6)
+    low, high = value.confidence_interval()
+    assert 0 <= low < value.value < high <= 1
+    with pytest.raises(TypeError, match="Write the frame to parquet files, and scan"):
+        evaluate("pi", lazy, evaluators={"own": of_the_tutorial()})
