@@ -9,9 +9,9 @@ import warnings
 from skope_ope._interrupted import (
     INTERRUPTED,
     PROGRAM,
-    STARTED,
+    RAISE,
+    at_interrupt,
     end_at_once,
-    raise_again,
 )
 from skope_ope._shell._answer import message_of, write
 from skope_ope._shell._options import parser
@@ -32,7 +32,7 @@ def main(argv=None):
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            raise_again()
+            at_interrupt(RAISE)
             answer = args.run(args, progress, caught)
         write(sys.stdout, to_json(answer.record) if args.json else answer.text)
     except BrokenPipeError:  # the reader, such as head, has seen enough
@@ -47,8 +47,7 @@ def main(argv=None):
         write(sys.stderr, f"{PROGRAM} {args.command}: error: {message_of(error)}")
         return 2
     finally:
-        if STARTED:
-            end_at_once()
+        at_interrupt(end_at_once)
     return answer.code
 
 

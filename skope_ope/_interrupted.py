@@ -21,26 +21,18 @@ def is_program():
     return name in words and os.path.basename(name).startswith(PROGRAM)
 
 
-def end_at_once():
-    """Let Ctrl-C end the program where nothing has to be put in order."""
-    _replace(signal.default_int_handler, _end)
+def at_interrupt(handler):
+    """Set what Ctrl-C does in our program, unless somebody else has."""
+    if STARTED and signal.getsignal(signal.SIGINT) in (RAISE, end_at_once):
+        signal.signal(signal.SIGINT, handler)
 
 
-def raise_again():
-    """Let Ctrl-C raise KeyboardInterrupt, so that workers are stopped."""
-    _replace(_end, signal.default_int_handler)
-
-
-def _replace(before, after):
-    if signal.getsignal(signal.SIGINT) is before:
-        signal.signal(signal.SIGINT, after)
-
-
-def _end(number, frame):
+def end_at_once(number, frame):
+    """End the program where nothing has to be put in order."""
     os.write(2, f"{PROGRAM}: interrupted\n".encode())
     os._exit(INTERRUPTED)
 
 
+RAISE = signal.default_int_handler  # so that workers are stopped
 STARTED = is_program()
-if STARTED:
-    end_at_once()
+at_interrupt(end_at_once)

@@ -86,7 +86,6 @@ def logged_value_of_sums(summary, log, n_rounds, **about):
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
         reach=_reach_of_sums(summary, log, n_rounds),
-        rewards=() if log is None else log._reward_extremes,
         **about,
     )
 

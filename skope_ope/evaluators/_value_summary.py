@@ -242,7 +242,11 @@ class ValueSummary:
             False where it is not known: without propensities, and for slates.
         """
         sums = self._some_sums()
-        if sums.log is None or not sums.log.has_propensity or sums.log.actions is None:
+        if (
+            sums.log is None
+            or "propensity" not in sums.log.fields
+            or sums.log.actions is None
+        ):
             return False
         kinds = dict.fromkeys(key[1] for key in sums.tallies if key[0] == "weights")
         for kind in kinds:

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin
 from sklearn.utils.metadata_routing import UNUSED
 
-from skope_ope._parallel import one_call
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._propensity_audit import estimating_step
@@ -82,8 +81,7 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
             raise ValueError("sample_weight is zero everywhere: no round counts.")
         self.classes_ = logs.actions
         self.n_features_in_ = logs.n_features
-        with one_call():
-            self._fit(logs)
+        self._fit(logs)
         remember_rows(self, logs)
         return self
 

@@ -27,12 +27,10 @@ def known_range(logs):
 
 
 def observed_range(logs):
-    """Return the smallest and the largest reward of rounds that weigh something."""
-    if hasattr(logs, "reward_low"):  # sums
-        return logs.reward_low, logs.reward_high
+    """Return the smallest and the largest reward that weighs something; () if none."""
     reward, weight = logs.reward, getattr(logs, "sample_weight", None)
     reward = reward if weight is None else reward[weight > 0]
-    return float(reward.min()), float(reward.max())
+    return (float(reward.min()), float(reward.max())) if len(reward) else ()
 
 
 def says_yes_and_no(logs):

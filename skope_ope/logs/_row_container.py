@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
-from skope_ope.logs._known_range import says_yes_and_no
+from skope_ope.logs._known_range import observed_range, says_yes_and_no
 from skope_ope.logs._row_labels import check_row_labels
 
 if TYPE_CHECKING:
@@ -122,11 +122,7 @@ class RowContainer:
     _labels = ()  # of pandas, an Index of the rows that the context does not tell
 
     _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it
-
-    @cached_property
-    def _reward_extremes(self):
-        """Return the smallest and the largest reward; empty without rounds."""
-        return (float(self.reward.min()), float(self.reward.max())) if len(self) else ()
+    _reward_extremes = cached_property(observed_range)
 
     def _start_rows(self):
         # positions: None for rows as built, an int where others come before them

@@ -49,11 +49,9 @@ def sentence_of(
 
     if choice is not None:
         chosen = next(one for one in told[BETTER] if one.name == choice)
+        what, it = (f", {condition}", choice) if condition else (f" {choice}", "it")
         parts = [
-            f"Deploy, {condition}: by {estimator} {choice} is better than {baseline} "
-            f"({span(chosen)})."
-            if condition
-            else f"Deploy {choice}: by {estimator} it is better than {baseline} "
+            f"Deploy{what}: by {estimator} {it} is better than {baseline} "
             f"({span(chosen)})."
         ]
         others = [one for one in told[BETTER] if one is not chosen]

@@ -12,7 +12,6 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._parallel import one_call
 from skope_ope._progress import fit_progress, untold
 from skope_ope._renamed import renamed_attributes
 from skope_ope._sklearn import (
@@ -158,8 +157,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
             self._validate_params()
         lazy = isinstance(logs, LazyLogs)
         reward_model = checked_model(self, logs, reward_model)
-        progress = fit_progress(self, logs, 2 if lazy else None)
-        with one_call(), progress as progress:
+        with fit_progress(self, logs, 2 if lazy else None) as progress:
             if lazy:
                 fit = _of_lazy_logs().fitted_on_lazy
                 fitted = fit(self, logs, reward_model, progress)
@@ -360,7 +358,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
             self._check_logs(logs)
             self._match_those_of_fit(logs)
             self._match_features(logs)
-        with one_call(), beyond_floats():
+        with beyond_floats():
             result = self._evaluate(policy, logs, sample_weight)
         return result._with_warnings(rounds_warnings(policy, logs))
 
@@ -419,7 +417,6 @@ class BaseEvaluator(CallbackSupport, Estimator):
             estimate,
             estimator=type(self).__name__,
             leaves_bias_out=self._leaves_bias_out,
-            rewards=() if log is None else log._reward_extremes,
             **known,
             **about,
         )

@@ -5,7 +5,7 @@
 from math import isnan, nan
 from typing import NamedTuple
 
-from skope_ope.logs._known_range import known_range, observed_range
+from skope_ope.logs._known_range import known_range
 from skope_ope.logs.sums._log_sums import known_fields
 
 RECORDED, ESTIMATED, UNKNOWN = "recorded", "estimated", "unknown"
@@ -116,5 +116,5 @@ def width_where_weights_tell(logs):
         return None
     if getattr(logs, "action_count_law", None) is not None:
         return None
-    low, high = known_range(logs) or observed_range(logs)
+    low, high = known_range(logs) or logs._reward_extremes or (0.0, 0.0)
     return high - low

@@ -193,7 +193,8 @@ class SummedValue(PolicyValue):
         rows = SummedRows(n_rounds, estimate.frame, counted)
         self._joint, self._owner = joint, owner
         self._by, self._columns = by, tuple(columns)
-        super().__init__(estimate, rows, estimator=estimator, **about)
+        rewards = () if origin is None else origin._reward_extremes
+        super().__init__(estimate, rows, estimator=estimator, rewards=rewards, **about)
         self._propensities = propensities_of(origin)
         self._width = width_where_weights_tell(origin)
 

@@ -45,11 +45,6 @@ class SumsAsLogs:
         return (self.reward_low, self.reward_high) if known else ()
 
     @property
-    def has_propensity(self):
-        """Whether propensities are known."""
-        return "propensity" in self.fields
-
-    @property
     def has_group(self):
         """Whether rounds have groups."""
         return "group" in self.fields
