@@ -192,7 +192,7 @@ def _gated(requirement, results):
         doubts += [_missing_part(side, results) for side in gains]
         because = "; ".join(filter(None, dict.fromkeys(doubts)))
     names = [results.evaluator_of(side) for side in about]
-    values = [results.table[s.name, name] for s, name in zip(about, names, strict=True)]
+    values = [results.table[one.name, results.evaluator_of(one)] for one in about]
     estimated = any(rests_on_propensities(one, ESTIMATED) for one in values)
     return {
         "text": requirement.text,

@@ -5,7 +5,6 @@
 from dataclasses import dataclass
 from math import inf, isnan
 
-from skope_ope.audit._missing_part import MISSING_WEIGHT
 from skope_ope.audit._support import ONE_ACTION
 from skope_ope.audit._verdict import spares
 from skope_ope.logs._shown_numbers import level_text
@@ -18,13 +17,7 @@ from skope_ope.selection._sentence import MOST_ROUNDS, rough
 NAMED = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.
-TOO_LITTLE = (
-    "low_overlap",
-    "few_events",
-    "few_groups",
-    "wide_interval",
-    MISSING_WEIGHT,
-)
+TOO_LITTLE = "low_overlap few_events few_groups wide_interval missing_weight".split()
 OF_LOG = (ESTIMATED_PROPENSITIES,)  # though the reasons of a value tell it
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: then the next log can answer, too."

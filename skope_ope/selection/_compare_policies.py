@@ -156,7 +156,7 @@ def compare_policies(
     return comparison
 
 
-def _of_lazy_logs(policies, lazy, evaluator, n_jobs, baseline, **given):
+def _of_lazy_logs(policies, lazy, evaluator, n_jobs, **asked_for):
     """Return values and comparison on lazy logs, and what is to be warned of.
 
     That of many rounds is made from merged sums. Few are read: sums tell of few rounds
@@ -180,9 +180,7 @@ def _of_lazy_logs(policies, lazy, evaluator, n_jobs, baseline, **given):
         refuse_learning(policies)
         evaluator = _with_hash_folds(evaluator)
         with rows_told_by_files(lazy, few):
-            return _of_rounds(
-                policies, few, evaluator, n_jobs, baseline=baseline, **given
-            )
+            return _of_rounds(policies, few, evaluator, n_jobs, **asked_for)
     if recommended and has_many_terms(evaluator):
         one = clone(evaluator).set_params(control_variates="single")
         asked = replace(asked, evaluators={"": one})
@@ -194,13 +192,13 @@ def _of_lazy_logs(policies, lazy, evaluator, n_jobs, baseline, **given):
         sample = lazy.sample(min(SAMPLED, log.n), 0, n_jobs)._sampled()
         findings = estimated_propensity_findings(log, sample)[1]
         values, warned = _doubted(values, findings)
+    baseline = asked_for["baseline"]
     reference = logged if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else baseline
     comparison = PolicyComparison(
         values,
         reference,
-        baseline,
-        **given,
+        **asked_for,
         reward_range=logged._limits,
         evaluator=row_of(asked.evaluators[""]),
         # in all rounds that were summed
