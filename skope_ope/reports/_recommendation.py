@@ -17,7 +17,7 @@ from skope_ope.selection._sentence import MOST_ROUNDS, rough
 NAMED = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.
-TOO_LITTLE = ["low_overlap", "few_events", "few_groups", "wide_interval", "missing_weight"]
+THIN = "low_overlap", "few_events", "few_groups", "wide_interval", "missing_weight"
 OF_LOG = (ESTIMATED_PROPENSITIES,)  # though the reasons of a value tell it
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: then the next log can answer, too."
@@ -60,7 +60,7 @@ class Alarm:
     @property
     def is_fault(self):
         """Whether it makes numbers wrong, and not only uncertain."""
-        return self.severity == ERROR and self.name not in TOO_LITTLE
+        return self.severity == ERROR and self.name not in THIN
 
 
 @dataclass(frozen=True)
