@@ -39,6 +39,7 @@ FEW_SEGMENTS = 100  # rounds per distinct context, on average
 TINY = 1e-12
 NOTHING = 1.0, 0.0
 MOST_ROUNDS = 5_000  # that every value looks at: loggers learn most at the start
+AUDITED = 200_000  # likewise of an audit, in memory as of files
 
 
 def adaptive_logger_findings(logs, random_state=None):
@@ -47,7 +48,7 @@ def adaptive_logger_findings(logs, random_state=None):
     Parameters
     ----------
     logs : BanditLogs
-        The rounds; they are read in the order in which they were stored.
+        The rounds, in the order in which they were stored; the first 200,000 are read.
     random_state : object, default=None
         Ignored: nothing is drawn.
 
@@ -60,16 +61,8 @@ def adaptive_logger_findings(logs, random_state=None):
     return {}, learning_findings(logs)
 
 
-def learning_findings(logs, most=None):
-    """Return the finding of the first rounds, or of all of them.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    most : int, default=None
-        How many rounds are looked at; `None`: all.
-    """
+def learning_findings(logs, most=AUDITED):
+    """Return the finding of the first rounds, of which at most so many are read."""
     if logs.propensity is None or logs.propensity_estimated or logs.n_actions == 1:
         return []
     rounds = slice(most)
