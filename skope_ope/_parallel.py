@@ -7,6 +7,7 @@ import traceback
 import warnings
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from numbers import Integral
 from pickle import PicklingError
@@ -22,6 +23,9 @@ except ImportError:
     from joblib.externals import cloudpickle
 
 
+_told = ContextVar("texts that one call has warned of", default=None)
+
+
 def check_n_jobs(n_jobs):
     """Raise unless `n_jobs` is None or a number of workers."""
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
@@ -29,6 +33,29 @@ def check_n_jobs(n_jobs):
             f"n_jobs must be None or an int other than 0, got {n_jobs!r}; -1 is all "
             "processors."
         )
+
+
+@contextmanager
+def one_call():
+    """Let `told_before` know what belongs to one call of the user: all in the body."""
+    if _told.get() is not None:
+        yield
+        return
+    token = _told.set(set())
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
+def told_before(text):
+    """Tell whether this was asked of the first words of a warning, in the same call."""
+    told = _told.get()
+    if told is None or text not in told:
+        if told is not None:
+            told.add(text)
+        return False
+    return True
 
 
 def run_tasks(
@@ -69,10 +96,13 @@ def run_tasks(
     if workers > 1:
         workers = min(effective_n_jobs(n_jobs), workers)
     if workers < 2:
-        return list(progress((task() for task in tasks), len(tasks), name))
+        with one_call():
+            return list(progress((task() for task in tasks), len(tasks), name))
     make = Parallel if progress is untold else streaming
     parallel = make(n_jobs=workers, **options)
-    heard = partial(_heard, os.getpid(), get_config())
+    with one_call():
+        once = _told.get()
+    heard = partial(_heard, os.getpid(), get_config(), once)
     try:
         with errors_called_back(parallel):
             done = parallel(delayed(heard)(task) for task in tasks)
@@ -96,16 +126,18 @@ def run_tasks(
             "There is no result. The usual cause is too little memory. Use fewer "
             "workers with n_jobs, or pass n_jobs=1 to see the cause."
         ) from error
-    told = set() if told is None else told
-    for result, heard in done:
+    for result, heard, keys in done:
+        known = tuple(once)
         for one in heard:
             key = (str(one[0]), *one[1:])
-            if key not in told:
+            if (told is None or key not in told) and not key[0].startswith(known):
                 warnings.warn_explicit(*one)
-            told.add(key)
+            if told is not None:
+                told.add(key)
+        once |= keys
         if isinstance(result, Failed):  # the first in order, not in time
             raise result.error
-    return [result for result, _ in done]
+    return [result for result, *_ in done]
 
 
 def streaming(**options):
@@ -195,21 +227,21 @@ def _failed(packed):
     return Failed(cloudpickle.loads(packed))
 
 
-def _heard(home, config, task):
+def _heard(home, config, told, task):
     """Return the result of a task, and what it warned of in a process of its own.
 
     There the filters of the caller do not hold, and nobody reads what is printed. In
     threads they do: to record there would change them for all threads.
     """
+    _told.set(told)  # the set itself in threads, a copy in processes
     with config_context(**config):
         if os.getpid() == home:
-            return _result(task), []
+            return _result(task), [], told
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             result = _result(task)
-    return result, [
-        (one.message, one.category, one.filename, one.lineno) for one in heard
-    ]
+    heard = [(one.message, one.category, one.filename, one.lineno) for one in heard]
+    return result, heard, told
 
 
 def _result(task):

@@ -120,6 +120,22 @@ def test_the_missing_weight_is_that_of_either_policy():
     assert found.decision == "undecided"
 
 
+@pytest.mark.parametrize("evaluator", ["DRns", "RejectionSampling", "SNIPS"])
+def test_every_evaluator_of_a_fixed_policy_knows_the_mean_weight(evaluator):
+    random, n = np.random.default_rng(0), 20_000
+    hidden = random.random(n) < 0.12  # where the logger never takes action 1
+    mu = np.tile([0.997 / 3] * 3 + [0.003], (n, 1))
+    mu[hidden] = [0.4985, 0, 0.4985, 0.003]
+    action = drawn(mu, random)
+    reward = (random.random(n) < np.where(action == 1, 0.6, 0.5)) * 1.0
+    p = mu[np.arange(n), action]
+    logs = BanditLogs(hidden[:, None] * 1.0, action, reward, p)
+    found = compare_policies({"new": ConstantPolicy(1)}, logs, evaluator=evaluator)
+    assert found.decision == "undecided"
+    names = [one.name for one in found.differences["new"].verdict.alarms]
+    assert "missing_weight" in names
+
+
 def test_the_remedy_works_and_the_name_overrides():
     logs, policy, mu = hole()
     known = BanditLogs(
@@ -199,6 +215,25 @@ def test_the_gate_shares_the_rule(tmp_path, capsys, requirement, holds):
         assert main(["evaluate", str(path), *words, "--accept", "missing_weight"]) == 0
 
 
+def test_the_gate_of_two_policies_shares_the_rule(tmp_path, capsys):
+    random, n = np.random.default_rng(0), 6_000
+    hidden = random.random(n) < 0.12  # where the logger never takes b
+    p_b = np.where(hidden, 0.0, 0.4)
+    other = np.where(random.random(n) < 0.5, "a", "c")
+    action = np.where(random.random(n) < p_b, "b", other)
+    p = np.where(action == "b", p_b, (1 - p_b) / 2)
+    reward = (random.random(n) < np.where(action == "b", 0.6, 0.5)).astype(int)
+    path = tmp_path / "log.csv"
+    frame = pd.DataFrame({"action": action, "reward": reward, "p": p, "x": hidden * 1})
+    frame.to_csv(path, index=False)
+    words = "--action action --reward reward --propensity p --context x --no-audit"
+    words += " --policy new=always:b --policy old=always:a --evaluators SNIPS --require"
+    words = ["evaluate", str(path), *words.split(), "new > old"]
+    assert main(words) == 1
+    assert "missing_weight" in capsys.readouterr().out
+    assert main([*words, "--accept", "missing_weight"]) == 0
+
+
 def test_a_logger_of_known_shares_lacks_nothing():
     """Propensities that belong to the actions tell the whole distribution."""
     n = 300
@@ -232,6 +267,8 @@ def test_wrong_estimates_stop_what_wrong_records_stop(world, name):
     if world is rule:  # what it says of the raw log
         assert stop == suggest(world(), policy).stop
     assert stop is not None
+    gone = pickle.loads(pickle.dumps(value)).verdict
+    assert "so they were not tested: audit the log" in str(gone.reasons)
 
 
 def test_the_advice_on_wrong_estimates_works():

@@ -187,9 +187,9 @@ def _gated(requirement, results):
     if holds:
         asked = [side for side in about if not side.is_verdict]
         doubts = [_doubt(side, results) for side in asked]
-        is_gain = any(side.name == LOGGER for side in requirement.sides)
-        gains = [one for one in asked if is_gain or one.fields[:1] == (GAIN,)]
-        doubts += [_missing_part(side, results) for side in gains]
+        doubts += [
+            _missing_part(gain, results) for gain in _gains(requirement, results)
+        ]
         because = "; ".join(filter(None, dict.fromkeys(doubts)))
     names = [results.evaluator_of(side) for side in about]
     values = [results.table[one.name, results.evaluator_of(one)] for one in about]
@@ -218,9 +218,24 @@ def _doubt(side, results):
     return ""
 
 
-def _missing_part(side, results):
-    """Return why the sign of a gain over the logger is not known, or nothing."""
-    gain = results.table[side.name, results.evaluator_of(side)] - results.logger
+def _gains(requirement, results):
+    """Yield the gains that a requirement is about: over the logger, or the other."""
+    sides = [one for one in requirement.sides if one.name and not one.is_verdict]
+    values = [
+        results.logger
+        if one.name == LOGGER
+        else results.table[one.name, results.evaluator_of(one)]
+        for one in sides
+    ]
+    if len(values) == 2:
+        yield values[0] - values[1]
+    for side, value in zip(sides, values, strict=True):
+        if side.fields[:1] == (GAIN,):
+            yield value - results.logger
+
+
+def _missing_part(gain, results):
+    """Return why the sign of a gain is not known, or nothing."""
     found = weight_findings(gain._grounds, gain._interval(results.level_of_each))
     names = [one.name for one in found if one.name not in results.thresholds.accepted]
     return f"the logs do not support the gain ({', '.join(names)})" if names else ""

@@ -17,9 +17,6 @@ from skope_ope.audit._lazy_policy import lazy_policy_findings
 from skope_ope.audit._result import Audit
 from skope_ope.evaluators.parts._partition_sums import sum_over
 from skope_ope.logs import BanditLogs
-from skope_ope.logs.checks._estimated_propensities import (
-    estimated_propensity_findings,
-)
 from skope_ope.logs.checks._fact_sums import FactSums
 from skope_ope.logs.checks._log_facts import facts_of_sums
 from skope_ope.logs.checks._order_findings import order_findings_of_sums
@@ -117,8 +114,6 @@ def _of_sums(sums, sample):
     facts, found = {}, []
     if sums.log.actions is not None:
         facts, found = sums.log.quick_propensity_findings
-        if sums.log.propensity_estimated:
-            facts, found = estimated_propensity_findings(sums.log, sample)
     return dict(facts), found + order_findings_of_sums(sums.log, sample)
 
 

@@ -5,7 +5,7 @@
 from math import isfinite, isnan, nan
 
 from skope_ope.audit._assumptions import rests_on_propensities
-from skope_ope.audit._missing_part import MISSING_WEIGHT, weight_findings
+from skope_ope.audit._missing_part import ADVICE, MISSING_WEIGHT, weight_findings
 from skope_ope.audit._verdict_thresholds import NO_ESTIMATE
 from skope_ope.evaluators.core._grounds import ESTIMATED, UNKNOWN
 from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS
@@ -193,8 +193,8 @@ def _missing_weight(grounds, thresholds):
         MISSING_WEIGHT,
         f"The weights of the logged rounds average {share:.0%} less than expected. "
         "About this share of the policy's decisions would be in rare rounds of large "
-        "weight, and the log has none of these.",
-        f"{COLLECT} Also possible: {DROPPED[0].lower()}{DROPPED[1:]}",
+        "weight, and the log has none of these, or the logger never takes them.",
+        f"{ADVICE[0]} {COLLECT} Also possible: {DROPPED[0].lower()}{DROPPED[1:]}",
     )
 
 
@@ -234,14 +234,17 @@ def _bias_left_out(value):
 def _estimated(value):
     if not rests_on_propensities(value, ESTIMATED):
         return []
+    logs = value._rows.logs  # None: of sums, and of values from other processes
+    lost = " This value has left its rounds, so they were not tested: audit the log."
     note = Finding(
         ESTIMATED_PROPENSITIES,
         "warning",
         "The propensities were estimated from the log. They are right only if the "
-        "context holds all that the logger looked at, and no log can show this.",
+        "context holds all that the logger looked at, and no log can show this."
+        + lost
+        * (logs is None),
         ("Record the propensities when actions are drawn.",),
     )
-    logs = value._rows.logs  # None: of sums, and of values from other processes
     tested = [] if logs is None else logs.estimated_propensity_findings[1]
     return [note, *(one for one in tested if one.is_alarm)]
 

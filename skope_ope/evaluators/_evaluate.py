@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from skope_ope._parallel import check_n_jobs
+from skope_ope._parallel import check_n_jobs, one_call
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._lazy_values import lazy_table
 from skope_ope.evaluators._passes import values_of
@@ -175,7 +175,8 @@ def quiet_table(
     groups = [({name: evaluators[name]}, rounds) for name, rounds in made.items()]
     for some, rounds in [(_without(evaluators, made), logs), *groups]:
         shared = SharedModel(reward_model, cv, rounds, n_jobs)
-        found |= values_of(wanted, some, shared, sample_weight, n_jobs, keep)
+        with one_call():
+            found |= values_of(wanted, some, shared, sample_weight, n_jobs, keep)
     reason = doubted_reason(recommended, reason, logs, found.values())
     results = {
         name if single else (policy, name): found[policy, name]

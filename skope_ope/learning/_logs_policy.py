@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin
 from sklearn.utils.metadata_routing import UNUSED
 
+from skope_ope._parallel import one_call
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._propensity_audit import estimating_step
@@ -81,7 +82,12 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
             raise ValueError("sample_weight is zero everywhere: no round counts.")
         self.classes_ = logs.actions
         self.n_features_in_ = logs.n_features
-        self._fit(logs)
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        names = list(getattr(logs.context, "columns", ()))
+        if names and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        with one_call():
+            self._fit(logs)
         remember_rows(self, logs)
         return self
 

@@ -391,5 +391,6 @@ def check_some_available(available, rows=None):
         first = empty[0] if rows is None else rows[empty[0]]
         raise ValueError(
             f"none of the policy's actions is offered at row {first} ({empty.size} "
-            "such rows). Fit the policy on logs that know all actions."
+            "such rows). Use a rule that takes another action there, such as a "
+            "FunctionPolicy, or evaluate it on the other rows, logs[rows]."
         )

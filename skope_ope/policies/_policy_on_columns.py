@@ -100,6 +100,8 @@ def _array_of(policy, source):
     features = source.features
     texts = [name for name, values in features.items() if isinstance(values, Texts)]
     n_wanted = getattr(policy, "n_features_in_", len(features))
+    if texts and not hasattr(policy, "n_features_in_"):  # it was not trained
+        return _frame_of(features)
     if texts or len(features) != n_wanted:
         found = f"{len(features)} are named"
         if texts:

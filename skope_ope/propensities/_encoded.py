@@ -15,6 +15,7 @@ import re
 
 from sklearn.base import clone
 
+from skope_ope._parallel import told_before
 from skope_ope._user_line import warn_user
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs import ContextEncoder
@@ -31,7 +32,7 @@ OF_INPUT = re.compile(
     re.IGNORECASE,
 )
 NEVER = MemoryError, AttributeError, NameError, ImportError, LookupError, Warning
-QUOTED = re.compile(r"""[:'"\n]""")  # what follows may be of this row alone
+SHOWN = 200  # letters of an error in a warning
 
 
 def fit_encoded(fit, model, X, odd=None):
@@ -100,15 +101,17 @@ def _speaks_of_input(error):
 
 
 def _warn(model, error):
-    """Warn that a model was put behind an encoder: in the same words in all folds."""
-    name, why = type(model).__name__, QUOTED.split(str(error), maxsplit=1)[0].strip()
+    """Warn, once in a call, that a model was put behind an encoder."""
+    name, why = type(model).__name__, " ".join(str(error).split())
+    why = why if len(why) <= SHOWN else f"{why[:SHOWN]}..."
     text = (
         f"{name} was fitted behind a ContextEncoder, because it does not take the "
         f"columns of the context ({type(error).__name__}: {why}). To choose the "
         f"encoding, and to silence this, pass make_pipeline(ContextEncoder(), {name}"
         "(...))."
     )
-    warn_user([OPEWarning(text, name="encoded_model")])
+    if not told_before(f"{name} was fitted behind"):
+        warn_user([OPEWarning(text, name="encoded_model")])
 
 
 def encoded(model, sparse_output=None):

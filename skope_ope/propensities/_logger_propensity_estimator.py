@@ -5,6 +5,7 @@
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._parallel import one_call
 from skope_ope._progress import step
 from skope_ope.logs._odd_rows import odd_part
 from skope_ope.logs._validation import label_codes, plain
@@ -83,6 +84,11 @@ class LoggerPropensityEstimator(PropensityEstimator):
         acted = np.flatnonzero(logs.logger_counts)
         self.loggers_ = logs.loggers[acted]
         self.estimators_, odd = {}, odd_part(logs.context)
+        with one_call():
+            self._fit_loggers(logs, acted, odd)
+        self.n_floored_ = sum(e.n_floored_ for e in self.estimators_.values())
+
+    def _fit_loggers(self, logs, acted, odd):
         for code, label in zip(acted, self.loggers_.tolist(), strict=True):
             rows = np.flatnonzero(logs.logger_index == code)
             if len(rows) < 2:
@@ -96,7 +102,6 @@ class LoggerPropensityEstimator(PropensityEstimator):
             with step(self, logs, "logger", one):
                 self.estimators_[label] = one.fit(logs[rows])
             del one.odd  # a fitted estimator holds no context
-        self.n_floored_ = sum(e.n_floored_ for e in self.estimators_.values())
 
     def _own(self):
         return self.get_params(deep=False).items()

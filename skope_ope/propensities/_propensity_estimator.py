@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope._meant import meant
+from skope_ope._parallel import one_call
 from skope_ope._progress import steps
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.exceptions import PropensityWarning
@@ -135,11 +136,12 @@ class PropensityEstimator(BaseLogTransformer):
                 "estimated out of fold. Use folds that cover all rounds."
             )
         odd = self._odd_rows(logs)
-        self._models = {
-            k: self._classifier_of(logs[train], odd)
-            for k, train in steps(self, logs, enumerate(self.held_out_.train), FOLD)
-        }
-        self._models[FULL] = self._classifier_of(logs, odd)
+        with one_call():
+            self._models = {
+                k: self._classifier_of(logs[train], odd)
+                for k, train in steps(self, logs, enumerate(self.held_out_.train), FOLD)
+            }
+            self._models[FULL] = self._classifier_of(logs, odd)
         self.classifier_ = self._models[FULL][0]
         estimates = self._estimates(logs)
         self._refuse_certain(estimates, logs)

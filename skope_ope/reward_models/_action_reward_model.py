@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from skope_ope._meant import meant
+from skope_ope._parallel import one_call
 from skope_ope._progress import TellsOfFit, steps
 from skope_ope._sklearn import (
     Estimator,
@@ -176,10 +177,11 @@ class ActionRewardModel(TellsOfFit, Estimator):
             self.models_, odd = [], odd_part(logs.context)
             by_action = enumerate(rows_of_codes(codes, logs.n_actions))
             by_action = steps(self, logs, by_action, "model of an action")
-            for code, mine in by_action:
-                own = None if weight is None else weight.take(mine)
-                mine = mine if rows is None else rows.take(mine)
-                self.models_.append(self._fit_action(logs, code, mine, own, odd))
+            with one_call():
+                for code, mine in by_action:
+                    own = None if weight is None else weight.take(mine)
+                    mine = mine if rows is None else rows.take(mine)
+                    self.models_.append(self._fit_action(logs, code, mine, own, odd))
         else:
             odd = self._odd_design(logs)
             logs = logs if rows is None else logs[rows]

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._parallel import one_call
 from skope_ope._progress import TellsOfFit, step
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import Estimator, HasMethods, Interval, fit_context
@@ -134,7 +135,8 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
 
             plain = X_odd is None and not has_other_columns(X)
             model = Ridge() if plain else encoded(Ridge())
-        self._fit_slots(model, logs, X, rounds, n_shown, X_odd)
+        with one_call():
+            self._fit_slots(model, logs, X, rounds, n_shown, X_odd)
         return self
 
     def _fit_slots(self, model, logs, X, rounds, n_shown, X_odd):

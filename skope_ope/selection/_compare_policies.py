@@ -28,9 +28,6 @@ from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._known_range import known_range
-from skope_ope.logs.checks._estimated_propensities import (
-    estimated_propensity_findings,
-)
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import all_rows, rows_told_by_files
 from skope_ope.reward_models._part_models import hash_folds
@@ -52,7 +49,6 @@ if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
 
 FEW_ROUNDS = 200_000  # of lazy logs, which are read
-SAMPLED = 20_000  # of more, whose estimated propensities are tested
 
 
 @reordered(
@@ -187,11 +183,6 @@ def _of_lazy_logs(policies, lazy, evaluator, n_jobs, **asked_for):
     summary = summed(asked, kept=False)
     table, logged = summary._table(), summary.logged_value()
     values = {name: table[name, ""] for name in policies}
-    log, warned = summary._sums.log, []
-    if log.propensity_estimated:
-        sample = lazy.sample(min(SAMPLED, log.n), 0, n_jobs)._sampled()
-        findings = estimated_propensity_findings(log, sample)[1]
-        values, warned = _doubted(values, findings)
     baseline = asked_for["baseline"]
     reference = logged if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else baseline
@@ -208,7 +199,7 @@ def _of_lazy_logs(policies, lazy, evaluator, n_jobs, **asked_for):
             if name != baseline and summary._act_alike(name, other)
         ],
     )
-    return values, comparison, warned
+    return values, comparison, ()
 
 
 def _of_rounds(policies, logs, evaluator, n_jobs, **asked):
@@ -219,11 +210,12 @@ def _of_rounds(policies, logs, evaluator, n_jobs, **asked):
     return values, *comparison_of(values, policies, logs, **asked)
 
 
-def _doubted(values, findings):
+def _doubted(values, logs):
     """Return values that know what was found of their propensities, and warnings."""
-    if not any(map(rests_on_propensities, values.values())):
+    estimated = getattr(logs, "propensity_estimated", False)
+    if not (estimated and any(map(rests_on_propensities, values.values()))):
         return values, []
-    warned = warnings_of(findings)
+    warned = warnings_of(logs.estimated_propensity_findings[1])
     return {name: one._with_warnings(warned) for name, one in values.items()}, warned
 
 
@@ -266,9 +258,7 @@ def comparison_of(values, policies, logs, baseline, level, evaluator=None, accep
         Where the values are about different rounds, and where estimated propensities
         do not fit the log. They are not emitted.
     """
-    values, doubts = dict(values), []
-    if getattr(logs, "propensity_estimated", False):
-        values, doubts = _doubted(values, logs.estimated_propensity_findings[1])
+    values, doubts = _doubted(dict(values), logs)
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)

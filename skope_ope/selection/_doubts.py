@@ -82,6 +82,7 @@ NAMED = {
     SORTED_PAGES: "pages whose items are not in random order",
     WIDER: "merged sums, whose interval is wider than one of single rounds",
     "few_rounds_of_action": "actions with few rounds",
+    "extreme_rewards": "numbers beyond what floats hold",
 }
 
 
@@ -146,8 +147,11 @@ def _text_of(warning):
         return NAMED[warning.name]
     kind = next((one for one in type(warning).__mro__ if one in TEXTS), None)
     if kind is None or (warning.value is None and "{value" in TEXTS[kind]):
-        return f"a {type(warning).__name__}"
-    return TEXTS[kind].format(value=warning.value)
+        named = type(warning) is not OPEWarning
+        return f"a {type(warning).__name__}" if named else "a warning without a kind"
+    own = kind is PropensityWarning and warning.name != "propensity"
+    text = TEXTS[kind].format(value=warning.value)
+    return f"{text}: {warning.name}" if own else text  # by which it is accepted
 
 
 def bias_doubts(name, gain):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from skope_ope._renamed import dropped_keyword
 from skope_ope.audit._assumptions import (
     NOTHING_OUTSIDE,
-    rests_on_propensities,
     slates_assumed,
 )
 from skope_ope.audit._verdict_thresholds import VerdictThresholds
@@ -185,7 +184,7 @@ class PolicyComparison(ValueTable):
     def _condition(self):
         """Under which a choice holds, and no log shows it; empty: under none."""
         gain = next(iter(self.differences.values()))
-        return NOTHING_OUTSIDE if rests_on_propensities(gain, ESTIMATED) else ""
+        return NOTHING_OUTSIDE if gain._grounds.propensities == ESTIMATED else ""
 
     @property
     def _assumed(self):

@@ -108,7 +108,7 @@ def logs_in(library):
 def test_reward_models_run_on_any_frame(library, model):
     with encoding_told(getattr(model, "model", model)) as told:
         table = evaluate(UniformPolicy(), logs_in(library), reward_model=model)
-    assert len({str(one.message) for one in told if "behind" in str(one.message)}) == 1
+    assert len([one for one in told if "behind" in str(one.message)]) == 1
     assert np.isfinite(table["DoublyRobust"].value)
 
 
@@ -288,7 +288,7 @@ def test_a_gap_of_one_logger():
     )
     with encoding_told(LogisticRegression()) as told:
         step = LoggerPropensityEstimator(LogisticRegression()).fit(logs)
-    assert len({str(one.message) for one in told}) == 1  # in all folds of two loggers
+    assert len(told) == 1  # of two loggers and their folds
     assert np.isfinite(step.transform(logs).logger_proba).all()
     for one in step.estimators_.values():
         assert isinstance(one.classifier_[0], ContextEncoder)
@@ -413,15 +413,14 @@ def test_no_other_model_stands_in_for_one_that_failed(model, error):
 
 
 @pytest.mark.parametrize("backend", [None, "threading", "loky"])
-def test_a_call_warns_in_one_text(backend):
+def test_a_call_warns_once(backend):
     logs, policy = logs_in("pandas"), UniformPolicy()
     engine = nullcontext() if backend is None else joblib.parallel_config(backend)
     jobs = None if backend is None else 2
     with engine, encoding_told(Ridge()) as told:
         table = evaluate(policy, logs, reward_model=Ridge(), n_jobs=jobs)
-    [text] = {str(one.message) for one in told}  # the same in all folds: shown once
-    assert backend is not None or told[0].filename == __file__
-    assert "(ValueError: could not convert string to float)" in text
+    assert (len(told) == 1 and backend) or told[0].filename == __file__
+    assert "(ValueError: could not convert string to float: " in str(told[0].message)
     assert told[0].message.name == "encoded_model"
     # as the warning says
     model = make_pipeline(ContextEncoder(), Ridge())
@@ -429,7 +428,7 @@ def test_a_call_warns_in_one_text(backend):
     assert by_hand["DoublyRobust"].value == table["DoublyRobust"].value
     with encoding_told(Ridge()) as told:  # and so does the next call
         DoublyRobust(reward_model=Ridge()).fit(logs)
-    assert text in {str(one.message) for one in told}
+    assert len(told) == 1
 
 
 def test_a_warning_that_is_an_error_is_no_refusal():

@@ -21,10 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from skope_ope import (
+    IPS,
     ActionRewardModel,
     AdaptiveFunctionPolicy,
     BatchPolicy,
     ClassifierPolicy,
+    ConstantPolicy,
     ContextEncoder,
     EmpiricalSlatePolicy,
     FunctionPolicy,
@@ -34,6 +36,7 @@ from skope_ope import (
     RewardModelPolicy,
     SegmentedPolicy,
 )
+from skope_ope.__main__ import main
 from skope_ope._shell._saved_policies import load_policy
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.logs import BanditLogs, SlateLogs
@@ -216,6 +219,38 @@ def test_a_policy_of_a_frame_is_evaluated_without_trust(clicks, record, tmp_path
     chosen = pi[np.arange(600), np.searchsorted(policy.classes_, frame["item"])]
     expected = np.mean(chosen / frame["p"] * frame["click"])
     assert found["values"][0]["value"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.frames
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LearnedRoundsWarning")
+@pytest.mark.parametrize(
+    "policy",
+    [ConstantPolicy("b"), RewardModelPolicy(make_pipeline(ContextEncoder(), Ridge()))],
+)
+def test_a_policy_sees_columns_of_texts(policy, tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    rows = np.arange(300)
+    frame = pandas.DataFrame(
+        {
+            "age": rows % 50,
+            "city": np.array(["ulm", "bonn"])[rows % 2],
+            "item": np.array(["a", "b", "c"])[rows % 3],
+            "click": (rows % 7 == 0) * 1.0,
+            "p": 1 / 3,
+        }
+    )
+    names = {"action": "item", "reward": "click", "propensity": "p"}
+    logs = BanditLogs.from_frame(frame, **names, context=["age", "city"])
+    policy = policy.fit(logs)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    words = "--action item --reward click --propensity p --context age,city --json"
+    words = [*words.split(), "--evaluators", "IPS", "--policy"]
+    saved_policy = str(saved(policy, tmp_path / "p.skops"))
+    code = main(["evaluate", str(tmp_path / "log.csv"), *words, saved_policy])
+    found = json.loads(capsys.readouterr().out)
+    assert code == 0
+    value = IPS().fit(logs).evaluate(policy).value
+    assert found["values"][0]["value"] == pytest.approx(value, rel=1e-9)
 
 
 def test_what_a_learner_has_learned_needs_no_trust(tmp_path):

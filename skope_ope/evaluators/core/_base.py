@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._parallel import one_call
 from skope_ope._progress import fit_progress, untold
 from skope_ope._renamed import renamed_attributes
 from skope_ope._sklearn import (
@@ -157,7 +158,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
             self._validate_params()
         lazy = isinstance(logs, LazyLogs)
         reward_model = checked_model(self, logs, reward_model)
-        with fit_progress(self, logs, 2 if lazy else None) as progress:
+        progress = fit_progress(self, logs, 2 if lazy else None)
+        with one_call(), progress as progress:
             if lazy:
                 fit = _of_lazy_logs().fitted_on_lazy
                 fitted = fit(self, logs, reward_model, progress)
@@ -358,7 +360,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
             self._check_logs(logs)
             self._match_those_of_fit(logs)
             self._match_features(logs)
-        with beyond_floats():
+        with one_call(), beyond_floats():
             result = self._evaluate(policy, logs, sample_weight)
         return result._with_warnings(rounds_warnings(policy, logs))
 

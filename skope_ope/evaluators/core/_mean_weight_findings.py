@@ -15,6 +15,7 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._dropped_rounds import with_dropped
+from skope_ope.logs.checks._estimated_propensities import OTHER_CLASSIFIER
 from skope_ope.logs.checks._finding import Finding
 
 MADE_FROM_ACTIONS = (
@@ -30,8 +31,8 @@ NO_DISTRIBUTION = (
 NEVER_TAKEN_THERE = (
     "In some contexts the logger never takes the policy's actions, and about this "
     "share of the policy's decisions is not in the logs. Evaluate a policy that "
-    "takes only actions that the logger takes, or say with available=... which "
-    "actions were offered."
+    "takes only actions that the logger takes, or give logging_proba, the "
+    "probabilities of all actions: then it is known where."
 )
 
 
@@ -178,9 +179,6 @@ def _causes_below(logs, logged_only):
 def wrong_propensities(size, logs=None, estimated=False):
     """Return what to do where propensities are too small, or too large."""
     if estimated or getattr(logs, "propensity_estimated", False):
-        return (
-            f"The estimated propensities are too {size}: calibrate them "
-            "(calibration=...), or estimate them with a classifier that fits better."
-        )
+        return f"The estimated propensities are too {size}: {OTHER_CLASSIFIER}"
     step = "" if logs is None else f", or estimate them with {estimating_step(logs)}"
     return f"The propensities are too {size}: check how they were logged{step}."

@@ -227,7 +227,10 @@ class SequentialEvaluator(BaseEvaluator):
         diagnostics = self._diagnostics(history)
         diagnostics["n_trajectories"] = len(found.formed)
         if not history.adaptive:
-            diagnostics["unsupported_mass"] = history.overlap.missing_mass
+            overlap = history.overlap
+            diagnostics["unsupported_mass"] = overlap.missing_mass
+            diagnostics["mean_weight"] = overlap.mean_weight
+            diagnostics["mean_weight_z"] = overlap.mean_weight_z
         diagnostics["standard_error_of"] = about
         return {
             "estimator": type(self).__name__,

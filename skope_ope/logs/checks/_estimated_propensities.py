@@ -15,25 +15,27 @@ from skope_ope.logs.checks._propensity_fit import fitted_logger
 ESTIMATED_PROPENSITIES = "estimated_propensities"
 FEWEST_ROUNDS = 20  # of an action, from which a classifier learns
 MOST_ACTIONS = 10  # that are named
+OTHER_CLASSIFIER = (
+    "estimate them with a classifier that can learn the rule of the logger and does "
+    "not overfit, such as HistGradientBoostingClassifier(max_iter=30, "
+    "max_leaf_nodes=7)."
+)
 BETTER_MODEL = (
-    "Estimate them with a classifier that can learn the rule of the logger: "
-    "PropensityEstimator(HistGradientBoostingClassifier()).",
+    f"E{OTHER_CLASSIFIER[1:]}",
     "Give the context all columns that the logger looked at.",
     "Record the propensities when actions are drawn.",
 )
 
 
-def estimated_propensity_findings(logs, held=None):
+def estimated_propensity_findings(logs):
     """Return what the tests of recorded propensities say of estimated ones.
 
     No test sees a reason for an action that is not in the context.
 
     Parameters
     ----------
-    logs : BanditLogs or LogSums
-        The rounds.
-    held : BanditLogs, default=None
-        Those of them that are looked at one by one. `None`: the logs are in memory.
+    logs : BanditLogs
+        The rounds. No step estimates propensities of files: it takes a sample of them.
 
     Returns
     -------
@@ -41,8 +43,8 @@ def estimated_propensity_findings(logs, held=None):
         What could be tested.
     findings : list of Finding
     """
-    facts, found = tested_propensities(logs, held)
-    told, more = fitted_logger(logs if held is None else held)
+    facts, found = tested_propensities(logs)
+    told, more = fitted_logger(logs)
     alarms = [replace(one, advice=BETTER_MODEL) for one in found + more if one.is_alarm]
     return facts | told, [_estimated(), *alarms, *_thin(logs)]
 
