@@ -43,6 +43,9 @@ SPDX = "# Authors: the skope_ope developers\n# SPDX-License-Identifier: BSD-3-Cl
 # tests/ that tests them. The table may only shrink.
 TESTED_ELSEWHERE = {"logs/lazy/_scan_logs.py": "logs/lazy/test_lazy_logs.py"}
 
+# Pages of docs/changes; all else there is a fragment of the next release.
+CHANGES_PAGES = {"first_release.rst", "index.rst"}
+
 
 def text_of(name):
     try:
@@ -159,9 +162,45 @@ def test_core_dependencies_are_the_four():
 def test_changes_are_fragments_of_a_known_type():
     types = {kind["directory"] for kind in pyproject()["tool"]["towncrier"]["type"]}
     folder = ROOT / "docs" / "changes"
-    fragments = [path.name for path in folder.glob("*.rst") if path.name != "index.rst"]
-    for name in fragments:
+    for name in {path.name for path in folder.glob("*.rst")} - CHANGES_PAGES:
         issue, kind, suffix = name.split(".", maxsplit=2)
         assert issue.lstrip("+").split("-")[0].isdigit() or issue.startswith("+"), name
         assert kind in types, name
         assert re.fullmatch(r"(\d+\.)?rst", suffix), name
+
+
+def test_the_page_of_the_first_release_goes_through_the_folders():
+    text = text_of("docs/changes/first_release.rst")
+    titles = re.findall(r"^``skope_ope\.(\w+)``: .+\n-+$", text, re.M)
+    folders = {path.parent.name for path in PACKAGE.glob("[a-z]*/__init__.py")}
+    assert set(titles) == folders
+    assert text.count("\n") <= 200
+    known = {name.split(".")[-1] for name, _ in public_objects().values()}
+    assert set(re.findall(r"(?<![`:])`(\w+)`(?!`)", text)) - known == set()
+
+
+def test_ci_runs_the_one_script_on_every_supported_python():
+    workflow = text_of(".github/workflows/ci.yml")
+    versions = re.search(r"python-version: \[(.+)\]", workflow)[1]
+    named = re.findall(
+        r"Python :: (3\.\d+)", str(pyproject()["project"]["classifiers"])
+    )
+    assert re.findall(r'"(.+?)"', versions) == named
+    assert re.findall(r"- run: (.+)", workflow) == ["bash .ci/run"]
+    assert pyproject()["project"]["requires-python"] == f">={named[0]}"
+    # the oldest packages have wheels for this one alone
+    assert f"!= ({named[0].replace('.', ', ')})" in text_of(".ci/run")
+
+
+def test_links_of_the_pages_for_contributors_lead_to_files():
+    folder = ROOT / ".github"
+    pages = list(folder.rglob("*.md"))
+    assert {path.name for path in pages} >= {"CONTRIBUTING.md", "SECURITY.md"}
+    for page in pages:
+        links = re.findall(r"\]\((?!https:)([^)#]+)", page.read_text())
+        paths = re.findall(
+            r"`((?:\.ci|docs|examples|skope_ope|tests)/[\w./]+)`", page.read_text()
+        )
+        missing = [link for link in links if not (page.parent / link).exists()]
+        missing += [path for path in paths if not (ROOT / path).exists()]
+        assert missing == [], page.name

@@ -167,3 +167,12 @@ def test_evaluators_of_the_readme_exist():
     table = README.split("## Five papers")[1].split("\n\n")[1]
     for name in set(re.findall(r"`([A-Z][A-Za-z]+)", table)):
         assert hasattr(skope_ope, name)
+
+
+def test_the_citation_is_of_this_version():
+    entry = README.split("```bibtex")[1].split("```")[0]
+    assert f"version = {{{skope_ope.__version__}}}" in entry
+    assert "doi" not in entry
+    years = re.findall(r"\((\d{4})\)", README.split("```bibtex")[1])
+    papers = (ROOT / "docs" / "guide" / "papers.rst").read_text()
+    assert years == sorted(re.findall(r"^\w.*\((\d{4})\)\n---", papers, re.M))

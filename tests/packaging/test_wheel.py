@@ -4,38 +4,79 @@
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
 
 import skope_ope
-from tests.packaging._tree import ROOT
+from tests.packaging._tree import ROOT, pyproject, tracked_files
+
+FOLDERS = (".ci", ".github", "docs", "examples", "skope_ope", "tests")
+FILES = (".gitignore", "README.md", "pyproject.toml", "setup.cfg")
+MADE = (
+    "docs/_build/index.html",
+    "docs/api/a.rst",
+    "tests/__pycache__/a.cpython-311.pyc",
+)
+BUILD_SDIST = (
+    "import sys; sys.path.insert(0, '.ci'); from build_backend import build_sdist; "
+    "build_sdist('dist')"
+)
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built from a copy so that the work tree stays as it is."""
+def sdist(tmp_path_factory):
+    """The unpacked sdist, built from a copy so that the work tree stays as it is."""
     setuptools = pytest.importorskip("setuptools")
     if int(setuptools.__version__.split(".")[0]) < 77:
         pytest.skip("needs setuptools 77 or newer")
-    pytest.importorskip("pip")
     source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "setup.cfg", "README.md"):
-        shutil.copy(ROOT / name, source)
     unwanted = shutil.ignore_patterns(
         "__pycache__", "*.pyc", "_build", "auto_examples", "generated", "api"
     )
-    for name in ("skope_ope", "docs", "tests"):
+    for name in FILES:
+        shutil.copy(ROOT / name, source)
+    for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name, ignore=unwanted)
+    for name in MADE:  # by a build of the site and by tests: they stay behind
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).touch()
+    run([sys.executable, "-c", BUILD_SDIST], cwd=source)
+    (path,) = (source / "dist").glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        archive.extractall(source / "unpacked", filter="data")
+    return source / "unpacked" / path.name.removesuffix(".tar.gz")
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist):
+    """The wheel, built from the sdist as installers do."""
+    pytest.importorskip("pip")
     command = [sys.executable, "-m", "pip", "wheel", ".", "-q", "--no-deps"]
-    subprocess.run(
-        [*command, "--no-build-isolation", "--wheel-dir", "dist"],
-        cwd=source,
-        check=True,
-        stdin=subprocess.DEVNULL,
-    )
-    (path,) = (source / "dist").glob("*.whl")
+    run([*command, "--no-build-isolation", "--wheel-dir", "dist"], cwd=sdist)
+    (path,) = (sdist / "dist").glob("*.whl")
     return path
+
+
+def run(command, cwd):
+    subprocess.run(command, cwd=cwd, check=True, stdin=subprocess.DEVNULL)
+
+
+def test_sdist_holds_every_tracked_file(sdist):
+    assert [name for name in tracked_files() if not (sdist / name).exists()] == []
+
+
+def test_sdist_holds_what_its_tests_need_and_nothing_made(sdist):
+    """Also where there is no git: whoever packages the sdist runs its tests."""
+    needed = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
+    made = {"__pycache__", "_build", "api", "auto_examples", "generated"}
+    names = [path.relative_to(ROOT) for path in needed]
+    names = [name for name in names if not made & set(name.parts)]
+    assert [str(name) for name in names if not (sdist / name).exists()] == []
+    assert [name for name in MADE if (sdist / name).exists()] == []
+    assert pyproject()["build-system"]["backend-path"] == [".ci"]
+    assert all((sdist / name).exists() for name in FILES)
 
 
 @pytest.mark.thorough
