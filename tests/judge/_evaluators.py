@@ -1,25 +1,20 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every public evaluator, and its numbers on the reference worlds.
+"""Every public evaluator that takes the logs of a world, by family."""
 
-`python -m tests.evaluators._reference_values --write` writes the numbers of the
-package at hand to the folder `reference_values`, one file per world.
-"""
-
-import json
-import sys
-import warnings
 from itertools import product
-from pathlib import Path
 
 import numpy as np
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
-from skope_ope import (
+from skope_ope.evaluators import (
     IPS,
     MRDR,
     SNDR,
     SNIPS,
+    AdaptiveDR,
+    AdaptiveIPS,
     AttentionDecay,
     CascadeDR,
     CascadeIPS,
@@ -47,12 +42,7 @@ from skope_ope import (
     dcg_attention,
 )
 
-if __package__:
-    from tests.evaluators._reference_worlds import WORLDS
-else:  # as a script, on another version of the package
-    from _reference_worlds import WORLDS
-
-FOLDER = Path(__file__).with_name("reference_values")
+RIDGE = Ridge(solver="cholesky")
 
 
 def static_entries(world):
@@ -203,85 +193,21 @@ def slate_entries(world):
     return entries
 
 
+def adaptive_entries(world):
+    """Evaluators for loggers that learn, and one that does not mind."""
+    entries = {"AdaptiveIPS": AdaptiveIPS(), "SNIPS": SNIPS()}
+    entries["AdaptiveDR Ridge"] = AdaptiveDR(reward_model=RIDGE, n_refits=3)
+    for how in ("uniform", "two_point", "min_variance", "stable_variance", "cadr"):
+        entries[f"AdaptiveDR {how}"] = AdaptiveDR(weighting=how)
+    return {name: (entry, world.policies) for name, entry in entries.items()}
+
+
 FAMILIES = {
     "static": static_entries,
+    "adaptive": adaptive_entries,
     "multi_logger": multi_logger_entries,
     "sequential": sequential_entries,
     "scavenging": scavenging_entries,
     "lottery": lottery_entries,
     "slate": slate_entries,
 }
-
-
-def numbers_of(evaluator, policies, world):
-    """The numbers of one evaluator: of the first policy, and of the difference."""
-    omega = (
-        {} if world.sample_weight is None else {"sample_weight": world.sample_weight}
-    )
-    evaluator = evaluator.fit(world.logs)
-    results = [evaluator.evaluate(policy, **omega) for policy in policies]
-    first = results[0]
-    found = {
-        "value": first.value,
-        "standard_error": first.standard_error,
-        "degrees_of_freedom": first.degrees_of_freedom,
-        "effective_sample_size": first.effective_sample_size,
-        "round_values": list(first.round_values[:5]),
-        "squares": ((first.round_values - first.value) ** 2).sum(),
-    }
-    by = first.by("day")
-    found["by"] = [v.value for v in by.values()]
-    found["by_errors"] = [v.standard_error for v in by.values()]
-    if len(results) == 2:
-        found["second"] = results[1].value
-        difference = results[0] - results[1]
-        found["difference"] = difference.value
-        found["difference_error"] = difference.standard_error
-        found["difference_freedom"] = difference.degrees_of_freedom
-    return found
-
-
-def reference_numbers(name, only=None):
-    """Numbers of a world: {entry: {quantity: number or list}}.
-
-    `only(entry, evaluator)` returns the evaluator of an entry to take, or None; all are
-    taken as they are where it is not given.
-    """
-    family, make = WORLDS[name]
-    world = make()
-    table = {}
-    for entry, (evaluator, policies) in FAMILIES[family](world).items():
-        evaluator = evaluator if only is None else only(entry, evaluator)
-        if evaluator is None:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                table[entry] = numbers_of(evaluator, policies, world)
-            except (TypeError, ValueError, ZeroDivisionError) as error:
-                table[entry] = {"raises": type(error).__name__, "text": str(error)}
-    return table, world.atol
-
-
-def _as_text(value):
-    if isinstance(value, list):
-        return [_as_text(one) for one in value]
-    return value if isinstance(value, str) else repr(float(value))
-
-
-def main():
-    """Write the numbers of the package at hand, and print what raised."""
-    for name in WORLDS:
-        table, _ = reference_numbers(name)
-        lines = []
-        for entry, numbers in table.items():
-            if "text" in numbers:
-                sys.stdout.write(f"{name} / {entry}: {numbers.pop('text')}\n")
-            texts = {key: _as_text(value) for key, value in numbers.items()}
-            lines.append(f"{json.dumps(entry)}: {json.dumps(texts)}")
-        text = ",\n".join(lines)
-        (FOLDER / f"{name}.json").write_text(f"{{\n{text}\n}}\n")
-
-
-if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
-    main()
