@@ -131,7 +131,7 @@ def learning_log(mean, kind, rng):
 def bandit_world(kind, traits, seed):
     """A world of a kind of KINDS."""
     rng = np.random.RandomState(seed)
-    n = rng.randint(60, 220)
+    n = rng.randint(60, 180)
     labels = LABELS[traits["labels"]]
     if len(labels) == 2 and kind in ("unseen", "available"):
         labels = LABELS["int"]

@@ -231,7 +231,7 @@ FILES = ("memory", "files")
 CALLS = {  # and where the rounds may lie
     "defaults": (defaults, SUMS),
     "named": (named, SUMS),
-    "model": (model, ("memory", "days", "files")),
+    "model": (model, FILES),
     "fit": (fit, FILES),
     "compare": (compare, (*FILES, "frame")),
     "audit": (audited, FILES),

@@ -84,7 +84,7 @@ def short_slates(n, rng):
 def sequence_world(kind, traits, seed):
     """Rounds of a uniform logger or of another; with policies that learn as well."""
     rng = np.random.RandomState(seed)
-    n = rng.randint(80, 220)
+    n = rng.randint(80, 180)
     world = {"uniform_log": uniform_log, "unlike_log": unlike_log}[kind](n, seed)
     fields = fields_of(n, traits, rng, "timestamp")
     world.logs = world.logs.replace(**fields)

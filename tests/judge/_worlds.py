@@ -67,7 +67,7 @@ def made(name):
         i = int(number)
         world = KINDS[kind][1](kind, traits_of(i), 1000 + i)
         entries = FAMILIES[world.facts["family"]](world)
-        chosen = np.random.RandomState(i).permutation(len(entries))[:N_ENTRIES]
+        chosen = np.random.RandomState(10 + i).permutation(len(entries))[:N_ENTRIES]
         entries = {
             key: entries[key] for key in np.array(list(entries))[np.sort(chosen)]
         }

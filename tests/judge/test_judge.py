@@ -5,7 +5,7 @@
 `python -m tests.judge.make --help` tells how the answers are written anew.
 """
 
-from fnmatch import fnmatchcase
+import re
 from functools import cache
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from skope_ope import evaluators
 from tests.judge import _bandit_worlds as bandits
 from tests.judge._sources import files_and_frames, memory_and_days
-from tests.judge._worlds import KINDS, default_names, made, names, traits_of
+from tests.judge._worlds import KINDS, N_DRAWN, default_names, made, names, traits_of
 from tests.judge.make import (
     BY_RULE,
     asked,
@@ -28,7 +28,6 @@ WORLDS = [
     pytest.param(name, marks=() if name in default_names() else pytest.mark.thorough)
     for name in names()
 ]
-NO_VALUES = {"ConfidenceSequence", "AttentionDecay", "ReorderingPolicy"}
 
 
 @cache
@@ -46,22 +45,29 @@ def test_memory_and_sums_of_days(name):
 
 
 @pytest.mark.frames
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", WORLDS[:N_DRAWN])
 def test_files_and_frames(name, tmp_path):
     for package in ("pyarrow", "narwhals", "polars", "duckdb"):
         pytest.importorskip(package)
     world = made(name)
-    found = asked(world, files_and_frames(world, tmp_path))
+    sources = files_and_frames(world, tmp_path)
+    if not sources:
+        pytest.skip("columns cannot say all that these logs know")
+    found = asked(world, sources)
     assert not moved(found, stored()[name], scale_of(world))
 
 
 def test_no_source_differs_from_memory_without_a_rule():
-    differing = {key for found in stored().values() for key in found}
-    assert {
-        name: unruled(found) for name, found in stored().items() if unruled(found)
-    } == {}
+    unexcused = {name: unruled(found) for name, found in stored().items()}
+    assert not {name: keys for name, keys in unexcused.items() if keys}
+    differing = {
+        key
+        for found in stored().values()
+        for key, told in found.items()
+        if not key.startswith("memory/") and not str(told).startswith("raises")
+    }
     for rule in BY_RULE:  # one that excuses nothing would hide the next difference
-        assert any(fnmatchcase(key, rule) for key in differing), rule
+        assert any(re.fullmatch(rule, key) for key in differing), rule
 
 
 def test_the_default_worlds_hold_everything():
