@@ -63,13 +63,14 @@ def slate_world(kind, traits, seed):
 
 
 def short_slates(n, rng):
-    """Three slots for two to five candidates: some slots stay empty."""
+    """Three slots for two to five candidates: some stay empty, for the policy all."""
     count = rng.randint(2, 6, n)
     order = np.where(np.arange(5) < count[:, None], rng.random_sample((n, 5)), 2.0)
     shown = order.argsort(axis=1)[:, :3]
     best = np.tile([1, 0, 2], (n, 1))
     for one in (shown, best):
         one[np.arange(3) >= count[:, None]] = -1
+    best[::9] = -1
     clicks = (rng.random_sample((n, 3)) < 0.4) * (shown >= 0)
     logs = SlateLogs(
         rng.normal(size=(n, 2)),
