@@ -15,10 +15,10 @@ from tests.judge import _slates_and_sequences as others
 from tests.judge._evaluators import FAMILIES
 
 KINDS = {
-    **dict.fromkeys(bandits.KINDS, ("bandits", bandits.bandit_world)),
-    **dict.fromkeys(("context_free", "lottery"), ("others", bandits.scavenging_world)),
-    **dict.fromkeys(others.SLATES, ("slates", others.slate_world)),
-    **dict.fromkeys(("uniform_log", "unlike_log"), ("others", others.sequence_world)),
+    **dict.fromkeys(bandits.KINDS, bandits.bandit_world),
+    **dict.fromkeys(("context_free", "lottery"), bandits.scavenging_world),
+    **dict.fromkeys(others.SLATES, others.slate_world),
+    **dict.fromkeys(("uniform_log", "unlike_log"), others.sequence_world),
 }
 N_DRAWN = 278
 N_ENTRIES = 8  # evaluators of a drawn world
@@ -49,12 +49,6 @@ def default_names():
     return names()[: len(KINDS)]
 
 
-def chunk_of(name):
-    """In which file the answers of a world are."""
-    number, kind = name.split()
-    return "reference" if number == "reference" else KINDS[kind][0]
-
-
 def made(name):
     """The world of a name, with the evaluators that it is asked about."""
     number, kind = name.split()
@@ -65,7 +59,7 @@ def made(name):
         entries = FAMILIES[family](world)
     else:
         i = int(number)
-        world = KINDS[kind][1](kind, traits_of(i), 1000 + i)
+        world = KINDS[kind](kind, traits_of(i), 1000 + i)
         entries = FAMILIES[world.facts["family"]](world)
         chosen = np.random.RandomState(10 + i).permutation(len(entries))[:N_ENTRIES]
         entries = {
