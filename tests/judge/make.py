@@ -138,8 +138,8 @@ def moved(found, stored, scale):
 
 
 def files_of(intervals):
-    """The names of eight worlds by the file of their values, or of their intervals."""
-    chunks = [names()[k : k + 8] for k in range(0, len(names()), 8)]
+    """The names of six worlds by the file of their values, or of their intervals."""
+    chunks = [names()[k : k + 6] for k in range(0, len(names()), 6)]
     word = "intervals" if intervals else "values"
     return {FOLDER / f"{k:02}_{word}.json": some for k, some in enumerate(chunks)}
 
