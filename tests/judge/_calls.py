@@ -170,11 +170,16 @@ def _is_number(one):
 
 
 def model(world, source):
-    """A model that is fitted, by the same folds wherever the rounds lie."""
+    """A model that is fitted, by the same folds wherever the rounds lie; and arrays."""
     policies, names = {"new": world.policies[0]}, world.facts["models"]
     table = source.table(policies, list(names), reward_model=RIDGE, cv=FOLDS)
     for name in names:
         yield name, of_value(table["new", name])
+    if source.holds_rounds and "q_hat" in source.logs.columns:
+        pi, q_hat = (source.logs.columns[one] for one in (world.policies[0], "q_hat"))
+        table = source.table({"new": pi}, list(names), reward_model=q_hat)
+        for name in names:
+            yield f"{name} arrays", of_value(table["new", name])
 
 
 def fit(world, source):
