@@ -1,0 +1,2 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
