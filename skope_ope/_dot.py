@@ -6,11 +6,9 @@ LONGEST = 10_000  # entries: a longer product wakes the threads of BLAS
 
 
 def dot(a, b):
-    """Return the dot product of two arrays of any length, in one thread.
-
-    Threads save nothing here, for the arrays come from memory, and they wait for
-    each other: beside a busy neighbour a product took a hundred times as long.
-    """
+    """Return the dot product of two arrays of any length, in one thread."""
+    # Threads save nothing here, for the arrays come from memory, and they wait for each
+    # other: beside a busy neighbour a product took a hundred times as long.
     if len(a) <= LONGEST:
         return float(a.dot(b))
     pieces = (slice(k, k + LONGEST) for k in range(0, len(a), LONGEST))

@@ -26,20 +26,7 @@ def is_search(estimator):
 
 
 def fitted_part(estimator):
-    """Return the last step of a Pipeline or of a search's best one, and its steps.
-
-    Parameters
-    ----------
-    estimator : evaluator, policy, Pipeline or search
-        It is fitted.
-
-    Returns
-    -------
-    last : estimator
-        The evaluator or policy itself.
-    pipeline : Pipeline or None
-        What it is the last step of.
-    """
+    """Return the last step of a Pipeline or of a search's best one, and its steps."""
     pipeline = None
     while True:
         if hasattr(estimator, "best_estimator_"):
@@ -56,16 +43,7 @@ def fitted_part(estimator):
 
 
 def fitted_evaluator(evaluator, logs=None):
-    """Return the evaluator inside of what was fitted, and the rounds as it takes them.
-
-    Parameters
-    ----------
-    evaluator : evaluator, Pipeline or search
-        It is fitted.
-    logs : BanditLogs or SlateLogs, default=None
-        Other rounds, to which the steps of a Pipeline are applied. `None`: those of
-        fit, to which they were applied.
-    """
+    """Get the evaluator inside of what was fitted, and the rounds as it takes them."""
     check_is_fitted(evaluator)
     last, pipeline = fitted_part(evaluator)
     if is_search(last):

@@ -6,34 +6,15 @@ from difflib import get_close_matches
 
 
 def meant(name, known):
-    """Return " Did you mean 'x'?" where one of the known names is near, else "".
-
-    Parameters
-    ----------
-    name : label
-        What was given.
-    known : iterable of labels
-        What there is.
-    """
+    """Return " Did you mean 'x'?" where one of the known names is near, else ""."""
     near = nearest(name, known)
     return "" if near is None else f" Did you mean {near!r}?"
 
 
 def nearest(name, known, cutoff=0.6):
-    """Return the known name that is spelt most like a given one; None where none is.
-
-    Upper and lower case are the same. A number is near a text that holds it, and near
-    no other number.
-
-    Parameters
-    ----------
-    name : label
-        What was given.
-    known : iterable of labels
-        What there is.
-    cutoff : float, default=0.6
-        How alike they must be, in [0, 1].
-    """
+    """Return the known name that is spelt most like a given one; None where none is."""
+    # Upper and lower case are the same. A number is near a text that holds it, and near
+    # no other number.
     is_text = isinstance(name, str)
     names = {
         str(one).casefold(): str(one) if isinstance(one, str) else one

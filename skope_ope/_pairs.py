@@ -4,13 +4,7 @@
 
 
 class Pairs:
-    """The keys and the values of a dict, in two lists.
-
-    Parameters
-    ----------
-    entries : dict
-        By keys of any kind.
-    """
+    """The keys and the values of a dict, in two lists."""
 
     def __init__(self, entries):
         self.keys, self.values = list(entries), list(entries.values())
@@ -21,10 +15,9 @@ class Pairs:
 
 
 class WithPairs:
-    """What may have dicts with keys of any kind, which skops writes as JSON.
+    """What may have dicts with keys of any kind, which skops writes as JSON."""
 
-    They leave an object as `Pairs`, and come back as dicts.
-    """
+    # They leave an object as `Pairs`, and come back as dicts.
 
     def __getstate__(self):
         return {name: _paired(value) for name, value in self.__dict__.items()}

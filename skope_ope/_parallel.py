@@ -61,36 +61,8 @@ def told_before(text):
 def run_tasks(
     tasks, n_jobs=None, told=None, *, progress=untold, name="task", **options
 ):
-    """Call functions without arguments, and return their results in order.
-
-    Their warnings are given here, from all workers.
-
-    Parameters
-    ----------
-    tasks : sequence of callable
-        What is called.
-    n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn. There are never more workers than tasks,
-        and none where one task runs at a time.
-    told : set, default=None
-        Warnings that are not told again, where several calls are parts of one;
-        those of this call are added. `None`: every task tells its own.
-    progress : Progress, default=untold
-        What is told of every result.
-    name : str, default="task"
-        What it is told of.
-    **options
-        Of `joblib.Parallel`, such as `prefer`.
-
-    Returns
-    -------
-    results : list
-
-    Raises
-    ------
-    RuntimeError
-        If a worker process died.
-    """
+    """Call functions without arguments, and return their results in order."""
+    # Their warnings are given here, from all workers.
     check_n_jobs(n_jobs)
     workers = len(tasks)
     if workers > 1:
@@ -141,10 +113,8 @@ def run_tasks(
 
 
 def streaming(**options):
-    """Return a `joblib.Parallel` that gives results as they come.
-
-    Where its engine cannot, it gives all of them at once.
-    """
+    """Return a `joblib.Parallel` that gives results as they come."""
+    # Where its engine cannot, it gives all of them at once.
     try:
         return Parallel(return_as="generator", **options)
     except ValueError:
@@ -159,16 +129,9 @@ def _is_death(error):
 
 @contextmanager
 def errors_called_back(parallel):
-    """Let joblib know that a task failed on Dask, which it would wait for otherwise.
-
-    Its Dask backend calls back about results alone, so that a call would never return
-    once the workers of a task have died, or cannot import what it needs.
-
-    Parameters
-    ----------
-    parallel : joblib.Parallel
-        What the tasks are given to.
-    """
+    """Let joblib know that a task failed on Dask, which it would wait for otherwise."""
+    # Its Dask backend calls back about results alone, so that a call would never return
+    # once the workers of a task have died, or cannot import what it needs.
     backend = parallel._backend
     if type(backend).__name__ != "DaskDistributedBackend":
         yield
@@ -196,15 +159,9 @@ def _call_back(callback, future):
 
 
 class Failed:
-    """In place of a result: an error. It can be pickled whatever the error holds.
+    """In place of a result: an error. It can be pickled whatever the error holds."""
 
-    Some engines lose what their workers raise, so that it is returned.
-
-    Parameters
-    ----------
-    error : Exception
-        What was raised.
-    """
+    # Some engines lose what their workers raise, so that it is returned.
 
     def __init__(self, error):
         self.error = error
@@ -228,11 +185,9 @@ def _failed(packed):
 
 
 def _heard(home, config, told, task):
-    """Return the result of a task, and what it warned of in a process of its own.
-
-    There the filters of the caller do not hold, and nobody reads what is printed. In
-    threads they do: to record there would change them for all threads.
-    """
+    """Return the result of a task, and what it warned of in a process of its own."""
+    # There the filters of the caller do not hold, and nobody reads what is printed. In
+    # threads they do: to record there would change them for all threads.
     _told.set(told)  # the set itself in threads, a copy in processes
     with config_context(**config):
         if os.getpid() == home:

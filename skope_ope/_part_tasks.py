@@ -38,47 +38,10 @@ def merge_parts(
     progress=untold,
     name="task",
 ):
-    """Add up what is found in the parts of several tasks.
-
-    Parts are added in their order, within tasks and then the tasks, so the result does
-    not depend on who worked on them. What workers warn of is ignored: results carry
-    what is to be told.
-
-    Parameters
-    ----------
-    work : callable
-        `work(part, given)` returns something that adds up with `+`, or None for
-        nothing.
-    tasks : sequence of tuples of parts
-        What one worker does in one go. Parts have a `name`.
-    given : object, default=None
-        What all parts need; it is sent to the workers once where the engine can.
-    read : callable, default=None
-        `read(parts)` yields every part, or a tuple of several, and then what
-        `work` gets instead of it; None is nothing. `None`: parts are
-        worked on as they are.
-    n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn; `joblib.parallel_config` says where.
-    verbose : int, default=0
-        As in scikit-learn: joblib's lines of progress. 0: as
-        `joblib.parallel_config(verbose=...)` says.
-    progress : Progress, default=untold
-        What is told of every task that has ended.
-    name : str, default="task"
-        What it is told of.
-
-    Returns
-    -------
-    total : object or None
-        The sum, None where all parts had nothing.
-
-    Raises
-    ------
-    Exception
-        Of the type that the first part that failed raised, with its name.
-    RuntimeError
-        If a worker died.
-    """
+    """Add up what is found in the parts of several tasks."""
+    # Parts are added in their order, within tasks and then the tasks, so the result
+    # does not depend on who worked on them. What workers warn of is ignored: results
+    # carry what is to be told.
     check_n_jobs(n_jobs)
     tasks = [tuple(parts) for parts in tasks]
     if len(tasks) < 2:  # one needs no second worker; a cluster takes it all the same
@@ -110,18 +73,10 @@ def task_count(n_parts):
 
 
 class Carried:
-    """Something that goes to workers, or comes from them, on any engine.
+    """Something that goes to workers, or comes from them, on any engine."""
 
-    Engines pickle in different ways, some know nothing of classes that were defined in
-    a notebook. It is pickled once, and not at all between threads.
-
-    Parameters
-    ----------
-    value : object
-        What is carried.
-    away : bool, default=False
-        Whether it has arrived in another process.
-    """
+    # Engines pickle in different ways, some know nothing of classes that were defined
+    # in a notebook. It is pickled once, and not at all between threads.
 
     def __init__(self, value, away=False):
         self.value, self.away = value, away
@@ -150,11 +105,9 @@ class Carried:
         return _arrived, (self.packed,)
 
     def __sizeof__(self):
-        """Return few bytes, or those of a large pickle.
-
-        Dask's joblib puts what is not small on a worker once, for all tasks; but what
-        was put there is lost with that worker, and then its tasks cannot be repeated.
-        """
+        """Return few bytes, or those of a large pickle."""
+        # Dask's joblib puts what is not small on a worker once, for all tasks; but what
+        # was put there is lost with that worker, and then its tasks cannot be repeated.
         try:
             size = self.packed.nbytes
         except Exception:  # told where it is sent

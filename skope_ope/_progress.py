@@ -18,21 +18,8 @@ UNTOLD = nullcontext(untold)
 
 
 def fit_progress(estimator, logs, n_steps=None, more=0):
-    """Return a context that gives what is told of a fit, `untold` or `Progress`.
-
-    Callbacks are torn down whatever the body raises.
-
-    Parameters
-    ----------
-    estimator : estimator
-        What is fitted.
-    logs : logs
-        What it is fitted to.
-    n_steps : int, default=None
-        How often, at most, progress is called. `None`: once.
-    more : int, default=0
-        How many a `step` comes after what progress tells, where it is called once.
-    """
+    """Return a context that gives what is told of a fit, `untold` or `Progress`."""
+    # Callbacks are torn down whatever the body raises.
     if "_skl_callbacks" not in vars(estimator):
         return UNTOLD
     return _told(estimator, logs, n_steps, more)
@@ -49,19 +36,9 @@ def _told(estimator, logs, n_steps, more):
 
 
 class Progress:
-    """Tell the callbacks of an estimator of every result, once it is there.
+    """Tell the callbacks of an estimator of every result, once it is there."""
 
-    It is an argument of what makes results, and stays in the process of the fit.
-
-    Parameters
-    ----------
-    estimator : estimator
-        What is fitted.
-    logs : logs
-        What it is fitted to.
-    more : int, default=0
-        How many a `step` comes after its subtasks.
-    """
+    # It is an argument of what makes results, and stays in the process of the fit.
 
     def __init__(self, estimator, logs, more=0):
         self._told = {"estimator": estimator, "X": logs}
@@ -74,17 +51,7 @@ class Progress:
         return self._root
 
     def __call__(self, results, n, name):
-        """Yield results, each of which is a subtask.
-
-        Parameters
-        ----------
-        results : iterable
-            They are made when they are asked for, or come from workers.
-        n : int
-            How many there are.
-        name : str
-            What makes one.
-        """
+        """Yield results, each of which is a subtask."""
         told, results = self._told, iter(results)
         step = None
         if self._root is None:
@@ -113,12 +80,11 @@ def _untold():
 
 
 class TellsOfFit(CallbackSupport):
-    """Base class of estimators whose callbacks hear when a fit begins and ends.
+    """Base class of estimators whose callbacks hear when a fit begins and ends."""
 
-    It holds for the `fit` of every subclass, that of a user as well: scikit-learn waits
-    for the end of what it handed its callbacks to. What is fitted step after step sets
-    `_has_steps` and tells of each by `step` or `steps`.
-    """
+    # It holds for the `fit` of every subclass, that of a user as well: scikit-learn
+    # waits for the end of what it handed its callbacks to. What is fitted step after
+    # step sets `_has_steps` and tells of each by `step` or `steps`.
 
     _has_steps = False
 
@@ -130,11 +96,10 @@ class TellsOfFit(CallbackSupport):
 
 
 class _ToldFit:
-    """A method `fit` that tells callbacks where an estimator has some.
+    """A method `fit` that tells callbacks where an estimator has some."""
 
-    Without callbacks the method itself is called, so that warnings are those of the
-    line that calls it.
-    """
+    # Without callbacks the method itself is called, so that warnings are those of the
+    # line that calls it.
 
     def __init__(self, fit):
         self.plain = fit
@@ -161,19 +126,7 @@ class _ToldFit:
 
 
 def step(estimator, logs, name, inner=None):
-    """Return a context that is a subtask of a fit under way, where that is told.
-
-    Parameters
-    ----------
-    estimator : estimator
-        What is fitted.
-    logs : logs
-        What it is fitted to.
-    name : str
-        What the subtask makes.
-    inner : estimator, default=None
-        What is fitted inside, and tells of its own fit.
-    """
+    """Return a context that is a subtask of a fit under way, where that is told."""
     root = vars(estimator).get("_callback_fit_ctx")
     if root is None:
         return nullcontext()

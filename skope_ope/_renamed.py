@@ -21,13 +21,7 @@ SINCE, UNTIL = "0.2", "0.3"
 
 
 def renamed_keywords(**names: str) -> Callable[[Decorated], Decorated]:
-    """Decorate a function some of whose keyword arguments have new names.
-
-    Parameters
-    ----------
-    **names : str
-        The new name of every old one.
-    """
+    """Decorate a function some of whose keyword arguments have new names."""
 
     def decorate(function):
         title = _title(function)
@@ -42,16 +36,9 @@ def renamed_keywords(**names: str) -> Callable[[Decorated], Decorated]:
 
 
 def renamed_parameters(**names: str) -> Callable[[Decorated], Decorated]:
-    """Decorate an estimator class some of whose parameters have new names.
-
-    The constructor, `set_params` (so parameter grids, nested ones too) and attributes
-    take the old names; `get_params` and the signature show the new ones only.
-
-    Parameters
-    ----------
-    **names : str
-        The new name of every old one.
-    """
+    """Decorate an estimator class some of whose parameters have new names."""
+    # The constructor, `set_params` (so parameter grids, nested ones too) and attributes
+    # take the old names; `get_params` and the signature show the new ones only.
 
     def decorate(cls):
         title, set_params, set_attribute = cls.__name__, cls.set_params, cls.__setattr__
@@ -78,13 +65,7 @@ def renamed_parameters(**names: str) -> Callable[[Decorated], Decorated]:
 
 
 def renamed_attributes(**names):
-    """Decorate a class some of whose attributes have new names, which are read.
-
-    Parameters
-    ----------
-    **names : str
-        The new name of every old one.
-    """
+    """Decorate a class some of whose attributes have new names, which are read."""
 
     def decorate(cls):
         others = getattr(cls, "__getattr__", object.__getattribute__)
@@ -104,15 +85,7 @@ def renamed_attributes(**names):
 
 
 def dropped_keyword(name: str, instead: str) -> Callable[[Decorated], Decorated]:
-    """Decorate a function or a class that no longer has a keyword argument.
-
-    Parameters
-    ----------
-    name : str
-        The argument: given, it has no effect and warns.
-    instead : str
-        A sentence that says what holds now.
-    """
+    """Decorate a function or a class that no longer has a keyword argument."""
 
     def decorate(function):
         if inspect.isclass(function):
@@ -137,13 +110,7 @@ def dropped_keyword(name: str, instead: str) -> Callable[[Decorated], Decorated]
 
 
 def keyword_only(*names: str) -> Callable[[Decorated], Decorated]:
-    """Decorate a class whose constructor took these parameters by position.
-
-    Parameters
-    ----------
-    *names : str
-        The parameters in the order of their positions.
-    """
+    """Decorate a class whose constructor took these parameters by position."""
 
     def decorate(cls):
         init = cls.__init__
@@ -172,16 +139,7 @@ def keyword_only(*names: str) -> Callable[[Decorated], Decorated]:
 def reordered(
     *old: str, told_by: Callable[..., bool]
 ) -> Callable[[Decorated], Decorated]:
-    """Decorate a function whose positional arguments stood in another order.
-
-    Parameters
-    ----------
-    *old : str
-        The parameters in their old order.
-    told_by : callable
-        `told_by(*args, **kwargs)`: whether a call with at least one positional
-        argument has the old order, told from the types.
-    """
+    """Decorate a function whose positional arguments stood in another order."""
 
     def decorate(function):
         now = ", ".join(
@@ -209,24 +167,7 @@ def reordered(
 
 
 def renamed_value(parameter, value, names, stacklevel=2):
-    """Return what an old value of a parameter is called now, with a warning.
-
-    Parameters
-    ----------
-    parameter : str
-        Its name, for the message.
-    value : object
-        What the user passed.
-    names : dict
-        The new value of every old one.
-    stacklevel : int, default=2
-        As if the caller of this function called `warnings.warn`.
-
-    Returns
-    -------
-    value : object
-        The new one; others as they are.
-    """
+    """Return what an old value of a parameter is called now, with a warning."""
     for old, new in names.items():
         if isinstance(value, type(old)) and value == old:
             _warn(

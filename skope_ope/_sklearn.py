@@ -81,10 +81,8 @@ class HasMethods(_HasMethods):
 
 
 def has_method(model, name):
-    """Tell whether a model has a method, or will have it once it is fitted.
-
-    StackingRegressor without a final estimator, say, shows its `predict` after `fit`.
-    """
+    """Tell whether a model has a method, or will have it once it is fitted."""
+    # StackingRegressor without a final estimator, say, shows its `predict` after `fit`.
     if callable(getattr(model, name, None)):
         return True
     while True:
@@ -104,20 +102,7 @@ def scorer_weighs(scorer):
 
 
 def weight_request(part, method):
-    """Return what an estimator requests of row weights by metadata routing.
-
-    Parameters
-    ----------
-    part : object
-        An estimator, a scorer or anything else.
-    method : {"fit", "score"}
-        For which of its methods.
-
-    Returns
-    -------
-    request : bool, str or None
-        "open" where the user has not set it; None where it takes no weights.
-    """
+    """Return what an estimator requests of row weights by metadata routing."""
     if not hasattr(part, f"set_{method}_request") or isinstance(part, type):
         return None
     known = getattr(part._get_metadata_request(), method).requests
@@ -185,12 +170,11 @@ DOCS_URL = "SKOPE_OPE_DOCS_URL"  # environment variable: where our pages stand
 
 
 class DocLinked:
-    """The "?" of HTML diagrams leads to our pages, or nowhere.
+    """The "?" of HTML diagrams leads to our pages, or nowhere."""
 
-    scikit-learn's own pages know nothing of these classes. Ours stand at the address in
-    the environment variable ``SKOPE_OPE_DOCS_URL``, otherwise at the one that the
-    installed package names as its documentation. Without either there is no link.
-    """
+    # scikit-learn's own pages know nothing of these classes. Ours stand at the address
+    # in the environment variable ``SKOPE_OPE_DOCS_URL``, otherwise at the one that the
+    # installed package names as its documentation. Without either there is no link.
 
     _doc_link_module = "skope_ope"
 

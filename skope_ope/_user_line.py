@@ -12,16 +12,9 @@ BETWEEN = ("skope_ope", "sklearn", "joblib")  # packages that call us, or are us
 
 
 def warn_user(found: Iterable[Warning]) -> None:
-    """Warn at the innermost line that is neither ours nor scikit-learn's.
-
-    A number of frames to skip is right for one way of calling only: `score` is called
-    by users, by pipelines and by scorers.
-
-    Parameters
-    ----------
-    found : iterable of Warning
-        What to warn of.
-    """
+    """Warn at the innermost line that is neither ours nor scikit-learn's."""
+    # A number of frames to skip is right for one way of calling only: `score` is called
+    # by users, by pipelines and by scorers.
     found = list(found)
     if not found:
         return

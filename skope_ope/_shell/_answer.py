@@ -12,28 +12,16 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command says.
+    """What a command says."""
 
-    Parameters
-    ----------
-    record : dict
-        For `--json`.
-    text : str
-        For a terminal.
-    code : int, default=0
-        The exit code.
-    """
-
-    record: dict
-    text: str
-    code: int = 0
+    record: dict  # for `--json`
+    text: str  # for a terminal
+    code: int = 0  # the exit code
 
 
 def start_record(args):
-    """Return what every command tells programs: the version and the arguments.
-
-    An option that may be repeated is a list where it was.
-    """
+    """Return what every command tells programs: the version and the arguments."""
+    # An option that may be repeated is a list where it was.
     arguments = {
         name: value[0] if isinstance(value, list) and len(value) == 1 else value
         for name, value in vars(args).items()

@@ -16,22 +16,7 @@ ALARM = 1
 
 
 def run_audit(args, progress, caught):
-    """Return the answer of `audit`; its code tells whether there are alarms.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    progress : Progress
-        Where to tell what is being done.
-    caught : list of warnings.WarningMessage
-        Where warnings are recorded meanwhile.
-
-    Returns
-    -------
-    answer : Answer
-        The audit as text and as a record, 0 or `ALARM`.
-    """
+    """Return the answer of `audit`; its code tells whether there are alarms."""
     wanted = wanted_policies(args, needed=False)
     if len(wanted) > 1:
         raise ValueError("an audit is about one policy: name one, or none.")
@@ -62,32 +47,7 @@ def run_audit(args, progress, caught):
 
 
 def audits_of(args, source, wanted, logs, policies, about, progress):
-    """Audit the rounds, alone and for policies.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    source : LogFile
-        The log.
-    wanted : list of Wanted
-        The policies.
-    logs : BanditLogs
-        The rounds.
-    policies : dict
-        The policies, or their probabilities on these rounds, by name.
-    about : dict
-        What is told of the log; it is added to.
-    progress : Progress
-        Where to tell what is being done.
-
-    Returns
-    -------
-    of_log : Audit
-        Of the log alone.
-    of_policies : dict of Audit
-        By name.
-    """
+    """Audit the rounds, alone and for policies."""
     # those that are learned here know the encoded columns, others those of the file
     policies = policies | {
         one.name: action_probabilities(policies[one.name], logs)
@@ -100,10 +60,9 @@ def audits_of(args, source, wanted, logs, policies, about, progress):
 
 
 def _with_names(logs, source, about):
-    """Return the rounds with the columns of the file, so that findings name them.
-
-    Without pandas the context stays encoded, and the report says what its columns are.
-    """
+    """Return the rounds with the columns of the file, so that findings name them."""
+    # Without pandas the context stays encoded, and the report says what its columns
+    # are.
     if not source.features:
         return logs
     frame = named_columns(source)

@@ -36,22 +36,7 @@ NOT_MET = 1  # the exit code where a requirement does not hold
 
 
 def run_evaluate(args, progress, caught):
-    """Return the answer of `evaluate`.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    progress : Progress
-        Where to tell what is being done.
-    caught : list of warnings.WarningMessage
-        Where warnings are recorded meanwhile.
-
-    Returns
-    -------
-    answer : Answer
-        What `to_text` and `to_json` show.
-    """
+    """Return the answer of `evaluate`."""
     checked_path(args.report)  # before anything is read
     wanted = wanted_policies(args)
     refuse_several(args, wanted)
@@ -170,10 +155,8 @@ def _add_decision(args, report, policies, values, logs):
 
 
 def _evaluators_for(policies):
-    """Return the evaluators of policies; None where there is nothing special.
-
-    Of some only the probability of the logged action is known.
-    """
+    """Return the evaluators of policies; None where there is nothing special."""
+    # Of some only the probability of the logged action is known.
     if any(isinstance(one, np.ndarray) and one.ndim == 1 for one in policies.values()):
         return ["IPS", "SNIPS"]  # the others need all actions' probabilities
     return None
@@ -202,11 +185,9 @@ def recommendation(table):
 
 
 def for_learning(args, source, policies, model):
-    """Return the logs on which a policy learns, and what predicts rewards there.
-
-    The policy sees the columns as they are, a model fitted here sees them encoded: it
-    predicts, out of fold, beforehand.
-    """
+    """Return the logs on which a policy learns, and what predicts rewards there."""
+    # The policy sees the columns as they are, a model fitted here sees them encoded: it
+    # predicts, out of fold, beforehand.
     policy, *others = policies.values()
     if others:
         raise ValueError(

@@ -17,23 +17,7 @@ BIAS = "bias_left_out"
 
 
 class Results:
-    """What requirements may ask for.
-
-    Parameters
-    ----------
-    table : ValueTable
-        Values by (policy, evaluator).
-    logs : BanditLogs
-        The rounds.
-    level_of_each : float
-        Level of an interval of a policy.
-    level : float
-        That of the logger's.
-    audits : dict of Audit, default=None
-        By policy; `None`: the log was not audited.
-    accepted : collection of str, default=()
-        Reasons that do not count in verdicts.
-    """
+    """What requirements may ask for."""
 
     def __init__(self, table, logs, level_of_each, level, audits=None, accepted=()):
         self.table, self.logs = table, logs
@@ -104,26 +88,7 @@ def _number(value, field, level):
 
 
 def add_verdicts(args, report, table, logs, audits):
-    """Add to a report the verdicts, and whether the requirements hold.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    report : dict
-        With the records of the values; it is added to.
-    table : ValueTable
-        Values by (policy, evaluator).
-    logs : BanditLogs
-        The rounds.
-    audits : dict of Audit or None
-        By policy; None: the log was not audited.
-
-    Returns
-    -------
-    holds : bool
-        Whether all requirements hold.
-    """
+    """Add to a report the verdicts, and whether the requirements hold."""
     results = Results(
         table, logs, report["level_of_each"], args.level, audits, args.accept
     )
@@ -134,19 +99,7 @@ def add_verdicts(args, report, table, logs, audits):
 
 
 def add_verdict_on_gain(args, report, gain, audits):
-    """Add to the decision of a report the verdict on the gain that it rests on.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    report : dict
-        With a decision for a policy.
-    gain : PolicyValue
-        Of that policy over the logger.
-    audits : dict of Audit or None
-        By policy; None: the log was not audited.
-    """
+    """Add to the decision of a report the verdict on the gain that it rests on."""
     decision = report["decision"]
     decision["verdict"] = verdict(
         gain,
@@ -156,25 +109,11 @@ def add_verdict_on_gain(args, report, gain, audits):
 
 
 def gated(requirements, results):
-    """Return whether requirements hold, and by which numbers.
-
-    A requirement about a value that the logs do not support does not hold, whatever
-    its numbers, unless it is about the verdict itself. Neither does one about the limit
-    of an interval that leaves a bias out, or about a gain whose sign missing weight
-    could turn, unless that is accepted.
-
-    Parameters
-    ----------
-    requirements : list of Requirement
-    results : Results
-
-    Returns
-    -------
-    records : list of dict
-        Keys: text, holds, left, right (numbers or answers), evaluators (those behind
-        the policies), because (of what does not hold in spite of its numbers; ""), note
-        (what it holds under, and no log can tell; "").
-    """
+    """Return whether requirements hold, and by which numbers."""
+    # A requirement about a value that the logs do not support does not hold, whatever
+    # its numbers, unless it is about the verdict itself. Neither does one about the
+    # limit of an interval that leaves a bias out, or about a gain whose sign missing
+    # weight could turn, unless that is accepted.
     return [_gated(one, results) for one in requirements]
 
 

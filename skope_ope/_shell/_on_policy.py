@@ -22,27 +22,7 @@ def refuse_several(args, wanted):
 
 
 def compare_with_log(args, report, values, logs, source, wanted, policies, progress):
-    """Put the mean reward of the policy's own log beside the estimates.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    report : dict
-        Of the estimates; it is added to.
-    values : ValueTable
-        The estimates.
-    logs : BanditLogs
-        The rounds behind them.
-    source : LogFile
-        Their log.
-    wanted : Wanted
-        The policy.
-    policies : dict
-        Itself, by its name.
-    progress : Progress
-        Where to tell what is being done.
-    """
+    """Put the mean reward of the policy's own log beside the estimates."""
     path = args.compare_logs
     there = read_source(args, path, progress, [wanted], like=source, beside=args.logs)
     acts = _policy_there(args, wanted, policies[wanted.name], there)

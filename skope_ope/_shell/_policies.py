@@ -22,24 +22,12 @@ NAME = r"[^\W\d][\w-]*"  # it must be told from a number, and end before a dot
 
 @dataclass(frozen=True)
 class Wanted:
-    """A policy that the options name.
+    """A policy that the options name."""
 
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    kind : str
-        One of `WORDS`, `PREFIXES` or "file".
-    value : str or tuple of str, default=""
-        What the kind needs: an action, columns, a file.
-    saved : policy, default=None
-        That of the file.
-    """
-
-    name: str
-    kind: str
-    value: str | tuple = ""
-    saved: object = None
+    name: str  # what it is called
+    kind: str  # one of `WORDS`, `PREFIXES` or "file"
+    value: str | tuple = ""  # what the kind needs: an action, columns, a file
+    saved: object = None  # that of the file
 
     @property
     def is_learned(self):
@@ -48,25 +36,7 @@ class Wanted:
 
 
 def wanted_policies(args, needed=True):
-    """Return the policies that the options name, those of files loaded.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    needed : bool, default=True
-        Whether there must be one.
-
-    Returns
-    -------
-    wanted : list of Wanted
-
-    Raises
-    ------
-    ValueError
-        If options contradict each other, a policy is missing, or names do not tell
-        policies apart.
-    """
+    """Return the policies that the options name, those of files loaded."""
     texts = list(args.policy or ())
     ways = [bool(texts), args.policy_columns is not None, args.policy_table is not None]
     if sum(ways) > 1 or (needed and not any(ways)):

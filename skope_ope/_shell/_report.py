@@ -13,15 +13,7 @@ from skope_ope.selection._policy_comparison import LOGGER
 
 
 def refuse_report(args, wanted):
-    """Raise if the page would replace a file that is read, or lack its audit.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    wanted : list of Wanted
-        The policies; some are files.
-    """
+    """Raise if the page would replace a file that is read, or lack its audit."""
     read = [args.logs, args.compare_logs, args.policy_table]
     read += [one.value for one in wanted if one.kind in (FILE, TABLE)]
     target = checked_path(args.report)
@@ -41,23 +33,7 @@ def refuse_report(args, wanted):
 
 
 def write_report(args, report, values, policies, logs, audited):
-    """Write the page, and say in the report what it recommends.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    report : dict
-        What the command tells.
-    values : ValueTable
-        Values by (policy, evaluator).
-    policies : dict
-        By name.
-    logs : BanditLogs
-        The rounds.
-    audited : tuple
-        The audit of the log, and those of policies by name.
-    """
+    """Write the page, and say in the report what it recommends."""
     target = checked_path(args.report)
     found, _ = report_of(
         values,

@@ -41,28 +41,14 @@ END = "the end"
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a requirement.
+    """One side of a requirement."""
 
-    Attributes
-    ----------
-    text : str
-        As it was written.
-    number : float or None
-        Where it is one.
-    answer : str or None
-        Of a verdict, likewise.
-    name, evaluator : str or None
-        The policy, and the evaluator that was named.
-    fields : tuple of str
-        What is asked of it: ("gain", "lower").
-    """
-
-    text: str
-    number: float | None = None
-    answer: str | None = None
-    name: str | None = None
-    evaluator: str | None = None
-    fields: tuple = ()
+    text: str  # as it was written
+    number: float | None = None  # where it is one
+    answer: str | None = None  # of a verdict, likewise
+    name: str | None = None  # the policy, and the evaluator that was named
+    evaluator: str | None = None  # the policy, and the evaluator that was named
+    fields: tuple = ()  # what is asked of it: ("gain", "lower")
 
     @property
     def is_verdict(self):
@@ -72,20 +58,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Requirement:
-    """What must hold.
+    """What must hold."""
 
-    Attributes
-    ----------
-    text : str
-        As it was written.
-    left, right : Side
-    operator : str
-        One of `OPERATORS`.
-    """
-
-    text: str
+    text: str  # as it was written
     left: Side
-    operator: str
+    operator: str  # one of `OPERATORS`
     right: Side
 
     @property
@@ -111,40 +88,12 @@ class Requirement:
 
 
 def requirement(text):
-    """Parse a requirement.
-
-    Parameters
-    ----------
-    text : str
-        Such as "new.lower > logger".
-
-    Returns
-    -------
-    requirement : Requirement
-
-    Raises
-    ------
-    ArgumentTypeError
-        With what was expected, and where.
-
-    Examples
-    --------
-    >>> from skope_ope._shell._require import requirement
-    >>> found = requirement("new.gain.lower > 0")
-    >>> found.left.name, found.left.fields, found.operator, found.right.number
-    ('new', ('gain', 'lower'), '>', 0.0)
-    """
+    """Parse a requirement."""
     return _Parser(text).requirement()
 
 
 class _Parser:
-    """Reads the tokens of a requirement from left to right.
-
-    Parameters
-    ----------
-    text : str
-        The requirement.
-    """
+    """Reads the tokens of a requirement from left to right."""
 
     def __init__(self, text):
         self.text, self.tokens, place = text, [], 0

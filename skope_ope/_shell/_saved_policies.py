@@ -33,23 +33,7 @@ CALLS = (AdaptiveFunctionPolicy, FunctionPolicy)  # they call what they hold
 
 
 def load_policy(path, *, trust=False):
-    """Load a policy that was saved by skops or pickle.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A `.skops` file, or one written by pickle or joblib.
-    trust : bool, default=False
-        Whether code in the file may run. Without it pickles are refused, and skops
-        files that hold anything but types that skops trusts and a fixed set of classes
-        of this package, that name a folder of pickles as a cache, or that unpack to
-        more than 1 GiB.
-
-    Returns
-    -------
-    policy : object
-        What was saved.
-    """
+    """Load a policy that was saved by skops or pickle."""
     path = os.fspath(path)
     if not os.path.isfile(path):
         kind = "is a folder" if os.path.isdir(path) else "no such file"

@@ -13,31 +13,7 @@ from skope_ope.readers._table_logs import Roles
 def read_source(
     args, path, progress, wanted=(), *, like=None, beside=None, as_frame=False
 ):
-    """Read a log file as the options say.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    path : str
-        The file.
-    progress : Progress
-        Where to tell what is being done.
-    wanted : sequence of Wanted, default=()
-        The policies, whose columns are read, too.
-    like : LogFile, default=None
-        Another log, with whose context and actions this one's shall agree.
-    beside : str, default=None
-        The file of the other log that is read in this run.
-    as_frame : bool, default=False
-        Whether a context that is no table of named columns shall be a frame, where its
-        reader can make one.
-
-    Returns
-    -------
-    source : LogFile
-        The logs, and the columns that the policy needs.
-    """
+    """Read a log file as the options say."""
     roles = _roles(args, wanted, policy_columns=like is None)
     with progress.step(f"reading {path}") as tell:
         source = read_logs(

@@ -15,30 +15,9 @@ from skope_ope.policies._policy_on_columns import policy_on_columns
 
 
 def rounds_and_targets(args, source, wanted, progress):
-    """Return the rounds to look at, and the policies on them.
-
-    Where a policy is learned here, all are looked at on the rounds that it has not
-    learned from.
-
-    Parameters
-    ----------
-    args : namespace
-        The options of the command line.
-    source : LogFile
-        The logs.
-    wanted : list of Wanted
-        The policies.
-    progress : Progress
-        Where to tell what is being done.
-
-    Returns
-    -------
-    logs : BanditLogs
-        The rounds.
-    policies, told : dict
-        The policies, or their probabilities on these rounds, by name, and what each
-        of them is.
-    """
+    """Return the rounds to look at, and the policies on them."""
+    # Where a policy is learned here, all are looked at on the rounds that it has not
+    # learned from.
     logs, train = source.logs, None
     if any(one.is_learned for one in wanted):
         train, logs = divide(logs, args.train_share, args.random_state)

@@ -62,19 +62,7 @@ def rests_on_propensities(value, where=None):
 
 
 def assumptions_of(grounds, range_known):
-    """Return what a value assumes and no log shows, in sentences.
-
-    Parameters
-    ----------
-    grounds : Grounds
-        What the value rests on.
-    range_known : bool
-        Whether the range of the rewards is.
-
-    Returns
-    -------
-    assumptions : list of str
-    """
+    """Return what a value assumes and no log shows, in sentences."""
     found = [text for name in grounds.evaluators for text in _of(name)]
     if grounds.propensities == ESTIMATED:  # a reason of its own tells of these
         found = [text for text in found if text is not RECORDED]
@@ -84,17 +72,7 @@ def assumptions_of(grounds, range_known):
 
 
 def slates_assumed(grounds):
-    """Return what a value assumes of slates, in sentences.
-
-    Parameters
-    ----------
-    grounds : Grounds
-        What the value rests on.
-
-    Returns
-    -------
-    assumed : list of str
-    """
+    """Return what a value assumes of slates, in sentences."""
     named = [text for name in grounds.evaluators for text in _of(name)]
     return [
         f"Assumed: {text[0].lower()}{text[1:]}"

@@ -101,24 +101,7 @@ def audit(
 
 
 def audits(policies, logs, *, random_state=0):
-    """Audit a log, alone and for several policies; the log is checked once.
-
-    Parameters
-    ----------
-    policies : dict
-        By name; none of them learns while it acts.
-    logs : BanditLogs or SlateLogs
-        The logged rounds, at least one.
-    random_state : int, RandomState instance or None, default=0
-        Seeds the draw of rounds for the checks that fit models.
-
-    Returns
-    -------
-    of_log : Audit
-        Of the log alone.
-    of_policies : dict
-        `Audit` by name, with what is true of the log.
-    """
+    """Audit a log, alone and for several policies; the log is checked once."""
     slates = isinstance(logs, SlateLogs)
     facts, findings = _told(SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state)
     of_policies = {}

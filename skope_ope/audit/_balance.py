@@ -39,15 +39,7 @@ RARE = 0.01  # share of a category that is too small to be balanced
 
 
 def balance_of(rounds, random_state):
-    """Return a table of the columns, and a finding about those out of balance.
-
-    Parameters
-    ----------
-    rounds : PolicyRounds
-        The policy on a log with propensities.
-    random_state : RandomState
-        Draws the rounds where there are many.
-    """
+    """Return a table of the columns, and a finding about those out of balance."""
     logs, rows = rounds.logs, None
     if not logs.n_features or not rounds.overlap.sum_w or len(logs) < 2:
         return {}, []
@@ -108,17 +100,7 @@ def _parts(column, label):
 
 
 class _Measure:
-    """Measures the balance of values.
-
-    Parameters
-    ----------
-    w, omega : ndarray of shape (n_rounds,)
-        Importance weights and sample weights.
-    group : ndarray of int of shape (n_rounds,) or None
-        Rounds that depend on each other.
-    largest : float
-        What no weight exceeds.
-    """
+    """Measures the balance of values."""
 
     def __init__(self, w, omega, group, largest):
         self.w, self.omega, self.largest = omega * w, omega, largest

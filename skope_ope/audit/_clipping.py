@@ -14,16 +14,9 @@ FEW = 0.05  # rounds that are altered: a bound that alters more asks another que
 
 
 def clipping_of(rounds):
-    """Return a table of self-normalised values, and a note where they differ.
-
-    The self-normalised estimate does not sink just because weights are cut: what
-    moves it are the rounds that have large ones.
-
-    Parameters
-    ----------
-    rounds : PolicyRounds
-        The policy on a log with propensities.
-    """
+    """Return a table of self-normalised values, and a note where they differ."""
+    # The self-normalised estimate does not sink just because weights are cut: what
+    # moves it are the rounds that have large ones.
     top = float(rounds.w.max())
     levels = [level for level in LEVELS if level < top]
     if not levels or not rounds.overlap.sum_w:

@@ -11,22 +11,13 @@ TOLD_TWICE = ("impossible_propensity", *LEAKS)
 
 
 def explained(findings):
-    """Return findings without the echoes of a column that leaks.
-
-    A column that holds the reward tells the action, too, as far as rewards depend on
-    it; and a model of the logger that is fitted to a column which leaks beats right
-    propensities. The first says nothing more; the second names the column first. A
-    propensity that cannot be is told by the log, and once more by the policy's weights;
-    a column that tells the action by a quick look, and once more by a longer one.
-
-    Parameters
-    ----------
-    findings : list of Finding
-
-    Returns
-    -------
-    findings : list of Finding
-    """
+    """Return findings without the echoes of a column that leaks."""
+    # A column that holds the reward tells the action, too, as far as rewards depend on
+    # it; and a model of the logger that is fitted to a column which leaks beats right
+    # propensities. The first says nothing more; the second names the column first. A
+    # propensity that cannot be is told by the log, and once more by the policy's
+    # weights; a column that tells the action by a quick look, and once more by a longer
+    # one.
     rewards = _columns_of("reward_leak", findings)
     leaks = rewards | _columns_of("action_leak", findings)
     kept = []

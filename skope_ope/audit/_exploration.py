@@ -22,25 +22,9 @@ WHAT = "actions against the context"
 
 
 def exploration_findings(logs, random_state=0):
-    """Ask whether the context tells the actions of logs without propensities.
-
-    Where it does not, `ExplorationScavenging` needs no propensities; where it does,
-    they are to be estimated. Several loggers are asked one by one.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn.
-
-    Returns
-    -------
-    facts : dict
-        What was found, of every logger that was asked.
-    findings : list of Finding
-        Notes: a logger that looks at the context is no fault.
-    """
+    """Ask whether the context tells the actions of logs without propensities."""
+    # Where it does not, `ExplorationScavenging` needs no propensities; where it does,
+    # they are to be estimated. Several loggers are asked one by one.
     if logs.propensity is not None:
         return {}, []
     random, loggers = check_random_state(random_state), _largest(logs)

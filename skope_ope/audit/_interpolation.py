@@ -15,23 +15,7 @@ def varies(reward):
 
 
 def interpolated(values, reward, categorical=False):
-    """Predict the reward of each round from other rounds by one column.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rounds,)
-        The column; NaN where it is missing.
-    reward : ndarray of shape (n_rounds,)
-        The rewards.
-    categorical : bool, default=False
-        Whether values have no order: then rare ones are predicted by the mean.
-
-    Returns
-    -------
-    predicted : ndarray of shape (n_rounds,)
-        Without the round itself; where its value is rare, without all that share it.
-        NaN for the rare values at both ends, which have a single neighbour.
-    """
+    """Predict the reward of each round from other rounds by one column."""
     distinct, code = np.unique(values, return_inverse=True)
     code = code.ravel()
     counts, totals = np.bincount(code), np.bincount(code, reward)

@@ -45,28 +45,11 @@ def small_logs(lazy, n_jobs=None):
 
 
 def lazy_audit(policy, lazy, random_state=0, n_jobs=None):
-    """Audit lazy logs, alone or for a policy.
-
-    Counts, ranges, groups, propensities, times and rewards that are missing at the end
-    are those of all rounds, from one pass. What fits models, looks for copies or asks a
-    policy looks at 200,000 rounds drawn at random; what compares neighbours, at as many
-    from the start on.
-
-    Parameters
-    ----------
-    policy : policy, str or None
-        What is to be evaluated.
-    lazy : LazyLogs
-        The rounds: partitions of files.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn.
-    n_jobs : int, default=None
-        Tasks at a time.
-
-    Returns
-    -------
-    audit : Audit
-    """
+    """Audit lazy logs, alone or for a policy."""
+    # Counts, ranges, groups, propensities, times and rewards that are missing at the
+    # end are those of all rounds, from one pass. What fits models, looks for copies or
+    # asks a policy looks at 200,000 rounds drawn at random; what compares neighbours,
+    # at as many from the start on.
     random = check_random_state(random_state)
     lazy = lazy.labelled(n_jobs)
     fields = lazy.needing(context=False, columns=_weight(lazy))

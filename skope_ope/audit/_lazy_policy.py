@@ -31,29 +31,7 @@ OF_SUMS = {
 
 
 def lazy_policy_findings(policy, lazy, sample, whole, random_state, n_jobs=None):
-    """Return facts and findings about a policy on lazy logs.
-
-    Parameters
-    ----------
-    policy : policy or str
-        What is audited.
-    lazy : LazyLogs
-        All rounds.
-    sample : BanditLogs or SlateLogs
-        Some of them: balance, clipping, tails and the actions of the policy are theirs.
-    whole : bool
-        Whether these are all rounds.
-    random_state : RandomState
-        Which of these show the balance of contexts.
-    n_jobs : int, default=None
-        Tasks at a time.
-
-    Returns
-    -------
-    facts : dict
-    findings : list of Finding
-        Their rows are numbers of rows of the sample, but for those of all rounds.
-    """
+    """Return facts and findings about a policy on lazy logs."""
     slates = isinstance(sample, SlateLogs)
     facts, found = {}, []
     for check in SLATE_POLICY_CHECKS if slates else POLICY_CHECKS:

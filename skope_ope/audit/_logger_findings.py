@@ -24,25 +24,10 @@ SHOWN = 10
 
 
 def logger_findings(logs, random_state=0):
-    """Compare the loggers of a log, and test each of them by itself.
-
-    The propensities of a logger are tested on its own rounds, where those of the
-    others cannot hide a fault. Its rounds must also be of the contexts of all: pooled
-    by mixtures or by divergences, loggers are taken for samples of the same contexts.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn for what is fitted.
-
-    Returns
-    -------
-    facts : dict
-        A table with a row per logger, where the log tells of any.
-    findings : list of Finding
-    """
+    """Compare the loggers of a log, and test each of them by itself."""
+    # The propensities of a logger are tested on its own rounds, where those of the
+    # others cannot hide a fault. Its rounds must also be of the contexts of all: pooled
+    # by mixtures or by divergences, loggers are taken for samples of the same contexts.
     if logs.loggers is None:
         return {}, []
     random = check_random_state(random_state)
@@ -224,10 +209,8 @@ def _other_contexts(logs, random):
 
 
 def _faults(logs, rows, random):
-    """Return what the propensity tests find in the rounds of single loggers.
-
-    A fault that several have is told once, of the logger that shows it most.
-    """
+    """Return what the propensity tests find in the rounds of single loggers."""
+    # A fault that several have is told once, of the logger that shows it most.
     if logs.propensity is None:
         return []
     found, of = {}, {}

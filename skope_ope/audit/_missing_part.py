@@ -21,48 +21,20 @@ ADVICE = (
 
 
 def turned(interval, share, width):
-    """Return the answers that a share of unknown decisions forbids.
-
-    The interval (low, high) of a gain is about the known decisions. The others may earn
-    anything in the range of the rewards, of width W. Together the gain lies between
-    (1 - s) low - s W and (1 - s) high + s W.
-
-    Parameters
-    ----------
-    interval : tuple (float, float)
-        That of the gain.
-    share : float
-        Share of the decisions that are not known.
-    width : float or None
-        Width of the range of the rewards; None: not known.
-
-    Returns
-    -------
-    answers : frozenset of {"better", "worse"}
-    """
+    """Return the answers that a share of unknown decisions forbids."""
+    # The interval (low, high) of a gain is about the known decisions. The others may
+    # earn anything in the range of the rewards, of width W. Together the gain lies
+    # between (1 - s) low - s W and (1 - s) high + s W.
     (low, high), lost = interval, nan if width is None else share * width
     known = {BETTER: (1 - share) * low > lost, WORSE: (1 - share) * high < -lost}
     return frozenset(answer for answer, holds in known.items() if not holds)
 
 
 def weight_findings(grounds, interval=None):
-    """Return what the mean weight says against a value, or against a gain.
-
-    Weights from propensities alone average to 1 - s where a share s of what a policy
-    does is not in the log, and by chance where heavy rounds are rare: the two look
-    alike. Weights from wrong estimates may average to anything.
-
-    Parameters
-    ----------
-    grounds : Grounds
-        What the value rests on.
-    interval : tuple (float, float), default=None
-        That of the gain, None for a value. One that holds zero has no sign to turn.
-
-    Returns
-    -------
-    findings : list of Finding
-    """
+    """Return what the mean weight says against a value, or against a gain."""
+    # Weights from propensities alone average to 1 - s where a share s of what a policy
+    # does is not in the log, and by chance where heavy rounds are rare: the two look
+    # alike. Weights from wrong estimates may average to anything.
     found, share, mean = [], grounds.missing_weight, grounds.mean_weight
     if interval is not None and share > 0 and not isnan(grounds.width):
         seems = {BETTER} if interval[0] > 0 else {WORSE} if interval[1] < 0 else set()

@@ -15,17 +15,7 @@ NO_WEIGHTS = "not possible: no propensities"
 
 
 def policy_findings(policy, logs, random_state):
-    """Return facts and findings about a policy on a log.
-
-    Parameters
-    ----------
-    policy : policy, array or str
-        Anything that evaluators of single actions take.
-    logs : BanditLogs
-        The rounds.
-    random_state : int, RandomState instance or None
-        Which rounds show the balance of contexts where there are many.
-    """
+    """Return facts and findings about a policy on a log."""
     if logs.sample_weight is not None and not logs.sample_weight.any():
         return {"checks of the policy": "not possible: all sample weights are 0"}, []
     rounds = PolicyRounds(policy, logs)

@@ -14,31 +14,7 @@ from skope_ope.evaluators.static._base import refuse_learning
 
 
 class PolicyRounds:
-    """A policy on the rounds of a log that enter estimates.
-
-    Parameters
-    ----------
-    policy : policy, array or str
-        What is audited.
-    logs : BanditLogs
-        The rounds.
-
-    Attributes
-    ----------
-    target : Target
-        The policy.
-    all_logs, logs : BanditLogs
-        All rounds, and those whose sample weight is positive.
-    pi : ndarray of shape (n_rounds,)
-        The policy's probability of the logged actions, in all rounds.
-    overlap : Overlap
-        Sums of the weights, empty where propensities are not known.
-    wanted : ndarray of shape (n_actions,) or None
-        (Weighted) mean of the policy's probability of every action, where it was asked.
-    unreached : float
-        The same of what has weights above sqrt(n), NaN where the logging distribution
-        or the policy's is not known.
-    """
+    """A policy on the rounds of a log that enter estimates."""
 
     def __init__(self, policy, logs):
         self.target, self.all_logs = Target(policy, logs), logs

@@ -15,13 +15,7 @@ TOP = 0.01  # of the rounds
 
 
 def weights_of_policy(rounds):
-    """Return facts and findings about the weights of a policy.
-
-    Parameters
-    ----------
-    rounds : PolicyRounds
-        The policy on a log with propensities.
-    """
+    """Return facts and findings about the weights of a policy."""
     overlap = rounds.overlap
     if is_huge(overlap.max_w):
         found = huge_weight_finding(rounds.logs, rounds.w)
@@ -50,13 +44,7 @@ def weights_of_policy(rounds):
 
 
 def weight_facts(overlap):
-    """Return what sums of the weights tell, by name.
-
-    Parameters
-    ----------
-    overlap : Overlap
-        Sums of the weights of all rounds.
-    """
+    """Return what sums of the weights tell, by name."""
     return {
         "effective sample size": overlap.effective_sample_size,
         "effective share": overlap.effective_sample_size / overlap.n,

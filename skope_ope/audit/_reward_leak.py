@@ -22,27 +22,11 @@ FEWEST_ROUNDS = 50
 
 
 def reward_leak_findings(logs, random_state=0):
-    """Return a finding where the context foretells the reward almost perfectly.
-
-    A single column predicts a reward by the mean of its other rounds with the same
-    value, or, where these are few, by interpolation between the rounds with the next
-    values; so a column is found whatever function of it the reward is. Then come
-    columns of which one value is always rewarded, and models of all columns.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn where there are many, and their halves.
-
-    Returns
-    -------
-    facts : dict
-        Empty.
-    findings : list of Finding
-        At most one: where R^2 > .99, or a value is always rewarded.
-    """
+    """Return a finding where the context foretells the reward almost perfectly."""
+    # A single column predicts a reward by the mean of its other rounds with the same
+    # value, or, where these are few, by interpolation between the rounds with the next
+    # values; so a column is found whatever function of it the reward is. Then come
+    # columns of which one value is always rewarded, and models of all columns.
     random = check_random_state(random_state)
     rows = rows_apart(logs, MOST_ROUNDS, random)  # none is told by its group
     reward = logs.reward[rows]

@@ -18,28 +18,10 @@ RIDGE = 1e-9
 
 
 def reward_models(columns, reward, action, random):
-    """Return the finding of a model of all columns, if any.
-
-    Least squares on the columns, their squares and products as long as these are few,
-    then with the actions and their products with columns; one half of the rounds is
-    predicted from the other.
-
-    Parameters
-    ----------
-    columns : list of Column
-        The columns of some rounds.
-    reward : ndarray of shape (n_rounds,)
-        Their rewards.
-    action : ndarray of int of shape (n_rounds,) or None
-        Their actions.
-    random : RandomState
-        Draws some of them where they are many.
-
-    Returns
-    -------
-    findings : list of Finding
-        At most one.
-    """
+    """Return the finding of a model of all columns, if any."""
+    # Least squares on the columns, their squares and products as long as these are few,
+    # then with the actions and their products with columns; one half of the rounds is
+    # predicted from the other.
     some = random.permutation(len(reward))[:MOST_ROUNDS]
     reward = reward[some]
     if not varies(reward):

@@ -13,22 +13,7 @@ from skope_ope.policies._learned_rounds import (
 
 
 def training_findings(policy, logs):
-    """Return a finding where a policy has learned from the rounds, or may have.
-
-    Parameters
-    ----------
-    policy : policy, array or str
-        What is audited.
-    logs : BanditLogs or SlateLogs
-        The rounds.
-
-    Returns
-    -------
-    findings : list of Finding
-        `learned_rounds`; without it `learned_groups`, a note, where it has learned from
-        other rounds of the same groups, or `rows_not_recognised`, a note, where the
-        policy has learned from other logs whose content does not tell rounds apart.
-    """
+    """Return a finding where a policy has learned from the rounds, or may have."""
     learned = learned_findings(policy, logs)
     learned = learned or _learned_groups(policy, logs)
     share, repeats = (0.0, 0.0) if learned else rounds_in_doubt(policy, logs)

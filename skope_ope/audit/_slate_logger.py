@@ -42,40 +42,25 @@ ADVICE = (
 
 
 def slate_logger_findings(logs, random_state=0):
-    r"""Compare logged slates with the policy that is said to have composed them.
-
-    For the decision of slot j with the law :math:`c_j(a) = P(s_{1..j-1}, a) /
-    P(s_{1..j-1})`,
-
-    - no logged candidate may have probability 0,
-    - the count of every candidate in every slot has mean :math:`\sum c` and variance
-      :math:`\sum c (1 - c)` (Bennett's inequality bounds its chance),
-    - the mean over :math:`\beta` of :math:`\prod c_\beta(s_j) / c(s_j)` with
-      :math:`c_\beta \propto c^\beta` is an e-value: above 1,000 in at most one right
-      log of a thousand, at another temperature beyond,
-    - no model of the context may predict the first slot better than the policy, by the
-      e-value of `fitted_propensity_findings`,
-    - candidates may not share pages more often, or less, than the policy says
-      (`pair_findings`); of a uniform policy all rounds are looked at, and the order of
-      the items on a page, too (`uniform_order_findings`).
-
-    Of a group one round is taken, and weighted rounds are taken in proportion to their
-    weights, so that the rounds that are compared are independent and those of the
-    policy.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn.
-
-    Returns
-    -------
-    facts : dict
-        What could be compared.
-    findings : list of Finding
-    """
+    r"""Compare logged slates with the policy that is said to have composed them."""
+    # For the decision of slot j with the law :math:`c_j(a) = P(s_{1..j-1}, a) /
+    # P(s_{1..j-1})`,
+    #
+    # - no logged candidate may have probability 0,
+    # - the count of every candidate in every slot has mean :math:`\sum c` and variance
+    #   :math:`\sum c (1 - c)` (Bennett's inequality bounds its chance),
+    # - the mean over :math:`\beta` of :math:`\prod c_\beta(s_j) / c(s_j)` with
+    #   :math:`c_\beta \propto c^\beta` is an e-value: above 1,000 in at most one right
+    #   log of a thousand, at another temperature beyond,
+    # - no model of the context may predict the first slot better than the policy, by
+    #   the e-value of `fitted_propensity_findings`,
+    # - candidates may not share pages more often, or less, than the policy says
+    #   (`pair_findings`); of a uniform policy all rounds are looked at, and the order
+    #   of the items on a page, too (`uniform_order_findings`).
+    #
+    # Of a group one round is taken, and weighted rounds are taken in proportion to
+    # their weights, so that the rounds that are compared are independent and those of
+    # the policy.
     policy = logs.logging_policy
     if policy is None:
         return {WHAT: "not possible: the log has no logging_policy"}, []
@@ -131,22 +116,7 @@ def _compared(logs, n_rows):
 
 
 def decision_laws(policy, logs, proba):
-    """Return the law of every slot given the slots before it.
-
-    Parameters
-    ----------
-    policy : slate policy
-        With `prefix_proba`.
-    logs : SlateLogs
-        Rounds with slates that it may compose.
-    proba : ndarray of shape (n_rounds, n_slots)
-        Its probabilities of the first slots of the logged slates.
-
-    Returns
-    -------
-    laws : ndarray of shape (n_rounds, n_slots, n_candidates + 1)
-        Of every candidate; the last entry is that of an empty slot.
-    """
+    """Return the law of every slot given the slots before it."""
     n_rounds, n_slots = proba.shape
     n_candidates = logs.max_candidates
     laws = np.empty((n_rounds, n_slots, n_candidates + 1))

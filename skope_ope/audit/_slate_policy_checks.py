@@ -37,20 +37,9 @@ NAMES = {
 
 
 def slate_policy_findings(policy, logs, random_state):
-    """Return facts and findings about a slate policy on a log.
-
-    The weights are those of whole slates (`SlateIPS`) and, where the logging policy
-    is known, those of slots (`PseudoInverse`).
-
-    Parameters
-    ----------
-    policy : slate policy, array or str
-        Anything that the evaluators of slates take.
-    logs : SlateLogs
-        The rounds.
-    random_state : int, RandomState instance or None
-        Not used: all rounds are looked at.
-    """
+    """Return facts and findings about a slate policy on a log."""
+    # The weights are those of whole slates (`SlateIPS`) and, where the logging policy
+    # is known, those of slots (`PseudoInverse`).
     target = SlateTarget(policy, logs, may_move=True)
     found = training_findings(policy, logs)
     if target.only_moves:

@@ -18,13 +18,7 @@ OUT_OF_REACH = 0.05  # of the policy's probability: then it is worth a note
 
 
 def support_of(rounds):
-    """Return facts and findings about what the policy wants and the logger never does.
-
-    Parameters
-    ----------
-    rounds : PolicyRounds
-        The policy on the log.
-    """
+    """Get facts and findings about what the policy wants and the logger never does."""
     mass = rounds.overlap.missing_mass
     facts = {"unsupported mass": float(mass)}
     if rounds.target.logged_only:

@@ -18,29 +18,11 @@ MOST_VALUES = 64  # of a column: more are numbers, not categories
 
 
 def sure_rewards(columns, reward, action, n_rounds):
-    """Return the finding of values whose rounds all have the rarer kind of reward.
-
-    Every buyer has visited: a column may say little about the reward in most
-    rounds, and all in a few. A value counts where chance does not explain it and at
-    least two actions were rewarded without exception. So does the set of all values
-    but the most frequent one, such as amounts above zero.
-
-    Parameters
-    ----------
-    columns : list of Column
-        The columns of some rounds.
-    reward : ndarray of shape (n_rounds,)
-        Their rewards.
-    action : ndarray of int of shape (n_rounds,) or None
-        Their actions.
-    n_rounds : int
-        Rounds of the log, of which these may be a sample.
-
-    Returns
-    -------
-    findings : list of Finding
-        At most one.
-    """
+    """Return the finding of values whose rounds all have the rarer kind of reward."""
+    # Every buyer has visited: a column may say little about the reward in most rounds,
+    # and all in a few. A value counts where chance does not explain it and at least two
+    # actions were rewarded without exception. So does the set of all values but the
+    # most frequent one, such as amounts above zero.
     rewarded = reward != 0
     rate = rewarded.mean()
     if not 0 < rate < 0.5:

@@ -13,22 +13,10 @@ from skope_ope.logs.checks._finding import Finding
 
 
 def weighted_tail(weight, reward):
-    """Return the shape of the tail of weighted rewards, and its standard error.
-
-    Where the weights reach a bound, as those of a few recorded propensities do, the
-    tail is that of the rewards: a constant factor changes no shape. Products would come
-    in lumps, one for each size of the weights.
-
-    Parameters
-    ----------
-    weight, reward : ndarray of shape (n_rounds,)
-        Weights with all factors, and rewards.
-
-    Returns
-    -------
-    shape, error : float
-        NaN where no shape fits.
-    """
+    """Return the shape of the tail of weighted rewards, and its standard error."""
+    # Where the weights reach a bound, as those of a few recorded propensities do, the
+    # tail is that of the rewards: a constant factor changes no shape. Products would
+    # come in lumps, one for each size of the weights.
     counts = weight > 0
     weight, size = weight[counts], np.abs(reward[counts])
     return tail_shape(size if is_bounded(weight) else weight * size)

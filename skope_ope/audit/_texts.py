@@ -76,15 +76,7 @@ def audit_html(audit):
 
 
 def finding_html(finding, answer):
-    """Return a finding as a part of a card: what was found, what to do, and where.
-
-    Parameters
-    ----------
-    finding : Finding
-        What was found.
-    answer : str
-        The word in a frame before its name.
-    """
+    """Return a finding as a part of a card: what was found, what to do, and where."""
     name = element("span", finding.name, class_="title")
     told = [element("p", tag(answer, finding.is_alarm), name)]
     if len(finding.advice) < 2:

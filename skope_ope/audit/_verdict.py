@@ -258,11 +258,9 @@ def _distinct(reasons):
 
 
 def _worse_of_each_name(own, of_audit):
-    """Return reasons of a value and of its audit; the audit tells what both know.
-
-    Unless the value knows worse: what is a warning to an audit of the log may leave a
-    value without support.
-    """
+    """Return reasons of a value and of its audit; the audit tells what both know."""
+    # Unless the value knows worse: what is a warning to an audit of the log may leave a
+    # value without support.
     worst = dict(sorted(((one.name, _rank(one)) for one in own), reverse=True))
     told = [one for one in of_audit if _rank(one) <= worst.get(one.name, _rank(one))]
     names = {one.name for one in told}

@@ -38,20 +38,7 @@ NO_VALUE = "Do not act on it. The warnings below say what is missing."
 
 
 def reasons_of(value, thresholds):
-    """Return what speaks against a value.
-
-    Parameters
-    ----------
-    value : PolicyValue
-        The value.
-    thresholds : VerdictThresholds
-        From where on its numbers matter.
-
-    Returns
-    -------
-    reasons : list of Finding
-        Of severity "error" (the value is not supported) or "warning" (caution).
-    """
+    """Return what speaks against a value."""
     grounds, interval = value._grounds, value._interval(thresholds.level)
     warned = [*grounds.warnings, *interval.warnings]
     measured = [
@@ -121,10 +108,8 @@ def _effective_events(value, warned, thresholds):
 
 
 def _tail(value, warned, thresholds):
-    """Return a reason where the interval rests on a tail that may not have been seen.
-
-    Where the range of the rewards is known it allows for that.
-    """
+    """Get a reason where the interval rests on a tail that may not have been seen."""
+    # Where the range of the rewards is known it allows for that.
     if not _judges_tail(value):
         return None
     skewness = value._deviations.skewness

@@ -148,13 +148,7 @@ def make_adaptive_logs(
 
 
 class AdaptiveWorld:
-    """Segments with mean rewards, and an algorithm that learns them.
-
-    Parameters
-    ----------
-    means, logger, floor_decay, update_every, reward, noise : object
-        See `make_adaptive_logs`.
-    """
+    """Segments with mean rewards, and an algorithm that learns them."""
 
     def __init__(self, means, logger, floor_decay, update_every, reward, noise=1.0):
         means = np.asarray(means, dtype=float)
@@ -217,17 +211,7 @@ class Histories:
 
 
 def simulate_histories(world, n_logs, n_rounds, rng):
-    """Let the algorithm act in many worlds at once.
-
-    Parameters
-    ----------
-    world : AdaptiveWorld
-        Its algorithm.
-    n_logs, n_rounds : int
-        How many, and how long.
-    rng : RandomState
-        Contexts, actions and rewards are drawn from it.
-    """
+    """Let the algorithm act in many worlds at once."""
     S, K = world.means.shape
     logs = np.arange(n_logs)
     segment = rng.randint(S, size=(n_rounds, n_logs))
@@ -256,13 +240,7 @@ def simulate_histories(world, n_logs, n_rounds, rng):
 
 
 class RecordedLogger:
-    """The probabilities that an algorithm had in every round, in every segment.
-
-    Parameters
-    ----------
-    proba : ndarray of shape (n_rounds, n_segments, n_actions)
-        Its probabilities.
-    """
+    """The probabilities that an algorithm had in every round, in every segment."""
 
     def __init__(self, proba):
         self.proba = proba

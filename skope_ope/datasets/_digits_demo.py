@@ -14,27 +14,10 @@ TRAIN_ROWS = 180  # a tenth of the digits: a policy that errs now and then
 
 
 def digits_demo(evaluators, random_state=1):
-    """Evaluate a classifier's policy whose true value is known.
-
-    A classifier learns from a tenth of scikit-learn's handwritten digits. The others
-    are logged by the confounded rule of `make_logs_from_classification`, which looks
-    at the label; the reward model sees the pixels only.
-
-    Parameters
-    ----------
-    evaluators : list of str
-        Names of the evaluators.
-    random_state : int, default=1
-        Seed of the division into two parts and of the logger. (0 is one of the four
-        in the first hundred at which the interval of IPS misses the truth.)
-
-    Returns
-    -------
-    demo : Bunch
-        `logs`, `policy`, `table` (the values), `truth` (the mean reward of the policy
-        over the logged digits, from all their labels), and texts: `about` (a dict)
-        and `notes` (a list).
-    """
+    """Evaluate a classifier's policy whose true value is known."""
+    # A classifier learns from a tenth of scikit-learn's handwritten digits. The others
+    # are logged by the confounded rule of `make_logs_from_classification`, which looks
+    # at the label; the reward model sees the pixels only.
     from sklearn.linear_model import LogisticRegression
 
     X, y = load_classification("digits", return_X_y=True)

@@ -6,22 +6,7 @@ import numpy as np
 
 
 def draw_actions(proba, rng):
-    """Draw one action per row; never one of probability zero.
-
-    Parameters
-    ----------
-    proba : ndarray of shape (n_rounds, n_actions)
-        Rows sum to one.
-    rng : RandomState
-        One uniform number per row is taken from it.
-
-    Returns
-    -------
-    action : ndarray of shape (n_rounds,)
-        Column numbers.
-    propensity : ndarray of shape (n_rounds,)
-        Probability of each drawn action.
-    """
+    """Draw one action per row; never one of probability zero."""
     cumulative = np.cumsum(proba, axis=1)
     # Scaling by the row's own total keeps u below it whatever the rounding, and
     # "<=" steps over columns that add nothing.

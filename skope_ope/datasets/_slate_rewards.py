@@ -21,17 +21,7 @@ DISCOUNTS = ("paper", "jarvelin")
 
 
 def slot_discounts(n_slots, discount="paper"):
-    r"""Return the factors of the slots' gains in DCG, shape (n_slots,).
-
-    Parameters
-    ----------
-    n_slots : int
-        Number of slots.
-    discount : {"paper", "jarvelin"}, default="paper"
-        "paper": :math:`1 / \log_2(j + 1)` for the slots 1, 2, ... "jarvelin": no
-        discount before the second slot and :math:`1 / \log_2 j` from there, which is
-        1, 1, 0.63, 0.5, ...
-    """
+    r"""Return the factors of the slots' gains in DCG, shape (n_slots,)."""
     slots = np.arange(1, n_slots + 1)
     if discount == "paper":
         return 1 / np.log2(slots + 1)

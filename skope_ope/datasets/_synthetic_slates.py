@@ -192,19 +192,7 @@ def _truth(world, policy, empty, repeats):
 
 
 class SoftmaxOfContext:
-    """Weights of the candidates: a softmax of scores that are linear in the context.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (n_features, n_candidates)
-        Coefficients.
-    bias : ndarray of shape (n_candidates,)
-        Constants.
-    temperature : float
-        Temperature of the softmax.
-    n_slots : int, default=None
-        Repeat the weights for so many slots.
-    """
+    """Weights of the candidates: a softmax of scores that are linear in the context."""
 
     def __init__(self, theta, bias, temperature, n_slots=None):
         self.theta, self.bias, self.temperature = theta, bias, temperature

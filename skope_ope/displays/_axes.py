@@ -11,23 +11,9 @@ from skope_ope.displays._looks import SIZE, STYLE, TICKS
 
 @contextmanager
 def drawing(display, ax=None, *, size=SIZE, grid="y", **subplots):
-    """Yield the axes to draw into, those of a new figure where `ax` is None.
-
-    A new figure looks as `_looks` says; what matplotlib does elsewhere stays as it is.
-
-    Parameters
-    ----------
-    display : display
-        It is named where matplotlib is missing.
-    ax : matplotlib axes, or array of them, default=None
-        Axes of the user, which are yielded as they are.
-    size : tuple of float, default=(6.4, 3.6)
-        Width and height of a new figure in inches.
-    grid : {"x", "y", "both"}, default="y"
-        Which axis has lines across a new figure, those where numbers are read.
-    **subplots : dict
-        Passed to `pyplot.subplots`.
-    """
+    """Yield the axes to draw into, those of a new figure where `ax` is None."""
+    # A new figure looks as `_looks` says; what matplotlib does elsewhere stays as it
+    # is.
     if ax is not None:
         yield ax
         return
@@ -70,21 +56,7 @@ def checked_panels(panels, known):
 
 @contextmanager
 def drawing_panels(display, ax, lengths, *, size=SIZE, across=False):
-    """Yield one axes for every panel, below each other in a new figure.
-
-    Parameters
-    ----------
-    display : display
-        It is named where matplotlib is missing.
-    ax : matplotlib axes, array of them or None
-        Where to draw; `None` makes a new figure.
-    lengths : list of float
-        Relative heights of the panels, or widths.
-    size : tuple of float, default=(6.4, 3.6)
-        Width and height of a new figure in inches.
-    across : bool, default=False
-        Whether panels stand side by side and share their rows.
-    """
+    """Yield one axes for every panel, below each other in a new figure."""
     grid = {"nrows": len(lengths), "sharex": True, "height_ratios": lengths}
     if across:
         grid = {"ncols": len(lengths), "sharey": True, "width_ratios": lengths}

@@ -36,22 +36,7 @@ def checked_values(values):
 
 
 def values_of(evaluator, policy, logs=None):
-    """Return values of one policy or a dict of them, by one evaluator or several.
-
-    Parameters
-    ----------
-    evaluator : evaluator, or dict of them
-        Fitted ones.
-    policy : policy, array, str, or dict of them
-        See the evaluator's `evaluate`.
-    logs : BanditLogs, default=None
-        Rounds to evaluate on; `None`: those of `fit`.
-
-    Returns
-    -------
-    values : dict of PolicyValue
-        By the name of the evaluator, or by (policy, evaluator) for a dict of policies.
-    """
+    """Return values of one policy or a dict of them, by one evaluator or several."""
     if isinstance(evaluator, Mapping):
         found = {name: fitted_evaluator(one, logs) for name, one in evaluator.items()}
     else:
@@ -67,17 +52,7 @@ def values_of(evaluator, policy, logs=None):
 
 
 def checked_curve(values, what, low, high=np.inf):
-    """Return the increasing numbers by which values are given, and the values.
-
-    Parameters
-    ----------
-    values : dict of PolicyValue
-        By a number.
-    what : str
-        What the numbers are.
-    low, high : float
-        Where they lie.
-    """
+    """Return the increasing numbers by which values are given, and the values."""
     if is_value(values):
         raise TypeError(
             f"values must be a dict of PolicyValue by the {what}, got one PolicyValue."
@@ -95,10 +70,8 @@ def checked_curve(values, what, low, high=np.inf):
 
 
 def texts_of(keys):
-    """Return what values are called: keys, or "policy, evaluator" of pairs.
-
-    What all pairs have in common is left out.
-    """
+    """Return what values are called: keys, or "policy, evaluator" of pairs."""
+    # What all pairs have in common is left out.
     pairs = [key if isinstance(key, tuple) else (None, key) for key in keys]
     policies, evaluators = (
         list(dict.fromkeys(part)) for part in zip(*pairs, strict=True)

@@ -51,24 +51,9 @@ LINE, NOTE = 22, 60  # letters of a line of a name, and of a note below the axes
 
 
 def as_drawn(name, width=None):
-    r"""Return a name as matplotlib draws it letter by letter.
-
-    Dollars are no formula, hidden characters are escaped, and a name that starts with
-    "_" is not left out of a legend.
-
-    Parameters
-    ----------
-    name : object
-        What a user has given as a name.
-    width : int, default=None
-        Letters of a line; `None`: one line, however long.
-
-    Examples
-    --------
-    >>> from skope_ope.displays._looks import as_drawn
-    >>> as_drawn("$5 off\x1b")
-    '\\$5 off\\x1b'
-    """
+    r"""Return a name as matplotlib draws it letter by letter."""
+    # Dollars are no formula, hidden characters are escaped, and a name that starts with
+    # "_" is not left out of a legend.
     text = harmless(name)
     if width is not None:
         if len(text) > LONGEST:
@@ -106,17 +91,7 @@ def series_style(i):
 
 
 def numbers_on(axis, *, signed=False, share=False):
-    """Write the numbers of a linear axis in full, with the decimals of their distance.
-
-    Parameters
-    ----------
-    axis : matplotlib axis
-        `ax.xaxis` or `ax.yaxis`.
-    signed : bool, default=False
-        Whether positive numbers have a sign, as gains do.
-    share : bool, default=False
-        Whether they are shares, to be written in percent.
-    """
+    """Write the numbers of a linear axis with the decimals of their distance."""
     from matplotlib.ticker import AutoLocator
 
     sign, unit, factor = "+" * signed, "%" * share, 100 if share else 1
@@ -154,17 +129,8 @@ def _inches(axis):
 
 
 def log_numbers_on(axis, *, share=False):
-    """Write the numbers of a logarithmic axis in full: 0.1, 1, 10, 1,000.
-
-    Call it when the limits are set: where there is space, 2 and 5 have ticks, too.
-
-    Parameters
-    ----------
-    axis : matplotlib axis
-        `ax.xaxis` or `ax.yaxis`.
-    share : bool, default=False
-        Whether they are shares, to be written in percent.
-    """
+    """Write the numbers of a logarithmic axis in full: 0.1, 1, 10, 1,000."""
+    # Call it when the limits are set: where there is space, 2 and 5 have ticks, too.
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
@@ -189,23 +155,7 @@ def _places(step):
 
 
 def legend_beside(ax, of=None, **kwargs):
-    """Put the legend on the right of the axes, outside, where there are no data.
-
-    Parameters
-    ----------
-    ax : matplotlib axes
-        A figure without a layout engine leaves no space beside them: then they give
-        some of their width, as they do for a colour bar.
-    of : sequence of matplotlib axes, default=None
-        Axes that the legend is about; `None`: these.
-    **kwargs : dict
-        Passed to `ax.legend`.
-
-    Returns
-    -------
-    legend : Legend or None
-        `None`: nothing has a label.
-    """
+    """Put the legend on the right of the axes, outside, where there are no data."""
     handle_of = {}
     for one in [ax] if of is None else of:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
@@ -231,15 +181,7 @@ def legend_beside(ax, of=None, **kwargs):
 
 
 def show_values(ax, *parts):
-    """Set the limits of the values around some of them; others may lie outside.
-
-    Parameters
-    ----------
-    ax : matplotlib axes
-        Values run upwards.
-    *parts : array-like
-        What is to be seen; what is not finite is not.
-    """
+    """Set the limits of the values around some of them; others may lie outside."""
     shown = np.concatenate([np.ravel(part) for part in parts]).astype(float)
     shown = shown[np.isfinite(shown)]
     if shown.size:
@@ -248,17 +190,7 @@ def show_values(ax, *parts):
 
 
 def say_no_value(ax, at, *, upright=False):
-    """Write that there is no estimate, over what is drawn of its interval.
-
-    Parameters
-    ----------
-    ax : matplotlib axes
-        Where to write.
-    at : float
-        The row, or the column.
-    upright : bool, default=False
-        Whether it is a column.
-    """
+    """Write that there is no estimate, over what is drawn of its interval."""
     transform = ax.get_xaxis_transform() if upright else ax.get_yaxis_transform()
     ax.annotate(
         "no value",

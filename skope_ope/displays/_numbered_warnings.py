@@ -8,25 +8,9 @@ FIGURES = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?%?")
 
 
 def numbered_warnings(values, recommended=()):
-    """Return numbers for the warnings of values and of their 95% intervals.
-
-    Warnings that differ in figures and evaluators alone share a number. Below the
-    table stands the text of one, that of a recommended row where there is one.
-
-    Parameters
-    ----------
-    values : dict of PolicyValue
-        By the name of the row, or by (policy, evaluator).
-    recommended : collection of names, default=()
-        Rows whose texts are told rather than others.
-
-    Returns
-    -------
-    marks : list of str
-        One for every row, such as "[1, 3]"; empty where nothing is warned of.
-    notes : list of str
-        One for every number.
-    """
+    """Return numbers for the warnings of values and of their 95% intervals."""
+    # Warnings that differ in figures and evaluators alone share a number. Below the
+    # table stands the text of one, that of a recommended row where there is one.
     alike, rows = {}, []
     for name, value in values.items():
         found = {}

@@ -14,16 +14,7 @@ LINE = 10.0  # seconds between lines where they cannot be rewritten
 
 
 class Progress:
-    """Tell on a stream what is being done, and for how long already.
-
-    Parameters
-    ----------
-    stream : file
-        Where to write.
-    wanted : bool, default=None
-        Whether to write; `None`: if the stream is a terminal, and then only of steps
-        that take longer than half a second.
-    """
+    """Tell on a stream what is being done, and for how long already."""
 
     def __init__(self, stream, wanted=None):
         self.stream = stream

@@ -6,11 +6,10 @@ from skope_ope._pairs import WithPairs
 
 
 class Undrawn(WithPairs):
-    """Base class of displays, which come back from a file without their drawing.
+    """Base class of displays, which come back from a file without their drawing."""
 
-    What `plot` has drawn are attributes that end with an underscore. Figures belong to
-    a window or a page, and skops writes none; `plot` draws them again.
-    """
+    # What `plot` has drawn are attributes that end with an underscore. Figures belong
+    # to a window or a page, and skops writes none; `plot` draws them again.
 
     def __getstate__(self):
         state = super().__getstate__()

@@ -18,21 +18,7 @@ LEFT = ("interval", "note", "warnings")  # columns of words, aligned to the left
 
 
 def value_record(value, level):
-    """Return an estimate as a dict of plain numbers and words.
-
-    Parameters
-    ----------
-    value : PolicyValue
-        The estimate.
-    level : float
-        Coverage of the interval.
-
-    Returns
-    -------
-    record : dict
-        Keys: value, standard_error, low, high, interval (the method that answered),
-        effective_sample_size, n_rounds, leaves_bias_out, interval_warnings (names).
-    """
+    """Return an estimate as a dict of plain numbers and words."""
     found = value._interval(level)
     return {
         "value": value.value,
@@ -54,13 +40,7 @@ def places_of(records):
 
 
 def stars_of(reasons):
-    """Return a mark, one star or more, for each distinct reason to doubt an interval.
-
-    Parameters
-    ----------
-    reasons : iterable of str or False
-        `leaves_bias_out` of the values.
-    """
+    """Get a mark, one star or more, for each distinct reason to doubt an interval."""
     distinct = dict.fromkeys(reason for reason in reasons if reason)
     return {reason: "*" * (i + 1) for i, reason in enumerate(distinct)}
 

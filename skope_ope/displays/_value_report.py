@@ -25,23 +25,7 @@ from skope_ope.logs._text_table import text_table, wrapped
 
 
 def report_record(name, value, level, *, policy=None, baseline=None, recommended=None):
-    """Return an estimate as a dict of plain numbers and words.
-
-    Parameters
-    ----------
-    name : str
-        What the row is called, the evaluator's name.
-    value : PolicyValue
-        The estimate.
-    level : float
-        Coverage of the interval.
-    policy : str, default=None
-        What the policy is called.
-    baseline : PolicyValue, default=None
-        From the same rounds: the paired difference to it is in there, too.
-    recommended : str, default=None
-        Name of the recommended row.
-    """
+    """Return an estimate as a dict of plain numbers and words."""
     record = {} if policy is None else {"policy": policy}
     record |= {"evaluator": name, **value_record(value, level)}
     record["recommended"] = recommended is not None and name == recommended
@@ -53,17 +37,7 @@ def report_record(name, value, level, *, policy=None, baseline=None, recommended
 
 
 def warning_records(values, caught, level):
-    """Return distinct warnings as dicts, those of the estimates first.
-
-    Parameters
-    ----------
-    values : mapping of PolicyValue
-        Estimates by name of the evaluator.
-    caught : list of warnings.WarningMessage
-        What else was warned of meanwhile.
-    level : float
-        Coverage of the intervals, which may warn, too.
-    """
+    """Return distinct warnings as dicts, those of the estimates first."""
     found = {}
     named = [
         (warning, name)

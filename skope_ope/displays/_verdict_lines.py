@@ -16,13 +16,7 @@ BUT_UNDECIDED = (
 
 
 def verdict_lines(report):
-    """Return the lines of verdicts: on the recommended rows, or on all.
-
-    Parameters
-    ----------
-    report : dict
-        With the records of the values.
-    """
+    """Return the lines of verdicts: on the recommended rows, or on all."""
     records = [record for record in report["values"] if "verdict" in record]
     marked = [record for record in records if record["recommended"]]
     records = marked or records

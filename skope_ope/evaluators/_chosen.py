@@ -15,27 +15,8 @@ from skope_ope.evaluators.core._wrapped import bare, name_of
 
 
 def named_evaluators(evaluators, logs, n_loggers=None, lazy=None):
-    """Return the evaluators by name, what those lack that are left out, and rounds.
-
-    Searches stand for their best evaluators, Pipelines for their last steps.
-
-    Parameters
-    ----------
-    evaluators : list of names or evaluators, or dict, or None
-        What was asked for; `None`: the rows of the first table.
-    logs : BanditLogs or SlateLogs
-        The rounds, or some of them.
-    n_loggers : int, default=None
-        Loggers that acted; `None`: those in `logs`.
-    lazy : LazyLogs, default=None
-        Where `logs` are some of these: no step of a Pipeline takes them.
-
-    Returns
-    -------
-    evaluators, left_out : dict
-    made : dict
-        The rounds by name of the evaluators in whose Pipelines steps made others.
-    """
+    """Return the evaluators by name, what those lack that are left out, and rounds."""
+    # Searches stand for their best evaluators, Pipelines for their last steps.
     if evaluators is None:
         return *default_evaluators(logs, n_loggers), {}
     if isinstance(evaluators, str) or hasattr(evaluators, "fit"):

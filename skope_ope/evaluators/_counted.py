@@ -14,22 +14,7 @@ NAMED = 3  # places that a message names
 
 
 class Counted:
-    """Rounds that were summed.
-
-    Parameters
-    ----------
-    places : dict, default=()
-        By file: a set of tuples of numbers, such as (row group, first row).
-    rows : dict, default=()
-        By the token of logs in memory: an int array of shape (n_runs, 2), the first row
-        of every run of rows and the one after its last.
-
-    Examples
-    --------
-    >>> from skope_ope.evaluators._counted import Counted
-    >>> Counted({"a.parquet": {(0, 0)}}) + Counted({"a.parquet": {(1, 0)}})
-    2 row groups of 1 file
-    """
+    """Rounds that were summed."""
 
     def __init__(self, places=(), rows=()):
         self.places = {file: frozenset(some) for file, some in dict(places).items()}
@@ -37,13 +22,7 @@ class Counted:
 
     @classmethod
     def of_partitions(cls, partitions):
-        """Return the places of some partitions of a lazy log.
-
-        Parameters
-        ----------
-        partitions : iterable of Partition
-            Their `key` is (file, numbers...).
-        """
+        """Return the places of some partitions of a lazy log."""
         places = {}
         for partition in partitions:
             file, *numbers = partition.key
@@ -60,10 +39,8 @@ class Counted:
 
     @classmethod
     def of_frame(cls):
-        """Return what stands for the rounds of a lazy frame, which have no places.
-
-        Two queries are never taken to share rows, because nothing shows that they do.
-        """
+        """Return what stands for the rounds of a lazy frame, which have no places."""
+        # Two queries are never taken to share rows, because nothing shows that they do.
         return cls({f"{FRAME}{uuid4().hex}": {()}})
 
     def __bool__(self):

@@ -58,22 +58,7 @@ FORMS = (
 
 
 def default_evaluators(logs, n_loggers=None):
-    """Return the evaluators of the first table, and what the others need.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    n_loggers : int, default=None
-        Loggers that acted; `None`: those in `logs`.
-
-    Returns
-    -------
-    evaluators : dict
-        Evaluators by name of their row.
-    left_out : dict
-        What is missing in the logs, by name of the row.
-    """
+    """Return the evaluators of the first table, and what the others need."""
     if isinstance(logs, SlateLogs):
         return _slate_defaults(logs)
     if logs.propensity is None:

@@ -21,22 +21,7 @@ ONE = "evaluator"  # the name of one by itself
 
 
 def lazy_table(asked, sample_weight=None, verbose=0):
-    """Return the table of values of a prepared call.
-
-    Parameters
-    ----------
-    asked : Prepared
-        The call, about lazy logs.
-    sample_weight : array-like, default=None
-        Refused: lazy logs carry their weights.
-    verbose : int, default=0
-        As in joblib.
-
-    Returns
-    -------
-    table : ValueTable
-        The warnings of the values are in them alone.
-    """
+    """Return the table of values of a prepared call."""
     refuse_weights(sample_weight)
     refuse_adaptive(asked.evaluators)
     in_parts, in_order = asked.some(lambda one: not walks(one)), asked.some(walks)
@@ -67,10 +52,8 @@ def lazy_table(asked, sample_weight=None, verbose=0):
 
 
 def _walked(asked, sources, verbose=0, states=None):
-    """Return the values of evaluators that walk through the rounds, by key.
-
-    `states` are what their uniform numbers come from, where a fit has drawn them.
-    """
+    """Return the values of evaluators that walk through the rounds, by key."""
+    # `states` are what their uniform numbers come from, where a fit has drawn them.
     refuse_adaptive(asked.evaluators)
     found = sequential_values(
         asked.policies,
@@ -103,19 +86,7 @@ def refuse_adaptive(evaluators):
 
 
 def fitted_on_lazy(evaluator, lazy, reward_model, progress=untold):
-    """Return the fitted attributes of an evaluator on lazy logs.
-
-    Parameters
-    ----------
-    evaluator : evaluator
-        What is fitted.
-    lazy : LazyLogs
-        The rounds.
-    reward_model : model or None
-        As `fit` takes it.
-    progress : Progress, default=untold
-        See `part_models`.
-    """
+    """Return the fitted attributes of an evaluator on lazy logs."""
     lazy = lazy.labelled()
     head = head_of(lazy)
     evaluator._check_kind(head)
@@ -135,19 +106,7 @@ def fitted_on_lazy(evaluator, lazy, reward_model, progress=untold):
 
 
 def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
-    """Return the value of a policy by a fitted evaluator on lazy logs.
-
-    Parameters
-    ----------
-    evaluator : evaluator
-        It was fitted, on lazy logs or in memory.
-    policy : policy or str
-        What is evaluated.
-    lazy : LazyLogs
-        The rounds.
-    sample_weight : array-like, default=None
-        Refused: lazy logs carry their weights.
-    """
+    """Return the value of a policy by a fitted evaluator on lazy logs."""
     refuse_weights(sample_weight)
     refuse_adaptive({ONE: evaluator})
     model = evaluator._model_of_fit if evaluator._uses_model else None

@@ -25,22 +25,9 @@ from skope_ope.logs._known_range import known_range
 
 
 def logged_value(logs):
-    r"""Return the mean reward of the logs, the on-policy value of the logger.
-
-    With sample weights :math:`\omega` it is the ratio :math:`\sum \omega r / \sum
-    \omega`, whose round values are linearised.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-
-    Returns
-    -------
-    value : PolicyValue
-        Estimates of other policies on the same rounds can be compared with it in
-        pairs.
-    """
+    r"""Return the mean reward of the logs, the on-policy value of the logger."""
+    # With sample weights :math:`\omega` it is the ratio :math:`\sum \omega r / \sum
+    # \omega`, whose round values are linearised.
     positive = PositiveRounds(logs, combined_weights(logs, None))
     design, n = positive.design, len(logs)
     sums = Sums(design)
@@ -66,19 +53,7 @@ def _corners(n, limits, max_weight=None, spare=0.0):
 
 
 def logged_value_of_sums(summary, log, n_rounds, **about):
-    """Return the same from merged sums.
-
-    Parameters
-    ----------
-    summary : Summary
-        Sums of the logged rewards.
-    log : LogSums or None
-        What is known of the log.
-    n_rounds : int
-        Number of rounds, those of sample weight zero included.
-    **about : dict
-        More parameters of `SummedValue`.
-    """
+    """Return the same from merged sums."""
     mass, square = total(summary.sums.mass), total(summary.sums.square)
     return SummedValue(
         summary.estimate(),

@@ -6,13 +6,7 @@ from sklearn.utils import check_random_state
 
 
 class MemoryLogs:
-    """What reward models for partitions ask of lazy logs, of logs in memory.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    """
+    """What reward models for partitions ask of lazy logs, of logs in memory."""
 
     name = "the logs in memory"
     frame = None

@@ -4,14 +4,7 @@
 
 
 def model_facts(sources):
-    """Return how many rounds models were fitted to and how, by name of the evaluator.
-
-    Parameters
-    ----------
-    sources : dict
-        Reward sources by name of the evaluator; those of models that were not fitted
-        to lazy logs tell nothing.
-    """
+    """Get how many rounds models were fitted to and how, by name of the evaluator."""
     return {
         name: source.facts
         for name, source in sources.items()

@@ -14,21 +14,7 @@ from skope_ope.logs._numbers import number, whole_number
 
 
 def named_evaluators(texts, cv=5):
-    """Return evaluators by name and parameters, such as `IPS` or `IPS:cmax=10`.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        Names, upper or lower case, with parameters after colons; or just "all", which
-        are those that do not depend on the order of the rounds.
-    cv : int, default=5
-        Number of folds of evaluators that hold rounds out of their fits.
-
-    Returns
-    -------
-    evaluators : dict
-        Evaluators by name and parameters.
-    """
+    """Return evaluators by name and parameters, such as `IPS` or `IPS:cmax=10`."""
     chosen = {}
     known = {name.lower(): name for name in names_for(BanditLogs)}
     for text in STATIC if tuple(texts) == ("all",) else texts:

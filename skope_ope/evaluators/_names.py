@@ -53,15 +53,7 @@ ALL = {name: cls for one in FAMILIES for name, cls in evaluators_of(one).items()
 
 
 def evaluator_named(name, kind=BanditLogs):
-    """Return the evaluator with a name, with its default parameters.
-
-    Parameters
-    ----------
-    name : str
-        The name of its class, or of a row of the first table.
-    kind : {BanditLogs, SlateLogs}, default=BanditLogs
-        The logs that it is for.
-    """
+    """Return the evaluator with a name, with its default parameters."""
     if name in FORMS and kind in FORMS[name]._log_kinds:
         return clone(FORMS[name])
     cls = ALL.get(name)

@@ -16,29 +16,9 @@ from skope_ope.logs import BanditLogs
 def values_of(
     policies, evaluators, shared, sample_weight=None, n_jobs=None, keep=False
 ):
-    """Return the value of every (policy, evaluator).
-
-    Evaluators that take part in one pass over the rounds share it; the others are
-    fitted once each, so that all policies meet the same random numbers.
-
-    Parameters
-    ----------
-    policies, evaluators : dict
-        By name.
-    shared : SharedModel
-        The logs, and the reward model of evaluators that have none.
-    sample_weight : array-like of shape (n_rounds,), default=None
-        Weights of the rounds, multiplied with those of the logs.
-    n_jobs : int, default=None
-        Tasks at a time.
-    keep : bool, default=False
-        Whether round values will be asked for, so that the pass keeps what they need.
-
-    Returns
-    -------
-    values : dict
-        `PolicyValue` by (name of the policy, name of the evaluator).
-    """
+    """Return the value of every (policy, evaluator)."""
+    # Evaluators that take part in one pass over the rounds share it; the others are
+    # fitted once each, so that all policies meet the same random numbers.
     logs = shared.logs
     positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
     together, apart = _divided(policies, evaluators, logs)
@@ -96,10 +76,8 @@ def _in_one_pass(together, policies, shared, positive, n_jobs, keep):
 def _by_themselves(
     pairs, policies, evaluators, shared, sample_weight, n_jobs, processes
 ):
-    """Return the values of evaluators that make a separate pass.
-
-    Walks through a log are loops of the interpreter: they need processes.
-    """
+    """Return the values of evaluators that make a separate pass."""
+    # Walks through a log are loops of the interpreter: they need processes.
     names = list(dict.fromkeys(name for _, name in pairs))
     prefer = "processes" if processes else "threads"
     fits = [partial(shared.fitted, evaluators[name]) for name in names]

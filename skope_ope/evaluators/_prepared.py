@@ -36,44 +36,20 @@ ALL_PRODUCTS = "the means of products of its terms, which sums do not keep"
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is asked of a log.
+    """What is asked of a log."""
 
-    Attributes
-    ----------
-    policies : dict
-        By name; {None: policy} for one without a name.
-    logs : LazyLogs, BanditLogs or SlateLogs
-        The rounds; labels are known, and only what is needed will be read.
-    head : BanditLogs or SlateLogs
-        A few of them, or all.
-    n_loggers : int or None
-        Loggers that may have acted; None: `head` tells.
-    evaluators, left_out : dict
-        Evaluators by name, and what those need that are left out.
-    reward_model, cv : object
-        What evaluators that have no model share.
-    by : tuple of str
-        Columns by whose values sums are wanted, too.
-    seed : int
-        Of the sample for reward models.
-    n_jobs : int or None
-        Tasks at a time.
-    n_sample : int, None or "auto"
-        Rounds that reward models are fitted to.
-    """
-
-    policies: dict
-    logs: object
-    head: object
-    n_loggers: int | None
-    evaluators: dict
-    left_out: dict
-    reward_model: object
-    cv: object
-    by: tuple
-    seed: int
-    n_jobs: int | None
-    n_sample: object
+    policies: dict  # by name; {None: policy} for one without a name
+    logs: object  # the rounds; labels are known, and only what is needed will be read
+    head: object  # A few of them, or all
+    n_loggers: int | None  # loggers that may have acted; None: `head` tells
+    evaluators: dict  # evaluators by name, and what those need that are left out
+    left_out: dict  # evaluators by name, and what those need that are left out
+    reward_model: object  # what evaluators that have no model share
+    cv: object  # what evaluators that have no model share
+    by: tuple  # columns by whose values sums are wanted, too
+    seed: int  # of the sample for reward models
+    n_jobs: int | None  # tasks at a time
+    n_sample: object  # rounds that reward models are fitted to
 
     @property
     def lazy(self):
@@ -201,17 +177,7 @@ def without_models(evaluators, left_out, reward_model):
 
 
 def without(evaluators, left_out, lacking, need):
-    """Return evaluators and what those lack left out, without some of them.
-
-    Parameters
-    ----------
-    evaluators, left_out : dict
-        As `named_evaluators` returns them.
-    lacking : callable
-        Tells of an evaluator that it is left out; if all are, none is.
-    need : str
-        What it lacks.
-    """
+    """Return evaluators and what those lack left out, without some of them."""
     gone = [name for name, one in evaluators.items() if lacking(one)]
     if len(gone) == len(evaluators):  # the first of them says what is wrong
         return evaluators, left_out
@@ -220,10 +186,9 @@ def without(evaluators, left_out, lacking, need):
 
 
 def for_recorded(policies, logs, evaluators, left_out):
-    """Return the same without models, where these have nothing to predict for.
-
-    That is where of a policy no more is recorded than the logged actions' probability.
-    """
+    """Return the same without models, where these have nothing to predict for."""
+    # That is where of a policy no more is recorded than the logged actions'
+    # probability.
     named = [one for one in policies.values() if _is_name(one)]
     tables = [logs.columns[one] for one in named if one in logs.columns]
     if all(np.ndim(table) > 1 for table in tables):
@@ -237,11 +202,9 @@ def has_many_terms(evaluator):
 
 
 def narrowed(lazy, policies, evaluators, reward_model, by=()):
-    """Return lazy logs that read no more than somebody looks at.
-
-    A policy that is an object may look at any column, as policies and loggers of slates
-    may.
-    """
+    """Return lazy logs that read no more than somebody looks at."""
+    # A policy that is an object may look at any column, as policies and loggers of
+    # slates may.
     if lazy.log_type is SlateLogs or not all(map(_is_name, policies.values())):
         return lazy
     users = [one for one in evaluators.values() if one._uses_model]

@@ -63,44 +63,18 @@ def learns(policy):
 
 
 class Recommendation(NamedTuple):
-    """The evaluator that is recommended for some logs.
+    """The evaluator that is recommended for some logs."""
 
-    Attributes
-    ----------
-    name : str or None
-        The name of its row; None: nothing is recommended.
-    evaluator : evaluator or None
-        An unfitted one, likewise.
-    reason : str
-        Why this one, or why none, in a sentence without a full stop.
-    """
-
-    name: str | None
-    evaluator: object
-    reason: str
+    name: str | None  # the name of its row; None: nothing is recommended
+    evaluator: object  # an unfitted one, likewise
+    reason: str  # why this one, or why none, in a sentence without a full stop
 
 
 def recommended_evaluator(logs, n_loggers=None, more=()):
-    """Return the evaluator that is recommended for some logs.
-
-    The rule depends on what the logs tell of the logger, never on a value: choosing
-    among values would choose their errors. It takes the form with the lowest error
-    among those that leave no bias out of their interval.
-
-    Parameters
-    ----------
-    logs : BanditLogs, SlateLogs or LogSums
-        The rounds.
-    n_loggers : int, default=None
-        Loggers that acted; `None`: those in `logs`.
-    more : collection of str, default=()
-        Fields that the logs lack, and that a step is going to add.
-
-    Returns
-    -------
-    recommendation : Recommendation
-        (name, evaluator, reason).
-    """
+    """Return the evaluator that is recommended for some logs."""
+    # The rule depends on what the logs tell of the logger, never on a value: choosing
+    # among values would choose their errors. It takes the form with the lowest error
+    # among those that leave no bias out of their interval.
     told = known_fields(logs).union(more)
     if "slate" in told:
         return _for_slates(told)
@@ -159,26 +133,7 @@ def _of(rows, name, reason):
 
 
 def recommended_row(logs, evaluators, n_loggers=None, left_out=()):
-    """Return which of some evaluators is recommended, and why it or none.
-
-    Parameters
-    ----------
-    logs : BanditLogs, SlateLogs or LogSums
-        The rounds.
-    evaluators : dict
-        Evaluators by name.
-    n_loggers : int, default=None
-        Loggers that acted; `None`: those in `logs`.
-    left_out : dict, default=()
-        What evaluators that are left out need, by their names.
-
-    Returns
-    -------
-    name : str or None
-        None where the recommended one is not among them, or several are that differ
-        in their reward models only.
-    reason : str
-    """
+    """Return which of some evaluators is recommended, and why it or none."""
     found = recommended_evaluator(logs, n_loggers)
     if found.name is None:
         return None, found.reason
@@ -205,23 +160,7 @@ def _also(evaluators):
 
 
 def doubted_reason(name, reason, logs, values):
-    """Return the reason for a row, unless propensities or weights are wrong: then that.
-
-    Parameters
-    ----------
-    name : str or None
-        The row that is recommended, if one is.
-    reason : str
-        Why that one, or why none.
-    logs : BanditLogs, SlateLogs or LogSums
-        The rounds.
-    values : iterable of PolicyValue
-        All rows of the table.
-
-    Returns
-    -------
-    reason : str
-    """
+    """Get the reason for a row, unless propensities or weights are wrong: then that."""
     values = list(values)
     doubt = _doubt(logs, values)
     if doubt:

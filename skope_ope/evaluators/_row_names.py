@@ -16,31 +16,11 @@ SETTINGS = {
 
 
 def told_row(name):
-    """Return the name of a row and, where that is no name of a class, what it is.
-
-    Parameters
-    ----------
-    name : str
-        As in the table of `evaluate`.
-
-    Returns
-    -------
-    told : str
-    """
+    """Return the name of a row and, where that is no name of a class, what it is."""
     return f"{name} ({SETTINGS[name]})" if name in SETTINGS else name
 
 
 def row_of(evaluator):
-    """Return the name of an evaluator's row, None where that is named by its class.
-
-    Parameters
-    ----------
-    evaluator : evaluator
-        Perhaps with another reward model than that of the row.
-
-    Returns
-    -------
-    name : str or None
-    """
+    """Return the name of an evaluator's row, None where that is named by its class."""
     rows = (name for name, one in FORMS.items() if is_one_of(evaluator, one))
     return next(rows, None)

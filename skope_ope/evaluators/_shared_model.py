@@ -8,21 +8,9 @@ from skope_ope.reward_models._sources import model_and_folds, reward_source
 
 
 class SharedModel:
-    """One reward model for all evaluators that were given none.
+    """One reward model for all evaluators that were given none."""
 
-    Predictions are made once for every distinct model and folds.
-
-    Parameters
-    ----------
-    reward_model : model, number, array, str or None
-        Used where an evaluator's own is None.
-    cv : int, splitter, iterable, "prefit" or None
-        The folds that come with it; `None`: those of the evaluator.
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    n_jobs : int, default=None
-        Folds that are fitted at a time, as in scikit-learn.
-    """
+    # Predictions are made once for every distinct model and folds.
 
     def __init__(self, reward_model, cv, logs, n_jobs=None):
         self.reward_model, self.cv, self.logs = reward_model, cv, logs

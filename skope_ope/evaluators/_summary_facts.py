@@ -45,19 +45,7 @@ class NotRestored(ValueError):
 
 
 def facts(policies, evaluators, logs, reward_model=None):
-    """Return what must be the same in all summaries that add up, as texts by name.
-
-    Parameters
-    ----------
-    policies : dict
-        By name; None for a policy that was given without one.
-    evaluators : dict
-        By name.
-    logs : BanditLogs, SlateLogs or LazyLogs
-        The rounds.
-    reward_model : model, number or str, default=None
-        What evaluators that have no model share.
-    """
+    """Return what must be the same in all summaries that add up, as texts by name."""
     roles = getattr(logs, "roles", {})
     found = {"kind of logs": getattr(logs, "log_type", type(logs)).__name__}
     for role in COLUMNS:
@@ -76,11 +64,9 @@ def facts(policies, evaluators, logs, reward_model=None):
 
 
 def common_facts(one, two):
-    """Return the facts of both; raise where they contradict each other.
-
-    Policies of one name that hold something else warn: a name may stand for what was
-    retrained every day.
-    """
+    """Return the facts of both; raise where they contradict each other."""
+    # Policies of one name that hold something else warn: a name may stand for what was
+    # retrained every day.
     unlike = [
         f"{name} ({_shown(one, name)}, and {_shown(two, name)})"
         for name in dict.fromkeys([*one, *two])
@@ -115,17 +101,7 @@ def stored_evaluator(evaluator):
 
 
 def read_evaluator(name, stored, given):
-    """Return an evaluator as `stored_evaluator` describes it.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    stored : dict
-        What was stored.
-    given : dict
-        Evaluators by name, for those of other classes.
-    """
+    """Return an evaluator as `stored_evaluator` describes it."""
     if name in given:
         found = given[name]
         if type(found).__name__ != stored["class"]:

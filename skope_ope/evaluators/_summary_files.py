@@ -30,17 +30,7 @@ def check_suffix(path):
 
 
 def write_file(path, header, tables):
-    """Write a header and arrays, so that the file is whole whenever it is there.
-
-    Parameters
-    ----------
-    path : str or path
-        With one of the known endings.
-    header : dict
-        As JSON takes it.
-    tables : dict of ndarray
-        By name; none of objects.
-    """
+    """Write a header and arrays, so that the file is whole whenever it is there."""
     path, suffix = Path(path), check_suffix(path)
     for name, array in tables.items():
         if np.asarray(array).dtype.kind == "O":
@@ -65,15 +55,7 @@ def write_file(path, header, tables):
 
 
 def read_file(path, version):
-    """Return the header and the arrays of a file.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    version : int
-        The format that is understood.
-    """
+    """Return the header and the arrays of a file."""
     path, suffix = Path(path), check_suffix(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path!s}.")

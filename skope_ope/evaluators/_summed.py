@@ -13,25 +13,7 @@ from skope_ope.evaluators.parts._stated import Stated
 
 
 def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
-    """Return the sums that a call asks for.
-
-    Parameters
-    ----------
-    asked : Prepared
-        The call.
-    sample_weight : array-like of shape (n_rounds,), default=None
-        Weights of rounds in memory.
-    sources : dict, default=None
-        Reward sources by name of the evaluator; `None`: they are fitted.
-    kept : bool, default=True
-        Whether something may be added later, so that policies must be told apart.
-    verbose : int, default=0
-        As in joblib.
-
-    Returns
-    -------
-    summary : ValueSummary
-    """
+    """Return the sums that a call asks for."""
     logs, policies, evaluators = asked.logs, asked.policies, asked.evaluators
     if asked.lazy:
         refuse_weights(sample_weight)

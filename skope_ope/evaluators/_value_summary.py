@@ -227,20 +227,7 @@ class ValueSummary:
         )
 
     def _act_alike(self, policy, other=None):
-        """Tell whether two policies gave all logged actions the same probability.
-
-        Parameters
-        ----------
-        policy : str
-            Name of a policy.
-        other : str, default=None
-            Name of another; `None`: the logger.
-
-        Returns
-        -------
-        alike : bool
-            False where it is not known: without propensities, and for slates.
-        """
+        """Tell whether two policies gave all logged actions the same probability."""
         sums = self._some_sums()
         if (
             sums.log is None

@@ -11,21 +11,9 @@ NAMED = 3  # policies that a warning names; of more, their number is
 
 
 def warn_once(values, stacklevel, among=()):
-    """Warn of what values warn of: once, and of which rows if not of all.
-
-    What weights and propensities tell has other numbers for other policies. Of such
-    texts the first is given, with the names of all rows that have one.
-
-    Parameters
-    ----------
-    values : iterable of (name, PolicyValue or ConfidenceInterval)
-        With the name of the policy, or (policy, evaluator). The policy of a table of
-        one is None.
-    stacklevel : int
-        As `warnings.warn` takes it, of the function that calls this one.
-    among : iterable of names, default=()
-        Other rows of the same table, which are not warned of here.
-    """
+    """Warn of what values warn of: once, and of which rows if not of all."""
+    # What weights and propensities tell has other numbers for other policies. Of such
+    # texts the first is given, with the names of all rows that have one.
     rows, about = dict.fromkeys(among, True), {}
     for name, value in values:
         rows[name] = True

@@ -91,13 +91,7 @@ def asymptotic_sequence(
 
 
 class AsymptoticBounds:
-    """Limits of the mean of terms, as rounds come in.
-
-    Parameters
-    ----------
-    level, start : object
-        See `asymptotic_sequence`.
-    """
+    """Limits of the mean of terms, as rounds come in."""
 
     def __init__(self, level, start=START):
         if not isinstance(start, Integral) or start < 2:
@@ -109,20 +103,7 @@ class AsymptoticBounds:
         self.total = self.square = self.cube = 0.0  # of terms less the shift
 
     def take(self, z, after):
-        """Take the terms of further rounds.
-
-        Parameters
-        ----------
-        z : ndarray of shape (n_rounds,)
-            Terms.
-        after : ndarray of int
-            Numbers of these rounds after which the limits are wanted, from 1.
-
-        Returns
-        -------
-        low, high : ndarray
-            NaN before `start`.
-        """
+        """Take the terms of further rounds."""
         if self.shift is None:
             self.shift = float(z[0])  # squares about it keep their digits
         apart = z - self.shift

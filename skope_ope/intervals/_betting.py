@@ -152,19 +152,15 @@ def betting_ratio_interval(
 
 
 def _ends(product, weight, max_weight, value_range, level):
-    """Interval for v where product - v weight has mean zero; weights lie in [0, max].
-
-    In a round the terms lie between -max_weight (v - low) and max_weight (high - v).
-    """
+    """Interval for v where product - v weight has mean 0; weights in [0, max]."""
+    # In a round the terms lie between -max_weight (v - low) and max_weight (high - v).
     low, high = value_range
     needed = math.log(2 / (1 - level))
     bets = _bets(product, weight, max_weight, value_range, needed)
 
     def surplus(value, sign):
-        """Log of the greatest capital of a bet on terms of this sign, less the needed.
-
-        What a round can lose at most has the other sign.
-        """
+        """Log of the greatest capital of a bet on terms of this sign."""
+        # What a round can lose at most has the other sign.
         loss = max_weight * (value - low if sign > 0 else high - value)
         bet = np.minimum(bets, SHARE / loss) if loss > 0 else bets
         gains = np.log1p(sign * bet * (product - value * weight))

@@ -16,19 +16,11 @@ TOLERANCE = 1e-13
 
 
 class BettingBound:
-    """Lower limit of a mean from terms that are not negative, as rounds come in.
+    """Lower limit of a mean from terms that are not negative, as rounds come in."""
 
-    There may be several terms a round: the mean of those of a kind is the one that is
-    sought, which is not negative, plus a known offset. Each kind gets the same share of
-    the capital.
-
-    Parameters
-    ----------
-    needed : float
-        Logarithm of the capital that is too large: ln(1 / alpha) for one side.
-    offsets : sequence of float, default=(0.0,)
-        Of each kind of terms.
-    """
+    # There may be several terms a round: the mean of those of a kind is the one that is
+    # sought, which is not negative, plus a known offset. Each kind gets the same share
+    # of the capital.
 
     def __init__(self, needed, offsets=(0.0,)):
         self.needed = needed
@@ -39,20 +31,7 @@ class BettingBound:
         self.n, self.total = 0, 0.0
 
     def take(self, terms, after):
-        """Take the terms of further rounds.
-
-        Parameters
-        ----------
-        terms : list of ndarray of shape (n_rounds,)
-            One array for every kind.
-        after : ndarray of int
-            Numbers of these rounds after which the limit is wanted, from 1.
-
-        Returns
-        -------
-        low : ndarray
-            The limits.
-        """
+        """Take the terms of further rounds."""
         n_rounds, limits = len(terms[0]), []
         for start in range(0, n_rounds, BLOCK):
             stop = min(start + BLOCK, n_rounds)
@@ -77,11 +56,9 @@ class BettingBound:
         return self._roots(growth[:, places], totals[places], n + after)
 
     def _roots(self, growth, totals, n):
-        """Return the least means that the capital does not exclude.
-
-        The logarithm of the capital falls with the mean and is convex. Steps of
-        Newton's method that leave the bracket are replaced by bisection.
-        """
+        """Return the least means that the capital does not exclude."""
+        # The logarithm of the capital falls with the mean and is convex. Steps of
+        # Newton's method that leave the bracket are replaced by bisection.
         bets, offsets = self.bets[:, None], self.offsets[:, None]
 
         def surplus(mean):

@@ -198,19 +198,7 @@ def _interval(z, level, studentized, divisor, group, length, n_resamples, seed, 
 
 
 class Units:
-    """What a resample is drawn from.
-
-    Parameters
-    ----------
-    n : int
-        Number of rounds, or of groups.
-    name : str
-        "rounds" or "groups".
-    block_length : int, default=None
-        Rounds that a block has. `None`: there are no blocks.
-    sample : ndarray of int of shape (n,), default=None
-        Units are drawn within their sample.
-    """
+    """What a resample is drawn from."""
 
     def __init__(self, n, name, block_length=None, sample=None):
         self.length, self.sample, self.n_drawn = 1, sample, None
@@ -264,31 +252,15 @@ def seed_of(random_state):
 
 
 class Statistic:
-    r"""A function of means as one of sums of columns over strata, with its slopes.
+    r"""A function of means as one of sums of columns over strata, with its slopes."""
 
-    The columns of stratum s are the sums of k terms about their origin, and the mass.
-    A round counts :math:`\lambda_s`; strata that share a centre keep their mass in a
-    resample, whatever it draws from them:
-
-    .. math:: \hat V^* = f\Big( \sum_s \lambda^*_s X^*_s \Big), \qquad
-        \lambda^*_s = \lambda_s \frac{\sum_c \lambda M}{\sum_c \lambda M^*}, \qquad
-        b^*_s = \lambda^*_s (\nabla f, -\nabla f^T c^*_s).
-
-    Parameters
-    ----------
-    combine : callable
-        Takes the means as a list, and returns f and its gradient.
-    origin : sequence of k floats
-        What was subtracted from the terms.
-    weight, mass : sequence of n_strata floats
-        What a round counts, and the weights of all.
-    centre : sequence of n_strata ints, default=None
-        Strata with the same number share a centre.
-    kappa : sequence of n_strata floats, default=None
-        What the slopes are multiplied by, for small samples.
-    offset : float, default=0.0
-        What is added to f.
-    """
+    # The columns of stratum s are the sums of k terms about their origin, and the mass.
+    # A round counts :math:`\lambda_s`; strata that share a centre keep their mass in a
+    # resample, whatever it draws from them:
+    #
+    # .. math:: \hat V^* = f\Big( \sum_s \lambda^*_s X^*_s \Big), \qquad
+    #     \lambda^*_s = \lambda_s \frac{\sum_c \lambda M}{\sum_c \lambda M^*}, \qquad
+    #     b^*_s = \lambda^*_s (\nabla f, -\nabla f^T c^*_s).
 
     def __init__(
         self, combine, origin, weight, mass, centre=None, kappa=None, offset=0.0
@@ -306,17 +278,7 @@ class Statistic:
         return self.n_strata * (len(self.origin) + 1)
 
     def of(self, sums):
-        """Return f and its slopes.
-
-        Parameters
-        ----------
-        sums : ndarray of shape (n_resamples, n_columns)
-
-        Returns
-        -------
-        values : ndarray of shape (n_resamples,)
-        slopes : ndarray of shape (n_resamples, n_columns)
-        """
+        """Return f and its slopes."""
         k = len(self.origin)
         x = sums.reshape(len(sums), self.n_strata, k + 1)
         kept = self._by_centre(self.weight * self.mass)
@@ -364,10 +326,8 @@ class Resampled(NamedTuple):
         return int(np.count_nonzero(~self.usable))
 
     def limits(self, value, level, studentized):
-        """Return the limits about a value.
-
-        Its own, but for blocks, which the rounds at the ends of a log are rarely in.
-        """
+        """Return the limits about a value."""
+        # Its own, but for blocks, which the rounds at the ends of a log are rarely in.
         tails = [(1 + level) / 2, (1 - level) / 2]
         if not studentized:
             known = self.values[np.isfinite(self.values)] - self.value
@@ -382,19 +342,7 @@ class Resampled(NamedTuple):
 
 
 def resampled(sums, parts, pairs, units):
-    """Return the `Resampled` of a sum of statistics of the same units.
-
-    Parameters
-    ----------
-    sums : ndarray of shape (n_resamples + 1, n_columns + n_pairs)
-        As `Resampling.sums`.
-    parts : list of (sign, Statistic)
-        The statistics, in the order of their columns.
-    pairs : list of (int, int)
-        Columns of which the products follow; none: there are no standard errors.
-    units : Units
-        What was drawn.
-    """
+    """Return the `Resampled` of a sum of statistics of the same units."""
     total, slopes, start = 0.0, [], 0
     with np.errstate(divide="ignore", invalid="ignore"):
         for sign, statistic in parts:

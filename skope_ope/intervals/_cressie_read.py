@@ -180,24 +180,13 @@ def _lower_end(rounds, radius):
 
 @dataclass(frozen=True)
 class _Moments:
-    """What the n + 1 rounds say: sizes of the formulas above.
+    """What the n + 1 rounds say: sizes of the formulas above."""
 
-    Attributes
-    ----------
-    n : int
-        Rounds, with the added one.
-    nearest : float
-        Mean of z under the nearest q whose weights average 1.
-    distance : float
-        That q's distance D from equal shares; infinite where there is no such q.
-    residual : float
-        Variance of the residuals of z on w.
-    """
-
-    n: int
-    nearest: float
+    n: int  # rounds, with the added one
+    nearest: float  # mean of z under the nearest q whose weights average 1
+    # That q's distance D from equal shares; infinite where there is no such q
     distance: float
-    residual: float
+    residual: float  # variance of the residuals of z on w
 
     @classmethod
     def of(cls, rounds, weight, term):

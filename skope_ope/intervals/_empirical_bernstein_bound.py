@@ -12,39 +12,17 @@ PRIOR = 0.5  # a round of this term is counted with those that were seen
 
 
 class EmpiricalBernsteinBound:
-    """Lower limit of the mean of terms that are not negative, as rounds come in.
+    """Lower limit of the mean of terms that are not negative, as rounds come in."""
 
-    It keeps three numbers, so that the result does not depend on how the rounds are cut
-    into parts.
-
-    Parameters
-    ----------
-    needed : float
-        Logarithm of the capital that is too large: ln(1 / alpha) for one side.
-    rho : float, default=10.0
-        See `empirical_bernstein_sequence`.
-    """
+    # It keeps three numbers, so that the result does not depend on how the rounds are
+    # cut into parts.
 
     def __init__(self, needed, rho=RHO):
         self.needed, self.rho = needed, rho
         self.n, self.total, self.variation = 0, 0.0, 0.0
 
     def take(self, z, after):
-        """Take the terms of further rounds.
-
-        Parameters
-        ----------
-        z : ndarray of shape (n_rounds,)
-            Terms; their mean should be about 1/2, and must be no more than 1 for a
-            useful limit.
-        after : ndarray of int
-            Numbers of these rounds after which the limit is wanted, from 1.
-
-        Returns
-        -------
-        low : ndarray
-            The limits, some of which may be negative.
-        """
+        """Take the terms of further rounds."""
         totals = running_sums(self.total, z)
         rounds = np.arange(self.n + 1, self.n + len(z) + 1)
         known = (totals[:-1] + PRIOR) / rounds

@@ -21,35 +21,24 @@ BLOCK = 20_000  # rounds that are summed at once: they stay in the cache
 
 
 class Deviations(NamedTuple):
-    """Sums of the deviations of round values from their mean.
-
-    Attributes
-    ----------
-    n : int
-        Number of rounds.
-    up, up_square : float
-        Sum and sum of squares of those above; of the sums of groups, where there are
-        groups.
-    down, down_square : float
-        Sum and sum of squares of the sizes of those below.
-    third : float
-        Sum of the third powers of the sizes of those above, or of those below where it
-        is larger. They are kept apart, for heavy weights below may hide heavy rewards
-        above.
-    largest, least : float
-        The extremes of all.
-    """
+    """Sums of the deviations of round values from their mean."""
 
     known = True  # whether these are the sums, or bounds of them
 
-    n: int
+    n: int  # number of rounds
+    # Sum and sum of squares of those above; of the sums of groups, where there are
+    # groups
     up: float
+    # Sum and sum of squares of those above; of the sums of groups, where there are
+    # groups
     up_square: float
-    down: float
-    down_square: float
+    down: float  # sum and sum of squares of the sizes of those below
+    down_square: float  # sum and sum of squares of the sizes of those below
+    # Sum of the third powers of the sizes of those above, or of those below where it is
+    # larger. They are kept apart, for heavy weights below may hide heavy rewards above
     third: float
-    largest: float
-    least: float
+    largest: float  # the extremes of all
+    least: float  # the extremes of all
 
     @property
     def events(self):
@@ -70,21 +59,18 @@ class Deviations(NamedTuple):
 
 
 class DeviationBounds(Deviations):
-    """What the deviations may be at worst, where only their squares and ends are known.
+    """Deviations at worst, where only their squares and ends are known."""
 
-    Events are then as few, and as large, as they can be: all deviations above the mean
-    are the largest, and all below the least.
-    """
+    # Events are then as few, and as large, as they can be: all deviations above the
+    # mean are the largest, and all below the least.
 
     known = False
     __slots__ = ()
 
     @classmethod
     def of(cls, n, square, least, largest, fourth=inf):
-        """Return the bounds for a sum of squares and the ends of the deviations.
-
-        `fourth` is the sum of their fourth powers, or a bound of it.
-        """
+        """Return the bounds for a sum of squares and the ends of the deviations."""
+        # `fourth` is the sum of their fourth powers, or a bound of it.
         largest, least = max(largest, 0.0), min(least, 0.0)
         size = largest - least
         # of n deviations none is beyond the root of the sum of all squares
@@ -100,20 +86,16 @@ class DeviationBounds(Deviations):
 
     @property
     def events(self):
-        """The fewest that there may be.
-
-        With T the sum of the third powers of all sizes, sum |c| >= (sum c^2)^2 / T,
-        half of it on either side.
-        """
+        """The fewest that there may be."""
+        # With T the sum of the third powers of all sizes, sum |c| >= (sum c^2)^2 / T,
+        # half of it on either side.
         by_tail = 1 / (4 * self.skewness**2) if self.third else 0.0
         return [max(found, by_tail) for found in super().events]
 
     def possible(self):
-        """Yield deviations that there may be, from few large ones to many small ones.
-
-        Those above the mean and those below have the same sum, and a part of the
-        squares each.
-        """
+        """Yield possible deviations, from few large ones to many small ones."""
+        # Those above the mean and those below have the same sum, and a part of the
+        # squares each.
         yield self
         n, square = self.n, self.up_square + self.down_square
         most = sqrt(n * square) / 2
@@ -128,17 +110,7 @@ class DeviationBounds(Deviations):
 
 
 def deviations_of(round_values, value, group=None):
-    """Return the `Deviations` of round values.
-
-    Parameters
-    ----------
-    round_values : ndarray of shape (n_rounds,)
-        Terms whose mean is the value.
-    value : float
-        The value.
-    group : ndarray of int of shape (n_rounds,), default=None
-        Group of every round; deviations are summed by group.
-    """
+    """Return the `Deviations` of round values."""
     n = len(round_values)
     if group is not None:
         return deviations_of_blocks([np.bincount(group, round_values - value)], n)

@@ -11,38 +11,17 @@ TOLERANCE = 1e-13  # relative, of a step of Newton's method
 
 
 def gamma_mixture_boundary(variation, needed, rho):
-    r"""Return how far a centred sum must rise for its mixture to reach exp(needed).
-
-    If :math:`\exp(\lambda S_t - \psi(\lambda) V_t)`, with :math:`\psi(\lambda) =
-    -\ln(1 - \lambda) - \lambda`, is a supermartingale for every :math:`\lambda` in
-    [0, 1), so is its average over a gamma distribution of :math:`1 - \lambda` that is
-    cut at 1 [1]_:
-
-    .. math:: \ln W(s, v) = s + v + \rho \ln \rho - a \ln(s + a)
-        + \ln\gamma(a, s + a) - \ln\gamma(\rho, \rho), \qquad a = v + \rho,
-
-    with the lower incomplete gamma function. It rises in s and is convex, so that
-    Newton's method finds the s with :math:`\ln W(s, v) = needed`.
-
-    Parameters
-    ----------
-    variation : ndarray
-        v, not negative.
-    needed : float
-        Positive.
-    rho : float
-        Positive; the mixture is tightest where v is about ten times rho.
-
-    Returns
-    -------
-    boundary : ndarray
-        Of the shape of `variation`.
-
-    References
-    ----------
-    .. [1] Howard, S. R., Ramdas, A., McAuliffe, J., & Sekhon, J. (2021). Time-uniform,
-       nonparametric, nonasymptotic confidence sequences. Annals of Statistics, 49(2).
-    """
+    r"""Return how far a centred sum must rise for its mixture to reach exp(needed)."""
+    # If :math:`\exp(\lambda S_t - \psi(\lambda) V_t)`, with :math:`\psi(\lambda) =
+    # -\ln(1 - \lambda) - \lambda`, is a supermartingale for every :math:`\lambda` in
+    # [0, 1), so is its average over a gamma distribution of :math:`1 - \lambda` that is
+    # cut at 1 [1]_:
+    #
+    # .. math:: \ln W(s, v) = s + v + \rho \ln \rho - a \ln(s + a)
+    #     + \ln\gamma(a, s + a) - \ln\gamma(\rho, \rho), \qquad a = v + \rho,
+    #
+    # with the lower incomplete gamma function. It rises in s and is convex, so that
+    # Newton's method finds the s with :math:`\ln W(s, v) = needed`.
     a = np.asarray(variation, dtype=np.float64) + rho
     rest = _stirling_rest(a)
     known = rest - _stirling_rest(np.asarray(rho)) - np.log(gammainc(rho, rho))

@@ -17,22 +17,13 @@ SAMPLE = 1000  # rounds that tell whether rounds repeat
 
 @dataclass(frozen=True)
 class Terms:
-    """Distinct rounds in the coordinates in which all constraints are signs.
+    """Distinct rounds in the coordinates in which all constraints are signs."""
 
-    Attributes
-    ----------
-    weight, product : ndarray of shape (n_distinct,)
-        The weight, and the product of weight and reward.
-    share : ndarray of shape (n_distinct,)
-        How often it occurs among the rounds.
-    basis : ndarray of shape (n_basis, n_distinct)
-        Two lines, A and B, each 1 at weight 1 and 0 at a bound of the weight. Where
-        all weights are 1 it is one row of ones.
-    """
-
-    weight: np.ndarray
-    product: np.ndarray
-    share: np.ndarray
+    weight: np.ndarray  # the weight, and the product of weight and reward
+    product: np.ndarray  # the weight, and the product of weight and reward
+    share: np.ndarray  # how often it occurs among the rounds
+    # Two lines, A and B, each 1 at weight 1 and 0 at a bound of the weight. Where all
+    # weights are 1 it is one row of ones
     basis: np.ndarray
 
     @classmethod
@@ -67,11 +58,9 @@ class Terms:
         return mixture
 
     def likeliest_mass(self, excess=0.0, start=0.5):
-        """Share of A that maximises the mean of ln(mixture + excess).
-
-        The derivative falls in the share: Newton's steps, and halves of the interval in
-        which its sign changes where they leave it.
-        """
+        """Share of A that maximises the mean of ln(mixture + excess)."""
+        # The derivative falls in the share: Newton's steps, and halves of the interval
+        # in which its sign changes where they leave it.
         if len(self.basis) == 1:
             return 1.0
         low, high, mass = 0.0, 1.0, start
@@ -112,23 +101,13 @@ def _distinct(weight, product):
 
 
 class Dual:
-    r"""A concave function of (s, t), of which an end of the interval is the maximum.
+    r"""A concave function of (s, t), of which an end of the interval is the maximum."""
 
-    .. math:: \exp \Big( \frac1n \sum_i \ln \frac{s A_i + t B_i + y_i}{m_i}
-        - loss \Big) - s - t
-
-    It is sought as a function of the size s + t, in which its derivative falls, with
-    the likeliest mixture for each size.
-
-    Parameters
-    ----------
-    terms : Terms
-        The rounds, with A and B and the most likely mixture m of both.
-    excess : ndarray of shape (n_distinct,)
-        By how much the products exceed the least that is possible, y.
-    loss : float
-        Of the mean log-likelihood that the level allows.
-    """
+    # .. math:: \exp \Big( \frac1n \sum_i \ln \frac{s A_i + t B_i + y_i}{m_i}
+    #     - loss \Big) - s - t
+    #
+    # It is sought as a function of the size s + t, in which its derivative falls, with
+    # the likeliest mixture for each size.
 
     def __init__(self, terms, excess, loss):
         self.terms, self.excess, self.loss = terms, excess, loss
@@ -169,10 +148,8 @@ class Dual:
         return max(value, 0.0)
 
     def _bracket(self, least, most):
-        """Two log sizes between which the derivative changes its sign.
-
-        Steps start where the maximum lies for many rounds: it grows like sqrt(n).
-        """
+        """Two log sizes between which the derivative changes its sign."""
+        # Steps start where the maximum lies for many rounds: it grows like sqrt(n).
         ratio = self.excess / self.density
         mean = dot(self.terms.share, ratio)
         spread = dot(self.terms.share, ratio**2) - mean**2

@@ -116,10 +116,8 @@ def log_smoothing_interval(
 
 
 def _checked(w, r, reward_range):
-    """Return weights, rewards and the ends of their range; raise where they are none.
-
-    At least one end of the range is finite.
-    """
+    """Get weights, rewards and the ends of their range; raise where they are none."""
+    # At least one end of the range is finite.
     weight, reward = check_rounds(w, r)
     low, high = check_pair("reward_range", reward_range)
     if not low < high or not (isfinite(low) or isfinite(high)):

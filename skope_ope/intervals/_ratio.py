@@ -140,32 +140,10 @@ def fieller_interval(
 
 
 def ratio_limits(a, b, a_limits, b_limits, correlation):
-    r"""Return the limits of a / b that follow from those of a and of b [1]_.
-
-    Fieller's equation, in which each limit of the ratio takes the half widths that it
-    depends on: the lower limit of a, and the upper limit of b where the ratio is
-    positive there, or its lower limit. The limits hold zero where those of a do.
-
-    Parameters
-    ----------
-    a, b : float
-        The estimates.
-    a_limits, b_limits : tuple (float, float)
-        Their intervals, which need not be symmetric.
-    correlation : float
-        Of the two estimates.
-
-    Returns
-    -------
-    low, high : float
-        NaN where the interval of b is not on one side of zero.
-
-    References
-    ----------
-    .. [1] Donner, A., & Zou, G. Y. (2012). Closed-form confidence intervals for
-       functions of the normal mean and standard deviation. Statistical Methods in
-       Medical Research 21(4).
-    """
+    r"""Return the limits of a / b that follow from those of a and of b [1]_."""
+    # Fieller's equation, in which each limit of the ratio takes the half widths that it
+    # depends on: the lower limit of a, and the upper limit of b where the ratio is
+    # positive there, or its lower limit. The limits hold zero where those of a do.
     if b < 0:
         a, a_limits = -a, (-a_limits[1], -a_limits[0])
         b, b_limits = -b, (-b_limits[1], -b_limits[0])

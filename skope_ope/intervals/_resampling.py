@@ -23,26 +23,13 @@ LARGEST_COUNT = 9  # of a Poisson variable of mean one in 65,536 draws
 
 
 class Draws:
-    """How often every resample holds every unit.
+    """How often every resample holds every unit."""
 
-    Up to `TILE` units are drawn with replacement, as many as there are; so are blocks.
-    Of more units the counts are independent Poisson variables of mean one, which takes
-    a fifth of the time: the resamples then differ in their size, by one percent. A
-    tile has random numbers of its own, so that counts depend on nothing but the seed.
-
-    Parameters
-    ----------
-    n_units : int
-        Number of units.
-    n_resamples : int
-        Number of resamples.
-    seed : int
-        Of the random numbers.
-    sample : ndarray of int of shape (n_units,), default=None
-        Units are drawn within their sample. `None`: there is one.
-    n_drawn : int, default=None
-        How many units a resample has. `None`: as many as there are.
-    """
+    # Up to `TILE` units are drawn with replacement, as many as there are; so are
+    # blocks. Of more units the counts are independent Poisson variables of mean one,
+    # which takes a fifth of the time: the resamples then differ in their size, by one
+    # percent. A tile has random numbers of its own, so that counts depend on nothing
+    # but the seed.
 
     def __init__(self, n_units, n_resamples, seed, sample=None, n_drawn=None):
         self.n_resamples, self.seed, self.sample = n_resamples, seed, sample
@@ -52,17 +39,8 @@ class Draws:
         self.left = np.repeat(drawn[:, None], n_resamples, axis=1)
 
     def of_tile(self, number, n):
-        """Yield the places of some resamples and their counts of the units of a tile.
-
-        Tiles are asked in order, and counts are to be used before the next ones.
-
-        Parameters
-        ----------
-        number : int
-            Number of the tile.
-        n : int
-            Units that it has.
-        """
+        """Yield places of some resamples and their counts of the units of a tile."""
+        # Tiles are asked in order, and counts are to be used before the next ones.
         source = np.random.SFC64([self.seed, number])
         if self.poisson:
             counts = np.empty((CHUNK, n))
@@ -88,10 +66,8 @@ class Draws:
         return [(code, np.flatnonzero(codes == code)) for code in np.unique(codes)]
 
     def _drawn_counts(self, rng, chunk, n, places):
-        """Draw the units of a tile: of what a sample has left, the share of the tile.
-
-        Its number is binomial, given the tiles before.
-        """
+        """Draw the units of a tile: its share of what a sample has left."""
+        # Its number is binomial, given the tiles before.
         first = n * np.arange(chunk.stop - chunk.start)
         drawn = []
         for sample, at in places:
@@ -105,10 +81,8 @@ class Draws:
 
 
 def _poisson_counts(source, out):
-    """Look counts up by random numbers of 16 bits, four from each of 64.
-
-    They are put into memory that exists: fresh pages take longer.
-    """
+    """Look counts up by random numbers of 16 bits, four from each of 64."""
+    # They are put into memory that exists: fresh pages take longer.
     n_resamples, n = out.shape
     fours = -(-n // 4)
     bits = source.random_raw(n_resamples * fours).view(np.uint16)
@@ -128,31 +102,10 @@ POISSON = _poisson_table()
 
 
 class Resampling:
-    """Sums of columns, and of products of two of them, over all resamples.
+    """Sums of columns, and of products of two of them, over all resamples."""
 
-    Columns that are equal in a tile, as those that several estimators share, take
-    part in one product.
-
-    Parameters
-    ----------
-    n_columns : int
-        Number of columns.
-    pairs : list of (int, int)
-        Columns of which the products are wanted, too.
-    draws : Draws
-        The counts of the units.
-    block_length : int, default=1
-        Rounds that a unit has: units are all runs of so many consecutive rounds, and
-        their columns are sums over the run.
-    n_jobs : int, default=None
-        Tiles at a time, where their counts do not depend on those before. The sums are
-        the same to the last digit.
-
-    Attributes
-    ----------
-    sums : ndarray of shape (n_resamples + 1, n_columns + n_pairs)
-        The sums, after `finish`; first those over every unit once.
-    """
+    # Columns that are equal in a tile, as those that several estimators share, take
+    # part in one product.
 
     def __init__(self, n_columns, pairs, draws, block_length=1, n_jobs=None):
         self.n_columns, self.pairs, self.draws = n_columns, list(pairs), draws

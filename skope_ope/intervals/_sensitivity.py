@@ -141,19 +141,7 @@ def breakdown_gamma(
 
 
 def extreme_weights(w, r, propensity, gamma, bound, sign):
-    """Return the weights with which the ratio is at a bound.
-
-    Parameters
-    ----------
-    w, r, propensity : ndarray of shape (n_rounds,)
-        The rounds.
-    gamma : float
-        The odds ratio.
-    bound : float
-        The least ratio, or the greatest.
-    sign : {-1, 1}
-        -1: it is the least; 1: the greatest.
-    """
+    """Return the weights with which the ratio is at a bound."""
     heavy = r >= bound if sign > 0 else r <= bound  # at the bound any weight does
     found = np.where(heavy, gamma - 1.0, 1.0 / gamma - 1.0)
     found *= w - w * propensity  # in place: new arrays would take most of the time
@@ -211,13 +199,7 @@ def _checked(w, r, propensity, sample_weight):
 
 
 class ConfoundedRatio:
-    """A ratio of weighted rewards, ready for its bounds at any Gamma.
-
-    Parameters
-    ----------
-    w, r, propensity, sample_weight
-        As `sensitivity_bounds` takes them.
-    """
+    """A ratio of weighted rewards, ready for its bounds at any Gamma."""
 
     def __init__(self, w, r, propensity, sample_weight=None):
         certain, unsure, r = _checked(w, r, propensity, sample_weight)
@@ -250,11 +232,9 @@ class _Least:
         self.heavy_sum = np.concatenate([[0.0], np.cumsum(unsure * self.change)])
 
     def at(self, gamma):
-        """Return the least ratio for a Gamma.
-
-        One more heavy round moves the ratio towards its reward. So the ratio falls as
-        long as the next reward is below it, and from there on it rises.
-        """
+        """Return the least ratio for a Gamma."""
+        # One more heavy round moves the ratio towards its reward. So the ratio falls as
+        # long as the next reward is below it, and from there on it rises.
         if not gamma > 1:
             return self.centre
         places = range(len(self.change))

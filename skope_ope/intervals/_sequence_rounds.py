@@ -25,13 +25,7 @@ class SequenceRounds(NamedTuple):
 
 
 def sequence_rounds(w, r, reward_range, level, after, max_weight=None):
-    """Return `SequenceRounds`; raise where weights or rewards leave their bounds.
-
-    Parameters
-    ----------
-    w, r, reward_range, level, after, max_weight : object
-        See `betting_sequence`.
-    """
+    """Return `SequenceRounds`; raise where weights or rewards leave their bounds."""
     check_level(level)
     weight, reward = as_numbers("w", w), as_numbers("r", r)
     if not len(weight) or len(weight) != len(reward):
@@ -58,15 +52,7 @@ def sequence_rounds(w, r, reward_range, level, after, max_weight=None):
 
 
 def after_rounds(after, n_rounds):
-    """Return numbers of rounds after which an interval is wanted, checked.
-
-    Parameters
-    ----------
-    after : array-like of int or None
-        `None`: after every round.
-    n_rounds : int
-        How many there are.
-    """
+    """Return numbers of rounds after which an interval is wanted, checked."""
     if after is None:
         return np.arange(1, n_rounds + 1)
     after = np.asarray(after)
@@ -85,20 +71,7 @@ def after_rounds(after, n_rounds):
 
 
 def running_sums(before, values):
-    """Return `before`, and the sums of it and the first values, one after the other.
-
-    Parameters
-    ----------
-    before : float
-        The sum of what came before.
-    values : ndarray of shape (n_rounds,)
-        What comes now.
-
-    Returns
-    -------
-    sums : ndarray of shape (n_rounds + 1,)
-        The same numbers to the last digit, however the values are cut into parts.
-    """
+    """Return `before`, and the sums of it and the first values, one after the other."""
     sums = np.empty(len(values) + 1)
     sums[0], sums[1:] = before, values
     return np.cumsum(sums, out=sums)

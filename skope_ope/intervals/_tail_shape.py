@@ -34,19 +34,7 @@ ALIKE, N_ALIKE = 0.9, 5  # of the largest, and how many terms of a bounded law r
 
 
 def tail_shape(values):
-    """Return k of the largest positive values, and its standard error.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Non-negative terms.
-
-    Returns
-    -------
-    shape, error : float
-        NaN where there are too few, too many are alike, or the terms contradict a tail
-        that a fit calls unreliable.
-    """
+    """Return k of the largest positive values, and its standard error."""
     positive = values[values > 0]
     size = int(min(len(positive) / 5, 3 * sqrt(len(positive))))
     if size < FEWEST:

@@ -14,29 +14,13 @@ from skope_ope.intervals._empirical_bernstein_bound import (
 
 
 class WeightedLimits:
-    r"""Limits of the mean of weighted rewards, as rounds come in.
+    r"""Limits of the mean of weighted rewards, as rounds come in."""
 
-    With rewards scaled to [0, 1], :math:`w r` has the value V as its mean, and
-    :math:`w (1 - r)` has :math:`1 - V`: a lower limit of the second mean is an upper
-    one of the value. For the gain over a baseline with weights :math:`w_0 \le b` the
-    terms :math:`(w - w_0) r + b` and :math:`(w - w_0) (1 - r) + b` are not negative,
-    and have the means :math:`b + \Delta` and :math:`b - \Delta`.
-
-    Parameters
-    ----------
-    method : {"betting", "empirical_bernstein"}
-        What finds the lower limits.
-    level : float
-        Probability with which all intervals cover, two-sided.
-    reward_range : tuple (low, high)
-        Range of the rewards.
-    max_weight : float, default=None
-        Largest possible weight of the policy, where the bets should use it.
-    baseline_bound : float, default=None
-        Largest possible weight of the baseline; `None`: the limits are about the value.
-    rho : float, default=10.0
-        Of the empirical Bernstein sequence.
-    """
+    # With rewards scaled to [0, 1], :math:`w r` has the value V as its mean, and
+    # :math:`w (1 - r)` has :math:`1 - V`: a lower limit of the second mean is an upper
+    # one of the value. For the gain over a baseline with weights :math:`w_0 \le b` the
+    # terms :math:`(w - w_0) r + b` and :math:`(w - w_0) (1 - r) + b` are not negative,
+    # and have the means :math:`b + \Delta` and :math:`b - \Delta`.
 
     def __init__(
         self,
@@ -69,22 +53,7 @@ class WeightedLimits:
         return self.low, self.high
 
     def take(self, weight, reward, after):
-        """Take further rounds.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (n_rounds,)
-            Importance weights of the policy, less those of the baseline.
-        reward : ndarray of shape (n_rounds,)
-            Rewards.
-        after : ndarray of int
-            Numbers of these rounds after which limits are wanted, from 1.
-
-        Returns
-        -------
-        low, high : ndarray
-            NaN where they cross: no value agrees with the rounds.
-        """
+        """Take further rounds."""
         scale = self.high - self.low
         up = weight * ((reward - self.low) / scale)
         down = weight - up

@@ -15,25 +15,18 @@ ROUNDING = 1e-9  # relative: a weight beyond its bound by less is at the bound
 
 @dataclass(frozen=True)
 class WeightedRewards:
-    """Rounds with importance weights and rewards, and what is known of both.
+    """Rounds with importance weights and rewards, and what is known of both."""
 
-    Attributes
-    ----------
-    weight, reward : ndarray of shape (n_rounds,)
-        The rounds.
-    min_weight, max_weight : float
-        Bounds of the weights, ``min_weight <= 1 <= max_weight``; both are 1 where one
-        of them is, for weights that average 1 are then all 1.
-    low, high : float
-        Range of the rewards.
-    """
-
-    weight: np.ndarray
-    reward: np.ndarray
+    weight: np.ndarray  # the rounds
+    reward: np.ndarray  # the rounds
+    # Bounds of the weights, ``min_weight <= 1 <= max_weight``; both are 1 where one of
+    # them is, for weights that average 1 are then all 1
     min_weight: float
+    # Bounds of the weights, ``min_weight <= 1 <= max_weight``; both are 1 where one of
+    # them is, for weights that average 1 are then all 1
     max_weight: float
-    low: float
-    high: float
+    low: float  # range of the rewards
+    high: float  # range of the rewards
 
     @property
     def reversed(self):

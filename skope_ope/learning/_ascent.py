@@ -19,23 +19,7 @@ class Top(NamedTuple):
 
 
 class Penalised:
-    r"""Objective + entropy * mean entropy - penalty * \|theta - anchor\|^2 / 2.
-
-    Parameters
-    ----------
-    rounds : SoftmaxRounds
-        The rounds.
-    objective : callable
-        See `_objectives`.
-    share : ndarray of shape (n_rounds,)
-        Shares of the rounds in the mean entropy.
-    entropy, penalty : float
-        Their weights.
-    anchor : ndarray of the shape of theta
-        What coefficients are drawn to. Intercepts are free.
-    unit : float
-        Of the objective: the ascent does not depend on the unit of the rewards.
-    """
+    r"""Objective + entropy * mean entropy - penalty * \|theta - anchor\|^2 / 2."""
 
     def __init__(
         self,

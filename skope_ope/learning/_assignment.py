@@ -13,18 +13,7 @@ from skope_ope.policies._base import first_best
 
 
 def assign(values):
-    """Slates of the largest sum of values, without repetition.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_queries, n_slots, n_candidates)
-        Values of the candidates in the slots; -inf where one cannot be shown.
-
-    Returns
-    -------
-    slates : ndarray of int of shape (n_queries, n_slots)
-        As many slots are filled as can be; -1: empty.
-    """
+    """Slates of the largest sum of values, without repetition."""
     from scipy.optimize import linear_sum_assignment
 
     slates = np.full(values.shape[:2], EMPTY)
@@ -41,18 +30,7 @@ def assign(values):
 
 
 def assign_greedily(values):
-    """Slates of the best pair of slot and candidate, then of the best one left.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_queries, n_slots, n_candidates)
-        Values of the candidates in the slots; -inf where one cannot be shown.
-
-    Returns
-    -------
-    slates : ndarray of int of shape (n_queries, n_slots)
-        -1: empty.
-    """
+    """Slates of the best pair of slot and candidate, then of the best one left."""
     left = values.copy()
     n_queries, n_slots, n_candidates = left.shape
     slates = np.full((n_queries, n_slots), EMPTY)
@@ -68,18 +46,7 @@ def assign_greedily(values):
 
 
 def best_in_every_slot(values):
-    """Slates of the best candidate of every slot, which may be the same one.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_queries, n_slots, n_candidates)
-        Values of the candidates in the slots; -inf where one cannot be shown.
-
-    Returns
-    -------
-    slates : ndarray of int of shape (n_queries, n_slots)
-        -1: empty, where nobody can be shown.
-    """
+    """Slates of the best candidate of every slot, which may be the same one."""
     n_queries, n_slots, n_candidates = values.shape
     best = first_best(values.reshape(-1, n_candidates)).reshape(n_queries, n_slots)
     return np.where(np.isneginf(values).all(axis=2), EMPTY, best)

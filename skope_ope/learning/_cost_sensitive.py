@@ -14,12 +14,11 @@ from skope_ope.policies._classifier_actor import ClassifierActor
 
 
 class CostSensitivePolicy(LogsPolicy, ClassifierActor):
-    """A classifier that learns from estimated rewards.
+    """A classifier that learns from estimated rewards."""
 
-    A subclass implements `_first_rewards(logs)`, the estimated reward of every action
-    in every round, which the first classifier learns from, and may fit others in its
-    place, in `_fit_classifier(logs)`.
-    """
+    # A subclass implements `_first_rewards(logs)`, the estimated reward of every action
+    # in every round, which the first classifier learns from, and may fit others in its
+    # place, in `_fit_classifier(logs)`.
 
     _parameter_constraints: dict = {
         **ClassifierActor._parameter_constraints,
@@ -51,22 +50,7 @@ def offered_actions(logs):
 
 
 def estimated_rewards(logs, expected, shrinkage=None):
-    r"""Return :math:`\hat r_i(a) = q_i(a) + 1[a_i = a] w_i (r_i - q_i(a))`.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds, with propensities.
-    expected : float or ndarray of shape (n_rounds, n_actions)
-        What was expected of the actions, :math:`q_i(a)`.
-    shrinkage : float, default=None
-        `lam` in the weights lam w / (w^2 + lam), w = 1 / propensity.
-
-    Returns
-    -------
-    rewards : ndarray of shape (n_rounds, n_actions)
-        Unbiased without shrinkage, whatever was expected.
-    """
+    r"""Return :math:`\hat r_i(a) = q_i(a) + 1[a_i = a] w_i (r_i - q_i(a))`."""
     w = 1 / logs.propensity
     if shrinkage is not None:
         w = shrink(w, shrinkage)
@@ -74,36 +58,16 @@ def estimated_rewards(logs, expected, shrinkage=None):
 
 
 def weighted_labels(rewards, offered, sample_weight=None, chance=None):
-    r"""Return (rows, codes, weights) whose weighted accuracy is the value.
-
-    For every policy :math:`\pi` that chooses one action
-
-    .. math:: \sum_i \hat r_i(\pi(x_i)) = \sum_i \min_b \hat r_i(b)
-        + \sum_i \sum_a 1[\pi(x_i) = a]\, (\hat r_i(a) - \min_b \hat r_i(b)),
-
-    so a round becomes one example per action, weighted by how much better than the
-    worst offered action it is; the worst one itself has weight 0 and is left out.
-    Weights times the chances of the actions under a policy are those of a step of
-    expectation-maximisation from it.
-
-    Parameters
-    ----------
-    rewards : ndarray of shape (n_rounds, n_actions)
-        Estimated reward of every action.
-    offered : ndarray of bool of shape (n_actions,) or (n_rounds, n_actions)
-        Actions that may be taken.
-    sample_weight : ndarray of shape (n_rounds,), default=None
-        Weights of the rounds.
-    chance : ndarray of shape (n_rounds, n_actions), default=None
-        Chances of the actions, which multiply the weights.
-
-    Returns
-    -------
-    rows, codes : ndarray of int of shape (n_examples,)
-        Row and action of every example, in this order.
-    weight : ndarray of shape (n_examples,)
-        Their positive weights.
-    """
+    r"""Return (rows, codes, weights) whose weighted accuracy is the value."""
+    # For every policy :math:`\pi` that chooses one action
+    #
+    # .. math:: \sum_i \hat r_i(\pi(x_i)) = \sum_i \min_b \hat r_i(b)
+    #     + \sum_i \sum_a 1[\pi(x_i) = a]\, (\hat r_i(a) - \min_b \hat r_i(b)),
+    #
+    # so a round becomes one example per action, weighted by how much better than the
+    # worst offered action it is; the worst one itself has weight 0 and is left out.
+    # Weights times the chances of the actions under a policy are those of a step of
+    # expectation-maximisation from it.
     worst = np.where(offered, rewards, np.inf).min(axis=1, keepdims=True)
     weight = np.where(offered, rewards - worst, 0.0)
     rounding = 1e-12 * np.abs(rewards).max(axis=1, keepdims=True)

@@ -25,39 +25,18 @@ CHUNK_BYTES = 2**25  # of one table (rounds, candidates), where nothing is inver
 
 
 class Queries(NamedTuple):
-    """Distinct sets of candidates among rounds.
+    """Distinct sets of candidates among rounds."""
 
-    Attributes
-    ----------
-    first : ndarray of int of shape (n_queries,)
-        A round of every query.
-    index : ndarray of int of shape (n_rounds,)
-        Query of every round.
-    features : ndarray of shape (n_queries, n_candidates, n_item_features)
-        Features of the candidates.
-    offered : ndarray of bool of shape (n_queries, n_slots, n_candidates)
-        Who can be shown where; the last slots of a query with too few candidates
-        show nobody.
-    """
-
-    first: np.ndarray
-    index: np.ndarray
-    features: np.ndarray
+    first: np.ndarray  # A round of every query
+    index: np.ndarray  # query of every round
+    features: np.ndarray  # features of the candidates
+    # Who can be shown where; the last slots of a query with too few candidates show
+    # nobody
     offered: np.ndarray
 
 
 def queries_of(logs, n_slots, user):
-    """Find the queries: rounds with equal features of equal candidates.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    n_slots : int
-        Number of slots to fill.
-    user : str
-        Who asks.
-    """
+    """Find the queries: rounds with equal features of equal candidates."""
     features = logs.item_features
     if features is None:
         raise ValueError(
@@ -87,33 +66,7 @@ def queries_of(logs, n_slots, user):
 
 
 class ImputedRewards:
-    """Mean imputed reward of every slot and candidate, query by query.
-
-    Parameters
-    ----------
-    user : str
-        Who imputes, for messages.
-
-    Attributes
-    ----------
-    n_slots : int
-        Number of slots.
-    features, offered : ndarray
-        As in `Queries`, of all queries met.
-    totals : ndarray of shape (n_queries, n_slots, n_candidates)
-        Sums of the imputed rewards.
-    shown : ndarray of bool of shape (n_queries, n_slots, n_candidates)
-        Who the logger shows where. Nothing is known of the others: the zeros that are
-        imputed there are no rewards.
-    counts : ndarray of shape (n_queries,)
-        Rounds of every query, or the sum of their weights.
-    n_rounds : int
-        Rounds of all of them.
-    repeats : bool
-        Whether the logger shows a candidate in several slots of a slate.
-    examples : list of (numbers, SlateLogs)
-        Of every batch the queries met first in it, and a round of each.
-    """
+    """Mean imputed reward of every slot and candidate, query by query."""
 
     def __init__(self, user):
         self.user = user
@@ -122,13 +75,7 @@ class ImputedRewards:
         self._number = {}
 
     def add(self, logs):
-        """Add the rounds of a batch of logs.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            With `item_features` and `logging_policy`.
-        """
+        """Add the rounds of a batch of logs."""
         self._check(logs)
         weight = column_weights(logs)
         if weight is not None and not weight.all():
@@ -264,18 +211,16 @@ def _apply_inverse(sums, rounds, kept):
 
 
 def _apply_uniform(sums, offered):
-    r"""Apply the pseudoinverse of uniform rankings.
-
-    With m candidates and l filled slots it takes :math:`1_s` to
-
-    .. math::
-
-        \frac 1 l + (m-1) \Bigl[1(s_j = a) - \frac{c_a}{l}\Bigr]
-        + \frac{m(m-1)}{m-l} \Bigl[\frac{c_a}{l} - \frac 1 m\Bigr],
-
-    :math:`c_a` being 1 where a is in s, without the last term where l = m. Of sums of
-    :math:`r\,1_s` every slot sums to the same sum of r.
-    """
+    r"""Apply the pseudoinverse of uniform rankings."""
+    # With m candidates and l filled slots it takes :math:`1_s` to
+    #
+    # .. math::
+    #
+    #     \frac 1 l + (m-1) \Bigl[1(s_j = a) - \frac{c_a}{l}\Bigr]
+    #     + \frac{m(m-1)}{m-l} \Bigl[\frac{c_a}{l} - \frac 1 m\Bigr],
+    #
+    # :math:`c_a` being 1 where a is in s, without the last term where l = m. Of sums of
+    # :math:`r\,1_s` every slot sums to the same sum of r.
     n_slots = sums.shape[1]
     m = offered.sum(axis=1)[:, None, None]
     length = np.minimum(n_slots, m)

@@ -27,42 +27,14 @@ def reaches_every_ranking(logs):
 
 
 def outside_range(slates, logs):
-    """Tell which slates lie outside of the range of the logger's second moments.
-
-    Parameters
-    ----------
-    slates : ndarray of int of shape (n_rounds, n_slots)
-        Slates.
-    logs : SlateLogs
-        The rounds, with their `logging_policy`.
-
-    Returns
-    -------
-    outside : ndarray of bool of shape (n_rounds,)
-        As `PseudoInverse` finds it.
-    """
+    """Tell which slates lie outside of the range of the logger's second moments."""
     target = SlateTarget(slates, logs)
     residual = round_weights(logs.logging_policy, target, target.logs).residual
     return np.zeros(len(logs), dtype=bool) if residual is None else residual > OUTSIDE
 
 
 def distinct_ranges(logs, query):
-    """Return rounds of every pair of a query and a logging distribution.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds, with their `logging_policy`.
-    query : ndarray of int of shape (n_rounds,)
-        Query of every round.
-
-    Returns
-    -------
-    first : ndarray of int of shape (n_pairs,)
-        A round of every pair.
-    index : ndarray of int of shape (n_rounds,)
-        Pair of every round.
-    """
+    """Return rounds of every pair of a query and a logging distribution."""
     drawn = logs.logging_policy.distributions(logs)
     orders, order = distinct_rows(drawn.order)
     keys = (query * len(drawn) + drawn.index) * len(orders) + order
@@ -71,22 +43,7 @@ def distinct_ranges(logs, query):
 
 
 def best_inside(values, logs, assignments):
-    """Slates of a large sum of values, inside the range of the logger.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rounds, n_slots, n_candidates)
-        Values of the candidates in the slots; -inf where one cannot be shown.
-    logs : SlateLogs
-        The rounds, with their `logging_policy`.
-    assignments : sequence of callable
-        Each composes slates from values; the first one inside is taken. Where none
-        is, it is the best among draws of the logger, whose slates are all inside.
-
-    Returns
-    -------
-    slates : ndarray of int of shape (n_rounds, n_slots)
-    """
+    """Slates of a large sum of values, inside the range of the logger."""
     logger = logs.logging_policy
     values = np.where(method(logger, "slot_marginals")(logs) > 0, values, -np.inf)
     slates = np.full(values.shape[:2], EMPTY)

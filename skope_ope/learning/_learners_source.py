@@ -13,20 +13,7 @@ from skope_ope.reward_models._sources import reward_source
 
 
 def learners_source(policy, logs, transformers):
-    """Return the source of predicted rewards for a learned policy.
-
-    Parameters
-    ----------
-    policy : LogsPolicy
-        Has `reward_model` and `cv`, as `DoublyRobust`. Without a model there is one per
-        action that is linear: logistic regression where the rewards are 0 or 1,
-        otherwise ridge regression, on standardised dense contexts; the mean reward of
-        every action where contexts are no finite numbers and nothing makes them so.
-    logs : BanditLogs
-        The rounds.
-    transformers : sequence of transformers
-        What the policy does with the contexts before; the default model does it, too.
-    """
+    """Return the source of predicted rewards for a learned policy."""
     model = policy.reward_model
     if model is None and policy.cv != "prefit":  # which needs a model, and says so
         model = _linear_model(logs, transformers)
@@ -34,10 +21,8 @@ def learners_source(policy, logs, transformers):
 
 
 def finite_predictions(source, logs):
-    """Return `predict(rounds, start)` of a source; it raises at what is not finite.
-
-    Evaluators do; what is learned from such a prediction would be anything.
-    """
+    """Return `predict(rounds, start)` of a source; it raises at what is not finite."""
+    # Evaluators do; what is learned from such a prediction would be anything.
     predict = source.bind(logs)
 
     def checked(rounds, start):

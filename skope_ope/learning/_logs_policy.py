@@ -112,17 +112,7 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
 
 
 def centre(logs, where):
-    """Return the reward that counts as neither good nor bad.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    where : {"auto", "min", "mean", "median", "midrange"} or float
-        The smallest reward, mean or median of the rewards with the weights of the logs,
-        the middle of `reward_range` (of the observed range where that is unknown), or
-        the number itself. "auto" is "min" where rewards take two values, else "mean".
-    """
+    """Return the reward that counts as neither good nor bad."""
     reward = logs.reward
     if where == "auto":
         low, high = reward.min(), reward.max()
@@ -147,33 +137,13 @@ def weighted_median(values, weight=None):
 
 
 def prefer(known, available):
-    """Offered actions of every row, only known ones where any of them is offered.
-
-    Parameters
-    ----------
-    known : ndarray of bool of shape (n_actions,)
-        Actions that the logs have taken.
-    available : ndarray of bool of shape (n_rounds, n_actions)
-        Offered actions.
-    """
+    """Offered actions of every row, only known ones where any of them is offered."""
     both = available & known
     return np.where(both.any(axis=1, keepdims=True), both, available)
 
 
 def act(policy, scores, known, available):
-    """Return what a policy does with scores of the actions.
-
-    Parameters
-    ----------
-    policy : LogsPolicy
-        Has `epsilon` and `temperature`; greedy where the latter is None.
-    scores : ndarray of shape (n_rounds, n_actions)
-        Larger is better.
-    known : ndarray of bool of shape (n_actions,)
-        Actions that are preferred, see `prefer`.
-    available : ndarray of bool of shape (n_rounds, n_actions) or None
-        Offered actions.
-    """
+    """Return what a policy does with scores of the actions."""
     everything = np.ones(scores.shape, dtype=bool)
     may_take = prefer(known, everything if available is None else available)
     if policy.temperature is None:

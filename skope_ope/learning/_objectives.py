@@ -13,13 +13,7 @@ import numpy as np
 
 
 class LogLikelihood:
-    r"""Mean log-probability of the logged actions, :math:`\sum_i u_i \ln p_i`.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n_rounds,)
-        Weights :math:`u_i` of the rounds; they are normalised.
-    """
+    r"""Mean log-probability of the logged actions, :math:`\sum_i u_i \ln p_i`."""
 
     separable = True
 
@@ -58,14 +52,12 @@ class _Rounds:
 
 
 class MeanValue(_Rounds):
-    r"""Means of terms :math:`t_i(p_i, v_i)`, less `pessimism` standard errors.
+    r"""Means of terms :math:`t_i(p_i, v_i)`, less `pessimism` standard errors."""
 
-    A subclass implements `terms(p, v, rows)`, the terms of some rounds and their
-    slopes in p and in v.
-    With the shares :math:`\omega_i` of the rounds, :math:`V = \sum_i \omega_i t_i`, and
-    with :math:`\psi_i = \omega_i (t_i - V)`, summed over what belongs together,
-    :math:`SE^2 = \frac{n}{n-1} \sum \psi^2`.
-    """
+    # A subclass implements `terms(p, v, rows)`, the terms of some rounds and their
+    # slopes in p and in v. With the shares :math:`\omega_i` of the rounds, :math:`V =
+    # \sum_i \omega_i t_i`, and with :math:`\psi_i = \omega_i (t_i - V)`, summed over
+    # what belongs together, :math:`SE^2 = \frac{n}{n-1} \sum \psi^2`.
 
     @property
     def separable(self):
@@ -135,13 +127,12 @@ class LogSmoothingValue(MeanValue):
 
 
 class SNIPSValue(_Rounds):
-    r"""The ratio :math:`\sum_i u_i r_i / \sum_i u_i`, :math:`u_i = \omega_i w_i`.
+    r"""The ratio :math:`\sum_i u_i r_i / \sum_i u_i`, :math:`u_i = \omega_i w_i`."""
 
-    With :math:`\psi_i = u_i (r_i - V) / U`, summed over what belongs together, and
-    :math:`\Psi_i` that sum for round i, the slope of :math:`\frac12 \sum \psi^2` in
-    :math:`u_i` is :math:`[(\Psi_i - \sum_j \Psi_j u_j / U) (r_i - V) - \sum_j
-    \Psi_j \psi_j] / U`.
-    """
+    # With :math:`\psi_i = u_i (r_i - V) / U`, summed over what belongs together, and
+    # :math:`\Psi_i` that sum for round i, the slope of :math:`\frac12 \sum \psi^2` in
+    # :math:`u_i` is :math:`[(\Psi_i - \sum_j \Psi_j u_j / U) (r_i - V) - \sum_j \Psi_j
+    # \psi_j] / U`.
 
     separable = False
 

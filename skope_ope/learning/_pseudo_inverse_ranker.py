@@ -337,19 +337,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
 
 
 def design(features, offered):
-    """Rows (features of the candidate, slot) where a candidate can be shown.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n_queries, n_candidates, n_item_features)
-        Features of the candidates.
-    offered : ndarray of bool of shape (n_queries, n_slots, n_candidates)
-        Who can be shown where.
-
-    Returns
-    -------
-    X : ndarray of shape (n_offered, n_item_features + 1)
-    """
+    """Rows (features of the candidate, slot) where a candidate can be shown."""
     if not offered.all():
         query, slot, candidate = np.nonzero(offered)
         return np.column_stack([features[query, candidate], slot])

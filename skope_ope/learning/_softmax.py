@@ -27,38 +27,15 @@ KEPT_BYTES = 2**28  # of all tables that are kept between the passes of one step
 
 
 class Measures(NamedTuple):
-    """What a policy does in every round, each of shape (n_rounds,).
+    """What a policy does in every round, each of shape (n_rounds,)."""
 
-    Attributes
-    ----------
-    p : ndarray
-        Probability of the logged action.
-    v : ndarray
-        Model value; 0 without a model.
-    entropy : ndarray
-        Entropy of the action, in nats.
-    """
-
-    p: np.ndarray
-    v: np.ndarray
-    entropy: np.ndarray
+    p: np.ndarray  # probability of the logged action
+    v: np.ndarray  # model value; 0 without a model
+    entropy: np.ndarray  # entropy of the action, in nats
 
 
 class SoftmaxRounds:
-    """Rounds whose actions a softmax policy would have drawn.
-
-    Parameters
-    ----------
-    features : ndarray or csr matrix of shape (n_rounds, n_features)
-        Features of the contexts.
-    logged : ndarray of int of shape (n_rounds,)
-        Codes of the logged actions.
-    offered : ndarray of bool of shape (n_actions,) or (n_rounds, n_actions)
-        Actions that may be taken.
-    q_hat : callable, default=None
-        Returns the model values of rounds start to stop, of shape
-        (stop - start, n_actions).
-    """
+    """Rounds whose actions a softmax policy would have drawn."""
 
     def __init__(self, features, logged, offered, q_hat=None):
         self.features, self.logged, self.offered = features, logged, offered
@@ -95,25 +72,7 @@ class SoftmaxRounds:
         return values
 
     def pass_over(self, theta, slopes=None, entropy=None, kept=None):
-        """Measure a policy and, where slopes are given, gather its gradient.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (n_actions, n_features + 1)
-            Coefficients; the last column are the intercepts.
-        slopes : callable, default=None
-            `slopes(p, v, block)` returns the slopes of the value in what is measured
-            of the rounds of a block.
-        entropy : ndarray of shape (n_rounds,), default=None
-            Slopes of the value in the entropies; `None`: these are not measured.
-        kept : dict, default=None
-            Probabilities by block: taken from there, or put there where all fit.
-
-        Returns
-        -------
-        measures : Measures
-        gradient : ndarray of the shape of theta, or None
-        """
+        """Measure a policy and, where slopes are given, gather its gradient."""
         measures = Measures(*np.zeros((3, len(self.logged))))
         gradient = None if slopes is None else np.zeros(self.shape)
         for block in self.blocks:

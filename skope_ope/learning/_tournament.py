@@ -14,21 +14,7 @@ from skope_ope.propensities._weighted_fit import fit_classifier
 
 
 class Match:
-    """The winners of two sets of actions against each other; one action has won.
-
-    Parameters
-    ----------
-    codes : ndarray of int of shape (n_codes,)
-        The actions, in the order in which they stand in the tree.
-
-    Attributes
-    ----------
-    sides : list of Match
-        The two halves, none where there is one action.
-    classifier : classifier or None
-        Says 0 where the winner of the first side is better, 1 otherwise; None where
-        no round tells: then the first side wins.
-    """
+    """The winners of two sets of actions against each other; one action has won."""
 
     def __init__(self, codes):
         self.codes = codes
@@ -44,22 +30,7 @@ class Match:
         return self.classifier is not None or any(s.trained for s in self.sides)
 
     def train(self, classifier, rounds, rows):
-        """Train the matches from the first round of the tournament to this one.
-
-        Parameters
-        ----------
-        classifier : classifier
-            A clone decides every match.
-        rounds : TrainingRounds
-            What is learned from.
-        rows : ndarray of int
-            TrainingRounds whose action is one of `codes`.
-
-        Returns
-        -------
-        rows : ndarray of int
-            Those of them whose action wins here.
-        """
+        """Train the matches from the first round of the tournament to this one."""
         if not self.sides:
             return rows
         won = [
@@ -92,23 +63,7 @@ class Match:
         return rows[wins]
 
     def descend(self, X, rows, mass, available, temperature, proba):
-        """Write the probabilities of the actions below into `proba`.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame
-            Contexts.
-        rows : ndarray of int
-            Rows that come here, with an offered action among `codes`.
-        mass : ndarray
-            Their probability of coming here.
-        available : ndarray of bool of shape (n_rounds, n_actions) or None
-            Offered actions.
-        temperature : float or None
-            Of the softmax in every match; None: the better one wins.
-        proba : ndarray of shape (n_rounds, n_actions)
-            Is written to.
-        """
+        """Write the probabilities of the actions below into `proba`."""
         if not rows.size:
             return
         if not self.sides:
@@ -146,19 +101,7 @@ class Match:
 
 
 class TrainingRounds:
-    """What a tournament learns from.
-
-    Parameters
-    ----------
-    context : array, sparse matrix or frame of shape (n_rounds, n_features)
-        Contexts.
-    action : ndarray of int of shape (n_rounds,)
-        Codes of the logged actions.
-    gain : ndarray of shape (n_rounds,)
-        Positive where the reward speaks for the action, negative where against it.
-    available : ndarray of bool of shape (n_rounds, n_actions) or None
-        Offered actions.
-    """
+    """What a tournament learns from."""
 
     def __init__(self, context, action, gain, available):
         self.context = context

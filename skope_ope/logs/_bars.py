@@ -12,22 +12,7 @@ GAP = 1  # characters between texts of ticks
 
 
 class Scale:
-    """Numbers as places between the left and the right end of a bar.
-
-    Parameters
-    ----------
-    numbers : iterable of float
-        What must be on it; what is not finite is ignored.
-    most_ticks : int, default=5
-        How many ticks fit beside each other.
-    zero : bool, default=True
-        Whether zero is on it, and drawn as a line.
-
-    Attributes
-    ----------
-    ticks : list of float
-        Round numbers from end to end.
-    """
+    """Numbers as places between the left and the right end of a bar."""
 
     def __init__(self, numbers, most_ticks=MOST_TICKS, zero=True):
         self.zero = zero
@@ -55,19 +40,7 @@ def _round_step(width):
 
 
 def interval_bar(scale, value, low, high, label, kind):
-    """Return an estimate with its interval: a line with two ends, and a mark.
-
-    Parameters
-    ----------
-    scale : Scale
-        Where numbers lie.
-    value, low, high : float
-        The estimate and its limits.
-    label : str
-        The same in words, for those who do not see it.
-    kind : str
-        Class of the bar: "chosen" has a diamond, "open" an empty circle.
-    """
+    """Return an estimate with its interval: a line with two ends, and a mark."""
     parts = []
     if isfinite(low) and isfinite(high):
         ends = scale.place(low), scale.place(high)
@@ -99,20 +72,8 @@ def _mark(x, kind):
 
 
 def axis(scale, text_of, room=inf):
-    """Return the ticks below the bars.
-
-    Zero, where it is drawn as a line, and the ends are labelled first.
-
-    Parameters
-    ----------
-    scale : Scale
-        Where numbers lie.
-    text_of : callable
-        Takes a number and returns its text.
-    room : float, default=inf
-        How many characters fit from end to end. A text that would touch another is
-        left out.
-    """
+    """Return the ticks below the bars."""
+    # Zero, where it is drawn as a line, and the ends are labelled first.
     parts = []
     texts = [text_of(tick) for tick in scale.ticks]
     shown = _apart(texts, room, _first_labelled(scale))

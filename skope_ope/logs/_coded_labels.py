@@ -21,21 +21,10 @@ from skope_ope.logs._validation import (
 
 
 def coded_labels(name, values, copy=True):
-    """Return labels as `check_labels` does, and their `distinct_labels`.
-
-    Columns of frames keep their codes. Objects are looked at once: where none of the
-    distinct ones is missing, none is. Without `copy` the array may be that of the
-    caller.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rounds,)
-        Read-only.
-    distinct : ndarray of shape (n_labels,)
-        Distinct, in any order; some may be in no row.
-    codes : ndarray of int of shape (n_rounds,)
-        Position of every label in `distinct`.
-    """
+    """Return labels as `check_labels` does, and their `distinct_labels`."""
+    # Columns of frames keep their codes. Objects are looked at once: where none of the
+    # distinct ones is missing, none is. Without `copy` the array may be that of the
+    # caller.
     found = column_codes(values)
     if found is not None:
         return read_only(found.values), found.labels, found.codes
@@ -59,10 +48,8 @@ def _any_missing(distinct):
 
 
 def encode_labels(name, values, labels=None, labels_name=None):
-    """Return (ordered labels, codes) of a 1-d array of labels.
-
-    The labels are the sorted distinct values, or those given, in their order.
-    """
+    """Return (ordered labels, codes) of a 1-d array of labels."""
+    # The labels are the sorted distinct values, or those given, in their order.
     return encoded(name, (values, *_distinct(name, values)), labels, labels_name)
 
 

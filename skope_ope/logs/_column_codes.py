@@ -6,19 +6,7 @@ import numpy as np
 
 
 class ColumnCodes:
-    """Labels of a column, and the place of every row's among them.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_labels,)
-        Distinct, in any order; some may be in no row.
-    codes : ndarray of int of shape (n_rounds,)
-        Position of every row's label.
-    values : ndarray of shape (n_rounds,), default=None
-        The labels of the rows, where they are known.
-    listed : bool, default=False
-        Whether `labels` are all labels there are, in their order.
-    """
+    """Labels of a column, and the place of every row's among them."""
 
     def __init__(self, labels, codes, values=None, listed=False):
         self.labels, self.codes = labels, codes
@@ -27,15 +15,7 @@ class ColumnCodes:
 
 
 def column_codes(values):
-    """Return the `ColumnCodes` of a column of texts or categories, else None.
-
-    Parameters
-    ----------
-    values : object
-        Series, categorical or string array of pandas, Series of polars, array or
-        chunked array of pyarrow, without missing entries; nothing else has codes but
-        what is returned here.
-    """
+    """Return the `ColumnCodes` of a column of texts or categories, else None."""
     if isinstance(values, ColumnCodes):
         return values
     library = type(values).__module__.split(".")[0]

@@ -14,26 +14,7 @@ SHOWN = 8  # names in a message
 
 
 def named_columns(columns, actions=None, logging_proba=None):
-    """Return the columns that are named, in the order of the actions where dicts tell.
-
-    Parameters
-    ----------
-    columns : list, dict or None
-        Names of columns, or for every name a column, a list of them, or a dict that
-        tells the column of every action.
-    actions : array-like, default=None
-        Labels of the actions. `None`: those of the first dict, sorted.
-    logging_proba : list or dict, default=None
-        Columns of the logger's probabilities.
-
-    Returns
-    -------
-    columns : dict
-        By name, one column or a tuple of them.
-    actions : array-like or None
-        Labels of the actions.
-    logging_proba : list, tuple or None
-    """
+    """Get the columns that are named, in the order of the actions where dicts tell."""
     if isinstance(columns, str):
         raise TypeError(
             f"columns must be a list of names or a dict, got the text {columns!r}. Use "
@@ -64,17 +45,7 @@ def named_columns(columns, actions=None, logging_proba=None):
 
 
 def refuse_one_table(argument, names, frame):
-    """Raise where one column of lists, or an array, holds the probabilities of all.
-
-    Parameters
-    ----------
-    argument : {"logging_proba", "logger_proba"}
-        Which columns are named.
-    names : object
-        What was passed as their names.
-    frame : narwhals DataFrame
-        The frame.
-    """
+    """Raise where one column of lists, or an array, holds the probabilities of all."""
     single = names[0] if isinstance(names, (list, tuple)) and len(names) == 1 else names
     width, found, values = 0, "an array", "values"
     if isinstance(single, str) and single in frame.columns:
@@ -117,21 +88,7 @@ def _width_of_lists(column):
 
 
 def check_order(what, columns, labels, remedy, are="actions"):
-    """Raise where columns are named like the labels, and stand in another order.
-
-    Parameters
-    ----------
-    what : str
-        What names the columns.
-    columns : sequence
-        Their names, such as new_a, new_b. A text is the name of a single one.
-    labels : ndarray or None
-        What they stand for, where it is known.
-    remedy : str
-        What else may be done.
-    are : str, default="actions"
-        What the labels are.
-    """
+    """Raise where columns are named like the labels, and stand in another order."""
     if labels is None or isinstance(columns, str) or len(columns) != len(labels):
         return
     names, texts = list(map(str, columns)), list(map(str, labels.tolist()))

@@ -68,15 +68,7 @@ def in_context(logs, context):
 
 
 def check_context_names(context, fields):
-    """Raise where the context names a column that says what was done, or one twice.
-
-    Parameters
-    ----------
-    context : sequence of str
-        Columns of the context.
-    fields : dict
-        Columns by field.
-    """
+    """Raise where the context names a column that says what was done, or one twice."""
     for field in ("action", "reward", "propensity"):
         if field in fields and fields[field] in context:
             raise ValueError(
@@ -92,19 +84,7 @@ def check_context_names(context, fields):
 def choose_context(
     others, context, exclude, *, say=("context", "exclude", "context=[]")
 ):
-    """Return the columns of the context, by name or by exclusion.
-
-    Parameters
-    ----------
-    others : sequence of str
-        The columns that mean nothing else.
-    context : sequence of str or None
-        Those that are named.
-    exclude : sequence of str or None
-        Those that are named as no part of it: all others are taken.
-    say : tuple of (str, str, str), default=("context", "exclude", "context=[]")
-        What the user calls the two, and how none are named.
-    """
+    """Return the columns of the context, by name or by exclusion."""
     by_name, by_exclusion, none = say
     more = f" and {len(others) - LISTED:,} more" if len(others) > LISTED else ""
     if exclude is None and context is None and others:

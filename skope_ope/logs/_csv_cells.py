@@ -88,11 +88,9 @@ def bad_cell(name, texts, text, expected):
 
 
 def text_columns(block, n_columns, texts):
-    """Return columns of a block by place: `Texts`, or floats where all cells are such.
-
-    `texts` are the places, and which of them are texts anyhow. `ValueError`: rows are
-    not as long as the header.
-    """
+    """Get columns of a block by place: `Texts`, or floats where all cells are such."""
+    # `texts` are the places, and which of them are texts anyhow. `ValueError`: rows are
+    # not as long as the header.
     try:
         import pyarrow
     except ImportError:
@@ -142,11 +140,9 @@ def of_arrow(column):
 
 
 def arrow_columns(block, n_columns, types):
-    """Return the number of rows, and arrays of pyarrow by place.
-
-    An array has the type that `types` asks for, or is one of texts where a cell does
-    not fit.
-    """
+    """Return the number of rows, and arrays of pyarrow by place."""
+    # An array has the type that `types` asks for, or is one of texts where a cell does
+    # not fit.
     import pyarrow
     from pyarrow import compute
     from pyarrow import csv as reader

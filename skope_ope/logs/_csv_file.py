@@ -38,15 +38,7 @@ UNCLOSED = "a quote is opened and never closed. Close it; inside quotes, double 
 
 
 class CsvFile:
-    """The header and the rows of a csv file.
-
-    Parameters
-    ----------
-    name : str
-        What messages call it.
-    opened : callable
-        Returns a context manager of its bytes.
-    """
+    """The header and the rows of a csv file."""
 
     def __init__(self, name, opened):
         self.name, self._opened = name, opened
@@ -77,10 +69,9 @@ class CsvFile:
             )
 
     def blocks(self, size=None):
-        """Yield the first byte and the bytes of stretches of whole rows.
-
-        A first one that is small tells which columns hold texts; `size` is that of all.
-        """
+        """Yield the first byte and the bytes of stretches of whole rows."""
+        # A first one that is small tells which columns hold texts; `size` is that of
+        # all.
         sizes = chain([size or min(FIRST, SIZE)], repeat(size or SIZE))
         with self._opened() as stream:
             stream.read(self._start)

@@ -80,17 +80,7 @@ class Categories:
 
 
 def parts_of(kind, views, max_categories):
-    """Return what is learned from a column: pairs of a view's position and a part.
-
-    Parameters
-    ----------
-    kind : {"number", "truth", "text", "date"}
-        What it holds.
-    views : tuple
-        What can be read of it, as `_frame_columns.views_of` returns it.
-    max_categories : int
-        Columns that a text may take.
-    """
+    """Return what is learned from a column: pairs of a view's position and a part."""
     if kind == "text":
         return [(0, _categories(views[0], max_categories))]
     mean, spread = scale_of(views[0])

@@ -13,13 +13,7 @@ TEXTS = "String", "Categorical", "Enum", "Object"
 
 @contextmanager
 def encoding_explained(context):
-    """Add to an error of scikit-learn which columns are the cause, and what to do.
-
-    Parameters
-    ----------
-    context : array, sparse matrix or frame of shape (n_rounds, n_features)
-        What a model is fitted to, or predicts for.
-    """
+    """Add to an error of scikit-learn which columns are the cause, and what to do."""
     try:
         yield
     except ValueError as error:
@@ -59,10 +53,8 @@ def encoding_note(message, context):
 
 
 def has_other_columns(context):
-    """Tell whether a frame has columns that many models do not take.
-
-    These are all but numbers and booleans, and those with missing values.
-    """
+    """Tell whether a frame has columns that many models do not take."""
+    # These are all but numbers and booleans, and those with missing values.
     series = columns_of(context)
     plain = all(
         one.dtype.is_numeric() or type(one.dtype).__name__ == "Boolean"

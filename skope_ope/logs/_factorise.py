@@ -19,28 +19,13 @@ _DIGIT = 1 << 16  # numpy sorts numbers below it by counting
 
 
 def factorise(values):
-    """Return (distinct labels, codes) of a 1-d array of labels.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rounds,)
-        Labels without missing ones; objects must be hashable.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_labels,)
-        Sorted; in the order of appearance where they cannot be compared.
-    codes : ndarray of int of shape (n_rounds,)
-        Position of every value in `labels`.
-    """
+    """Return (distinct labels, codes) of a 1-d array of labels."""
     return count_integers(values) or in_order(*distinct_labels(values))
 
 
 def in_order(distinct, codes):
-    """Return what `factorise` does, from distinct labels that are in any order.
-
-    Labels that no row has are left out.
-    """
+    """Return what `factorise` does, from distinct labels that are in any order."""
+    # Labels that no row has are left out.
     present = np.flatnonzero(count_codes(codes, len(distinct)))
     labels = distinct[present]
     if labels.dtype.kind != "O":
@@ -60,17 +45,7 @@ def in_order(distinct, codes):
 
 
 def among(labels, codes, counts):
-    """Return what `factorise` does, from its answer for more rows than these.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_labels,)
-        All labels.
-    codes : ndarray of int of shape (n_rounds,)
-        Codes of these rows.
-    counts : ndarray of shape (n_labels,)
-        How many of these have each label.
-    """
+    """Return what `factorise` does, from its answer for more rows than these."""
     if labels.dtype.kind == "O" and not _rises(labels):
         return in_order(labels, codes)
     present = counts > 0
@@ -87,20 +62,7 @@ def _rises(labels):
 
 
 def distinct_labels(values):
-    """Return distinct labels in some order, and the code of every row.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rounds,)
-        Labels; objects must be hashable.
-
-    Returns
-    -------
-    distinct : ndarray of shape (n_labels,)
-        Of several objects that are equal, the first.
-    codes : ndarray of int of shape (n_rounds,)
-        Position of every label in `distinct`.
-    """
+    """Return distinct labels in some order, and the code of every row."""
     counted = count_integers(values)
     if counted is not None:
         return counted
@@ -142,11 +104,9 @@ def _keys(words):
 
 
 def _codes_of_keys(keys):
-    """Return a code for every key, and a row that has the key of every code.
-
-    The first bits of a key name a slot, of which one row takes possession. Rows with
-    its key follow it; the few others look for another slot, among themselves.
-    """
+    """Return a code for every key, and a row that has the key of every code."""
+    # The first bits of a key name a slot, of which one row takes possession. Rows with
+    # its key follow it; the few others look for another slot, among themselves.
     keys = keys * _MULTIPLIER
     bits = max(len(keys).bit_length(), 8)
     slot = (keys >> np.uint64(64 - bits)).view(np.int64)
@@ -220,20 +180,7 @@ def sums_of_codes(codes, values, n_codes):
 
 
 def rows_of_codes(codes, n_codes):
-    """Return the rows that have each of the codes, in rising order.
-
-    Parameters
-    ----------
-    codes : ndarray of int of shape (n_rounds,)
-        Codes 0..n_codes-1.
-    n_codes : int
-        Number of codes.
-
-    Returns
-    -------
-    rows : list of n_codes ndarray of int
-        Views of one array.
-    """
+    """Return the rows that have each of the codes, in rising order."""
     order = order_of_codes(codes, n_codes)
     return np.split(order, np.cumsum(count_codes(codes, n_codes))[:-1])
 

@@ -8,18 +8,7 @@ import numpy as np
 
 
 class FileRows:
-    """Turns positions in a scan into numbers that are the same in every scan.
-
-    Parameters
-    ----------
-    partitions : iterable of Partition
-        Those of the scan, or of the part of it that rows were read from.
-
-    Attributes
-    ----------
-    groups : ndarray of int of shape (n_partitions,)
-        What is known of file, row group and stretch: 62 bits that row numbers add to.
-    """
+    """Turns positions in a scan into numbers that are the same in every scan."""
 
     def __init__(self, partitions):
         self._starts = np.array([one.start for one in partitions], dtype=np.int64)

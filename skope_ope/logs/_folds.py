@@ -13,25 +13,7 @@ FULL, UNCOVERED = -1, -2  # folds of rows that were not in fit, and of uncovered
 
 
 class HeldOut:
-    """Folds of some logs, and the fold of any row, recognised by `rows_among`.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds that are split.
-    cv : int, splitter, iterable of (train, test) or None
-        An int is `KFold` without shuffling; `StratifiedKFold` by logger where there
-        are several, so that all of them have the same models; `GroupKFold` where the
-        logs have groups (or hold a round more than once). `None` is 5.
-
-    Attributes
-    ----------
-    train : sequence of ndarray
-        Training rows of every fold, without copies of its test rows.
-    fold : ndarray of shape (n_rounds,)
-        The fold in whose test part a row is (the first, where several are), or
-        `UNCOVERED`.
-    """
+    """Folds of some logs, and the fold of any row, recognised by `rows_among`."""
 
     def __init__(self, logs, cv):
         self.logs = logs
@@ -58,26 +40,16 @@ class HeldOut:
 
     @classmethod
     def of_folds(cls, logs, fold):
-        """Return the same of rows whose folds are known, all of them tested once.
-
-        Parameters
-        ----------
-        logs : BanditLogs or SlateLogs
-            The rounds.
-        fold : ndarray of int of shape (n_rounds,)
-            The fold of every row.
-        """
+        """Return the same of rows whose folds are known, all of them tested once."""
         held_out = object.__new__(cls)
         held_out.logs, held_out.fold = logs, fold
         held_out.train = OtherFolds(fold)
         return held_out
 
     def train_sums(self, codes, n_codes, weights):
-        """Sum weights by code over the training part of every fold.
-
-        `weights` is a list of arrays, or of None, which counts the rows; for each the
-        sums have the shape (n_folds, n_codes).
-        """
+        """Sum weights by code over the training part of every fold."""
+        # `weights` is a list of arrays, or of None, which counts the rows; for each the
+        # sums have the shape (n_folds, n_codes).
         n_folds = len(self.train)
         if isinstance(self.train, OtherFolds):
             cells = self.fold * n_codes + codes
@@ -105,20 +77,8 @@ class HeldOut:
         return np.where(rows < 0, FULL, self.fold[rows])
 
     def inside(self, k):
-        """Return the other folds as pairs of rows of the training part of fold k.
-
-        What is fitted inside of a fold by them has seen none of its test rounds.
-
-        Parameters
-        ----------
-        k : int
-            The fold.
-
-        Returns
-        -------
-        folds : list of (train, test)
-            Numbers of the rows of `logs[self.train[k]]`.
-        """
+        """Return the other folds as pairs of rows of the training part of fold k."""
+        # What is fitted inside of a fold by them has seen none of its test rounds.
         rows = self.train[k]
         pairs = []
         for other in range(len(self.train)):
@@ -130,15 +90,9 @@ class HeldOut:
 
 
 class OtherFolds(Sequence):
-    """Training rows where every row is in one test part: those of all other folds.
+    """Training rows where every row is in one test part: those of all other folds."""
 
-    They are made when they are asked for; what only counts rows needs none.
-
-    Parameters
-    ----------
-    fold : ndarray of int of shape (n_rounds,)
-        The fold of every row.
-    """
+    # They are made when they are asked for; what only counts rows needs none.
 
     def __init__(self, fold):
         self._fold, self._n_folds = fold, int(fold.max()) + 1
@@ -153,10 +107,8 @@ class OtherFolds(Sequence):
 
 
 def sums_of_others(cells):
-    """Sum all rows of a table but one, for each of them, without a difference.
-
-    What a huge entry rounds away would not come back when it is subtracted.
-    """
+    """Sum all rows of a table but one, for each of them, without a difference."""
+    # What a huge entry rounds away would not come back when it is subtracted.
     sums = np.zeros(cells.shape)
     sums[1:] = np.cumsum(cells[:-1], axis=0)
     sums[:-1] += np.cumsum(cells[:0:-1], axis=0)[::-1]
@@ -173,22 +125,7 @@ def repeated_positions(logs):
 
 
 def folds_of(cv, logs, y=None):
-    """Return checked pairs (train, test) of row numbers.
-
-    Parameters
-    ----------
-    cv : int, splitter, iterable of (train, test) or None
-        See `HeldOut`.
-    logs : BanditLogs or SlateLogs
-        The rounds that are split.
-    y : array-like of shape (n_rounds,), default=None
-        What splitters are given beside the rounds.
-
-    Returns
-    -------
-    folds : list of tuple
-        At least one.
-    """
+    """Return checked pairs (train, test) of row numbers."""
     folds = list(_checked(cv, logs, repeated_positions(logs), y))
     empty = [k for k, (_, test) in enumerate(folds) if not test.size]
     if empty or not folds:
@@ -269,10 +206,8 @@ def _split(cv, logs, position, y=None):
 
 
 def numbered_folds(cv, logs, position):
-    """Return the fold of every row, where all that is said is their number.
-
-    `cv`: see `HeldOut`; `position`: see `repeated_positions`.
-    """
+    """Return the fold of every row, where all that is said is their number."""
+    # `cv`: see `HeldOut`; `position`: see `repeated_positions`.
     cv = 5 if cv is None else int(cv)
     groups, unit = logs.group_index, "rounds"
     if groups is not None:

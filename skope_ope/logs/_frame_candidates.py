@@ -18,26 +18,7 @@ PASS_ROUND = (
 
 
 def candidates_of(candidates, pages, round_, item, by=None):
-    """Return who could be shown by page as `Shown`, and a list of all items.
-
-    Parameters
-    ----------
-    candidates : str, list, dict, frame or None
-        As `from_frame` takes it.
-    pages : Pages
-        The pages.
-    round_ : str or None
-        Column of the page.
-    item : str
-        Column of the item in a frame of candidates.
-    by : str, list of str or None
-        Columns of the pages by which candidates differ. None: the page itself.
-
-    Returns
-    -------
-    offered : Shown or None
-    listing : list or None
-    """
+    """Return who could be shown by page as `Shown`, and a list of all items."""
     candidates = _as_dict(candidates)
     by_key = is_frame(candidates) or isinstance(candidates, Mapping)
     if by is not None and not by_key:

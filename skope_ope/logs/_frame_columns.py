@@ -33,18 +33,7 @@ MANY = (dict, list, tuple, set, bytes, np.ndarray)  # no single values
 
 
 def kind_of_column(series):
-    """Return "number", "truth", "text" or "date": what a column of a frame holds.
-
-    Parameters
-    ----------
-    series : narwhals Series
-        The column.
-
-    Raises
-    ------
-    TypeError
-        If it holds lists or the like.
-    """
+    """Return "number", "truth", "text" or "date": what a column of a frame holds."""
     name = type(series.dtype).__name__
     if series.dtype.is_numeric():
         return "number"
@@ -65,22 +54,7 @@ def kind_of_column(series):
 
 
 def views_of(series, kind):
-    """Return what can be read of a column as a tuple of views.
-
-    Parameters
-    ----------
-    series : narwhals Series
-        The column.
-    kind : {"number", "truth", "text", "date"}
-        What it holds.
-
-    Returns
-    -------
-    views : tuple
-        Of a text: the distinct texts, sorted, with the code of every row, -1 where it
-        is missing. Otherwise floats, NaN where missing; those of a date are days since
-        1970, and then come its weekdays and hours as texts.
-    """
+    """Return what can be read of a column as a tuple of views."""
     if kind == "text":
         return (_coded(series),)
     if kind == "date":

@@ -12,36 +12,14 @@ GIVE_ROWS = " Give each item of a list a row of its own, e.g. with .explode(colu
 
 
 class Shown:
-    """Labels of items, and where they stand.
-
-    Parameters
-    ----------
-    labels : list
-        Texts or whole numbers.
-    page, slot : ndarray of int of shape (n_labels,)
-        Slot -1: every slot of the page.
-    code : ndarray of int of shape (n_pages,), default=None
-        Where pages share what they offer, the number that stands for a page in `page`.
-    """
+    """Labels of items, and where they stand."""
 
     def __init__(self, labels, page, slot, code=None):
         self.labels, self.page, self.slot, self.code = labels, page, slot, code
 
 
 class Items:
-    """The items of all pages, by number.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_items,)
-        In the order of their indices.
-    slate : ndarray of int of shape (n_pages, n_slots)
-        Indices, -1: empty.
-    candidates : ndarray of bool or None
-        Who could be shown; None: everybody.
-    by_slot : bool, default=False
-        Whether the user says who could be shown slot by slot.
-    """
+    """The items of all pages, by number."""
 
     def __init__(self, labels, slate, candidates, by_slot=False):
         self.labels, self.slate, self.candidates = labels, slate, candidates
@@ -49,17 +27,7 @@ class Items:
 
     @classmethod
     def of(cls, shown, offered, listing, pages):
-        """Give every item its index.
-
-        Parameters
-        ----------
-        shown, offered : Shown
-            What was shown, and what could be; None: anything.
-        listing : list or None
-            All items, in the order of their indices.
-        pages : Pages
-            The pages.
-        """
+        """Give every item its index."""
         found = [*shown.labels, *(offered.labels if offered is not None else ())]
         labels = _ordered(found) if listing is None else _checked_listing(listing)
         if not len(labels):
@@ -89,13 +57,11 @@ class Items:
         return cls(labels, slate, mask, by_slot)
 
     def shorten(self):
-        """Take pages with fewer items as pages with fewer slots.
-
-        The last slots of such a page offer nothing. That is right for policies that
-        fill every slot while a candidate is left: another reading gives the page
-        probability zero. A page that lacks an item before its last one has lost a row
-        and stays as it is, as does a page without any item.
-        """
+        """Take pages with fewer items as pages with fewer slots."""
+        # The last slots of such a page offer nothing. That is right for policies that
+        # fill every slot while a candidate is left: another reading gives the page
+        # probability zero. A page that lacks an item before its last one has lost a row
+        # and stays as it is, as does a page without any item.
         if self.by_slot:
             return
         filled = self.slate != EMPTY

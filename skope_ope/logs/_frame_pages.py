@@ -10,30 +10,7 @@ from skope_ope.logs._validation import plain
 
 
 class Pages:
-    """The pages of a frame.
-
-    Parameters
-    ----------
-    frame : narwhals frame
-        One row a page, or a row an item.
-    round_, slot : str or None
-        Columns of the page and of the position.
-    is_long : bool
-        Whether rows are items.
-    n_slots : int
-        Columns of items in the wide form.
-    of_items : sequence of str, default=()
-        Columns that tell of single items, such as their rewards.
-
-    Attributes
-    ----------
-    frame : narwhals frame
-        One row a page: the first of each.
-    page, slot : ndarray of shape (n_rows,) or None
-        Numbers of the page and the slot of every row; None: rows are pages.
-    labels : ndarray of shape (n_pages,) or None
-        What the pages are called.
-    """
+    """The pages of a frame."""
 
     def __init__(self, frame, round_, slot, is_long, n_slots, of_items=()):
         self.rows, self.n_slots, self.round = frame, n_slots, round_
@@ -121,17 +98,7 @@ class Pages:
         return out
 
     def slot_values(self, frame, names, slate):
-        """Return the rewards of the slots, 0 where a slot is empty.
-
-        Parameters
-        ----------
-        frame : narwhals frame
-            All rows.
-        names : list of str
-            Columns of the rewards.
-        slate : ndarray of shape (n_pages, n_slots)
-            -1 where a slot is empty.
-        """
+        """Return the rewards of the slots, 0 where a slot is empty."""
         empty = slate < 0
         if self.page is not None:
             values = _numbers(frame, names[0], empty[self.page, self.slot])

@@ -266,10 +266,8 @@ def features_of(frame, context):
 
 
 def remember_labels(logs, frame, key=None):
-    """Keep the index of a frame in the logs, where they keep no frame with it.
-
-    Column `key` is kept, too: sums by it have it as their index.
-    """
+    """Keep the index of a frame in the logs, where they keep no frame with it."""
+    # Column `key` is kept, too: sums by it have it as their index.
     native = frame.to_native()
     index = index_of(native, len(logs))
     if index is None:
@@ -407,17 +405,7 @@ def _to_frame(logs, backend):
 
 
 def joined(context, columns, backend):
-    """Return a frame of library `backend` with the context and further columns.
-
-    Parameters
-    ----------
-    context : array, sparse matrix or frame of shape (n_rounds, n_features)
-        Columns of arrays are named `context_<j>`.
-    columns : dict of ndarray or list
-        By name; lists are those of texts or lists, where some are missing.
-    backend : {"pandas", "polars", "pyarrow"} or None
-        None: that of the context, or pandas.
-    """
+    """Return a frame of library `backend` with the context and further columns."""
     if backend not in (None, *LIBRARIES):
         hint = meant(backend, LIBRARIES)
         raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.{hint}")
@@ -491,10 +479,8 @@ def with_named(data, columns):
 
 
 def _values_of(column):
-    """Return the values of a column; missing ones among objects are None.
-
-    pandas has NaN or NA there, which other libraries do not take for missing.
-    """
+    """Return the values of a column; missing ones among objects are None."""
+    # pandas has NaN or NA there, which other libraries do not take for missing.
     values = column.to_numpy()
     if values.dtype != object:
         return values

@@ -33,22 +33,7 @@ if TYPE_CHECKING:
 
 
 def check_group(group, n_rounds):
-    """Return one label per round.
-
-    Parameters
-    ----------
-    group : array-like of shape (n_rounds,) or (n_rounds, n_parts), or frame
-        Labels of the groups. Tuples, and the rows of a frame, of a 2-d or of a
-        structured array, are composite labels: rounds belong together where all parts
-        agree.
-    n_rounds : int
-        Number of rounds.
-
-    Returns
-    -------
-    group : ndarray of shape (n_rounds,)
-        Read-only; composite labels are tuples.
-    """
+    """Return one label per round."""
     return _coded_group(group, n_rounds)[0]
 
 
@@ -148,11 +133,10 @@ def _check_hashable(labels):
 
 
 class Grouped:
-    """What logs with groups have: the codes and the labels of their groups.
+    """What logs with groups have: the codes and the labels of their groups."""
 
-    Groups are numbered in the order of their labels where these can be ordered, and
-    else as they appear. All are None where the logs have no groups.
-    """
+    # Groups are numbered in the order of their labels where these can be ordered, and
+    # else as they appear. All are None where the logs have no groups.
 
     _group_labels = _group_code = None  # of the logs as they were built
 

@@ -21,26 +21,7 @@ def card(
     notes: Iterable[str] = (),
     details: Mapping[str, object] | None = None,
 ) -> str:
-    """Return a result as a notebook shows it, with the style that it needs.
-
-    Parameters
-    ----------
-    title : str
-        What it is.
-    *content : Markup or str
-        What is seen at once; texts are escaped.
-    lead : str, default=""
-        A few words beside the title.
-    notes : iterable of str, default=()
-        Sentences below the content.
-    details : dict, default=None
-        What opens by a click, by its title. Empty ones are left out.
-
-    Returns
-    -------
-    html : str
-        Without scripts, and without anything that is loaded.
-    """
+    """Return a result as a notebook shows it, with the style that it needs."""
     head = [element("span", title, class_="title")]
     if lead:
         head.append(element("span", lead, class_="lead"))
@@ -70,53 +51,13 @@ def table_html(
     foot: Sequence = (),
     **given,
 ) -> str:
-    """Return a card with a table.
-
-    Parameters
-    ----------
-    title : str
-        What it is.
-    header : sequence of str
-        Names of the columns.
-    rows : list of sequence of str
-        Cells.
-    notes : sequence of str, default=()
-        Sentences below it.
-    bold : collection of int, default=()
-        Rows in bold letters.
-    left : int or collection of str, default=1
-        Columns of words; the others hold numbers.
-    foot : sequence, default=()
-        Cells of a last row that is no data.
-    **given : dict
-        Passed to `card`.
-    """
+    """Return a card with a table."""
     body = table(header, rows, marked=bold, left=left, foot=foot) if rows else ""
     return card(title, body, notes=notes, **given)
 
 
 def with_bars(header, rows, limits, after, *, zero=False, kinds=None):
-    """Return a table with a column of bars of intervals, and their axis below.
-
-    Parameters
-    ----------
-    header : list of str
-        Names of the columns.
-    rows : list of list
-        Cells.
-    limits : list of (float, float, float)
-        Estimate and limits of each row.
-    after : str
-        The column behind which the bars stand.
-    zero : bool, default=False
-        Whether zero is on the scale, as for gains.
-    kinds : list of str, default=None
-        Kind of every mark, see `interval_bar`; `None`: all are alike.
-
-    Returns
-    -------
-    header, rows, foot : list
-    """
+    """Return a table with a column of bars of intervals, and their axis below."""
     scale = Scale((x for three in limits for x in three), 4, zero=zero)
     place = list(header).index(after) + 1
     header = [*header[:place], "", *header[place:]]
@@ -141,21 +82,7 @@ def interval_picture(
     zero: bool = False,
     unit: str = "",
 ) -> Markup:
-    """Return the bar of one interval above its axis.
-
-    Parameters
-    ----------
-    value, low, high : float
-        The estimate and its limits; a value that is NaN has no mark.
-    label : str
-        The same in words.
-    reach : tuple (float, float), default=None
-        Range of the value, which the axis shows where it is known.
-    zero : bool, default=False
-        Whether zero is on the axis, as for gains.
-    unit : str, default=""
-        What stands behind the numbers of the axis.
-    """
+    """Return the bar of one interval above its axis."""
     scale = Scale([value, low, high, *(reach or ())], 4, zero=zero)
     bar = interval_bar(scale, value, low, high, label, "told")
     sign = "+" if zero else ""

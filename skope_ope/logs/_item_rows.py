@@ -4,10 +4,8 @@
 
 
 def item_rows(logs, rounds, candidates):
-    """Return features of candidates, (n_rows, n_item_features).
-
-    `rounds` and `candidates` say which; for an empty slot some candidate stands.
-    """
+    """Return features of candidates, (n_rows, n_item_features)."""
+    # `rounds` and `candidates` say which; for an empty slot some candidate stands.
     table = logs.item_features
     if table.ndim == 3:
         if not table.flags.c_contiguous:

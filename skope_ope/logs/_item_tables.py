@@ -15,28 +15,7 @@ KEYS = ("item", "item_id")
 
 
 def item_features_of(features, items, item, pages, by=None):
-    """Return the features of the items, and the names of the features.
-
-    Parameters
-    ----------
-    features : frame, dict, array-like or None
-        As `from_frame` takes it.
-    items : Items
-        The items.
-    item : str
-        What the column of the items may be called.
-    pages : Pages
-        The pages.
-    by : str, list of str or None
-        Columns of the pages that name a row of features together with the item.
-
-    Returns
-    -------
-    features : ndarray of shape (n_items, n_features) or (n_pages, n_items, n_features)
-        The latter with `by`; zeros where a page does not offer the item.
-    names : list of str or None
-        Names of the features; None: they have none.
-    """
+    """Return the features of the items, and the names of the features."""
     if by is not None:
         return _by_key(features, items, item, pages, by)
     if features is None or not (is_frame(features) or isinstance(features, Mapping)):

@@ -6,20 +6,9 @@ from math import isfinite
 
 
 def known_range(logs):
-    """Return the known range of the rewards, or None.
-
-    It is `reward_range` where it was stated, and finite. Rewards of which all are 0 or
-    1, and some are 1, are taken for yes and no: their range is (0, 1).
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-
-    Returns
-    -------
-    range : tuple (float, float) or None
-    """
+    """Return the known range of the rewards, or None."""
+    # It is `reward_range` where it was stated, and finite. Rewards of which all are 0
+    # or 1, and some are 1, are taken for yes and no: their range is (0, 1).
     if logs.reward_range is not None:
         low, high = logs.reward_range
         return (float(low), float(high)) if isfinite(high - low) else None

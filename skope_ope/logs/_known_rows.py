@@ -28,35 +28,15 @@ _RATES = np.logspace(-9, 0, 400)
 
 
 def rows_among(logs, known):
-    """Return the row of other logs that every row of logs is; -1: none.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rows that are asked about.
-    known : BanditLogs or SlateLogs
-        The rows that they may be: by `row_id` where the origin is the same, otherwise
-        by their `Content`.
-
-    Returns
-    -------
-    rows : ndarray of int of shape (n_rounds,)
-    """
+    """Return the row of other logs that every row of logs is; -1: none."""
     if logs._origin != known._origin:
         return known._content.rows_of(logs)
     return places_among(logs.row_id.position, known.row_id.position)
 
 
 def places_among(numbers, known):
-    """Return the place of every number among known ones; -1: it is not there.
-
-    Of a number that is known several times the last place.
-
-    Parameters
-    ----------
-    numbers, known : ndarray of int
-        Not negative.
-    """
+    """Return the place of every number among known ones; -1: it is not there."""
+    # Of a number that is known several times the last place.
     if not known.size:
         return np.full(len(numbers), -1)
     most = max(numbers.max(initial=-1), known.max())
@@ -72,18 +52,12 @@ def places_among(numbers, known):
 
 
 class KnownRows:
-    """What tells whether rows are some of those that something was fitted on.
+    """What tells whether rows are some of those that something was fitted on."""
 
-    A bit for every row of the logs as they were built (of a log that is not in memory
-    8 bytes for every row that is known), and 8 bytes for the content of every row where
-    it tells them apart, and for every group. Rows of a file that both logs have scanned
-    are told by their place in it: of the rest, content tells.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rows.
-    """
+    # A bit for every row of the logs as they were built (of a log that is not in memory
+    # 8 bytes for every row that is known), and 8 bytes for the content of every row
+    # where it tells them apart, and for every group. Rows of a file that both logs have
+    # scanned are told by their place in it: of the rest, content tells.
 
     _group_words = None  # also of what was pickled before there were any
 
@@ -120,11 +94,9 @@ class KnownRows:
         return files.numbers(logs.row_id.position)
 
     def share_in_doubt(self, logs):
-        """Return the share of rows of logs that may be known though nothing tells it.
-
-        They have the content of a known one. The share is 0 where their place or their
-        content tells, NaN where contents cannot be compared.
-        """
+        """Get the share of rows of logs that may be known though nothing tells it."""
+        # They have the content of a known one. The share is 0 where their place or
+        # their content tells, NaN where contents cannot be compared.
         told = self._numbers(logs) is not None
         return 0.0 if told else self._content.share_alike(logs)
 
@@ -135,13 +107,7 @@ class KnownRows:
 
 
 class Bits:
-    """A set of numbers that are not negative, as bits where that is smaller.
-
-    Parameters
-    ----------
-    numbers : ndarray of int
-        The numbers.
-    """
+    """A set of numbers that are not negative, as bits where that is smaller."""
 
     def __init__(self, numbers):
         size = numbers.max(initial=-1) + 1
@@ -163,33 +129,17 @@ class Bits:
 
 
 class Content:
-    """What stands in rows, by which they are recognised in logs that were built anew.
+    """What stands in rows, by which they are recognised in other logs."""
 
-    The context and the action (or the slate), and where these are not enough also the
-    time, the group and the reward. Propensities do not count: they may have been
-    estimated since. Content tells rows apart only if
-
-    - at least 99.9% of the known rows are distinct in it,
-    - of the contexts that come back at least 99% come back with their action (users
-      who come back with the same features act anew), and
-    - more rows come back than chance explains, judged by the rows that are alike among
-      those known.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rows.
-
-    Attributes
-    ----------
-    fields : tuple of str or None
-        What counts beside context and action; `None`: content does not tell these rows
-        apart.
-    words : ndarray of uint64 of shape (n_rounds,) or None
-        Hashes of the contents, sorted.
-    repeats : float
-        Share of the rows whose content, all fields included, an earlier one has.
-    """
+    # The context and the action (or the slate), and where these are not enough also the
+    # time, the group and the reward. Propensities do not count: they may have been
+    # estimated since. Content tells rows apart only if
+    #
+    # - at least 99.9% of the known rows are distinct in it,
+    # - of the contexts that come back at least 99% come back with their action (users
+    #   who come back with the same features act anew), and
+    # - more rows come back than chance explains, judged by the rows that are alike
+    #   among those known.
 
     def __init__(self, logs):
         self.n_features = logs.n_features
@@ -279,11 +229,9 @@ class Content:
         return places
 
     def _alike(self, logs):
-        """Return the rows with a known content, beyond chance, and its places.
-
-        And whether they are known rows: otherwise they may be new rounds of contexts
-        that come back.
-        """
+        """Return the rows with a known content, beyond chance, and its places."""
+        # And whether they are known rows: otherwise they may be new rounds of contexts
+        # that come back.
         nothing = np.zeros(0, dtype=int)
         nothing = nothing, nothing, True
         situation = self._situation(logs, self.fields)
@@ -303,12 +251,10 @@ class Content:
         return rows, found, is_known
 
     def _beyond_chance(self, n_asked, n_found):
-        """Tell whether rounds drawn anew would hardly repeat as many of those known.
-
-        If a new round has the content of a known one at the rate q, nq of the n known
-        rows share theirs with another, in nq / 2 pairs. Contexts that come at least
-        twice give half as many.
-        """
+        """Tell whether rounds drawn anew would hardly repeat as many of those known."""
+        # If a new round has the content of a known one at the rate q, nq of the n known
+        # rows share theirs with another, in nq / 2 pairs. Contexts that come at least
+        # twice give half as many.
         n_pairs = len(self.words) * _RATES / (2 if self._split else 4)
         few_here = pdtr(self._n_shared // 2, n_pairs)
         many_there = bdtrc(n_found - 1, n_asked, _RATES)
@@ -362,18 +308,7 @@ def _alike(ordered):
 
 
 def _find(known, words):
-    """Return the words that are among known ones, and their first places there.
-
-    Parameters
-    ----------
-    known, words : ndarray of uint64
-        The known ones are sorted.
-
-    Returns
-    -------
-    rows, places : ndarray of int
-        Positions in `words` and in `known`, by rising word.
-    """
+    """Return the words that are among known ones, and their first places there."""
     # most words of other rounds are told by their first bits, without a search
     shift = np.uint64(64 - min(24, 4 + len(known).bit_length()))
     table = np.zeros(1 << (64 - int(shift)), dtype=bool)

@@ -13,17 +13,10 @@ ROOT = 48271  # a primitive root of the prime: its powers are all multipliers th
 
 
 def label_hash(labels):
-    """Return a number in 0..PRIME-1 for every label, shape (n_rounds,).
-
-    Integers g become ``(g % PRIME) * ROOT % PRIME``, which data frames and databases
-    compute as well; other labels are first replaced by the CRC-32 of their text. Equal
-    labels of different types (1, 1.0, True) have equal hashes.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rounds,)
-        Labels without missing ones.
-    """
+    """Return a number in 0..PRIME-1 for every label, shape (n_rounds,)."""
+    # Integers g become ``(g % PRIME) * ROOT % PRIME``, which data frames and databases
+    # compute as well; other labels are first replaced by the CRC-32 of their text.
+    # Equal labels of different types (1, 1.0, True) have equal hashes.
     kind = labels.dtype.kind
     if kind in "mM":
         labels = labels.astype(f"{kind}8[us]")

@@ -20,18 +20,7 @@ OF_CLASS = (
 
 
 def kind_of_labels(labels):
-    """Return the kind of some labels, UNKNOWN where there are several or none.
-
-    Parameters
-    ----------
-    labels : ndarray or None
-        The labels.
-
-    Returns
-    -------
-    kind : str
-        "numbers", "texts", "times" and so on; those of the parts of tuples.
-    """
+    """Return the kind of some labels, UNKNOWN where there are several or none."""
     if labels is None or not len(labels):
         return UNKNOWN
     if labels.dtype.kind != "O":

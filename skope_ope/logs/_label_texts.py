@@ -19,20 +19,7 @@ ENDINGS = "_text", "_repr", "_tuple"  # of the names of the others
 
 
 def text_of_label(label, of=""):
-    """Return the text of a label: a number, text, time, None, or a tuple of them.
-
-    Parameters
-    ----------
-    label : object
-        The label.
-    of : str, default=""
-        What messages say it is a label of.
-
-    Raises
-    ------
-    TypeError
-        If it is something else: no file without code holds it.
-    """
+    """Return the text of a label: a number, text, time, None, or a tuple of them."""
     if isinstance(label, np.generic):
         label = label.item()
     kind = type(label)
@@ -78,15 +65,7 @@ def labels_of_texts(texts):
 
 
 def arrays_of_labels(name, labels):
-    """Return labels as a dict of one array without objects.
-
-    Parameters
-    ----------
-    name : str
-        Its name, to which an ending says how the labels are read again.
-    labels : ndarray
-        Labels, of objects perhaps.
-    """
+    """Return labels as a dict of one array without objects."""
     if labels.dtype.kind in PLAIN:
         return {name: np.asarray(labels)}
     given = labels.tolist()

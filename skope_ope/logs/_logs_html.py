@@ -15,13 +15,7 @@ SHOWN = 5  # actions, the most frequent ones
 
 
 def logs_html(logs) -> str:
-    """Return what logs hold as a card, with the shares of the actions.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        What is shown.
-    """
+    """Return what logs hold as a card, with the shares of the actions."""
     facts = logs.summary()
     lead = f"{facts.pop('rounds')} rounds"
     content = [pairs(facts)]

@@ -14,29 +14,7 @@ class Markup(str):
 
 
 def element(name, /, *content, **attributes):
-    """Return an element of a page.
-
-    Parameters
-    ----------
-    name : str
-        Its tag.
-    *content : Markup or object
-        What it holds. Everything but `Markup` is shown as text, with hidden characters
-        as escapes: labels cannot add markup.
-    **attributes : object
-        Its attributes; ``class_`` is ``class``, and ``stroke_width`` is
-        ``stroke-width``. None: it has none of that name.
-
-    Returns
-    -------
-    markup : Markup
-
-    Examples
-    --------
-    >>> from skope_ope.logs._markup import element
-    >>> element("p", "a < b", class_="note")
-    '<p class="note">a &lt; b</p>'
-    """
+    """Return an element of a page."""
     told = "".join(
         f' {key.strip("_").replace("_", "-")}="{escape(harmless(value))}"'
         for key, value in attributes.items()
@@ -53,23 +31,7 @@ def joined(*content):
 
 
 def table(header, rows, caption=None, marked=(), left=1, foot=()):
-    """Return a table whose cells stand below each other on a narrow screen.
-
-    Parameters
-    ----------
-    header : sequence of str
-        Names of the columns.
-    rows : list of sequence
-        Cells; the first of a row is its heading.
-    caption : str, default=None
-        What stands above it.
-    marked : collection of int, default=()
-        Rows that are marked.
-    left : int or collection of str, default=1
-        How many columns hold words, or their names; the others hold numbers.
-    foot : sequence, default=()
-        Cells of a last row that is no data, such as an axis.
-    """
+    """Return a table whose cells stand below each other on a narrow screen."""
     words = header[:left] if isinstance(left, int) else left
     kinds = ["word" if name in words else "number" for name in header]
     head = joined(

@@ -7,18 +7,7 @@ from scipy import sparse
 
 
 def check_features(logs, whose, takes_missing):
-    """Raise unless the context suits the model.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    whose : str
-        What the model is called in the message.
-    takes_missing : bool
-        Whether it is one of trees on histograms, which take missing values but no
-        sparse matrix.
-    """
+    """Raise unless the context suits the model."""
     X = logs.context
     if X.shape[1] == 0:
         raise ValueError(

@@ -13,16 +13,9 @@ INT64_DIGITS = 18  # that many digits always fit
 
 
 def numbers(texts):
-    """Yield the floats that a sequence of texts spells.
-
-    Blanks around a number are taken, and "nan" and "inf": whether a number must be
-    finite is known to the caller.
-
-    Raises
-    ------
-    ValueError
-        If one of them is no number.
-    """
+    """Yield the floats that a sequence of texts spells."""
+    # Blanks around a number are taken, and "nan" and "inf": whether a number must be
+    # finite is known to the caller.
     joined = "".join(texts)  # one look at many cells
     if "_" in joined or not joined.isascii():
         raise ValueError("not all texts are numbers")

@@ -15,19 +15,7 @@ FIRST = 100  # rows that are looked at before the others: most texts are no numb
 
 
 def odd_rows(context):
-    """Return a few rows that show what is odd in the columns of a context.
-
-    Parameters
-    ----------
-    context : array, sparse matrix or frame of shape (n_rounds, n_features)
-        Contexts.
-
-    Returns
-    -------
-    rows : ndarray of int
-        For every column of a frame, the first row with a missing value, and the first
-        one with a text that is no number. None of what is no frame.
-    """
+    """Return a few rows that show what is odd in the columns of a context."""
     rows = {row for series in columns_of(context) for _, row in _oddities(series)}
     return np.array(sorted(rows), dtype=np.intp)
 

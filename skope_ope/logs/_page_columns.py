@@ -17,30 +17,7 @@ from skope_ope.logs._frames import (
 
 
 class PageColumns:
-    """The named columns of a frame of pages, checked.
-
-    Parameters
-    ----------
-    frame : frame
-        As the user gives it.
-    item, round, slot, slot_reward, context, exclude, candidates, columns
-        As `SlateLogs.from_frame` takes them.
-    of_page : dict
-        Names of the columns that have one value for a page, by field.
-
-    Attributes
-    ----------
-    frame : narwhals frame
-        One row a page, or a row an item.
-    is_long : bool
-        Whether rows are items.
-    item : str
-        What frames of items call the column of the item.
-    items, rewards, context : list of str
-        Columns of the items, of the rewards of slots, and of the context.
-    constant_names : list
-        Columns that must not change within a page.
-    """
+    """The named columns of a frame of pages, checked."""
 
     def __init__(
         self,
@@ -102,13 +79,7 @@ class PageColumns:
         return list(choose_context(others, context, exclude))
 
     def fields(self, rows):
-        """Return the fields that have one value for a page.
-
-        Parameters
-        ----------
-        rows : narwhals frame
-            One row a page.
-        """
+        """Return the fields that have one value for a page."""
         fields = {
             field: column_of(rows, name, field == "group")
             for field, name in self.single.items()

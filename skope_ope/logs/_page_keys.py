@@ -11,24 +11,7 @@ ASKED = 200  # keys that are compared with the columns of pages
 
 
 class PageKeys:
-    """The values of some columns, page by page.
-
-    Parameters
-    ----------
-    pages : Pages
-        The pages.
-    names : list of str
-        Columns that have one value for a page.
-    argument : str
-        What the user calls the list of names.
-
-    Attributes
-    ----------
-    keys : list
-        The distinct values; tuples of several columns.
-    code : ndarray of int of shape (n_pages,)
-        The key of every page.
-    """
+    """The values of some columns, page by page."""
 
     def __init__(self, pages, names, argument):
         self.pages, self.names = pages, names

@@ -12,20 +12,7 @@ FEWEST = 10  # pages with a reward, and others: chance does not make all slots e
 
 
 def like_page_reward(slot_reward, slate):
-    """Tell whether all slots of every page have the same reward, and pages differ.
-
-    Parameters
-    ----------
-    slot_reward : array-like of shape (n_pages, n_slots)
-        Rewards of the slots.
-    slate : ndarray of int of shape (n_pages, n_slots)
-        What they show. Only pages with two items or more tell anything.
-
-    Returns
-    -------
-    found : tuple of int, or None
-        How many pages tell it, and how many of them have a reward; None: they do not.
-    """
+    """Tell whether all slots of every page have the same reward, and pages differ."""
     filled = slate != EMPTY
     several = filled.sum(axis=1) > 1
     reward = np.asarray(slot_reward, dtype=float)[several]
@@ -41,15 +28,7 @@ def like_page_reward(slot_reward, slate):
 
 
 def warn_of_page_reward(slot_reward, slate, names):
-    """Warn where the columns of the rewards of slots look like that of the page.
-
-    Parameters
-    ----------
-    slot_reward, slate : array-like of shape (n_pages, n_slots)
-        See `like_page_reward`.
-    names : list of str
-        The columns with the rewards.
-    """
+    """Warn where the columns of the rewards of slots look like that of the page."""
     found = like_page_reward(slot_reward, slate)
     if found is None:
         return

@@ -78,17 +78,7 @@ def inverse_propensity_z(logs: BanditLogs) -> float:
 
 
 def gap_spread(n_rounds, total, square, size=0.0):
-    """Return the standard error of a sum of gaps, 0 where all are the same.
-
-    Parameters
-    ----------
-    n_rounds : int
-        Number of gaps, at least 2.
-    total, square : float
-        Their sum and their sum of squares.
-    size : float, default=0.0
-        A sum of squares that was rounded on the way to `square`.
-    """
+    """Return the standard error of a sum of gaps, 0 where all are the same."""
     variance = (square - total * total / n_rounds) / (n_rounds - 1)
     if variance <= 1e-14 * max(square, size) / n_rounds:
         return 0.0
@@ -96,17 +86,7 @@ def gap_spread(n_rounds, total, square, size=0.0):
 
 
 def grouped_z(total, change, n_groups):
-    """Return a sum in standard errors of the sums of its groups.
-
-    Parameters
-    ----------
-    total : float
-        The sum.
-    change : ndarray of shape (n_kept,)
-        Centred sums of the groups.
-    n_groups : int
-        How many groups there are, of which `change` may tell some.
-    """
+    """Return a sum in standard errors of the sums of its groups."""
     if n_groups < 2:
         return nan  # nothing tells how groups differ
     square = float(change @ change) * n_groups / len(change)
@@ -115,20 +95,10 @@ def grouped_z(total, change, n_groups):
 
 
 def same_gap_z(gap, p, n_units):
-    r"""Return a z for 1/p that exceeds the number of actions by the same everywhere.
-
-    Either rounding, or 1/p counts actions that were never drawn: K of M were, which
-    has a probability of at most :math:`\binom{M}{K} (K / M)^n`. Fewer than K cannot be.
-
-    Parameters
-    ----------
-    gap : float
-        Mean of 1/p, less the number of actions.
-    p : ndarray of shape (n,)
-        Propensities, some of which will do.
-    n_units : int
-        Number of rounds, or of groups.
-    """
+    r"""Return a z for 1/p that exceeds the number of actions by the same everywhere."""
+    # Either rounding, or 1/p counts actions that were never drawn: K of M were, which
+    # has a probability of at most :math:`\binom{M}{K} (K / M)^n`. Fewer than K cannot
+    # be.
     if abs(gap) <= 1e-6:
         return 0.0
     if gap < 0:
@@ -180,15 +150,7 @@ def propensity_by_action(logs: BanditLogs) -> Array | None:
 
 
 def law_by_action(by_action, n_rounds):
-    """Return the law where the propensity belongs to the action alone, else None.
-
-    Parameters
-    ----------
-    by_action : ndarray of shape (n_actions,) or None
-        See `propensity_by_action`.
-    n_rounds : int
-        Number of rounds.
-    """
+    """Return the law where the propensity belongs to the action alone, else None."""
     if by_action is None or abs(by_action.sum() - 1) > ROUNDING:
         return None
     mean = n_rounds * by_action
@@ -196,10 +158,8 @@ def law_by_action(by_action, n_rounds):
 
 
 def uniform_law(logs):
-    """Return the law of uniform choices among the offered actions.
-
-    None where the propensities tell that they were not uniform.
-    """
+    """Return the law of uniform choices among the offered actions."""
+    # None where the propensities tell that they were not uniform.
     mean, variance = np.zeros((2, logs.n_actions))
     for rows in _blocks(logs):
         mu = logs.available[rows] / logs.available[rows].sum(axis=1)[:, None]
@@ -216,11 +176,9 @@ def _blocks(logs):
 
 
 def action_count_z(logs):
-    """Return how far the counts are from their means, in standard deviations.
-
-    With groups the deviations are those of rounds that all repeat the choice of their
-    group: the largest that there can be.
-    """
+    """Return how far the counts are from their means, in standard deviations."""
+    # With groups the deviations are those of rounds that all repeat the choice of their
+    # group: the largest that there can be.
     mean, variance = logs.action_count_law
     variance = variance * group_sizes(logs.group_sizes)[0]
     excess = logs.action_counts - mean
@@ -235,26 +193,11 @@ def least_possible(n_rounds, n_actions):
 
 
 def count_chance(excess, variance, sizes=None):
-    r"""Bound how probable counts at least as far from their means are, by action.
-
-    Bennett's inequality in both directions: for sums of independent indicators (and
-    of those of a logger that learns) with variance V,
-    :math:`P(|S - E S| \ge t) \le 2 \exp(-V h(t / V))`,
-    :math:`h(u) = (1 + u) \ln(1 + u) - u`. A normal quantile would ring where an
-    action that is expected .01 times was logged once.
-
-    Parameters
-    ----------
-    excess, variance : ndarray of shape (n_actions,)
-        Counts less their means, and their variances.
-    sizes : ndarray of shape (n_groups,), default=None
-        Sizes of groups whose rounds may all repeat one choice: sums over groups are
-        bounded by them.
-
-    Returns
-    -------
-    chance : ndarray of shape (n_actions,)
-    """
+    r"""Bound how probable counts at least as far from their means are, by action."""
+    # Bennett's inequality in both directions: for sums of independent indicators (and
+    # of those of a logger that learns) with variance V, :math:`P(|S - E S| \ge t) \le 2
+    # \exp(-V h(t / V))`, :math:`h(u) = (1 + u) \ln(1 + u) - u`. A normal quantile would
+    # ring where an action that is expected .01 times was logged once.
     usual, largest = group_sizes(sizes)
     variance = np.maximum(variance * usual, 1e-12) / largest**2
     u = np.abs(excess) / largest / variance

@@ -9,21 +9,7 @@ WIDEST = 0.05  # sums further off say more than that digits were dropped
 
 
 def rounding(proba):
-    """Return how many digits probabilities have, and how far that moves a sum.
-
-    Parameters
-    ----------
-    proba : ndarray of shape (n_rounds, n_actions)
-        Probabilities.
-
-    Returns
-    -------
-    digits : int or None
-        The fewest digits behind the point, from 2 to 6, that write all of them; None
-        where these do not.
-    bound : float
-        How far from one rounding may have moved the sum of a row; 0 without digits.
-    """
+    """Return how many digits probabilities have, and how far that moves a sum."""
     for digits in range(FEWEST, MOST + 1):
         if (np.abs(proba - np.round(proba, digits)) < 1e-12).all():
             half_a_digit = 0.5 * 10.0**-digits

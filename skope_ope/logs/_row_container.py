@@ -26,15 +26,7 @@ if TYPE_CHECKING:
 
 
 class RowId:
-    """Which rows these are: a token of origin and positions in it.
-
-    Parameters
-    ----------
-    origin : str
-        Token drawn when the logs were built.
-    position : ndarray of shape (n_rounds,)
-        Row numbers in the logs as they were built.
-    """
+    """Which rows these are: a token of origin and positions in it."""
 
     def __init__(self, origin, position):
         self.origin = origin
@@ -57,10 +49,8 @@ class RowId:
 
 
 def is_drawn(origin):
-    """Tell whether an origin was drawn when logs were built, and is never met again.
-
-    Those of files and frames are longer: they are the same in every process.
-    """
+    """Tell whether an origin was drawn when logs were built, and is never met again."""
+    # Those of files and frames are longer: they are the same in every process.
     return len(origin) == 32 and set(origin) <= set("0123456789abcdef")
 
 
@@ -106,12 +96,11 @@ def _copies_on_write():
 
 
 class RowContainer:
-    """Row-aligned fields that scikit-learn can index as if they were X.
+    """Row-aligned fields that scikit-learn can index as if they were X."""
 
-    A subclass lists in `_row_fields` the attributes that are aligned on axis 0
-    (`None` values are skipped) and in `_carried_fields` those that an indexed
-    object keeps as they are.
-    """
+    # A subclass lists in `_row_fields` the attributes that are aligned on axis 0
+    # (`None` values are skipped) and in `_carried_fields` those that an indexed object
+    # keeps as they are.
 
     _row_fields = ()
     _carried_fields = ()
@@ -382,21 +371,7 @@ class Own(np.ndarray):
 
 
 def keep(given, array):
-    """Return what logs keep of an array: a copy of one dimension, a view of more.
-
-    Parameters
-    ----------
-    given : object
-        What the caller passed. Maps of files that nobody can write to stay maps, and
-        an `Own` array is not copied.
-    array : ndarray
-        The same as an array.
-
-    Returns
-    -------
-    array : ndarray
-        Read-only.
-    """
+    """Return what logs keep of an array: a copy of one dimension, a view of more."""
     is_map = isinstance(given, np.memmap) and given.mode == "r"
     if array.ndim == 1 and not is_map and not isinstance(given, Own):
         array = array.copy()
@@ -404,15 +379,7 @@ def keep(given, array):
 
 
 def own(values, reader):
-    """Return rows that their reader may write to: a copy, unless it never writes.
-
-    Parameters
-    ----------
-    values : array, sparse matrix, frame, logs or None
-        What is handed out. Of logs the context is copied; pyarrow writes to nothing.
-    reader : object
-        Who gets it: a policy, a model or a function.
-    """
+    """Return rows that their reader may write to: a copy, unless it never writes."""
     if not _may_write(reader):
         return values
     if isinstance(values, RowContainer):
@@ -428,10 +395,8 @@ def own(values, reader):
 
 
 def _may_write(reader):
-    """Tell whether a reader, or a parameter of it, may write to what it is handed.
-
-    What is ours never does, and hands on copies; scikit-learn's has to be told to.
-    """
+    """Tell whether a reader, or a parameter of it, may write to what it is handed."""
+    # What is ours never does, and hands on copies; scikit-learn's has to be told to.
     if isinstance(reader, MethodType):
         reader = reader.__self__
     package = str(getattr(reader, "__module__", "")).partition(".")[0]

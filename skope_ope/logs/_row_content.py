@@ -20,22 +20,13 @@ _MISSING = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
 
 
 def context_words(context, columns=None):
-    r"""Return a 64-bit hash of every row of a context, shape (n_rounds,).
-
-    .. math:: h_i = mix\Big(\sum_j (v_{ij} \oplus \lfloor v_{ij} / 2^{32} \rfloor)\,
-              m_j \bmod 2^{64}\Big)
-
-    with :math:`v_{ij}` the bits of a number, or a hash of a text, :math:`m_j` an odd
-    number for every column, and `mix` the finaliser of splitmix64. Zeros add nothing,
-    so that sparse rows have the hash of dense ones.
-
-    Parameters
-    ----------
-    context : ndarray, sparse matrix or frame of shape (n_rounds, n_features)
-        Equal numbers have equal hashes, of whatever dtype and in whatever container.
-    columns : list of str, default=None
-        Names of the columns of a frame that count, in this order. `None`: all.
-    """
+    r"""Return a 64-bit hash of every row of a context, shape (n_rounds,)."""
+    # .. math:: h_i = mix\Big(\sum_j (v_{ij} \oplus \lfloor v_{ij} / 2^{32} \rfloor)\,
+    #           m_j \bmod 2^{64}\Big)
+    #
+    # with :math:`v_{ij}` the bits of a number, or a hash of a text, :math:`m_j` an odd
+    # number for every column, and `mix` the finaliser of splitmix64. Zeros add nothing,
+    # so that sparse rows have the hash of dense ones.
     if is_frame(context):
         sums = np.zeros(context.shape[0], dtype=np.uint64)
         for j, column in enumerate(_columns(context, columns)):
@@ -48,16 +39,9 @@ def context_words(context, columns=None):
 
 
 def column_words(values):
-    """Return a 64-bit word for every entry of a column, shape (n_rounds,).
-
-    Numbers are their bits as floats, dates and times their microseconds; texts and
-    other labels are hashed. All kinds of missing values have one word.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_rounds,)
-        Numbers, texts, dates, categories or a mixture of them.
-    """
+    """Return a 64-bit word for every entry of a column, shape (n_rounds,)."""
+    # Numbers are their bits as floats, dates and times their microseconds; texts and
+    # other labels are hashed. All kinds of missing values have one word.
     coded = column_codes(values)
     if coded is not None:  # of a frame's texts or categories: one word per label
         return column_words(np.asarray(coded.labels))[coded.codes]
@@ -89,13 +73,7 @@ def mixed(words):
 
 
 def combined(columns):
-    """Return one word for every row of several columns of words.
-
-    Parameters
-    ----------
-    columns : iterable of ndarray of uint64 of shape (n_rounds,)
-        At least one.
-    """
+    """Return one word for every row of several columns of words."""
     sums = np.uint64(0)
     for j, words in enumerate(columns):
         sums = sums + _folded(words) * _multipliers(np.array([j]))

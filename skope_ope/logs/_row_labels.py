@@ -24,23 +24,10 @@ def is_anew(index):
 
 
 def first_of_another_row(index, other):
-    """Return the first row whose label shows that rows are in another order.
-
-    Labels that cannot be compared show nothing: those of a new frame against those of
-    some rows of another one, labels of another kind or with another name, and keys of
-    a table, which come several times.
-
-    Parameters
-    ----------
-    index, other : pandas Index of shape (n_rounds,)
-        What is asked about, and what it should be.
-
-    Returns
-    -------
-    row : int or None
-    same : bool
-        Whether both have the same labels, in another order.
-    """
+    """Return the first row whose label shows that rows are in another order."""
+    # Labels that cannot be compared show nothing: those of a new frame against those of
+    # some rows of another one, labels of another kind or with another name, and keys of
+    # a table, which come several times.
     if index.equals(other):
         return None, True
     same = _counts_alike(index, other)
@@ -90,27 +77,9 @@ def _shown(index, row):
 def check_labels_of(
     name, index, other_name, other, *, is_table=False, code=None, is_made=False
 ):
-    """Raise where an index has the labels of other rows.
-
-    Labels 0, 1, 2, ... are those of a frame that was read and then sorted, or those of
-    a new frame. A table of them was mostly made of an array, so a warning tells.
-
-    Parameters
-    ----------
-    name : str
-        What has the index.
-    index, other : pandas Index of shape (n_rounds,)
-        What it is, and what it should be.
-    other_name : str
-        What has the other one.
-    is_table : bool, default=False
-        Whether it has named columns, which an array would lose.
-    code : str, default=None
-        How the other index is written in code.
-    is_made : bool, default=False
-        Whether the other index is that of a table that was made of an array, as all
-        else has an index of its own.
-    """
+    """Raise where an index has the labels of other rows."""
+    # Labels 0, 1, 2, ... are those of a frame that was read and then sorted, or those
+    # of a new frame. A table of them was mostly made of an array, so a warning tells.
     row, same = first_of_another_row(index, other)
     if row is None:
         return
@@ -145,20 +114,7 @@ def check_labels_of(
 
 
 def labels_to_keep(fields, n_rounds):
-    """Compare the indices of fields; return one that the context does not tell.
-
-    Parameters
-    ----------
-    fields : dict
-        What the logs are built from, by name, the context first.
-    n_rounds : int
-        Number of rounds.
-
-    Returns
-    -------
-    labels : tuple of pandas Index of shape (n_rounds,)
-        The first one that is neither that of the context nor 0, 1, 2, ...
-    """
+    """Compare the indices of fields; return one that the context does not tell."""
     seen, kept = [], ()
     context = fields["context"]
     common = _index_beside_made(fields, n_rounds)
@@ -191,10 +147,8 @@ def labels_to_keep(fields, n_rounds):
 
 
 def _index_beside_made(fields, n_rounds):
-    """Return the index of all Series where the context has 0, 1, 2, ..., else None.
-
-    Such a context seems to be a new table that was made of an array.
-    """
+    """Return the index of all Series where the context has 0, 1, 2, ..., else None."""
+    # Such a context seems to be a new table that was made of an array.
     context = index_of(fields["context"], n_rounds)
     if context is None or not is_anew(context):
         return None
@@ -206,18 +160,7 @@ def _index_beside_made(fields, n_rounds):
 
 
 def check_row_labels(name, values, logs):
-    """Raise where the index of values is that of other rows than those of logs.
-
-    Parameters
-    ----------
-    name : str
-        What the values are.
-    values : object
-        What was given; only a Series or a frame of pandas has an index.
-    logs : BanditLogs or SlateLogs
-        The rounds. Where nothing that they were built from has an index, their rows
-        have their positions in the logs as they were built, or 0, 1, 2, ...
-    """
+    """Raise where the index of values is that of other rows than those of logs."""
     n_rounds = len(logs)
     index = index_of(values, n_rounds)
     if index is None:
@@ -253,10 +196,8 @@ def check_row_labels(name, values, logs):
 
 
 def _keys(index, context, group, columns, called):
-    """Yield what an index may have as its labels, with its name and its code.
-
-    Sums by user, for instance, have the users as their index.
-    """
+    """Yield what an index may have as its labels, with its name and its code."""
+    # Sums by user, for instance, have the users as their index.
     pandas, n_rounds = sys.modules["pandas"], len(index)
     users = _index_of_group(group)
     if users is not None and len(users) == n_rounds:
@@ -307,17 +248,7 @@ def _is_a_key(name, index, keys, is_table):
 
 
 def check_output_labels(name, values, X):
-    """Raise where a function of contexts gives their rows in another order.
-
-    Parameters
-    ----------
-    name : str
-        What messages call the output.
-    values : object
-        What the function gave. A new frame has no labels of rows.
-    X : array, sparse matrix or frame of shape (n_rounds, n_features)
-        The contexts.
-    """
+    """Raise where a function of contexts gives their rows in another order."""
     n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
     index = index_of(values, n_rounds)
     own = index_of(X, n_rounds)

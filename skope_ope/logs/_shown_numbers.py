@@ -31,24 +31,7 @@ def decimals(errors: Iterable[float]) -> int:
 
 
 def fixed(x: float | None, places: int, sign: str = "", unit: str = "") -> str:
-    """Return a number with so many decimal places.
-
-    Parameters
-    ----------
-    x : float or None
-        The number.
-    places : int
-        Decimal places.
-    sign : {"", "+"}, default=""
-        "+": positive numbers have a sign, too, as gains do.
-    unit : str, default=""
-        What stands behind the number.
-
-    Returns
-    -------
-    text : str
-        "-" where there is no number.
-    """
+    """Return a number with so many decimal places."""
     if x is None or math.isnan(x):
         return NONE
     if math.isinf(x):
@@ -70,22 +53,7 @@ def error_text(x: float | None, places: int, unit: str = "") -> str:
 
 
 def figure(x: float | None, digits: int = DIGITS, sign: str = "") -> str:
-    """Return a number by itself, with so many significant digits at most.
-
-    Parameters
-    ----------
-    x : float or None
-        The number. A whole one is written in full.
-    digits : int, default=4
-        Significant digits. Zeros at the end are left out.
-    sign : {"", "+"}, default=""
-        "+": positive numbers have a sign, too.
-
-    Returns
-    -------
-    text : str
-        "-" where there is no number.
-    """
+    """Return a number by itself, with so many significant digits at most."""
     if x is None or math.isnan(x):
         return NONE
     x = float(x)
@@ -99,19 +67,7 @@ def figure(x: float | None, digits: int = DIGITS, sign: str = "") -> str:
 
 
 def column(values: Sequence[float | None], digits: int = DIGITS) -> list[str]:
-    """Return the numbers of a column in one format.
-
-    Parameters
-    ----------
-    values : sequence of float or None
-        The numbers. Whole ones are written in full.
-    digits : int, default=4
-        Significant digits of the largest.
-
-    Returns
-    -------
-    texts : list of str
-    """
+    """Return the numbers of a column in one format."""
     known = [abs(x) for x in values if x is not None and math.isfinite(x) and x]
     if all(float(x).is_integer() for x in known):
         return [fixed(x, 0) for x in values]

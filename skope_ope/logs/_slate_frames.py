@@ -305,10 +305,8 @@ def _labels_of_slots(logs):
 
 
 def _lists_of_candidates(logs):
-    """Return the labels that every page offers as lists, or None: all offer the same.
-
-    A page whose slots differ in them has a list of lists.
-    """
+    """Get the labels that every page offers as lists, or None: all offer the same."""
+    # A page whose slots differ in them has a list of lists.
     offered, labels = logs.offered, logs.item_id
     n_rounds, n_candidates = len(logs), logs.max_candidates
     if labels is None:

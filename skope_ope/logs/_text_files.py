@@ -43,17 +43,9 @@ class DoubtError(Exception):
 
 
 def read_lines(path):
-    """Yield (line number from 1, line) of a text file, without the ends of lines.
-
-    gzip and zstd are told by the first bytes, whatever the file is called. Bytes that
-    are not UTF-8 are kept as escapes, so that names stay distinct.
-
-    Raises
-    ------
-    ValueError
-        If the file is a folder, damaged or no text in UTF-8, a line is longer than
-        `LONGEST` bytes, or the first has carriage returns inside.
-    """
+    """Yield (line number from 1, line) of a text file, without the ends of lines."""
+    # gzip and zstd are told by the first bytes, whatever the file is called. Bytes that
+    # are not UTF-8 are kept as escapes, so that names stay distinct.
     path = os.fspath(path)
     with open_bytes(path) as stream:
         lines = iter(partial(stream.readline, LONGEST + 1), b"")
@@ -154,10 +146,8 @@ def empty_file(path):
 
 
 def utc_microseconds(text):
-    """Return the microseconds from 1970 to the moment that an ISO 8601 text names.
-
-    Texts without a time zone are taken to be UTC.
-    """
+    """Return the microseconds from 1970 to the moment that an ISO 8601 text names."""
+    # Texts without a time zone are taken to be UTC.
     if MOMENT.fullmatch(text) is None:  # fromisoformat skips over letters and digits
         raise ValueError(f"{quoted(text)} is no datetime like 2026-01-31 12:00:00")
     moment = datetime.fromisoformat(text)

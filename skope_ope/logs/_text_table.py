@@ -9,19 +9,7 @@ from skope_ope._harmless import harmless
 
 
 def text_table(header, rows, n_left=1, left=()):
-    """Return the lines of a table of texts.
-
-    Parameters
-    ----------
-    header : list of str
-        Names of the columns.
-    rows : list of list of str
-        Cells.
-    n_left : int, default=1
-        How many columns are aligned to the left; numbers stand to the right.
-    left : collection of str, default=()
-        Names of further columns that are aligned to the left.
-    """
+    """Return the lines of a table of texts."""
     cells = [[harmless(text) for text in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []

@@ -79,9 +79,7 @@ def kinds_of(texts, kinds=tuple(KINDS)):
 
 
 def parse_labels(texts, kinds=None):
-    """Turn distinct texts into ints, floats or booleans where all of them are such.
-
-    That is the first of `kinds`, by default of `kinds_of` these texts.
-    """
+    """Turn distinct texts into ints, floats or booleans where all of them are such."""
+    # That is the first of `kinds`, by default of `kinds_of` these texts.
     kinds = kinds_of(texts) if kinds is None else kinds
     return np.array([KINDS[kinds[0]][1](text) for text in texts] if kinds else texts)

@@ -17,20 +17,7 @@ TELLING = ("logging_proba", "logger_proba")
 
 
 def agreed_propensity(logs, names=TELLING):
-    """Return the propensity of some logs, after a look at the fields that tell it.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        With the fields.
-    names : sequence of {"logging_proba", "logger_proba"}
-        Which of them are asked.
-
-    Returns
-    -------
-    propensity : ndarray of shape (n_rounds,) or None
-        The recorded one, which they must not contradict, or else what they tell.
-    """
+    """Return the propensity of some logs, after a look at the fields that tell it."""
     propensity = logs.propensity
     for name in names:
         proba = getattr(logs, name)

@@ -22,12 +22,10 @@ LONG_TEXT = 128  # bytes: longer ones are not hashed
 
 
 def as_numbers(name, values, ndim=1, finite=True, first="row"):
-    """Return a read-only float array with `ndim` dimensions and finite entries.
-
-    One dimension is copied, more are a view of what was given where that holds floats.
-    The caller looks for NaN and infinity itself where `finite` is false. `first` is
-    what the first dimension numbers.
-    """
+    """Return a read-only float array with `ndim` dimensions and finite entries."""
+    # One dimension is copied, more are a view of what was given where that holds
+    # floats. The caller looks for NaN and infinity itself where `finite` is false.
+    # `first` is what the first dimension numbers.
     if sparse.issparse(values):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix.")
     array = as_array(name, values)
@@ -62,10 +60,8 @@ def as_numbers(name, values, ndim=1, finite=True, first="row"):
 
 
 def as_array(name, values, labels=None):
-    """Return an array; columns of a frame that are named follow `labels`.
-
-    What is masked or has rows of uneven length is refused.
-    """
+    """Return an array; columns of a frame that are named follow `labels`."""
+    # What is masked or has rows of uneven length is refused.
     if labels is not None:
         values = by_label(name, values, labels)
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -107,32 +103,13 @@ def is_vector(values):
 
 
 def is_y(values, n_rounds):
-    """Tell whether `values` is scikit-learn's y: one entry for every round.
-
-    Whatever is fitted on logs ignores it: the logs hold actions and rewards.
-
-    Parameters
-    ----------
-    values : object
-        What was passed as y.
-    n_rounds : int or None
-        Number of rounds; None, of lazy logs: there is no y beside them.
-    """
+    """Tell whether `values` is scikit-learn's y: one entry for every round."""
+    # Whatever is fitted on logs ignores it: the logs hold actions and rewards.
     return n_rounds is not None and is_vector(values) and len(values) == n_rounds
 
 
 def check_y(y, n_rounds, who):
-    """Raise unless y is None or has an entry for every round, see `is_y`.
-
-    Parameters
-    ----------
-    y : object
-        What was given beside logs.
-    n_rounds : int or None
-        Number of rounds, see `is_y`.
-    who : str
-        Name of the class that is fitted.
-    """
+    """Raise unless y is None or has an entry for every round, see `is_y`."""
     if y is None or is_y(y, n_rounds):
         return
     what = f"{who}.fit takes no y beside logs, which hold actions and rewards"
@@ -250,23 +227,7 @@ def label_codes(labels, values):
 
 
 def class_targets(logs, codes=None):
-    """Return actions as scikit-learn's classifiers take them.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    codes : ndarray of int of shape (n,), default=None
-        Codes of actions. `None`: the logged ones.
-
-    Returns
-    -------
-    y : ndarray of shape (n,)
-        Labels, or codes.
-    are_codes : bool
-        Whether they are codes: classifiers refuse fractions, bytes and mixed objects
-        as labels.
-    """
+    """Return actions as scikit-learn's classifiers take them."""
     labels = logs.actions
     codes = logs.action_index if codes is None else codes
     kind = labels.dtype.kind
@@ -299,10 +260,8 @@ def check_propensity(
     n_rounds,
     instead="estimate the propensities with PropensityEstimator",
 ):
-    """Return propensities in (0, 1]; `instead` is what else one may do.
-
-    A number is that of all rounds.
-    """
+    """Return propensities in (0, 1]; `instead` is what else one may do."""
+    # A number is that of all rounds.
     if isinstance(propensity, Real) and not isinstance(propensity, (bool, np.bool_)):
         if not np.finfo(float).tiny <= propensity <= 1:
             raise ValueError(
@@ -370,10 +329,8 @@ def check_agreement(propensity, name, told):
 
 
 def by_label(name, values, labels):
-    """Return the columns of a frame in the order of `labels`; else `values`.
-
-    Columns without names are taken in their order.
-    """
+    """Return the columns of a frame in the order of `labels`; else `values`."""
+    # Columns without names are taken in their order.
     if not is_frame(values):
         return values
     names = list(getattr(values, "column_names", None) or values.columns)

@@ -108,11 +108,9 @@ def action_probabilities(
 
 
 def resolve_policy(policy, logs):
-    """Return a policy object, or the array (n,) or (n, n_actions) in its stead.
-
-    An array of any kind of real numbers is returned as it was given. Its reader makes
-    floats of it, block by block.
-    """
+    """Return a policy object, or the array (n,) or (n, n_actions) in its stead."""
+    # An array of any kind of real numbers is returned as it was given. Its reader makes
+    # floats of it, block by block.
     refuse_lazy(logs)
     if isinstance(policy, str):
         if policy not in logs.columns:
@@ -199,10 +197,8 @@ def refuse_non_policies(policy):
 
 
 def _predicts_actions(policy):
-    """Tell whether an object gives labels by `predict`, as a rule written by hand.
-
-    Regressors and clusterers of scikit-learn do not.
-    """
+    """Tell whether an object gives labels by `predict`, as a rule written by hand."""
+    # Regressors and clusterers of scikit-learn do not.
     if not callable(getattr(policy, "predict", None)):
         return False
     is_estimator = hasattr(policy, "__sklearn_tags__")
@@ -319,10 +315,8 @@ def context_probabilities(policy, X, classes, available=None):
 
 
 def answers_alone(policy):
-    """Tell whether a policy gives `logged_proba` and `mass_on`.
-
-    Those of a parent do not count where a subclass has changed the probabilities.
-    """
+    """Tell whether a policy gives `logged_proba` and `mass_on`."""
+    # Those of a parent do not count where a subclass has changed the probabilities.
     if not (hasattr(policy, "logged_proba") and hasattr(policy, "mass_on")):
         return False
     for one in type(policy).__mro__:

@@ -236,32 +236,7 @@ class Block:
 
 
 class FrozenPolicy(BasePolicy):
-    """A learned policy that learns no more.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        A policy with a history.
-    explore : bool, default=False
-        Whether the policy keeps exploring. Otherwise it takes the action that it
-        predicts to be best, such as the best mean without a bonus for uncertainty.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_actions,)
-        Action labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skope_ope import BanditLogs, EpsilonGreedy
-    >>> logs = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0], [0.5, 0.5])
-    >>> policy = EpsilonGreedy(epsilon=0.2).fit(logs)
-    >>> for action, reward in [(0, 0.0), (1, 1.0)]:
-    ...     changed = policy.update(logs[:1].context, action, reward, 0.5)
-    >>> policy.frozen().predict_proba(np.zeros((1, 1)))
-    array([[0., 1.]])
-    """
+    """A learned policy that learns no more."""
 
     def __init__(self, policy, *, explore=False):
         self.policy = policy
@@ -274,17 +249,7 @@ class FrozenPolicy(BasePolicy):
         return True
 
     def fit(self, X, y=None):
-        """Do nothing: the policy is frozen.
-
-        Parameters
-        ----------
-        X, y : object
-            Ignored.
-
-        Returns
-        -------
-        self : FrozenPolicy
-        """
+        """Do nothing: the policy is frozen."""
         return self
 
     @property
@@ -293,17 +258,7 @@ class FrozenPolicy(BasePolicy):
         return self.policy.classes_
 
     def context_of(self, logs):
-        """Return the `X` that the policy gets for these logs.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The rounds.
-
-        Returns
-        -------
-        X : array, sparse matrix, frame or other rows
-        """
+        """Return the `X` that the policy gets for these logs."""
         return contexts_of(self.policy, logs)
 
     def _proba(self, X, available):
@@ -343,24 +298,11 @@ def restart(policy, logs, seeds=None):
 
 
 def seeds_of(policy, *numbers):
-    """Return the integers that seed a policy and what it is made of, for one start.
-
-    Each restart draws new random numbers. With the same numbers after every start, the
-    mean over the histories would depend on them, and the spread of the histories would
-    not show it. The first start, whose numbers are zero, has the seeds of the user.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        With the seeds that the user gave.
-    *numbers : int
-        Numbers of the start: of the part of the logs and of the trajectory in it.
-
-    Returns
-    -------
-    seeds : dict
-        Values of the parameters called `random_state`, by name.
-    """
+    """Return the integers that seed a policy and what it is made of, for one start."""
+    # Each restart draws new random numbers. With the same numbers after every start,
+    # the mean over the histories would depend on them, and the spread of the histories
+    # would not show it. The first start, whose numbers are zero, has the seeds of the
+    # user.
     return seeds_of_restart(given_seeds(policy), *numbers)
 
 

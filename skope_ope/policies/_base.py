@@ -173,10 +173,9 @@ class BasePolicy(TellsOfFit, Estimator):
 
 
 class FitFreePolicy(BasePolicy):
-    """Base class of policies that can be evaluated without `fit`.
+    """Base class of policies that can be evaluated without `fit`."""
 
-    They accept contexts of any kind.
-    """
+    # They accept contexts of any kind.
 
     def __sklearn_is_fitted__(self):
         return True
@@ -222,11 +221,9 @@ def n_rows(X):
 
 
 def first_best(scores):
-    """Column of the largest score of each row.
-
-    Scores within 1e-12 (relative) of the maximum are tied; the lowest index wins, so
-    that rounding in another order of summation does not change a decision.
-    """
+    """Column of the largest score of each row."""
+    # Scores within 1e-12 (relative) of the maximum are tied; the lowest index wins, so
+    # that rounding in another order of summation does not change a decision.
     best = scores.max(axis=1, keepdims=True)
     # inf marks what comes first, -inf what may not be chosen: they have no margin
     with np.errstate(invalid="ignore"):
@@ -277,11 +274,9 @@ def _shared(mass, available):
 
 
 def soften(scores, temperature, available=None):
-    """Softmax of the rows at a temperature; a score of -inf has probability 0.
-
-    Actions that are not offered have probability 0, too. Where all that is offered has
-    a score of -inf, it is all the same.
-    """
+    """Softmax of the rows at a temperature; a score of -inf has probability 0."""
+    # Actions that are not offered have probability 0, too. Where all that is offered
+    # has a score of -inf, it is all the same.
     offered = scores
     if available is not None:  # a sum is sooner than a mask
         offered = scores + NOT_OFFERED.take(available.view(np.int8))
@@ -332,21 +327,8 @@ def row_max(table):
 
 
 def in_blocks(act, n_actions, *tables, **named):
-    """Return probabilities of all actions, computed for some rounds at a time.
-
-    Intermediate results stay in the cache, and need little memory.
-
-    Parameters
-    ----------
-    act : callable
-        Takes rows of the tables and returns those of the probabilities.
-    n_actions : int
-        Number of actions.
-    *tables : ndarray or None
-        Aligned with the rounds.
-    **named : object
-        What else `act` is given.
-    """
+    """Return probabilities of all actions, computed for some rounds at a time."""
+    # Intermediate results stay in the cache, and need little memory.
     n_rounds, step = len(tables[0]), max(BLOCK_ENTRIES // n_actions, 1)
     if n_rounds <= step:
         return act(*tables, **named)
@@ -359,11 +341,9 @@ def in_blocks(act, n_actions, *tables, **named):
 
 
 def restrict(proba, available):
-    """Renormalise a distribution over the offered actions.
-
-    Raises where a policy gives no offered action any probability: it says nothing
-    about what it would do there.
-    """
+    """Renormalise a distribution over the offered actions."""
+    # Raises where a policy gives no offered action any probability: it says nothing
+    # about what it would do there.
     if available is None:
         return proba
     check_some_available(available)

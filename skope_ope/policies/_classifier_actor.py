@@ -32,11 +32,10 @@ ACTING_CONSTRAINTS: dict = {
 
 
 class ClassifierActor(MetaEstimatorMixin, BasePolicy):
-    """A policy that asks a fitted classifier for the action.
+    """A policy that asks a fitted classifier for the action."""
 
-    A subclass has the parameters `classifier`, `epsilon` and `temperature`; its `fit`
-    calls `_learn`, or sets `classifier_`, `classes_` and `_learned_codes`.
-    """
+    # A subclass has the parameters `classifier`, `epsilon` and `temperature`; its `fit`
+    # calls `_learn`, or sets `classifier_`, `classes_` and `_learned_codes`.
 
     _parameter_constraints: dict = {
         "classifier": [HasMethods(["fit", "predict"]), None],

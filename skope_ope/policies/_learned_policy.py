@@ -12,22 +12,7 @@ FEWEST = 4  # rounds that can be divided
 
 
 def divide(logs, train_share=0.5, random_state=0):
-    """Return the rounds to learn from and the others, groups kept together.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    train_share : float, default=0.5
-        Share of the rounds (or groups) to learn from.
-    random_state : int, default=0
-        Seed of the division.
-
-    Returns
-    -------
-    train, test : BanditLogs
-        Both in the order of the logs.
-    """
+    """Return the rounds to learn from and the others, groups kept together."""
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
     if len(logs) < FEWEST:
@@ -42,24 +27,7 @@ def divide(logs, train_share=0.5, random_state=0):
 
 
 def learn_policy(logs, learner="logistic", epsilon=0.0, random_state=0):
-    """Learn a policy from rewards of any sign.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds to learn from.
-    learner : {"logistic", "hist"}, default="logistic"
-        Which classifier tells the best action.
-    epsilon : float, default=0.0
-        Share of uniform exploration.
-    random_state : int, default=0
-        Seed of the classifier.
-
-    Returns
-    -------
-    policy : ClassifierPolicy
-        Fitted.
-    """
+    """Learn a policy from rewards of any sign."""
     check_features(logs, f"the learner {learner!r}", takes_missing=learner == "hist")
     if learner == "hist":
         from sklearn.ensemble import HistGradientBoostingClassifier

@@ -13,15 +13,8 @@ LISTED = 30  # columns in a note
 
 @contextmanager
 def columns_told(X):
-    """Add a note to errors inside about a name that is no column of the contexts.
-
-    The error stays what it is.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or frame of shape (n_rounds, n_features)
-        The contexts.
-    """
+    """Add a note to errors inside about a name that is no column of the contexts."""
+    # The error stays what it is.
     try:
         yield
     except Exception as error:

@@ -25,43 +25,19 @@ GENERATORS = (
 
 
 def generator_states(policy):
-    """Return the states of all random generators that a policy holds.
-
-    Parameters
-    ----------
-    policy : object
-        Its attributes are looked through, those of what it is made of, too.
-
-    Returns
-    -------
-    states : dict
-        A text that differs where states differ, by the name of the attribute.
-    """
+    """Return the states of all random generators that a policy holds."""
     found = {}
     _collect(policy, "", found, set(), DEPTH)
     return found
 
 
 def repeated_draws(one, other):
-    """Return the names of generators that are in the same state in both.
-
-    Parameters
-    ----------
-    one, other : dict
-        What `generator_states` gave of two histories that should share nothing.
-    """
+    """Return the names of generators that are in the same state in both."""
     return [name for name, state in one.items() if other.get(name) == state]
 
 
 def repeated_draws_warnings(start):
-    """Return a warning where two starts of a policy would draw the same numbers.
-
-    Parameters
-    ----------
-    start : callable
-        Takes a number and returns the policy at the start of the history of that
-        number, by the seeds that evaluators give it.
-    """
+    """Return a warning where two starts of a policy would draw the same numbers."""
     policy = start(1)
     states = generator_states(policy)
     same = repeated_draws(states, generator_states(start(2))) if states else []

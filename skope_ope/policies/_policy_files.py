@@ -15,26 +15,10 @@ CLOSE = 1e-3  # how far from one a sum may be, whatever the digits
 
 
 def read_policy_table(path, actions, by=None):
-    """Read a context-free policy: probabilities by action and, perhaps, by a value.
-
-    The first column holds the actions. Without `by` there is one more column or one
-    called "probability"; with it there is one for every value of `by`, which has the
-    value as its name or at the end of its name, as `prob_position_1`.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A csv file.
-    actions : ndarray of shape (n_actions,)
-        Labels of the actions of the logs, the order of the columns of the result.
-    by : ndarray of shape (n_rounds,), default=None
-        The value that chooses the column of every round.
-
-    Returns
-    -------
-    proba : ndarray of shape (n_rounds, n_actions), or (n_actions,) without `by`
-        Probabilities; rounded ones are made to sum to one.
-    """
+    """Read a context-free policy: probabilities by action and, perhaps, by a value."""
+    # The first column holds the actions. Without `by` there is one more column or one
+    # called "probability"; with it there is one for every value of `by`, which has the
+    # value as its name or at the end of its name, as `prob_position_1`.
     header, rows = open_csv(path)
     rows = list(rows)
     if not rows:

@@ -14,24 +14,9 @@ from skope_ope.policies._action_probabilities import (
 
 
 def policy_on_columns(policy, source):
-    """Return the probabilities of a policy that was trained elsewhere.
-
-    The context of logs from a table is encoded for models that are fitted here; a
-    saved policy knows the columns as they are, by name or by order.
-
-    Parameters
-    ----------
-    policy : policy
-        A fitted policy.
-    source : LogFile
-        The logs, and the columns of the file: those that `feature_names_in_` of the
-        policy names among `extra`, or `features`.
-
-    Returns
-    -------
-    policy : ndarray of shape (n_rounds, n_actions), or policy
-        The probabilities; the policy itself where the logs come from no table.
-    """
+    """Return the probabilities of a policy that was trained elsewhere."""
+    # The context of logs from a table is encoded for models that are fitted here; a
+    # saved policy knows the columns as they are, by name or by order.
     if isinstance(policy, np.ndarray):
         return policy
     refuse_non_policies(policy)
@@ -50,18 +35,9 @@ def policy_on_columns(policy, source):
 
 
 def logs_on_columns(policy, source):
-    """Return the logs that a policy that learns acts on.
-
-    It starts with an empty history, so it is asked in every round of its own; it sees
-    the named columns as they are, as a data frame where one of them holds texts.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        The policy.
-    source : LogFile
-        The logs, and the columns of the file.
-    """
+    """Return the logs that a policy that learns acts on."""
+    # It starts with an empty history, so it is asked in every round of its own; it sees
+    # the named columns as they are, as a data frame where one of them holds texts.
     logs, features = source.logs, source.features
     if features is None or policy.context_free:
         return logs

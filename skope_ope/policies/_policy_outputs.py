@@ -26,19 +26,7 @@ def as_floats(name, values):
 
 
 def named_table(policy, given, classes, method="predict_proba"):
-    """Return the probabilities of a policy; a frame has its columns by name.
-
-    Parameters
-    ----------
-    policy : policy
-        Whose they are.
-    given : array-like or frame of shape (n_rounds, n_classes)
-        What its method gave.
-    classes : ndarray of shape (n_classes,)
-        Labels of the columns.
-    method : str, default="predict_proba"
-        Name of the method.
-    """
+    """Return the probabilities of a policy; a frame has its columns by name."""
     if isinstance(given, np.ndarray):
         return given
     who = f"the output of {type(policy).__name__}.{method}"
@@ -46,24 +34,7 @@ def named_table(policy, given, classes, method="predict_proba"):
 
 
 def function_table(name, given, classes, n_rounds):
-    """Return what a function of the contexts gives as probabilities.
-
-    Parameters
-    ----------
-    name : str
-        What the messages call it.
-    given : array-like of shape (n_rounds,), or (n_rounds, n_classes), or frame
-        A label for every round, or probabilities; columns of frames are matched by
-        name.
-    classes : ndarray of shape (n_classes,) or None
-        Labels of the actions. None: they are not known yet.
-    n_rounds : int
-        Number of rounds.
-
-    Returns
-    -------
-    proba : ndarray of shape (n_rounds, n_classes)
-    """
+    """Return what a function of the contexts gives as probabilities."""
     if isinstance(given, (str, bytes)):
         raise ValueError(
             f"{name} is the single label {given!r}, expected one for each of the "
@@ -104,23 +75,7 @@ def function_table(name, given, classes, n_rounds):
 
 
 def label_table(name, array, actions, available=None):
-    """Return the policy that takes a given action in every round.
-
-    Parameters
-    ----------
-    name : str
-        What the messages call it.
-    array : ndarray of shape (n_rounds,)
-        Labels.
-    actions : ndarray of shape (n_actions,)
-        Labels of all actions.
-    available : ndarray of bool of shape (n_rounds, n_actions), default=None
-        Offered actions.
-
-    Returns
-    -------
-    proba : ndarray of bool of shape (n_rounds, n_actions)
-    """
+    """Return the policy that takes a given action in every round."""
     rows, codes = np.arange(len(array)), codes_of(name, array, actions)
     if available is not None and not available[rows, codes].all():
         lost = np.flatnonzero(~available[rows, codes])
@@ -136,11 +91,9 @@ def label_table(name, array, actions, available=None):
 
 
 def can_be_labels(array, classes):
-    """Tell whether a vector holds labels rather than probabilities.
-
-    Numbers are labels where the actions are numbers, too, and fractions only where the
-    actions are; True and False are where the actions are.
-    """
+    """Tell whether a vector holds labels rather than probabilities."""
+    # Numbers are labels where the actions are numbers, too, and fractions only where
+    # the actions are; True and False are where the actions are.
     if array.dtype.kind == "f" and classes.dtype.kind in "iu":
         return False
     kind = kind_of_labels(array)

@@ -36,24 +36,7 @@ SHOWN = 200  # letters of an error in a warning
 
 
 def fit_encoded(fit, model, X, odd=None):
-    """Fit a model, or, where it refuses the columns of a frame, one behind an encoder.
-
-    Parameters
-    ----------
-    fit : callable
-        `fit(model)` fits the model and returns it.
-    model : estimator
-        Is fitted, or a clone of it behind an encoder.
-    X : array, sparse matrix or frame of shape (n_rounds, n_features)
-        What it is fitted to.
-    odd : frame, default=None
-        Rows with the columns of X that the model will have to predict, see `odd_part`.
-
-    Returns
-    -------
-    fitted : estimator
-        The model, or a Pipeline of an encoder and the model.
-    """
+    """Fit a model, or one behind an encoder where it refuses the columns."""
     fitted = None
     try:
         fitted = fit(model)
@@ -76,10 +59,8 @@ def fit_encoded(fit, model, X, odd=None):
 
 
 def _refusal_of(fitted, odd, X):
-    """Return the error by which what was fitted to X refuses `odd`, or None.
-
-    Tags do not tell it: models of several packages say too little or too much.
-    """
+    """Return the error by which what was fitted to X refuses `odd`, or None."""
+    # Tags do not tell it: models of several packages say too little or too much.
     if odd is None or not hasattr(fitted, "predict") or oddities(odd) <= oddities(X):
         return None
     error = _error_of(fitted, odd)
@@ -115,15 +96,7 @@ def _warn(model, error):
 
 
 def encoded(model, sparse_output=None):
-    """Return a new Pipeline of an encoder and a clone of the model.
-
-    Parameters
-    ----------
-    model : estimator
-        What is fitted behind it.
-    sparse_output : bool or "auto", default=None
-        That of the encoder. `None`: as the model allows.
-    """
+    """Return a new Pipeline of an encoder and a clone of the model."""
     from sklearn.pipeline import make_pipeline
 
     if sparse_output is None:

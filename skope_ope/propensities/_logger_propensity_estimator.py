@@ -130,10 +130,9 @@ class LoggerPropensityEstimator(PropensityEstimator):
 
 
 class _OneLogger(PropensityEstimator):
-    """Estimates for one of several loggers, which may be deterministic.
+    """Estimates for one of several loggers, which may be deterministic."""
 
-    It predicts the rounds of all loggers; `odd` are rows of theirs.
-    """
+    # It predicts the rounds of all loggers; `odd` are rows of theirs.
 
     def _odd_rows(self, logs):
         return self.odd

@@ -10,19 +10,7 @@ from skope_ope.logs._validation import by_label, is_frame
 
 
 def predictions_of(model, X):
-    """Return one prediction for every row.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted one. Its `predict` may give a column, as networks and CatBoost do.
-    X : array, sparse matrix or frame of shape (n, n_features)
-        Features.
-
-    Returns
-    -------
-    predicted : ndarray of shape (n,)
-    """
+    """Return one prediction for every row."""
     with encoding_explained(X):
         found = np.asarray(model.predict(own(X, model)))
     n = _n_rows(X, found)
@@ -38,19 +26,7 @@ def predictions_of(model, X):
 
 
 def class_probabilities(classifier, X):
-    """Return the probability of every class for every row.
-
-    Parameters
-    ----------
-    classifier : classifier
-        A fitted one with `predict_proba`.
-    X : array, sparse matrix or frame of shape (n, n_features)
-        Features.
-
-    Returns
-    -------
-    proba : ndarray of shape (n, n_classes)
-    """
+    """Return the probability of every class for every row."""
     with encoding_explained(X):
         found = classifier.predict_proba(own(X, classifier))
     if is_frame(found):

@@ -9,17 +9,7 @@ from skope_ope._sklearn import scorer_weighs, weight_request
 
 
 def routes_weights(model):
-    """Tell whether a model's requests let row weights reach a fit.
-
-    Parameters
-    ----------
-    model : estimator
-        It is not written to. Requests that are not set are those of `with_requests`.
-
-    Returns
-    -------
-    routes : bool
-    """
+    """Tell whether a model's requests let row weights reach a fit."""
     try:
         routing = get_routing_for_object(with_requests(clone(model)))
     except RuntimeError:  # not routed yet: it refuses weights, too, while routing is on
@@ -28,21 +18,10 @@ def routes_weights(model):
 
 
 def with_requests(model):
-    """Set the requests for row weights that the user has left open.
-
-    What predicts asks for them in `fit`, as without routing: the last step of a
-    Pipeline, the estimator of a search, the members of an ensemble. What transforms
-    does not. Scores ask for them where they can. Requests that are set stay.
-
-    Parameters
-    ----------
-    model : estimator
-        Is written to.
-
-    Returns
-    -------
-    model : estimator
-    """
+    """Set the requests for row weights that the user has left open."""
+    # What predicts asks for them in `fit`, as without routing: the last step of a
+    # Pipeline, the estimator of a search, the members of an ensemble. What transforms
+    # does not. Scores ask for them where they can. Requests that are set stay.
     for part, predicts in _parts(model, True):
         if weight_request(part, "fit") == "open":
             part.set_fit_request(sample_weight=predicts)

@@ -59,11 +59,9 @@ def is_routed():
 
 
 def takes_weights(model):
-    """Tell whether a fit of the model can be given row weights.
-
-    With metadata routing it is asked for its requests: the weights are handed on
-    unless these refuse them.
-    """
+    """Tell whether a fit of the model can be given row weights."""
+    # With metadata routing it is asked for its requests: the weights are handed on
+    # unless these refuse them.
     if changes_rows(model):
         return False
     if is_routed() and hasattr(model, "get_metadata_routing"):
@@ -83,24 +81,7 @@ def drawn(weight):
 
 
 def resampled(model, X, y, weight):
-    """Return rows of (X, y) that stand for the weights, where a model takes none.
-
-    Parameters
-    ----------
-    model : estimator
-        What is to be fitted.
-    X : array, sparse matrix or frame of shape (n, n_features)
-        Features.
-    y : ndarray of shape (n,)
-        Targets.
-    weight : ndarray of shape (n,) or None
-        Weights of the rows.
-
-    Returns
-    -------
-    X, y, weight : array, ndarray and ndarray or None
-        The weights are None where rows were drawn.
-    """
+    """Return rows of (X, y) that stand for the weights, where a model takes none."""
     if all_alike(weight) or takes_weights(model):
         return X, y, weight
     rows = drawn(weight)
@@ -108,29 +89,7 @@ def resampled(model, X, y, weight):
 
 
 def fit_weighted(model, X, y, weight, routed=None, odd=None):
-    """Fit a model of our own, with weights unless they are None or all zero.
-
-    Parameters
-    ----------
-    model : estimator
-        Is fitted, or a clone of it.
-    X : array, sparse matrix or frame of shape (n, n_features)
-        Features.
-    y : ndarray of shape (n,)
-        Targets.
-    weight : ndarray of shape (n,) or None
-        Weights. A model that takes none is fitted to rows drawn in their proportion.
-    routed : bool, default=None
-        Whether metadata routing is on, which what is kept of fits depends on; nothing
-        else is made of it.
-    odd : frame, default=None
-        Rows that the model will have to predict, see `fit_encoded`.
-
-    Returns
-    -------
-    model : estimator
-        The fitted one.
-    """
+    """Fit a model of our own, with weights unless they are None or all zero."""
     with encoding_explained(X):
         return fit_encoded(lambda one: _fit_weighted(one, X, y, weight), model, X, odd)
 
@@ -149,31 +108,9 @@ def _fit_weighted(model, X, y, weight):
 
 
 def fit_labels(classifier, X, y, weight=None, odd=None):
-    """Fit a classifier to labels, or to their codes where it takes nothing else.
-
-    Most classifiers take any labels, which their parameters may name. XGBoost and
-    networks want 0, 1, ... without gaps.
-
-    Parameters
-    ----------
-    classifier : classifier
-        Is fitted, or a clone of it.
-    X : array, sparse matrix or frame of shape (n, n_features)
-        Features.
-    y : ndarray of shape (n,)
-        Labels.
-    weight : ndarray of shape (n,), default=None
-        Weights, see `fit_weighted`.
-    odd : frame, default=None
-        Rows that it will have to predict, see `fit_encoded`.
-
-    Returns
-    -------
-    classifier : classifier
-        The fitted one.
-    labels : ndarray of shape (n_classes,)
-        What its `classes_` stand for.
-    """
+    """Fit a classifier to labels, or to their codes where it takes nothing else."""
+    # Most classifiers take any labels, which their parameters may name. XGBoost and
+    # networks want 0, 1, ... without gaps.
     try:
         fitted = check_classes(fit_weighted(classifier, X, y, weight, odd=odd))
     except NO_SUCH_LABELS as error:
@@ -205,29 +142,7 @@ def _fit_codes(classifier, X, y, weight, odd):
 
 
 def fit_classifier(classifier, context, rows, y, weight, odd=None):
-    """Fit a classifier on some rows of the contexts, weighted.
-
-    Parameters
-    ----------
-    classifier : classifier
-        Is fitted, unless the labels are all the same: then a constant one is. One
-        that takes no weights is fitted on rows drawn in their proportion.
-    context : array, sparse matrix or frame of shape (n_rounds, n_features)
-        Contexts.
-    rows : ndarray of int of shape (n,)
-        Rows of the contexts; a row may occur more than once.
-    y, weight : ndarray of shape (n,)
-        The label of each, and its positive weight.
-    odd : frame, default=None
-        Rows that it will have to predict, see `fit_encoded`.
-
-    Returns
-    -------
-    classifier : classifier
-        The fitted one.
-    labels : ndarray of shape (n_classes,)
-        What its `classes_` stand for, see `fit_labels`.
-    """
+    """Fit a classifier on some rows of the contexts, weighted."""
     if not takes_weights(classifier):
         some = drawn(weight)
         rows, y, weight = rows[some], y[some], None

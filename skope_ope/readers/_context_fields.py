@@ -19,24 +19,7 @@ def only_stars(name, names):
 
 
 def fields_of_context(path, names, others, context, exclude, fields, say):
-    """Return the columns of the context.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    names : list of str
-        Its columns.
-    others : list of str
-        Those that mean nothing else.
-    context, exclude : sequence of str or None
-        Columns, objects, which stand for all that they hold, and patterns, which stand
-        for the columns that mean nothing else.
-    fields : dict
-        Columns by field.
-    say : tuple of (str, str, str)
-        What the user calls the two, and how no context is said.
-    """
+    """Return the columns of the context."""
     all_others = any(only_stars(name, names) for name in context or ())
     if exclude is not None:
         exclude = matched(exclude, names, names, say[1])

@@ -70,10 +70,8 @@ def located(file, error):
 
 
 def read_cells(file, texts, report=None):
-    """Return columns as floats, NaN where missing, or as `Texts`; a dict by place.
-
-    `texts` are the places of the columns, and which of them are texts anyhow.
-    """
+    """Return columns as floats, NaN where missing, or as `Texts`; a dict by place."""
+    # `texts` are the places of the columns, and which of them are texts anyhow.
     parts = {place: [] for place in texts}
     seen = {place: {} for place in texts}
     n_rows = 0

@@ -38,13 +38,7 @@ class KnownActions:
         self._last = None, None, None  # text, actions and tags of a whole catalogue
 
     def lift(self, line):
-        """Return a line with `LIFTED` for `_multi`, the actions there, and their tags.
-
-        Raises
-        ------
-        DoubtError
-            If the line must be parsed as a whole.
-        """
+        """Get a line with `LIFTED` for `_multi`, the actions there, and their tags."""
         if self._left < 0:
             raise DoubtError
         start = line.find(START)

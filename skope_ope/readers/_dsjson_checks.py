@@ -36,20 +36,7 @@ def check_keys(event, decisive=()):
 
 
 def label_base(action, position):
-    """Return from which number `_label_Action` counts.
-
-    Parameters
-    ----------
-    action : object
-        `_label_Action` as it is written.
-    position : int
-        `_labelIndex`.
-
-    Returns
-    -------
-    base : int
-        0 or 1.
-    """
+    """Return from which number `_label_Action` counts."""
     number = action
     if isinstance(action, str):
         try:
@@ -65,30 +52,7 @@ def label_base(action, position):
 
 
 def logging_proba(ranking, proba, position, propensity, n_actions):
-    """Return the logging distribution in the order of the actions.
-
-    Parameters
-    ----------
-    ranking, proba : object
-        `a` and `p` as they are written, None where they are not.
-    position : int
-        The logged action, from 0.
-    propensity : float
-        Its probability by the label.
-    n_actions : int
-        Number of actions of the event.
-
-    Returns
-    -------
-    ordered : list of float or None
-        None where `a` or `p` is missing or leaves out actions, or rounding keeps `p`
-        from being a distribution with the label's probability.
-
-    Raises
-    ------
-    MalformedLineError
-        If they contradict each other, or the label, by more than rounding explains.
-    """
+    """Return the logging distribution in the order of the actions."""
     ordered = _plain_proba(ranking, proba, position, propensity, n_actions)
     if ordered is not None:
         return ordered
@@ -119,10 +83,8 @@ def logging_proba(ranking, proba, position, propensity, n_actions):
 
 
 def _plain_proba(ranking, proba, position, propensity, n_actions):
-    """Return the distribution if nothing is odd about it, None otherwise.
-
-    That is the case in nearly all events, and few passes in C tell it.
-    """
+    """Return the distribution if nothing is odd about it, None otherwise."""
+    # That is the case in nearly all events, and few passes in C tell it.
     if type(ranking) is not list or type(proba) is not list:
         return None
     if not len(ranking) == len(proba) == n_actions:

@@ -10,17 +10,7 @@ COMPUTED = re.compile(r"[-+*/()\s]")
 
 
 def check_reward_field(path, reward, names):
-    """Raise where the reward is to be computed from fields.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    reward : object
-        What the user named.
-    names : list of str
-        The fields.
-    """
+    """Raise where the reward is to be computed from fields."""
     if isinstance(reward, str) and (
         reward in names or not set(COMPUTED.split(reward)) & set(names)
     ):
@@ -35,17 +25,7 @@ def check_reward_field(path, reward, names):
 
 
 def check_propensity_field(propensity, names, say):
-    """Raise where the propensity is an object that holds one of every action.
-
-    Parameters
-    ----------
-    propensity : object
-        What the user named.
-    names : list of str
-        The fields.
-    say : str
-        How all probabilities are named.
-    """
+    """Raise where the propensity is an object that holds one of every action."""
     if not isinstance(propensity, str) or propensity in names:
         return
     inner = inner_fields(propensity, names)

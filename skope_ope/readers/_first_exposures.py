@@ -47,19 +47,7 @@ class Outcomes:
 
 
 def logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range=None):
-    """Return the logs of an experiment, a round for every user.
-
-    Parameters
-    ----------
-    assignments, outcomes : path or frame
-        The tables.
-    wanted : Assignments
-        What is taken of the assignments.
-    rewards : Outcomes
-        What is taken of the outcomes.
-    reward_range : tuple of (float, float), default=None
-        Known bounds of the rewards.
-    """
+    """Return the logs of an experiment, a round for every user."""
     table = UserTable(
         assignments,
         "assignments",

@@ -55,10 +55,8 @@ def _plain(value):
 
 
 def field_names(path):
-    """Return the names of all fields of a file, in the order of their first line.
-
-    Objects and lists are no fields, what they hold is.
-    """
+    """Return the names of all fields of a file, in the order of their first line."""
+    # Objects and lists are no fields, what they hold is.
     names, n_objects = {}, 0
     for number, event in read_objects(path):
         n_objects += 1

@@ -21,12 +21,10 @@ VW_LABEL = re.compile(r"$|[-+.\d'][^,]*$|(shared|ccb|slates)\b[^,]*$")
 
 
 def tell_format(path):
-    """Return "parquet", "vw", "jsonl", "open-bandit" or "csv".
-
-    A line of JSON is an event of Vowpal Wabbit where the name of the file or its keys
-    say so. A folder is one of the Open Bandit Dataset; a csv file is, where its header
-    has all the columns of that dataset's logs.
-    """
+    """Return "parquet", "vw", "jsonl", "open-bandit" or "csv"."""
+    # A line of JSON is an event of Vowpal Wabbit where the name of the file or its keys
+    # say so. A folder is one of the Open Bandit Dataset; a csv file is, where its
+    # header has all the columns of that dataset's logs.
     path = os.fspath(path)
     if os.path.isdir(path):
         return "open-bandit"

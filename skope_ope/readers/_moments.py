@@ -18,10 +18,8 @@ DIGITS = 6  # of microseconds
 
 
 def plain_moments(texts):
-    """Return microseconds from 1970, UTC, and which texts are plain datetimes.
-
-    Where one is not, its number means nothing.
-    """
+    """Return microseconds from 1970, UTC, and which texts are plain datetimes."""
+    # Where one is not, its number means nothing.
     found = np.zeros(len(texts), dtype=np.int64)
     is_plain = np.zeros(len(texts), dtype=bool)
     longest = len(LAYOUT) + max(map(len, ZONES))

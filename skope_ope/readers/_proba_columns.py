@@ -11,15 +11,7 @@ from skope_ope.readers._read_table import check_names
 
 
 def proba_columns(given, names):
-    """Return columns by what they are called: a label, or the end of their names.
-
-    Parameters
-    ----------
-    given : sequence of str
-        Columns, `label=column` pairs, or one object that holds the columns.
-    names : list of str
-        The columns of the file.
-    """
+    """Return columns by what they are called: a label, or the end of their names."""
     if len(given) == 1 and given[0] not in names:
         given = inner_fields(given[0], names) or given
     found = {}
@@ -37,11 +29,9 @@ def proba_columns(given, names):
 
 
 def labels_told(columns, action):
-    """Return the labels of the actions, as texts in their order.
-
-    Those that the columns are called, if all logged ones are among them, else the
-    logged ones.
-    """
+    """Return the labels of the actions, as texts in their order."""
+    # Those that the columns are called, if all logged ones are among them, else the
+    # logged ones.
     logged = set(map(str, np.unique(action).tolist()))
     labels = columns if logged <= set(columns) else logged
     return [str(one) for one in np.sort(parse_labels(list(labels))).tolist()]

@@ -23,28 +23,7 @@ def read_logs(
     on_error="raise",
     report=None,
 ):
-    """Read the logs of a file.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    roles : Roles, default=None
-        Which column of a file of a table means what. With roles, a log of the
-        Open Bandit Dataset is taken for the csv file that it is.
-    format : str, default=None
-        One of `FORMATS`. `None`: told from the file.
-    like : LogFile, default=None
-        Another log of the same kind, with whose context this one's shall agree.
-    align_with : str or path-like, default=None
-        The file of that other log, where both are of the Open Bandit Dataset.
-    as_frame : bool, default=False
-        Whether the context of a log of that dataset is a pandas frame.
-    on_error : {"raise", "skip"}, default="raise"
-        What to do with malformed lines of Vowpal Wabbit.
-    report : callable, default=None
-        Called with the number of rows read so far, where it is known.
-    """
+    """Read the logs of a file."""
     if format is None:
         format = tell_format(path)
         if format == "open-bandit" and roles is not None:

@@ -37,26 +37,7 @@ def column_names(path, *, format="csv"):
 
 
 def read_columns(path, wanted, *, format="csv", names=None, report=None):
-    """Read columns of a file of a table.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file; csv and JSON lines plain or packed by gzip or zstd.
-    wanted : iterable of (str, str)
-        Names and kinds of the columns.
-    format : {"csv", "jsonl", "parquet"}, default="csv"
-        What the file is.
-    names : list of str, default=None
-        What `column_names` found, where that is known.
-    report : callable, default=None
-        Called with the number of rows read so far.
-
-    Returns
-    -------
-    columns : dict
-        The columns by (name, kind).
-    """
+    """Read columns of a file of a table."""
     wanted = list(dict.fromkeys(wanted))
     if names is None:
         names = column_names(path, format=format)

@@ -11,27 +11,8 @@ from skope_ope.logs._validation import PROBABILITY_TOLERANCE, row_sums
 
 
 def made_whole(path, columns):
-    """Return columns whose rows sum to one wherever rounding explains that they do not.
-
-    Other rows stay as they are: the logs refuse them.
-
-    Parameters
-    ----------
-    path : str
-        The file, for the warning.
-    columns : sequence of ndarray of shape (n_rounds,)
-        Probabilities, a column for each action.
-
-    Returns
-    -------
-    columns : ndarray of shape (n_rounds, n_actions)
-        Probabilities.
-
-    Warns
-    -----
-    LogsWarning
-        If rows were divided by their sums. It counts them.
-    """
+    """Get columns whose rows sum to one wherever rounding explains that they do not."""
+    # Other rows stay as they are: the logs refuse them.
     proba = np.column_stack(columns)
     sums = row_sums(proba)
     off = np.abs(sums - 1) > PROBABILITY_TOLERANCE

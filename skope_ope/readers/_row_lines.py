@@ -9,15 +9,7 @@ from skope_ope.exceptions import RowError
 
 @contextmanager
 def errors_of_file(path, line_of=None):
-    """Let errors of the logs that are built inside name the file.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    line_of : callable, default=None
-        The line of a row. `None`: the file has no lines, rows stay rows.
-    """
+    """Let errors of the logs that are built inside name the file."""
     try:
         yield
     except RowError as error:

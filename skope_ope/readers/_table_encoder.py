@@ -17,13 +17,7 @@ from skope_ope.logs._texts import Texts
 
 
 class TableEncoder:
-    """Numbers standardised and texts one-hot, as they were in one file.
-
-    Parameters
-    ----------
-    features : dict
-        Arrays of numbers or `Texts` by name.
-    """
+    """Numbers standardised and texts one-hot, as they were in one file."""
 
     def __init__(self, features):
         self.parts = {

@@ -21,42 +21,26 @@ from skope_ope.readers._table_encoder import TableEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which column of a file means what.
+    """Which column of a file means what."""
 
-    Parameters
-    ----------
-    action, reward : str
-        Columns of the logged actions and rewards.
-    propensity : str or float, default=None
-        Column, or the one propensity of all rounds.
-    context : tuple of str, default=None
-        Columns, or patterns such as `user_*` for columns that mean nothing else;
-        `()`: no features.
-    exclude : tuple of str, default=None
-        Columns that are not to be in the context; all others that mean nothing else
-        are then, as `*` says in words.
-    logging_proba : tuple of str, default=None
-        Columns with the probabilities of all actions: in the order of the actions,
-        called like them behind the last dot, or as `label=column`.
-    logger, timestamp, group, sample_weight : str, default=None
-        Further columns.
-    actions : tuple of str, default=None
-        Labels of all actions, in their order.
-    extra : tuple of (str, str), default=()
-        Names and kinds of further columns, which are returned beside the logs.
-    """
-
-    action: str
-    reward: str
-    propensity: object = None
+    action: str  # columns of the logged actions and rewards
+    reward: str  # columns of the logged actions and rewards
+    propensity: object = None  # column, or the one propensity of all rounds
+    # Columns, or patterns such as `user_*` for columns that mean nothing else; `()`: no
+    # features
     context: tuple = None
+    # Columns that are not to be in the context; all others that mean nothing else are
+    # then, as `*` says in words
     exclude: tuple = None
+    # Columns with the probabilities of all actions: in the order of the actions, called
+    # like them behind the last dot, or as `label=column`
     logging_proba: tuple = None
-    logger: str = None
-    timestamp: str = None
-    group: str = None
-    sample_weight: str = None
-    actions: tuple = None
+    logger: str = None  # further columns
+    timestamp: str = None  # further columns
+    group: str = None  # further columns
+    sample_weight: str = None  # further columns
+    actions: tuple = None  # labels of all actions, in their order
+    # Names and kinds of further columns, which are returned beside the logs
     extra: tuple = ()
 
     def fields(self):
@@ -102,51 +86,18 @@ class Roles:
 
 @dataclass(frozen=True)
 class LogFile:
-    """What was read from a file.
+    """What was read from a file."""
 
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    format : str
-        The format of the file.
-    features : dict, default=None
-        The columns of the context as they are, where the file is a table.
-    extra : dict, default=None
-        Further columns by (name, kind), where the file is a table.
-    encoder : TableEncoder, default=None
-        What made the context from the features.
-    """
-
-    logs: BanditLogs
-    format: str
+    logs: BanditLogs  # the rounds
+    format: str  # the format of the file
+    # The columns of the context as they are, where the file is a table
     features: dict = None
-    extra: dict = None
-    encoder: TableEncoder = None
+    extra: dict = None  # further columns by (name, kind), where the file is a table
+    encoder: TableEncoder = None  # what made the context from the features
 
 
 def read_table_logs(path, roles, *, format="csv", like=None, report=None):
-    """Read logs from a file of a table.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    roles : Roles
-        Which column means what.
-    format : {"csv", "jsonl", "parquet"}, default="csv"
-        What the file is.
-    like : LogFile, default=None
-        Another log, whose encoding of the context and whose actions are used.
-    report : callable, default=None
-        Called with the number of rows read so far.
-
-    Returns
-    -------
-    log_file : LogFile
-        The context of the logs is a float array: numbers standardised, NaN where
-        missing, and texts one-hot.
-    """
+    """Read logs from a file of a table."""
     names = column_names(path, format=format)
     known = roles.context_names(path, names) if like is None else like.features
     context = list(known)

@@ -22,17 +22,7 @@ from skope_ope.readers._read_table import check_names, column_names, read_column
 
 
 class UserTable:
-    """A table, of which columns are asked for.
-
-    Parameters
-    ----------
-    source : path or frame
-        A csv, JSON lines or parquet file; or a pandas, polars or pyarrow table.
-    name : str
-        What messages call a frame: the argument.
-    wanted : list of (str, str)
-        Names and kinds of the columns: "label", "number", "moment" or "cell".
-    """
+    """A table, of which columns are asked for."""
 
     def __init__(self, source, name, wanted):
         narwhals = import_narwhals()

@@ -77,28 +77,7 @@ class ActionFeatures:
         return row
 
     def dense(self, rows, columns, codes, shape, max_bytes, keep_all=True):
-        """Dense features of the actions of every round, or of all rounds at once.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Numbers of the rows, as `add` gave them, one per offered action.
-        columns, codes : ndarray of int
-            Round and action to which each of them belongs.
-        shape : tuple of int
-            Numbers of rounds and of actions.
-        max_bytes : int
-            Largest size of the array.
-        keep_all : bool, default=True
-            Whether to keep columns in which no action has a feature.
-
-        Returns
-        -------
-        features : ndarray or None
-            Of shape (n_actions, n_columns) if each action has the same features in
-            every round that offers it, (n_rounds, n_actions, n_columns) otherwise,
-            None if no action has any feature.
-        """
+        """Dense features of the actions of every round, or of all rounds at once."""
         table, rows = _distinct_rows(self._rows.matrix(), rows)
         if not table.nnz:
             return None

@@ -40,11 +40,10 @@ def parse_json(line):
 
 
 class DSJsonParser:
-    """Parse lines of `--dsjson`; None where the event is not to be learned from.
+    """Parse lines of `--dsjson`; None where the event is not to be learned from."""
 
-    Ordinary events take a short way. What is wrong with a line is said by
-    `parse_dsjson`, which reads all of it.
-    """
+    # Ordinary events take a short way. What is wrong with a line is said by
+    # `parse_dsjson`, which reads all of it.
 
     def __init__(self):
         self._load = plain_loader()

@@ -18,11 +18,9 @@ MULTI_SLOT = {"ccb": "ccb", "slates": "slates", "ca": "ca"}
 
 
 def parse_cb(line, evaluated=False):
-    """Parse one line of `--cb`; None where no action has a cost and a probability.
-
-    With `evaluated` the first word of the label is the action that `--cb --eval`
-    evaluates.
-    """
+    """Parse one line of `--cb`; None where no action has a cost and a probability."""
+    # With `evaluated` the first word of the label is the action that `--cb --eval`
+    # evaluates.
     words, _, text = split_label(line)
     target = None
     if evaluated:
@@ -192,12 +190,10 @@ def _action_id(name):
 
 
 def parse_features(text):
-    """Return (name, value) pairs of the text after the first '|'.
-
-    Names are `namespace^feature`, only `feature` in the anonymous namespace, and
-    `...=text` where the value is text. The n-th feature without a name of a
-    namespace is called n - 1. Features valued 0 are left out.
-    """
+    """Return (name, value) pairs of the text after the first '|'."""
+    # Names are `namespace^feature`, only `feature` in the anonymous namespace, and
+    # `...=text` where the value is text. The n-th feature without a name of a namespace
+    # is called n - 1. Features valued 0 are left out.
     pairs = []
     for chunk in text.replace("\t", " ").split("|"):
         words = iter(chunk.split(" "))  # only these two separate, as in VW itself

@@ -42,21 +42,7 @@ METHODS = {
 
 
 def assumptions(logs, table, verdicts):
-    """Return what no log can show, and what was taken as it was given.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    table : ValueTable
-        Values by policy and evaluator.
-    verdicts : dict of Verdict
-        Of the gains, by name.
-
-    Returns
-    -------
-    told : list of str
-    """
+    """Return what no log can show, and what was taken as it was given."""
     told = [text for one in verdicts.values() for text in one.unchecked]
     if logs.group is None:
         told.append(
@@ -75,23 +61,7 @@ def assumptions(logs, table, verdicts):
 
 
 def method_notes(logs, table, comparison, evaluator):
-    """Return how values, intervals and gains were found.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    table : ValueTable
-        Values by (policy, evaluator).
-    comparison : PolicyComparison
-        Gains over the baseline.
-    evaluator : str
-        The row of the table that the gains come from.
-
-    Returns
-    -------
-    told : list of str
-    """
+    """Return how values, intervals and gains were found."""
     chosen = f"The gains are those of {told_row(evaluator)}"
     if table.recommended == evaluator:
         chosen += f", by a rule that never looks at the values: {table.reason}."

@@ -9,17 +9,7 @@ from skope_ope.reports._style import STYLE
 
 
 def page(report):
-    """Return the page of a report as one HTML text without script or address.
-
-    Parameters
-    ----------
-    report : Report
-        What is told.
-
-    Returns
-    -------
-    page : str
-    """
+    """Return the page of a report as one HTML text without script or address."""
     comparison, units, logs = report.comparison, report._units, report._logs
     table, evaluator = report.values, report.evaluator
     shown = {name: table[name, evaluator] for name in report.policies}

@@ -18,18 +18,7 @@ LONGEST = 300  # characters of an argument
 
 
 def fingerprint(logs):
-    """Return what tells a log from others, as a dict of texts.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-
-    Returns
-    -------
-    told : dict of str
-        The summary of the log, and a hash of what was done and earned, row by row.
-    """
+    """Return what tells a log from others, as a dict of texts."""
     if isinstance(logs, SlateLogs):
         columns = [*np.asarray(logs.slate).T]
     else:
@@ -52,22 +41,7 @@ def versions():
 
 
 def call_text(policies, path, given):
-    """Return the call that made a report, as far as words can say it.
-
-    Parameters
-    ----------
-    policies : dict
-        By name.
-    path : str, os.PathLike or None
-        Where the page was written.
-    given : dict
-        The other arguments; those that are None are left out.
-
-    Returns
-    -------
-    call : str
-        Policies stand there by the name of their class.
-    """
+    """Return the call that made a report, as far as words can say it."""
     pairs = ", ".join(
         f"{name!r}: {type(policy).__name__}" for name, policy in policies.items()
     )

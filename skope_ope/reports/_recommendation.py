@@ -27,27 +27,13 @@ NO_DIFFERENCE = "That does not mean that there is no difference."
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something to look at before anybody acts.
+    """Something to look at before anybody acts."""
 
-    Parameters
-    ----------
-    name : str
-        The short name of the finding.
-    severity : {"error", "warning"}
-        "error": nobody should act before it is corrected.
-    who : tuple of str
-        The policies that it is about; empty: the log, and so all of them.
-    text : str
-        What was found, in a sentence.
-    advice : tuple of str
-        What to do, the most likely cause first.
-    """
-
-    name: str
-    severity: str
-    who: tuple
-    text: str
-    advice: tuple = ()
+    name: str  # the short name of the finding
+    severity: str  # "error": nobody should act before it is corrected
+    who: tuple  # the policies that it is about; empty: the log, and so all of them
+    text: str  # what was found, in a sentence
+    advice: tuple = ()  # what to do, the most likely cause first
 
     @property
     def first_step(self):
@@ -65,27 +51,14 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to do.
+    """What to do."""
 
-    Parameters
-    ----------
-    decision : {"deploy", "keep", "undecided"}
-        "undecided" also where an error takes the ground from under a decision.
-    choice : str or None
-        The policy to deploy.
-    headline : str
-        A few words.
-    sentences : tuple of str
-        Paragraphs: why, how much, and what would help.
-    alarms : tuple of Alarm
-        Errors first.
-    """
-
+    # "undecided" also where an error takes the ground from under a decision
     decision: str
-    choice: str | None
-    headline: str
-    sentences: tuple
-    alarms: tuple
+    choice: str | None  # the policy to deploy
+    headline: str  # A few words
+    sentences: tuple  # paragraphs: why, how much, and what would help
+    alarms: tuple  # errors first
 
     @property
     def has_faults(self):
@@ -94,27 +67,7 @@ class Recommendation:
 
 
 def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
-    """Return what follows from a comparison and from what speaks against its gains.
-
-    Parameters
-    ----------
-    comparison : PolicyComparison
-        Gains over the baseline.
-    verdicts : dict of Verdict
-        Of the gains, by name.
-    audit : Audit
-        Of the log.
-    audits : dict of Audit
-        Of policies, by name.
-    units : Units
-        How gains are written.
-    accepted : collection of str, default=()
-        Names of findings that are no alarms.
-
-    Returns
-    -------
-    recommendation : Recommendation
-    """
+    """Return what follows from a comparison and from what speaks against its gains."""
     decision, choice = comparison.decision, comparison.choice
     alarms = _alarms(comparison, verdicts, audit, audits, accepted)
     faults = [one for one in alarms if one.is_fault]

@@ -183,36 +183,7 @@ def report_of(
     about=(),
     audited=None,
 ):
-    """Return the report of values that are known, and what is to be warned of.
-
-    Parameters
-    ----------
-    table : ValueTable
-        Values by (policy, evaluator).
-    policies : dict of policies
-        By name.
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    title : str or None
-        Head of the page; None: the question.
-    baseline, level
-        As `compare_policies` takes them.
-    command : str
-        What repeats the page.
-    about : dict of str, default=()
-        What else is told of logs and policies.
-    thresholds : VerdictThresholds, default=None
-        From where on numbers are alarms.
-    audited : tuple, default=None
-        The audit of the log and those of policies by name; `None`: they are made.
-
-    Returns
-    -------
-    report : Report
-        It is not written.
-    warned : tuple of OPEWarning
-        Where the values are about different rounds.
-    """
+    """Return the report of values that are known, and what is to be warned of."""
     evaluator = _decides(table)
     values = {name: table[name, evaluator] for name in policies}
     accepted = () if thresholds is None else thresholds.accepted

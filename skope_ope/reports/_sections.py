@@ -197,17 +197,7 @@ def _weight(weight):
 
 
 def findings(audit, audits, verdicts):
-    """Return what was found of the log and of policies, with what to do.
-
-    Parameters
-    ----------
-    audit : Audit
-        Of the log.
-    audits : dict of Audit
-        Of policies, by name; one that learns while it acts has none.
-    verdicts : dict of Verdict
-        Of the gains, by name; the baseline has none.
-    """
+    """Return what was found of the log and of policies, with what to do."""
     parts = [_findings_of("The log", audit.findings)]
     known = {(one.name, one.found) for one in audit.findings}
     for name in dict.fromkeys([*verdicts, *audits]):

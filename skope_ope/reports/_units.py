@@ -10,42 +10,18 @@ from skope_ope.logs._shown_numbers import decimals, error_text, fixed
 
 @dataclass(frozen=True)
 class Units:
-    """How values and gains are written on a page, all with the same decimal places.
+    """How values and gains are written on a page, all with the same decimal places."""
 
-    Parameters
-    ----------
-    percent : bool
-        Whether all rewards are 0 or 1, so that a value is a share.
-    of_values, of_gains : int
-        Decimal places in tables.
-    in_words : int
-        Decimal places in sentences, of values and gains alike: what is subtracted in
-        the head agrees with the gain.
-
-    Examples
-    --------
-    >>> from skope_ope.reports._units import Units
-    >>> units = Units(True, 2, 2, 1)
-    >>> units.value(0.0752), units.gain(0.0135), units.worded_gain(0.0135)
-    ('7.52%', '+1.35', '1.4 points')
-    """
-
-    percent: bool
-    of_values: int
-    of_gains: int
+    percent: bool  # whether all rewards are 0 or 1, so that a value is a share
+    of_values: int  # decimal places in tables
+    of_gains: int  # decimal places in tables
+    # Decimal places in sentences, of values and gains alike: what is subtracted in the
+    # head agrees with the gain
     in_words: int
 
     @classmethod
     def of(cls, values, gains, percent):
-        """Return the units that suit the standard errors of values and gains.
-
-        Parameters
-        ----------
-        values, gains : iterable of PolicyValue
-            What is shown.
-        percent : bool
-            Whether all rewards are 0 or 1.
-        """
+        """Return the units that suit the standard errors of values and gains."""
         of_values, of_gains = (
             decimals([one.standard_error * scale for one in shown])
             for scale in [100 if percent else 1]

@@ -9,20 +9,9 @@ from pathlib import Path
 
 
 def checked_path(path):
-    """Return where a page shall be written, or raise if that is not possible.
-
-    Nothing is left behind, and nothing that exists is changed. A link stays a link: the
-    file that it leads to is written.
-
-    Parameters
-    ----------
-    path : str, os.PathLike or None
-        As the user gave it. None: nowhere.
-
-    Returns
-    -------
-    target : Path or None
-    """
+    """Return where a page shall be written, or raise if that is not possible."""
+    # Nothing is left behind, and nothing that exists is changed. A link stays a link:
+    # the file that it leads to is written.
     if path is None:
         return None
     if not isinstance(path, (str, os.PathLike)) or not str(path):
@@ -59,15 +48,7 @@ def checked_path(path):
 
 
 def write_whole(target, text):
-    """Write a text as UTF-8: who looks sees the old file or all of the new one.
-
-    Parameters
-    ----------
-    target : Path
-        The file; what it held is replaced.
-    text : str
-        What it shall hold.
-    """
+    """Write a text as UTF-8: who looks sees the old file or all of the new one."""
     beside = _beside(target)
     try:
         with open(_created(beside), "w", encoding="utf-8", newline="\n") as file:

@@ -150,21 +150,8 @@ class ActionRewardModel(TellsOfFit, Estimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_rows(self, logs, rows, sample_weight=None, told=False):
-        """Fit on some rounds of logs, like `fit(logs[rows])`.
-
-        Models per action take their rows from the logs themselves.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The logs.
-        rows : ndarray of int or None
-            Their training rounds; `None`: all.
-        sample_weight : ndarray of shape (n_rounds,), default=None
-            Row weights of all rounds, see `fit`.
-        told : bool, default=False
-            Whether somebody has warned of rounds that are drawn.
-        """
+        """Fit on some rounds of logs, like `fit(logs[rows])`."""
+        # Models per action take their rows from the logs themselves.
         reward = self._checked(logs, rows)
         weight = self._weights(logs, sample_weight, told)
         weight = weight if weight is None or rows is None else weight.take(rows)

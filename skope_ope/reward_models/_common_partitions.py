@@ -10,18 +10,7 @@ import numpy as np
 
 
 class CommonPartitions:
-    """Where the rounds of some lazy logs lie in others.
-
-    Parameters
-    ----------
-    lazy, known : LazyLogs
-        The logs that are asked about, and those that their rounds may be in.
-
-    Attributes
-    ----------
-    n_common : int
-        Partitions that both have.
-    """
+    """Where the rounds of some lazy logs lie in others."""
 
     def __init__(self, lazy, known):
         self.origin = lazy.origin
@@ -44,13 +33,7 @@ class CommonPartitions:
         self._starts, self._there = np.array(ends).T
 
     def positions(self, logs):
-        """Return the position in the known logs of every row of logs; -1: none.
-
-        Parameters
-        ----------
-        logs : BanditLogs or SlateLogs
-            Rounds of a partition.
-        """
+        """Return the position in the known logs of every row of logs; -1: none."""
         position = logs.row_id.position
         if logs._origin != self.origin or not self.n_common:
             return np.full(len(position), -1)

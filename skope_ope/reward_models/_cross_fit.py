@@ -23,15 +23,9 @@ LARGEST_TABLE = 1 << 30  # bytes of predictions that are kept for several candid
 
 
 class MeanReward:
-    """Mean reward of every action: the default reward model.
+    """Mean reward of every action: the default reward model."""
 
-    An action without a training round gets the mean reward of all of them.
-
-    Parameters
-    ----------
-    by_action : bool, default=True
-        Whether every action has its own mean, or all actions share one.
-    """
+    # An action without a training round gets the mean reward of all of them.
 
     def __init__(self, by_action=True):
         self.by_action = by_action
@@ -53,19 +47,8 @@ class MeanReward:
         return self._average(logs.actions, total, weight)
 
     def fit_folds(self, logs, held_out, sample_weight=None):
-        """Return one that is fitted to the training part of every fold.
-
-        No rows are taken: actions and rewards are summed fold by fold.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The rounds.
-        held_out : HeldOut
-            Their folds.
-        sample_weight : ndarray of shape (n_rounds,), default=None
-            Row weights, see `fit`.
-        """
+        """Return one that is fitted to the training part of every fold."""
+        # No rows are taken: actions and rewards are summed fold by fold.
         if sample_weight is None:
             sample_weight = logs.sample_weight
         by_action = logs.action_index, logs.n_actions
@@ -76,18 +59,7 @@ class MeanReward:
         return self.of_sums(logs.actions, sums, plain)
 
     def of_sums(self, actions, sums, plain=None):
-        """Return the means of every training part, from its sums by action.
-
-        Parameters
-        ----------
-        actions : ndarray of shape (n_actions,)
-            Their labels.
-        sums : list of two ndarray of shape (n_parts, n_actions)
-            Sums of weighted rewards, and of weights.
-        plain : list of two ndarray of shape (n_parts, n_actions), default=None
-            The same without weights, which stand where all weights are zero: these
-            say that nothing matters there.
-        """
+        """Return the means of every training part, from its sums by action."""
         totals, weights = sums
         nothing = ~weights.any(axis=1)
         if nothing.any():
@@ -137,12 +109,11 @@ def told_model(model):
 
 
 class FoldModels(OfFolds):
-    """A model per fold, which predicts the rounds of that fold.
+    """A model per fold, which predicts the rounds of that fold."""
 
-    A subclass has `model`, what was fitted, and `models_`, a dict by fold, and tells in
-    `_folds(logs)` the fold of every round; `_of_all` is the model for rounds of the
-    fold `FULL`.
-    """
+    # A subclass has `model`, what was fitted, and `models_`, a dict by fold, and tells
+    # in `_folds(logs)` the fold of every round; `_of_all` is the model for rounds of
+    # the fold `FULL`.
 
     def bind(self, logs):
         """Return `predict(rounds, start)` for consecutive rounds of `logs`."""
@@ -174,29 +145,7 @@ class FoldModels(OfFolds):
 
 
 class CrossFittedModel(FoldModels):
-    """Fold models for the rounds of fit, and one of all rounds for others.
-
-    Parameters
-    ----------
-    model : ActionRewardModel or MeanReward
-        What is cloned and fitted.
-    logs : BanditLogs
-        The training rounds.
-    cv : int, splitter, iterable of (train, test) or HeldOut
-        The folds, see `HeldOut`.
-    sample_weight : ndarray of shape (n_rounds,), default=None
-        Row weights for the fits.
-    n_jobs : int, default=None
-        Folds that are fitted at a time, as in scikit-learn.
-    progress : Progress, default=untold
-        What is told of every fold.
-
-    Attributes
-    ----------
-    n_uncovered_ : int
-        Rounds that no test part covers. They get the mean reward per action of those
-        that one does.
-    """
+    """Fold models for the rounds of fit, and one of all rounds for others."""
 
     def __init__(
         self, model, logs, cv, sample_weight=None, n_jobs=None, progress=untold
@@ -258,19 +207,7 @@ class CrossFittedModel(FoldModels):
 
 
 def warn_of_missing(actions, counts, logged, model):
-    """Warn, of all folds at once, of actions that a fold model has not seen.
-
-    Parameters
-    ----------
-    actions : ndarray of shape (n_actions,)
-        Their labels.
-    counts : ndarray of shape (n_folds, n_actions)
-        Rounds of each in the training part of every fold.
-    logged : ndarray of shape (n_actions,)
-        Rounds of each in all.
-    model : ActionRewardModel or MeanReward
-        What is fitted.
-    """
+    """Warn, of all folds at once, of actions that a fold model has not seen."""
     missing = (counts == 0) & (logged > 0)
     if not missing.any():
         return
@@ -300,18 +237,10 @@ def _first(texts):
 
 
 class KeptPredictions:
-    """A source whose predictions for some rounds are kept in a table.
+    """A source whose predictions for some rounds are kept in a table."""
 
-    Evaluators that share a model read the table instead of predicting again. For other
-    rounds the source predicts.
-
-    Parameters
-    ----------
-    source : source
-        See `reward_source`.
-    logs : BanditLogs
-        The rounds.
-    """
+    # Evaluators that share a model read the table instead of predicting again. For
+    # other rounds the source predicts.
 
     def __init__(self, source, logs):
         self.source, self.logs = source, logs

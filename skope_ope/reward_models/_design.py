@@ -12,19 +12,7 @@ DESIGN_ENTRIES = 1 << 20  # of a block: with many actions fewer rows
 
 
 def design(logs, codes, encoding):
-    """Join the contexts of the rounds with what stands for their actions.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    codes : ndarray of shape (n_rounds,)
-        Action of every round, 0..n_actions-1.
-    encoding : {"one_hot", "action_context", "column"}
-        What is put beside the context. A frame gets the columns `action = <label>`,
-        `action_context_<j>`, or the column `action` with the label, so that the user's
-        own ColumnTransformer encodes it. The last one is for frames alone.
-    """
+    """Join the contexts of the rounds with what stands for their actions."""
     if is_frame(logs.context):
         return _frame_design(logs, codes, encoding)
     if encoding == "one_hot":
@@ -52,33 +40,10 @@ def _with_indicators(context, codes, n_actions):
 
 
 def designs(logs, codes, encoding, model=None):
-    """Yield the design of the rounds for one action after the other.
-
-    It is rewritten in place where it can be: a model reads each before the next one
-    is asked for. Arrays and indicators in frames come in blocks of a bounded number
-    of entries.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    codes : ndarray of int
-        The actions.
-    encoding : {"one_hot", "action_context", "column"}
-        See `design`.
-    model : estimator, default=None
-        What reads them. A linear model of scikit-learn is given arrays with indicators
-        as sparse matrices, on which its work does not grow with their number.
-
-    Yields
-    ------
-    rows : slice
-        Some of the rounds.
-    column : int
-        Which of the actions.
-    X : array, sparse matrix or frame
-        The design of these rounds.
-    """
+    """Yield the design of the rounds for one action after the other."""
+    # It is rewritten in place where it can be: a model reads each before the next one
+    # is asked for. Arrays and indicators in frames come in blocks of a bounded number
+    # of entries.
     context, one_hot = logs.context, encoding == "one_hot"
     is_array = isinstance(context, np.ndarray)
     if one_hot and is_array and _is_linear(model):
@@ -152,18 +117,7 @@ def _frame_designs(logs, codes):
 
 
 def indicator_names(actions):
-    """Return the names that the indicators of actions have in a frame.
-
-    Parameters
-    ----------
-    actions : ndarray of shape (n_actions,)
-        Their labels.
-
-    Returns
-    -------
-    names : list of str
-        `action = <label>`; labels that read alike, as 1 and "1", are quoted.
-    """
+    """Return the names that the indicators of actions have in a frame."""
     labels = actions.tolist()
     names = [f"action = {label}" for label in labels]
     if len(set(names)) < len(names):
@@ -183,10 +137,8 @@ def _action_features(logs, codes):
 
 
 def _with_text_names(frame):
-    """Return a frame with names of columns that are texts, as the added ones are.
-
-    pandas numbers the columns of arrays, and scikit-learn refuses a mixture.
-    """
+    """Return a frame with names of columns that are texts, as the added ones are."""
+    # pandas numbers the columns of arrays, and scikit-learn refuses a mixture.
     if not hasattr(frame, "set_axis"):  # other libraries know texts only
         return frame
     names = [str(name) for name in frame.columns]

@@ -14,19 +14,7 @@ from skope_ope.reward_models._cross_fit import (
 
 
 class FoldSums:
-    """What the means of all folds need, of a part of a log or of all of it.
-
-    Parameters
-    ----------
-    actions : ndarray of shape (n_actions,)
-        Labels of the actions; of slates a single one.
-    counts : ndarray of int of shape (n_folds, n_actions)
-        Rounds of every fold.
-    plain : ndarray of shape (n_folds, n_actions)
-        Sums of their rewards.
-    weighted : tuple of two ndarray of shape (n_folds, n_actions), or None
-        Sums of their weighted rewards and of the weights. `None`: without weights.
-    """
+    """What the means of all folds need, of a part of a log or of all of it."""
 
     def __init__(self, actions, counts, plain, weighted=None):
         self.actions, self.counts = actions, counts
@@ -34,15 +22,7 @@ class FoldSums:
 
     @classmethod
     def of(cls, logs, cv):
-        """Return the sums of some rounds.
-
-        Parameters
-        ----------
-        logs : BanditLogs or SlateLogs
-            A part of a log.
-        cv : HashKFold
-            The folds.
-        """
+        """Return the sums of some rounds."""
         if isinstance(logs, SlateLogs):
             actions, codes = np.zeros(1, dtype=int), 0
             weight = column_weights(logs, of_part=True)
@@ -97,19 +77,7 @@ class FoldSums:
         warn_of_missing(self.actions, counts, logged, model)
 
     def means(self, model):
-        """Return the mean rewards that every fold has in the others, and those of all.
-
-        Parameters
-        ----------
-        model : MeanReward
-            Whether by action.
-
-        Returns
-        -------
-        models : dict
-            `MeanReward` by fold.
-        of_all : MeanReward
-        """
+        """Get the mean rewards that every fold has in the others, and those of all."""
         masses = [_others_and_all(one) for one in self._masses]
         plain = [_others_and_all(one) for one in (self.plain, self.counts)]
         *of_folds, of_all = model.of_sums(self.actions, masses, plain)
@@ -117,15 +85,7 @@ class FoldSums:
 
 
 def check_folds(sizes, cv):
-    """Raise where one fold has all rounds; others may be empty, as of few groups.
-
-    Parameters
-    ----------
-    sizes : ndarray of int of shape (n_folds,)
-        Rounds of the folds.
-    cv : HashKFold
-        The folds.
-    """
+    """Raise where one fold has all rounds; others may be empty, as of few groups."""
     if np.count_nonzero(sizes) < 2:
         raise ValueError(
             f"all {int(sizes.sum())} rounds are in one fold of {cv!r}: they have too "

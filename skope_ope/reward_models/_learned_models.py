@@ -12,31 +12,9 @@ from skope_ope.logs._folds import FULL
 
 
 def learned_models(model, cv, lazy, n_jobs=None, progress=untold, **engine):
-    """Return a model for every fold, and that of all rounds, by fold.
-
-    They learn from the partitions in their order. Workers share out the models, and
-    each reads the log once.
-
-    Parameters
-    ----------
-    model : ActionRewardModel
-        With `partial_fit`.
-    cv : HashKFold
-        The folds.
-    lazy : LazyLogs
-        The rounds.
-    n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn.
-    progress : Progress, default=untold
-        What is told of every partition; where there are several workers, of every one.
-    **engine
-        Of `merge_parts`.
-
-    Returns
-    -------
-    models : dict
-        The last is that of all rounds, by `FULL`.
-    """
+    """Return a model for every fold, and that of all rounds, by fold."""
+    # They learn from the partitions in their order. Workers share out the models, and
+    # each reads the log once.
     folds = [*range(cv.n_splits), FULL]
     workers = min(effective_n_jobs(n_jobs), len(folds))
     tasks = [(_Folds(folds[first::workers]),) for first in range(workers)]

@@ -10,15 +10,7 @@ MODELS = ("none", "ridge", "logistic", "hist")
 
 
 def named_reward_model(name, logs):
-    """Return the reward model of a name, after a look at what it is to learn from.
-
-    Parameters
-    ----------
-    name : str
-        One of `MODELS`, or a number.
-    logs : BanditLogs
-        The rounds.
-    """
+    """Return the reward model of a name, after a look at what it is to learn from."""
     if name == "none":
         return None
     if name not in MODELS:

@@ -27,25 +27,7 @@ N_SAMPLE = 2_000_000  # rounds that models are fitted to, unless another number 
 
 
 class Fits:
-    """Fits of reward models to partitions; what several need is read once.
-
-    Parameters
-    ----------
-    lazy : LazyLogs
-        The rounds.
-    folds : list of HashKFold
-        All that will be asked for: one pass sums for all of them.
-    n_sample : int, None or "auto"
-        See `part_models`.
-    random_state : int
-        Which rounds are drawn.
-    n_jobs : int or None
-        Tasks at a time.
-    verbose : int
-        Lines of progress.
-    progress : Progress, default=untold
-        See `part_models`.
-    """
+    """Fits of reward models to partitions; what several need is read once."""
 
     def __init__(
         self,
@@ -62,15 +44,7 @@ class Fits:
         self.engine = {"n_jobs": n_jobs, "verbose": verbose, "progress": progress}
 
     def of(self, model, cv):
-        """Return the source of a model.
-
-        Parameters
-        ----------
-        model : MeanReward, ActionRewardModel or slate model
-            What is fitted.
-        cv : HashKFold
-            The folds.
-        """
+        """Return the source of a model."""
         kind = PartSlateModels if self.lazy.log_type is SlateLogs else PartModels
         if isinstance(model, (MeanReward, MeanSlateModel)):
             found = self._means(model, cv)

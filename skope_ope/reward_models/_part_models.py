@@ -42,40 +42,7 @@ def part_models(
     verbose=0,
     progress=untold,
 ):
-    """Return what predicts rewards for the partitions of lazy logs.
-
-    Parameters
-    ----------
-    evaluators : dict
-        Evaluators by name. Their own `reward_model` and `cv` come first.
-    reward_model : model, number, str, FrozenEstimator or None
-        What the others share. `None`: the out-of-fold mean reward per action.
-    cv : int, HashKFold, "prefit" or None
-        The folds of the shared model; an int is `HashKFold` of so many. `None`: those
-        of each evaluator.
-    lazy : LazyLogs
-        The rounds.
-    n_sample : int, None or "auto", default="auto"
-        How many rounds, drawn at random, a model is fitted to; the whole log where it
-        is not larger. `None`: all rounds, by `partial_fit` partition by partition
-        where the model has it, otherwise in memory. "auto": 2,000,000, and all rounds
-        where the model has `partial_fit`.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn: the same whatever the partitions and `n_jobs`.
-    n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn.
-    verbose : int, default=0
-        As in scikit-learn.
-    progress : Progress, default=untold
-        What is told of two steps: sums over the partitions, and fits.
-
-    Returns
-    -------
-    sources : dict
-        For every evaluator that uses a model, by its name: what `bind(logs)` (slates:
-        `predict(logs, call)`) asks for the rounds of a partition. One object where
-        evaluators share it.
-    """
+    """Return what predicts rewards for the partitions of lazy logs."""
     n_sample = _checked_sample(n_sample)
     if not isinstance(random_state, Integral):
         random_state = check_random_state(random_state).randint(2**31 - 1)
@@ -98,15 +65,7 @@ def part_models(
 
 
 def source_on(source, lazy):
-    """Return what predicts the rounds of other lazy logs than those of fit.
-
-    Parameters
-    ----------
-    source : source
-        Of `part_models`, or of a fit to logs in memory.
-    lazy : LazyLogs
-        The rounds that are to be predicted.
-    """
+    """Return what predicts the rounds of other lazy logs than those of fit."""
     if hasattr(source, "on"):
         return source.on(lazy)
     if hasattr(source, "held_out_"):
@@ -122,18 +81,7 @@ def source_on(source, lazy):
 
 
 def hash_folds(cv):
-    """Return the folds of a log in parts.
-
-    Parameters
-    ----------
-    cv : int, HashKFold or None
-        `None` is 5.
-
-    Raises
-    ------
-    TypeError
-        For folds that follow from all rounds.
-    """
+    """Return the folds of a log in parts."""
     if isinstance(cv, HashKFold):
         return cv
     if cv is None:
@@ -160,17 +108,7 @@ def _checked_sample(n_sample):
 
 
 class _Plan:
-    """What stands for the reward model of an evaluator: a source, or a fit.
-
-    Parameters
-    ----------
-    evaluator : evaluator
-        What uses it.
-    model, cv : object
-        Its reward model and folds.
-    lazy : LazyLogs
-        The rounds.
-    """
+    """What stands for the reward model of an evaluator: a source, or a fit."""
 
     def __init__(self, evaluator, model, cv, lazy):
         self.given = self.model = self.cv = None

@@ -14,25 +14,7 @@ from skope_ope.reward_models._slate_reward_models import FoldSlateModels
 
 
 class _OnPartitions:
-    """Models of the folds of lazy logs, on any partition of these logs.
-
-    Parameters
-    ----------
-    model : model
-        What was fitted.
-    cv : HashKFold
-        The folds.
-    lazy : LazyLogs
-        The rounds of fit.
-    models : dict
-        The fitted models by fold, perhaps that of all rounds among them.
-    of_all : callable or None
-        Fits the one of all rounds, where it is not among them.
-    model_rounds : int
-        Rounds that they were fitted to, of all folds.
-    way : str
-        How.
-    """
+    """Models of the folds of lazy logs, on any partition of these logs."""
 
     n_uncovered_ = 0  # every round is in a fold
     _common = None  # rounds of fit that other logs have, too
@@ -81,11 +63,9 @@ class _OnPartitions:
         )
 
     def on(self, lazy):
-        """Return what predicts the rounds of other lazy logs.
-
-        By the model of all rounds, but for partitions that are in the logs of fit, too.
-        It is fitted here, before this travels to workers, where it is needed.
-        """
+        """Return what predicts the rounds of other lazy logs."""
+        # By the model of all rounds, but for partitions that are in the logs of fit,
+        # too. It is fitted here, before this travels to workers, where it is needed.
         group, own = lazy.roles.get("group"), self.lazy.roles.get("group")
         others = own is not None and group != own
         if lazy.origin == self.lazy.origin:

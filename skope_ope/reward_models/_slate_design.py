@@ -17,22 +17,7 @@ DESIGN_BYTES = 2**26  # of the rows that are predicted at once
 
 
 def slate_design(logs, slates):
-    """Join the contexts with the features of what every slot shows.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    slates : ndarray of int of shape (n_rounds, n_slots)
-        Slates of the rounds; an empty slot has zeros.
-
-    Returns
-    -------
-    X : ndarray, CSR matrix or frame with n_rounds rows
-        Beside the context, n_slots times as many columns as a candidate has features
-        (one-hot, where the logs have no `item_features`); in a frame they are called
-        `slot_<slot>_<feature>`.
-    """
+    """Join the contexts with the features of what every slot shows."""
     rounds = np.arange(len(logs))
     parts = [candidate_features(logs, rounds, column) for column in slates.T]
     names = [f"slot_{j}_{k}" for j, p in enumerate(parts) for k in range(p.shape[1])]
@@ -40,21 +25,7 @@ def slate_design(logs, slates):
 
 
 def slot_design(logs, rounds, slots, candidates):
-    """Join contexts with the features of single candidates and their slots.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    rounds, slots, candidates : ndarray of int of shape (n_entries,)
-        Which candidate, in which slot of which round.
-
-    Returns
-    -------
-    X : ndarray, CSR matrix or frame with n_entries rows
-        Beside the context, the features of the candidate and one indicator per slot;
-        in a frame `item_<feature>` and `slot_<slot>`.
-    """
+    """Join contexts with the features of single candidates and their slots."""
     items = candidate_features(logs, rounds, candidates)
     slot = np.zeros((len(rounds), logs.n_slots))
     slot[np.arange(len(rounds)), slots] = 1.0
@@ -65,37 +36,14 @@ def slot_design(logs, rounds, slots, candidates):
 
 
 def fit_design(model, X, y, odd=None):
-    """Fit a clone of a model to a design, behind an encoder where it takes no texts.
-
-    Parameters
-    ----------
-    model : estimator
-        What is cloned.
-    X : ndarray, CSR matrix or frame of shape (n_entries, n_columns)
-        Of `slot_design` or `slate_design`.
-    y : ndarray of shape (n_entries,)
-        What is predicted.
-    odd : frame, default=None
-        Rows of such a design that the model will have to predict, see `fit_encoded`.
-
-    Returns
-    -------
-    fitted : estimator
-        The clone, or a Pipeline of an encoder and the clone.
-    """
+    """Fit a clone of a model to a design, behind an encoder where it takes no texts."""
     return fit_encoded(
         lambda one: one.fit(own(X, one), own(y, one)), clone(model), X, odd
     )
 
 
 def rows_at_once(logs):
-    """Return how many rows of `slot_design` are made at once.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    """
+    """Return how many rows of `slot_design` are made at once."""
     n_columns = logs.n_features
     if sparse.issparse(logs.context):
         n_columns = logs.context.nnz // max(len(logs), 1)
@@ -105,10 +53,8 @@ def rows_at_once(logs):
 
 
 def candidate_features(logs, rounds, candidates):
-    """Return features of candidates of rounds, zeros for empty slots.
-
-    Indicators of the candidate's index, where the logs have no `item_features`.
-    """
+    """Return features of candidates of rounds, zeros for empty slots."""
+    # Indicators of the candidate's index, where the logs have no `item_features`.
     if logs.item_features is None:
         features = np.zeros((len(rounds), logs.max_candidates))
         shown = np.flatnonzero(candidates != EMPTY)
@@ -120,13 +66,7 @@ def candidate_features(logs, rounds, candidates):
 
 
 class ItemColumns:
-    """How candidates are told apart by a model, to be compared with other logs.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds of fit.
-    """
+    """How candidates are told apart by a model, to be compared with other logs."""
 
     def __init__(self, logs):
         self.indicators = logs.item_features is None

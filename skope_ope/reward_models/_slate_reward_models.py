@@ -21,13 +21,7 @@ from skope_ope.reward_models._sources import is_source, refuse_non_models
 
 
 class MeanSlateModel(BaseEstimator):
-    """The mean reward for every slate, or a number.
-
-    Parameters
-    ----------
-    number : float, default=None
-        What is predicted; `None`: the mean reward of the training rounds.
-    """
+    """The mean reward for every slate, or a number."""
 
     def __init__(self, number=None):
         self.number = number
@@ -45,13 +39,7 @@ class MeanSlateModel(BaseEstimator):
 
 
 class SlateModel(BaseEstimator):
-    """Any regressor of the context and the features of all slots.
-
-    Parameters
-    ----------
-    model : regressor, or classifier where rewards are 0/1
-        It sees the columns of `slate_design`.
-    """
+    """Any regressor of the context and the features of all slots."""
 
     _is_a_wrapper = True  # a name of ours around the model that was given
 
@@ -80,10 +68,8 @@ class SlateModel(BaseEstimator):
 
 
 def any_slate_model(model):
-    """Return a regressor as a model of slates; a model of slates as it is.
-
-    None is the mean reward of all slates.
-    """
+    """Return a regressor as a model of slates; a model of slates as it is."""
+    # None is the mean reward of all slates.
     if model is None:
         return MeanSlateModel()
     known = isinstance(model, (AdditiveSlateModel, MeanSlateModel))
@@ -116,22 +102,13 @@ class FrozenSlateModel:
 
 
 class FoldSlateModels(OfFolds):
-    """A model per fold, which predicts the rounds of that fold.
+    """A model per fold, which predicts the rounds of that fold."""
 
-    A subclass has `models_`, a dict of models by fold, and tells in `_folds(logs)` the
-    fold of every round; `_of_all` is the model for rounds of the fold `FULL`.
-    """
+    # A subclass has `models_`, a dict of models by fold, and tells in `_folds(logs)`
+    # the fold of every round; `_of_all` is the model for rounds of the fold `FULL`.
 
     def predict(self, logs, call):
-        """Put the predictions of the folds together, shape (n_rounds,).
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-        call : callable
-            `call(model, rounds, rows)` gives values for `rounds = logs[rows]`.
-        """
+        """Put the predictions of the folds together, shape (n_rounds,)."""
         fold = self._folds(logs)
         values = np.empty(len(logs))
         for k in np.unique(fold).tolist():
@@ -144,24 +121,7 @@ class FoldSlateModels(OfFolds):
 
 
 class CrossFittedSlateModel(FoldSlateModels):
-    """Fold models for the rounds of fit, and one of all rounds for others.
-
-    Parameters
-    ----------
-    model : slate model
-        What is cloned and fitted.
-    logs : SlateLogs
-        The training rounds.
-    cv : int, splitter, iterable of (train, test) or HeldOut
-        The folds, see `HeldOut`.
-    progress : Progress, default=untold
-        What is told of every fold.
-
-    Attributes
-    ----------
-    n_uncovered_ : int
-        Rounds that no test part covers; the mean reward of the others stands for them.
-    """
+    """Fold models for the rounds of fit, and one of all rounds for others."""
 
     def __init__(self, model, logs, cv, progress=untold):
         self.model, self.logs = model, logs
@@ -203,21 +163,7 @@ def _fit(model, logs, odd):
 
 
 def slate_reward_source(model, logs, cv, fittable, progress=untold):
-    """Return what predicts rewards of slates from anything that may stand for it.
-
-    Parameters
-    ----------
-    model : None, number, FrozenEstimator or model
-        What stands for it.
-    logs : SlateLogs
-        The rounds of fit.
-    cv : int, splitter, iterable or "prefit"
-        How rounds are split for cross-fitting.
-    fittable : callable
-        Makes a slate model of a model, or of None, or raises.
-    progress : Progress, default=untold
-        What is told of every fold.
-    """
+    """Return what predicts rewards of slates from anything that may stand for it."""
     if is_source(model):
         return model
     given = given_slate_source(model, fittable)
@@ -229,13 +175,7 @@ def slate_reward_source(model, logs, cv, fittable, progress=untold):
 
 
 def given_slate_source(model, fittable):
-    """Return the source of predictions that need no fit, or None for a model.
-
-    Parameters
-    ----------
-    model, fittable : object
-        See `slate_reward_source`.
-    """
+    """Return the source of predictions that need no fit, or None for a model."""
     refuse_non_models(model, "reward_model")
     if isinstance(model, Real) and not isinstance(model, bool):
         if not np.isfinite(model):

@@ -30,11 +30,10 @@ from skope_ope.reward_models._cross_fit import (
 
 
 class TableSource:
-    """Values that are known beforehand, a row for every round.
+    """Values that are known beforehand, a row for every round."""
 
-    `table_of(logs)` is an array of shape (n_rounds, n_actions), of any kind of real
-    numbers.
-    """
+    # `table_of(logs)` is an array of shape (n_rounds, n_actions), of any kind of real
+    # numbers.
 
     n_uncovered_ = 0
 
@@ -158,17 +157,7 @@ def _check_q_hat(q_hat, logs, name, remedy=""):
 
 
 def model_and_folds(evaluator, reward_model=None, cv=None):
-    """Return the reward model that an evaluator uses, and its folds.
-
-    Parameters
-    ----------
-    evaluator : evaluator
-        Its own model and folds come first.
-    reward_model : object, default=None
-        What evaluators that have no model share.
-    cv : int, splitter, iterable, "prefit" or None, default=None
-        The folds that come with it; `None`: those of the evaluator.
-    """
+    """Return the reward model that an evaluator uses, and its folds."""
     model, folds = evaluator.reward_model, getattr(evaluator, "cv", 5)
     if model is not None:
         return model, folds
@@ -192,23 +181,7 @@ def refuse_non_models(model, name):
 
 
 def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None, progress=untold):
-    """Return what predicts rewards for `logs` from anything that may stand for it.
-
-    Parameters
-    ----------
-    model : None, number, array, str, FrozenEstimator, model or ActionRewardModel
-        `None` is the out-of-fold mean reward per action. A source is returned as it is.
-    logs : BanditLogs
-        The rounds of fit.
-    cv : int, splitter, iterable or "prefit"
-        How rounds are split for cross-fitting.
-    sample_weight : ndarray of shape (n_rounds,), default=None
-        Row weights for the fits.
-    n_jobs : int, default=None
-        Folds that are fitted at a time, as in scikit-learn.
-    progress : Progress, default=untold
-        What is told of every fold.
-    """
+    """Return what predicts rewards for `logs` from anything that may stand for it."""
     if is_source(model):
         return model
     given = given_source(model, logs)
@@ -229,15 +202,7 @@ def frozen_source(model, cv):
 
 
 def given_source(model, logs):
-    """Return the source of predictions that need no fit, or None for a model.
-
-    Parameters
-    ----------
-    model : None, number, array, str, FrozenEstimator, model or ActionRewardModel
-        See `reward_source`.
-    logs : BanditLogs or None
-        The rounds of fit. `None`: a log in parts, which has no array beside it.
-    """
+    """Return the source of predictions that need no fit, or None for a model."""
     if isinstance(model, str):
         source = ColumnSource(model)
         if logs is not None:

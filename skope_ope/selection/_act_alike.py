@@ -14,26 +14,7 @@ ROUNDING = 1e-12
 
 
 def act_alike(policy, other, logs, values=()):
-    """Tell whether two policies take the same actions with the same probabilities.
-
-    Parameters
-    ----------
-    policy : policy, array or str
-        Anything that evaluators take.
-    other : policy, array, str or None
-        What it is compared with. `None`: the logger, of which the whole distribution
-        counts where it is known, and the propensities otherwise.
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    values : sequence of PolicyValue, default=()
-        Those of both on these rounds. What their pass has seen of the logged actions
-        tells most policies apart, and nobody is asked again.
-
-    Returns
-    -------
-    alike : bool
-        False where it is not known, as for slates and policies that learn.
-    """
+    """Tell whether two policies take the same actions with the same probabilities."""
     if not isinstance(logs, BanditLogs):
         return False
     targets = [Target(one, logs) for one in (policy, other) if one is not None]

@@ -13,23 +13,7 @@ SAME = 0.01  # probabilities that differ by less are those of one policy
 
 
 def drift(policy, logs):
-    """Compare a policy with the propensities of logs that it is said to have made.
-
-    Parameters
-    ----------
-    policy : policy or array
-        The policy.
-    logs : BanditLogs
-        Logs with propensities.
-
-    Returns
-    -------
-    drift : dict or None
-        Smallest and largest ratio of the policy's probability of the logged action to
-        the propensity in the middle 90% of the rounds, the share of rounds where they
-        differ by more than 1%, and the correlation of the logarithms. None where the
-        logs have no propensities.
-    """
+    """Compare a policy with the propensities of logs that it is said to have made."""
     if logs.propensity is None:
         return None
     proba = action_probabilities(policy, logs, unknown="ignore")
@@ -51,24 +35,7 @@ def drift(policy, logs):
 
 
 def agreement_caveat(values, on_policy, rewarded, drift):
-    """Say what agreement of estimates with an on-policy value decides.
-
-    Parameters
-    ----------
-    values : list of PolicyValue
-        The estimates.
-    on_policy : PolicyValue
-        Mean reward of the other log.
-    rewarded : tuple of (int, int)
-        Rounds with a reward in the log and in the other one.
-    drift : dict or None
-        What `drift` returns.
-
-    Returns
-    -------
-    caveat : str
-        Sentences; empty where nothing speaks against a comparison.
-    """
+    """Say what agreement of estimates with an on-policy value decides."""
     errors = [v.standard_error for v in values if np.isfinite(v.standard_error)]
     reasons = []
     if errors:

@@ -79,10 +79,8 @@ def is_adaptive(policy):
 
 
 def unfit_warnings(result, policy, logs):
-    """Return warnings where held-out rounds cannot tell the value of the policy.
-
-    It has learned from some of them, or their rewards say nothing about it.
-    """
+    """Return warnings where held-out rounds cannot tell the value of the policy."""
+    # It has learned from some of them, or their rewards say nothing about it.
     found = list(learned_warnings(policy, logs))
     for warning in result.warnings:
         if isinstance(warning, LowOverlapWarning) and warning.value == 0:

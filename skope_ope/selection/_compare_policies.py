@@ -153,11 +153,9 @@ def compare_policies(
 
 
 def _of_lazy_logs(policies, lazy, evaluator, n_jobs, **asked_for):
-    """Return values and comparison on lazy logs, and what is to be warned of.
-
-    That of many rounds is made from merged sums. Few are read: sums tell of few rounds
-    too little of the tails of gains for a decision.
-    """
+    """Return values and comparison on lazy logs, and what is to be warned of."""
+    # That of many rounds is made from merged sums. Few are read: sums tell of few
+    # rounds too little of the tails of gains for a decision.
     lazy = lazy.labelled(n_jobs=n_jobs)
     recommended = evaluator is None
     if recommended:
@@ -240,24 +238,7 @@ def _refuse_walks(evaluator):
 
 
 def comparison_of(values, policies, logs, baseline, level, evaluator=None, accepted=()):
-    """Return the comparison of values that are known, and what is to be warned of.
-
-    Parameters
-    ----------
-    values : dict
-        `PolicyValue` by name, of one evaluator on these logs.
-    policies, logs, baseline, level, accepted
-        As `compare_policies` takes them.
-    evaluator : str, default=None
-        The row of the table with these values; `None`: the name of its class.
-
-    Returns
-    -------
-    comparison : PolicyComparison
-    warned : tuple of OPEWarning
-        Where the values are about different rounds, and where estimated propensities
-        do not fit the log. They are not emitted.
-    """
+    """Return the comparison of values that are known, and what is to be warned of."""
     values, doubts = _doubted(dict(values), logs)
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)

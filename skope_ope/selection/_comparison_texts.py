@@ -12,20 +12,7 @@ MORE_PLACES = 3  # of decimals, for a limit that is about zero
 
 
 def table_texts(comparison):
-    """Return the header and the rows of the table: gains first, then values.
-
-    Parameters
-    ----------
-    comparison : PolicyComparison
-        What is shown.
-
-    Returns
-    -------
-    header : list of str
-        Names of the columns.
-    rows : list of list of str
-        Cells, with one number of decimal places for gains and one for values.
-    """
+    """Return the header and the rows of the table: gains first, then values."""
     percent = level_text(comparison.level)
     header = ["policy", f"gain over {comparison._against}", f"{percent} low", "high"]
     header += ["p", "answer", "rounds needed", "value", f"{percent} low", "high"]

@@ -13,20 +13,7 @@ from skope_ope.exceptions import OPEWarning
 
 
 def cv_results(params, outcomes):
-    """Return `cv_results_`.
-
-    Parameters
-    ----------
-    params : list of dicts
-        The parameters of every candidate.
-    outcomes : list of list of Outcome
-        By candidate and split.
-
-    Returns
-    -------
-    results : dict
-        Keys and shapes as in `GridSearchCV.cv_results_`.
-    """
+    """Return `cv_results_`."""
     results = {}
     for name in ("fit_time", "score_time"):
         seconds = np.array([[getattr(o, name) for o in row] for row in outcomes])
@@ -89,15 +76,7 @@ def chosen(refit, results):
 
 
 def check_any_score(results, outcomes):
-    """Raise where no candidate has a score in all splits.
-
-    Parameters
-    ----------
-    results : dict
-        `cv_results_`.
-    outcomes : list of list of Outcome
-        By candidate and split.
-    """
+    """Raise where no candidate has a score in all splits."""
     if np.isfinite(results["mean_test_score"]).any():
         return
     params, (split, first) = next(
@@ -114,15 +93,7 @@ def check_any_score(results, outcomes):
 
 
 def report_failures(outcomes, error_score):
-    """Warn of fits and scores that failed; raise where no candidate was fitted.
-
-    Parameters
-    ----------
-    outcomes : list of list of Outcome
-        By candidate and split.
-    error_score : float
-        The score of candidates that failed.
-    """
+    """Warn of fits and scores that failed; raise where no candidate was fitted."""
     every = [one for row in outcomes for one in row]
     failed = [one.fit_error for one in every if one.fit_error]
     if failed:

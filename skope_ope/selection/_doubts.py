@@ -87,45 +87,18 @@ NAMED = {
 
 
 class Doubt(NamedTuple):
-    """Something that an interval does not know.
+    """Something that an interval does not know."""
 
-    Attributes
-    ----------
-    who : str
-        The policy that it is about.
-    text : str
-        What was found, without a verb of its own.
-    kind : type
-        The class of the warning.
-    forbids : frozenset of {"better", "worse"}
-        The answers that it forbids.
-    name : str
-        That of the finding in audits and verdicts, by which it can be accepted.
-    """
-
-    who: str
-    text: str
-    kind: type
-    forbids: frozenset = BOTH
+    who: str  # the policy that it is about
+    text: str  # what was found, without a verb of its own
+    kind: type  # the class of the warning
+    forbids: frozenset = BOTH  # the answers that it forbids
+    # That of the finding in audits and verdicts, by which it can be accepted
     name: str = ""
 
 
 def doubts_about(name, warnings, is_baseline=False):
-    """Return the doubts that the warnings about a policy raise, but for its support.
-
-    Parameters
-    ----------
-    name : str
-        What the policy is called.
-    warnings : iterable of OPEWarning
-        Of its value, of its gain, or of the interval of that.
-    is_baseline : bool, default=False
-        Whether it is what others are compared with.
-
-    Returns
-    -------
-    doubts : list of Doubt
-    """
+    """Return the doubts that the warnings about a policy raise, but for its support."""
     found = []
     for warning in warnings:
         kind, text = type(warning), _text_of(warning)
@@ -192,23 +165,7 @@ def evaluator_of(gain):
 
 
 def support_doubts(names, values, interval, width, common=1.0):
-    """Return a doubt where unlogged decisions might turn the sign of a gain.
-
-    Parameters
-    ----------
-    names, values : tuple of two
-        Of the policy and the baseline.
-    interval : tuple (float, float)
-        That of the gain.
-    width : float or None
-        Width of the known range of the rewards.
-    common : float, default=1.0
-        Share of the rounds that the gain is about.
-
-    Returns
-    -------
-    doubts : list of Doubt
-    """
+    """Return a doubt where unlogged decisions might turn the sign of a gain."""
     masses = [_mass(value) for value in values]
     lost = min(max(sum(masses), 1 - common), 1.0)
     if not lost > 0:

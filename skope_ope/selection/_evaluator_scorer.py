@@ -114,22 +114,7 @@ class EvaluatorScorer:
         self.__name__ = "neg_validated_error"  # the displays of curves ask for it
 
     def __call__(self, estimator, X, y=None):
-        """Score a fitted evaluator.
-
-        Parameters
-        ----------
-        estimator : evaluator, Pipeline or search
-            Fitted on the training part.
-        X : BanditLogs or SlateLogs
-            The held-out part.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            At most 0; NaN where the candidate has no value.
-        """
+        """Score a fitted evaluator."""
         if not is_logs(X):
             raise TypeError(
                 "EvaluatorScorer scores an evaluator on held-out logs, got "
@@ -169,17 +154,7 @@ class EvaluatorScorer:
 
 
 class HeldOutError:
-    """Scores of evaluators on one held-out part.
-
-    Parameters
-    ----------
-    policy, validator : object
-        Those of the `EvaluatorScorer`.
-    logs : BanditLogs or SlateLogs
-        The held-out part.
-    learned : BanditLogs or SlateLogs, default=None
-        The training part that several evaluators share.
-    """
+    """Scores of evaluators on one held-out part."""
 
     def __init__(self, policy, validator, logs, learned=None):
         self.policy, self.validator = policy, validator

@@ -29,32 +29,22 @@ CURED_BY_ROUNDS = (FewEventsWarning, TailWarning)
 
 @dataclass(frozen=True)
 class GainAnswer:
-    """What is known of one policy against the baseline.
+    """What is known of one policy against the baseline."""
 
-    Attributes
-    ----------
-    name : object
-        The policy.
-    answer : {"better", "worse", "cannot tell"}
-        Better: the lower limit of the gain is above zero, and no doubt forbids it.
-    gain, low, high : float
-        The paired gain and its interval, at the level of one of the comparisons.
-    doubts : tuple of Doubt
-        What the interval does not know; those that forbid the answer come first.
-    alike : bool
-        Whether the policy acts as the baseline does.
-    rounds : float
-        About how many rounds in all separate the gain from zero, if it is what it
-        seems; NaN where it is told, or where more rounds do not help.
-    """
-
-    name: object
+    name: object  # the policy
+    # Better: the lower limit of the gain is above zero, and no doubt forbids it
     answer: str
+    # The paired gain and its interval, at the level of one of the comparisons
     gain: float
+    # The paired gain and its interval, at the level of one of the comparisons
     low: float
+    # The paired gain and its interval, at the level of one of the comparisons
     high: float
+    # What the interval does not know; those that forbid the answer come first
     doubts: tuple
-    alike: bool
+    alike: bool  # whether the policy acts as the baseline does
+    # About how many rounds in all separate the gain from zero, if it is what it seems;
+    # NaN where it is told, or where more rounds do not help
     rounds: float
 
     @property
@@ -73,30 +63,17 @@ class GainAnswer:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two values of the same rounds are compared by.
+    """What two values of the same rounds are compared by."""
 
-    Attributes
-    ----------
-    name, baseline : object
-        What the two are called.
-    gain, value, reference : PolicyValue
-        The difference, the value of the policy, and that of the baseline.
-    width : float or None
-        Width of the known range of the rewards.
-    alike : bool
-        Whether both are known to act alike.
-    accepted : collection of str
-        Names of doubts that forbid nothing.
-    """
-
-    name: object
-    baseline: object
-    gain: object
-    value: object
+    name: object  # what the two are called
+    baseline: object  # what the two are called
+    gain: object  # the difference, the value of the policy, and that of the baseline
+    value: object  # the difference, the value of the policy, and that of the baseline
+    # The difference, the value of the policy, and that of the baseline
     reference: object
-    width: float | None
-    alike: bool
-    accepted: tuple = ()
+    width: float | None  # width of the known range of the rewards
+    alike: bool  # whether both are known to act alike
+    accepted: tuple = ()  # names of doubts that forbid nothing
 
     def answer(self, level, n_comparisons):
         """Return the `GainAnswer` at a level that all comparisons keep together."""
@@ -171,13 +148,11 @@ class Comparison:
 
 
 def decide(answers):
-    """Return the decision and the choice that follow from all answers.
-
-    "deploy": some policy is better, and the choice is the one with the greatest lower
-    limit of its gain. All limits hold together, so no other policy is guaranteed as
-    much; the greatest estimate would favour the policy with the largest error. "keep":
-    all policies are worse. Otherwise "undecided".
-    """
+    """Return the decision and the choice that follow from all answers."""
+    # "deploy": some policy is better, and the choice is the one with the greatest lower
+    # limit of its gain. All limits hold together, so no other policy is guaranteed as
+    # much; the greatest estimate would favour the policy with the largest error.
+    # "keep": all policies are worse. Otherwise "undecided".
     better = [one for one in answers if one.answer == BETTER]
     if better:
         return "deploy", max(better, key=lambda one: one.low).name

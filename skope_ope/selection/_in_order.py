@@ -60,13 +60,7 @@ def in_order(splitter: SplitterLike) -> Splitter:
 
 
 class InOrder:
-    """A splitter that sorts the rows of another one's parts.
-
-    Parameters
-    ----------
-    splitter : splitter
-        It has `split` and `get_n_splits`.
-    """
+    """A splitter that sorts the rows of another one's parts."""
 
     def __init__(self, splitter):
         self.splitter = splitter

@@ -24,22 +24,7 @@ LEAST_WEIGHT = 0.25  # mean weight, which should be one
 
 
 def judged(result, evaluator):
-    """Return the score that the value of a policy is, and what is to be said of it.
-
-    Parameters
-    ----------
-    result : PolicyValue
-        Of the policy on the held-out rounds.
-    evaluator : evaluator
-        That made it, fitted on these rounds.
-
-    Returns
-    -------
-    score : float
-        NaN where the value is none.
-    warned : list of OPEWarning
-        The reason comes first.
-    """
+    """Return the score that the value of a policy is, and what is to be said of it."""
     if np.isnan(result.value):
         return result.value, reasons_of(result)
     value, warned = result.value, []
@@ -148,10 +133,8 @@ def _is_weighted_mean(result):
 
 
 def _mean_weight(result, evaluator):
-    """Return the mean weight of a weighted mean, 1 in expectation, where it is known.
-
-    Weights of slates are known as they were clipped, and others as they were.
-    """
+    """Get the mean weight of a weighted mean, 1 in expectation, where it is known."""
+    # Weights of slates are known as they were clipped, and others as they were.
     clipped = getattr(evaluator, "cmax", None) is not None
     known = result.diagnostics
     if not _is_weighted_mean(result) or "mean_weight" not in known:

@@ -10,25 +10,9 @@ LEAST_P = 1e-12  # smaller ones are not told apart
 
 
 def p_value(gain, n_comparisons, level):
-    """Return the p-value of no gain, corrected for the number of comparisons.
-
-    It is the least alpha at which zero is outside of the interval of level 1 - alpha /
-    m of the gain: one interval, whatever its method, gives limits and p-value.
-
-    Parameters
-    ----------
-    gain : PolicyValue
-        A difference of two values.
-    n_comparisons : int
-        Their number m.
-    level : float
-        At 1 - `level` the p-value agrees with the interval to the last digit.
-
-    Returns
-    -------
-    p : float
-        Two-sided, at most 1; at least m times 1e-12. NaN without a standard error.
-    """
+    """Return the p-value of no gain, corrected for the number of comparisons."""
+    # It is the least alpha at which zero is outside of the interval of level 1 - alpha
+    # / m of the gain: one interval, whatever its method, gives limits and p-value.
     if not gain.standard_error > 0:  # NaN too
         return nan if isnan(gain.standard_error) else 1.0
     m = n_comparisons

@@ -94,23 +94,7 @@ class PolicyScorer:
         self.__name__ = "policy_value"  # the displays of curves ask for it
 
     def __call__(self, estimator, X, y=None):
-        """Score a fitted policy.
-
-        Parameters
-        ----------
-        estimator : policy, Pipeline or search
-            Fitted on the training part.
-        X : BanditLogs or SlateLogs
-            The held-out part.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        score : float
-            Greater is better; NaN where the evaluator has no value, or one that is
-            no score.
-        """
+        """Score a fitted policy."""
         if not is_logs(X):
             raise TypeError(
                 f"PolicyScorer values a policy on held-out logs, got "
@@ -148,17 +132,7 @@ class PolicyScorer:
 
 
 class HeldOutValue:
-    """Scores of policies on one held-out part.
-
-    Parameters
-    ----------
-    evaluator : evaluator, Pipeline or search
-        It is cloned, seeded, and fitted when the first policy comes.
-    logs : BanditLogs or SlateLogs
-        The held-out part.
-    several : bool, default=False
-        Whether more than one policy is to be scored.
-    """
+    """Scores of policies on one held-out part."""
 
     def __init__(self, evaluator, logs, several=False):
         self.logs, self.several = logs, several
@@ -210,15 +184,7 @@ def check_policy(estimator, last):
 
 
 def check_search_evaluator(evaluator, user):
-    """Refuse what is no evaluator, or none for rows other than those it was made for.
-
-    Parameters
-    ----------
-    evaluator : evaluator, Pipeline or search
-        What the user passed.
-    user : str
-        Who refuses.
-    """
+    """Refuse what is no evaluator, or one for its own rows only."""
     if isinstance(evaluator, type):
         raise TypeError(
             f"{user} expects an evaluator, got the class {evaluator.__name__}; make an "

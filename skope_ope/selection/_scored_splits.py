@@ -22,26 +22,15 @@ from skope_ope.selection._shared_fits import fits_by_model
 
 @dataclass
 class Outcome:
-    """Scores and times of a candidate on a split.
+    """Scores and times of a candidate on a split."""
 
-    Attributes
-    ----------
-    score : float
-        Greater is better; `error_score` where something failed.
-    fit_time, score_time : float
-        Seconds. What candidates share is counted for the first of them.
-    fit_error, score_error : str
-        Traceback of what failed, or "".
-    warned : str
-        What was said of a score that is NaN, or "".
-    """
-
-    score: float
-    fit_time: float
+    score: float  # greater is better; `error_score` where something failed
+    fit_time: float  # seconds. What candidates share is counted for the first of them
+    # Seconds. What candidates share is counted for the first of them
     score_time: float = 0.0
-    fit_error: str = ""
-    score_error: str = ""
-    warned: str = ""
+    fit_error: str = ""  # traceback of what failed, or ""
+    score_error: str = ""  # traceback of what failed, or ""
+    warned: str = ""  # what was said of a score that is NaN, or ""
 
     @property
     def reason(self):
@@ -71,32 +60,7 @@ def scored(
     verbose=0,
     progress=untold,
 ):
-    """Score candidates on splits.
-
-    Parameters
-    ----------
-    estimator : evaluator, policy or Pipeline
-        What is cloned for every candidate.
-    scorer : EvaluatorScorer, PolicyScorer or callable
-        `scorer(estimator, logs)`.
-    logs : BanditLogs or SlateLogs
-        All rounds.
-    plan : list of (candidates, splits)
-        Every candidate once, with as many splits as the others.
-    n_jobs : int or None
-        Tasks at a time.
-    error_score : "raise" or float
-        Score of a candidate that fails.
-    verbose : int, default=0
-        See `OPESearchCV`.
-    progress : Progress, default=untold
-        What is told of every task: a split, or a distinct model on one.
-
-    Returns
-    -------
-    outcomes : list of list of Outcome
-        By number of the candidate, and split.
-    """
+    """Score candidates on splits."""
     # In one process a split is one task, so that all candidates share the scorer's
     # work. So is it in a search over policies: the evaluator is fitted once a split.
     whole = effective_n_jobs(n_jobs) == 1 or isinstance(scorer, PolicyScorer)
@@ -135,11 +99,9 @@ def by_model(candidates):
 
 
 def scores_of(estimator, scorer, logs, task, error_score, verbose=0):
-    """Score the candidates of a task, in the order of `by_key`.
-
-    A fitted model, its predictions, the policy's probabilities and the validator live
-    as long as this call.
-    """
+    """Score the candidates of a task, in the order of `by_key`."""
+    # A fitted model, its predictions, the policy's probabilities and the validator live
+    # as long as this call.
     learned, held_out = logs[task.train], logs[task.test]
     several = len(task.candidates) > 1
     judge, outcomes = None, []

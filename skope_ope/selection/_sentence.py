@@ -16,29 +16,7 @@ MANY_TIMES = 10  # the rounds of the log; beyond, a sentence gives the ratio
 def sentence_of(
     answers, choice, baseline, estimator, format_gain, n_rounds, condition=""
 ):
-    """Return what to do, in words.
-
-    Parameters
-    ----------
-    answers : list of GainAnswer
-        One for every policy that is compared.
-    choice : object or None
-        The policy to deploy.
-    baseline : str
-        What the baseline is called.
-    estimator : str
-        What estimated the values.
-    format_gain : callable
-        Takes a gain or a limit and returns it as a text.
-    n_rounds : int
-        Number of rounds in the logs.
-    condition : str, default=""
-        Under which a choice holds, and no log can tell.
-
-    Returns
-    -------
-    sentence : str
-    """
+    """Return what to do, in words."""
     told = {answer: [] for answer in (BETTER, WORSE, CANNOT_TELL)}
     for one in answers:
         told[one.answer].append(one)

@@ -23,23 +23,12 @@ from skope_ope.selection._candidates import is_adaptive
 
 @dataclass(frozen=True)
 class Candidate:
-    """One setting of the parameters of a search.
+    """One setting of the parameters of a search."""
 
-    Attributes
-    ----------
-    number : int
-        Its place in the results.
-    params : dict
-        The parameters.
-    key : int
-        The same for candidates with the same model.
-    order_dependent : bool
-        Whether it needs its rounds in the order in which they happened.
-    """
-
-    number: int
-    params: dict
-    key: int
+    number: int  # its place in the results
+    params: dict  # the parameters
+    key: int  # the same for candidates with the same model
+    # Whether it needs its rounds in the order in which they happened
     order_dependent: bool
 
 
@@ -59,10 +48,8 @@ def with_params(estimator, params):
 
 
 def _model_of(estimator, params):
-    """Return what tells the model of a candidate, and whether it needs rows in order.
-
-    What is no evaluator, and shares nothing, has None.
-    """
+    """Get what tells the model of a candidate, and whether it needs rows in order."""
+    # What is no evaluator, and shares nothing, has None.
     prefix, last, told = "", estimator, dict(params)
     if hasattr(estimator, "steps"):
         name, last = estimator.steps[-1]
@@ -117,20 +104,10 @@ def fits_by_model(estimator, logs, candidates):
 
 
 class SharedFits:
-    """Fits of candidates that have the same model, on the same rounds.
+    """Fits of candidates that have the same model, on the same rounds."""
 
-    The first fit is that of a candidate as it is. Others take over the steps in front
-    of the evaluator, the logs that these made, and the fitted reward model.
-
-    Parameters
-    ----------
-    estimator : evaluator, policy or Pipeline
-        What is cloned for every candidate.
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    several : bool
-        Whether more than one candidate is to be fitted.
-    """
+    # The first fit is that of a candidate as it is. Others take over the steps in front
+    # of the evaluator, the logs that these made, and the fitted reward model.
 
     def __init__(self, estimator, logs, several):
         self.estimator, self.logs, self.several = estimator, logs, several
@@ -179,15 +156,7 @@ def shared_source(evaluator):
 
 
 class SharedPolicy:
-    """A policy, and its probabilities for rounds that several evaluators ask for.
-
-    Parameters
-    ----------
-    policy : policy or str
-        The policy.
-    logs : BanditLogs or SlateLogs, default=None
-        The rounds, where several evaluators ask.
-    """
+    """A policy, and its probabilities for rounds that several evaluators ask for."""
 
     def __init__(self, policy, logs=None):
         fixed = not isinstance(policy, str) and not is_adaptive(policy)

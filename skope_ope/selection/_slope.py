@@ -8,17 +8,10 @@ PLUS_PLUS = 6**0.5 - 1
 
 
 def slope_index(values, widths):
-    r"""Return the last estimate whose interval shares a point with all earlier ones.
-
-    The path goes from the least to the most biased estimate. With widths made
-    non-increasing from the right, :math:`I_i = [\hat V_i \pm 2 w_i]`, and the choice is
-    the last i for which :math:`I_1, \ldots, I_i` have a common point.
-
-    Parameters
-    ----------
-    values, widths : ndarray of shape (n_candidates,)
-        Estimates, and what bounds their deviations.
-    """
+    r"""Return the last estimate whose interval shares a point with all earlier ones."""
+    # The path goes from the least to the most biased estimate. With widths made
+    # non-increasing from the right, :math:`I_i = [\hat V_i \pm 2 w_i]`, and the choice
+    # is the last i for which :math:`I_1, \ldots, I_i` have a common point.
     widths = non_increasing(widths)
     low = np.maximum.accumulate(values - 2 * widths)
     high = np.minimum.accumulate(values + 2 * widths)
@@ -26,16 +19,9 @@ def slope_index(values, widths):
 
 
 def slope_plus_plus_index(values, widths):
-    r"""Return the last estimate that is close to every earlier one.
-
-    The choice is the last i such that every :math:`j \le i` satisfies
-    :math:`|\hat V_j - \hat V_k| \le w_j + (\sqrt 6 - 1) w_k` for all :math:`k < j`.
-
-    Parameters
-    ----------
-    values, widths : ndarray of shape (n_candidates,)
-        Estimates, and what bounds their deviations, the widest first.
-    """
+    r"""Return the last estimate that is close to every earlier one."""
+    # The choice is the last i such that every :math:`j \le i` satisfies :math:`|\hat
+    # V_j - \hat V_k| \le w_j + (\sqrt 6 - 1) w_k` for all :math:`k < j`.
     gaps = np.abs(values[:, None] - values)
     close = gaps <= widths[:, None] + PLUS_PLUS * widths
     later = np.triu(np.ones_like(close))  # only earlier ones count

@@ -8,13 +8,7 @@ from skope_ope.selection._suggestion import one_line
 
 
 def code_for(found):
-    """Return lines of Python that do what is suggested.
-
-    Parameters
-    ----------
-    found : dict
-        See `Suggestion`.
-    """
+    """Return lines of Python that do what is suggested."""
     evaluators = [one for one in (found["evaluator"], found["check"]) if one]
     steps = [one[0] for one in evaluators if hasattr(one, "steps")]
     with config_context(print_changed_only=True):

@@ -27,23 +27,7 @@ TOLD_OF_LOG = ("few_rewards", "few_groups")
 
 
 def doubts_of(logs, policy, found):
-    """Return what to doubt, and why to stop.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    policy : policy, array, str or None
-        What is to be evaluated, if that is known.
-    found : dict
-        The answer so far, see `Suggestion`.
-
-    Returns
-    -------
-    doubts : dict of str
-        Sentences by name.
-    stop : str or None
-    """
+    """Return what to doubt, and why to stop."""
     doubts = _of_situation(found["situation"])
     doubts |= _of_log(logs)
     if policy is None:
@@ -216,10 +200,8 @@ def _has_many_actions(logs):
 
 
 def with_model_of_actions(evaluator, logs):
-    """Return the evaluator with a model that shares rounds among actions, and why.
-
-    A reward model is an input of an evaluator: it does not make it another one.
-    """
+    """Return the evaluator with a model that shares rounds among actions, and why."""
+    # A reward model is an input of an evaluator: it does not make it another one.
     plain = isinstance(evaluator, DoublyRobust) and not isinstance(logs, SlateLogs)
     if not plain or not _has_many_actions(logs) or logs.action_context is None:
         return evaluator, ()

@@ -12,15 +12,7 @@ TRAJECTORIES = 20  # of which a standard error can be formed
 
 
 def for_learner(logs, known=True):
-    """Return the situation, an evaluator with a horizon, and the reasons.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    known : bool, default=True
-        Whether the logs have propensities; if not, chance is taken to be even.
-    """
+    """Return the situation, an evaluator with a horizon, and the reasons."""
     offered = n_offered(logs)
     even = np.broadcast_to(1 / offered, len(logs))
     p = logs.propensity if known else even

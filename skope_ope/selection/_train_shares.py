@@ -13,27 +13,7 @@ from skope_ope.selection._validators import common_horizon, validator_for
 
 
 def own_shares(estimator, scorer, logs, candidates, error_score):
-    """Return the share of training rounds of every candidate.
-
-    Parameters
-    ----------
-    estimator : evaluator or Pipeline
-        What is cloned for every candidate.
-    scorer : EvaluatorScorer
-        It holds the policy and the validator.
-    logs : BanditLogs or SlateLogs
-        All rounds.
-    candidates : list of Candidate
-        Those of the search.
-    error_score : "raise" or float
-        Whether a candidate that fails raises here; others get one half, and fail on
-        the splits, where it is reported.
-
-    Returns
-    -------
-    shares : ndarray of shape (n_candidates,)
-        Variance of the candidate over its sum with that of the validator.
-    """
+    """Return the share of training rounds of every candidate."""
     learns, known, shares = is_adaptive(scorer.policy), {}, []
     fits = fits_by_model(estimator, logs, candidates)
     for one in candidates:
@@ -76,22 +56,7 @@ def n_train_of(share, logs):
 
 
 def shares_of(share, logs, n_splits, seed):
-    """Random splits whose training parts hold a share of the rounds, or of the groups.
-
-    Parameters
-    ----------
-    share : float
-        Between 0 and 1; each part gets at least one.
-    logs : BanditLogs or SlateLogs
-        All rounds; those of a group stay together.
-    n_splits, seed : int
-        How many splits, and what makes them the same for all candidates.
-
-    Returns
-    -------
-    splits : splitter
-        With rows in order.
-    """
+    """Random splits whose training parts hold a share of rounds, or groups."""
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, check_cv
 
     n = _n_units(logs)

@@ -96,23 +96,7 @@ def common_horizon(candidate):
 
 
 def validator_for(logs, validator=None, horizon=None):
-    """Return a fresh, seeded validator.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The held-out rounds.
-    validator : evaluator, default=None
-        The user's choice. `None`: RejectionSampling where there is a horizon,
-        otherwise the unbiased one for this kind of logs.
-    horizon : int, default=None
-        Length of the histories of a policy that learns.
-
-    Returns
-    -------
-    validator : evaluator
-        Unfitted; whatever is random in it is seeded with 0.
-    """
+    """Return a fresh, seeded validator."""
     if validator is not None:
         validator = clone(validator)
     elif horizon is not None:

@@ -66,10 +66,8 @@ class CheckRounds:
 
 
 def check_rounds(evaluator=None, n_rounds=120, n_actions=3, seed=0):
-    """Make rounds with non-negative rewards and weights up to 4 * n_actions.
-
-    The logger is uniform where the evaluator assumes that.
-    """
+    """Make rounds with non-negative rewards and weights up to 4 * n_actions."""
+    # The logger is uniform where the evaluator assumes that.
     rng = np.random.RandomState(seed)
     # a quarter of exploration keeps every weight moderate
     mu, pi = (
@@ -120,11 +118,9 @@ def policy_of(rounds, labels=None):
 
 
 def model_kinds(evaluator):
-    """How a reward model is given so that laws hold to rounding.
-
-    "array" is `rounds.q_hat`; "folds" is the mean reward per action, fitted on the
-    folds of the rounds, which move with them; "none" where none is used.
-    """
+    """How a reward model is given so that laws hold to rounding."""
+    # "array" is `rounds.q_hat`; "folds" is the mean reward per action, fitted on the
+    # folds of the rounds, which move with them; "none" where none is used.
     tags = get_tags(evaluator)
     if not tags.needs_reward_model:
         return ("none",)

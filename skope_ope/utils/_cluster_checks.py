@@ -199,11 +199,10 @@ def _assert_diagnostic(value, name, expected, rtol=1e-9):
 
 
 def cluster_checks_of(evaluator):
-    """Yield the identities that an evaluator's standard error has to keep.
-
-    Histories of several trajectories or parts, and bootstrap samples of pages, have
-    standard errors that no sum over groups gives; copies of rounds lengthen a history.
-    """
+    """Yield the identities that an evaluator's standard error has to keep."""
+    # Histories of several trajectories or parts, and bootstrap samples of pages, have
+    # standard errors that no sum over groups gives; copies of rounds lengthen a
+    # history.
     if not get_tags(evaluator).takes_groups:
         yield check_groups_are_refused
         return

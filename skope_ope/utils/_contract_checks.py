@@ -38,10 +38,8 @@ def check_tags(evaluator):
 
 
 def check_parameters_are_keywords(evaluator):
-    """Expect keyword-only parameters; get_params and set_params are inverse.
-
-    A parameter without a default may also be given by position.
-    """
+    """Expect keyword-only parameters; get_params and set_params are inverse."""
+    # A parameter without a default may also be given by position.
     for name, parameter in inspect.signature(type(evaluator)).parameters.items():
         if parameter.default is parameter.empty:
             continue

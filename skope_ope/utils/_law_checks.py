@@ -212,11 +212,9 @@ def check_blocks_do_not_matter(evaluator):
 
 
 def check_impossible_action_warns(evaluator):
-    """Want what the logger never does: a SupportWarning with the mass wanted.
-
-    Without a reward model nothing is known about a policy that wants nothing else:
-    its value is NaN.
-    """
+    """Want what the logger never does: a SupportWarning with the mass wanted."""
+    # Without a reward model nothing is known about a policy that wants nothing else:
+    # its value is NaN.
     rounds = check_rounds(evaluator)
     # the logger's last action becomes impossible; nobody ever took it
     last = rounds.pi.shape[1] - 1

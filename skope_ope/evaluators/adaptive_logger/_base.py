@@ -43,11 +43,10 @@ _W_V_Q = Extract(lambda rounds: (rounds.w, rounds.v, rounds.q))
 
 
 class AdaptiveLoggerValue(PolicyValue):
-    """Value of a policy on the log of an algorithm that learned.
+    """Value of a policy on the log of an algorithm that learned."""
 
-    Its round values are differences of a martingale: given the past, each has the
-    value as its mean. Their spread is the standard error.
-    """
+    # Its round values are differences of a martingale: given the past, each has the
+    # value as its mean. Their spread is the standard error.
 
     _resamples = False
 
@@ -56,18 +55,7 @@ class AdaptiveLoggerValue(PolicyValue):
         self._by_group = by_group
 
     def by(self, key):
-        """Values of groups of rounds, see `PolicyValue.by`.
-
-        Parameters
-        ----------
-        key : str or array-like of shape (n_rounds,)
-            Label of every round, or the name of a field or a column of the logs.
-
-        Returns
-        -------
-        values : dict
-            A `PolicyValue` for every label.
-        """
+        """Values of groups of rounds, see `PolicyValue.by`."""
         if not self._by_group:
             raise ValueError(
                 "weights that differ by context are normalised over all rounds, so "
@@ -81,10 +69,9 @@ class AdaptiveLoggerValue(PolicyValue):
 
 
 class AdaptiveLoggerEvaluator(BaseEvaluator):
-    """Base class of the evaluators of logs whose logger learned while it acted.
+    """Base class of the evaluators of logs whose logger learned while it acted."""
 
-    The scores of the rounds are weighed by what earlier rounds tell.
-    """
+    # The scores of the rounds are weighed by what earlier rounds tell.
 
     _parameter_constraints: dict = {
         "weighting": [StrOptions(set(WEIGHTINGS))],
@@ -195,11 +182,9 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
 
 
 def _corners(scored, form, limits, max_weight=None, spare=0.0):
-    """Return the terms of all rounds with the worst and with the best reward.
-
-    Every round has the largest weight that it might have had, or none; see
-    `CornerReach`.
-    """
+    """Return the terms of all rounds with the worst and with the best reward."""
+    # Every round has the largest weight that it might have had, or none; see
+    # `CornerReach`.
     v, q, w = scored.v, scored.q, scored.w
     largest, source = scored.largest_weights, "logging_proba"
     if max_weight is not None:

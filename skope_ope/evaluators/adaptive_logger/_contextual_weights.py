@@ -21,15 +21,7 @@ BLOCK_ENTRIES = 1 << 19  # weights of a block of rounds at all contexts, 4 MiB
 
 
 class ContextualForm:
-    """The sum of the scores, each with its share of the weights at its context.
-
-    Parameters
-    ----------
-    share : ndarray of shape (n_rounds,)
-        h_t(x_t) / Z(x_t).
-    expected : ndarray of shape (n_rounds,)
-        What a round would add on average over the contexts.
-    """
+    """The sum of the scores, each with its share of the weights at its context."""
 
     combine = staticmethod(mean)
     by_group = False
@@ -47,15 +39,7 @@ class ContextualForm:
 
 
 def contextual_form(rounds, weight):
-    """Return the form of an estimate whose weights differ by context.
-
-    Parameters
-    ----------
-    rounds : ScoredRounds
-        The rounds.
-    weight : callable
-        What a round weighs, of the variance of its score.
-    """
+    """Return the form of an estimate whose weights differ by context."""
     code, square, contexts = _distinct(rounds)
     blocks = _Blocks(rounds.logger, len(rounds), square, contexts, weight)
     total, own = np.zeros(len(square)), np.empty(len(rounds))
@@ -98,16 +82,7 @@ class _Blocks:
 
 
 def _distinct(rounds):
-    """Return what tells rounds apart: the policy's probabilities and the context.
-
-    Returns
-    -------
-    code : ndarray of int of shape (n_rounds,)
-        Which of the distinct ones a round is.
-    square : ndarray of shape (n_distinct, n_actions)
-        Squared probabilities of the policy.
-    contexts : array, sparse matrix or frame of shape (n_distinct, n_features)
-    """
+    """Return what tells rounds apart: the policy's probabilities and the context."""
     key, contexts = rounds.pi, rounds.logs.context
     if not rounds.logger.context_free:
         if not isinstance(contexts, np.ndarray):

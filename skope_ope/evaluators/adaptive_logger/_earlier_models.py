@@ -20,20 +20,7 @@ FIRST_FIT = 30  # rounds
 
 
 def earlier_source(model, logs, n_refits, progress=untold):
-    """Return what predicts the rewards of every round from earlier rounds.
-
-    Parameters
-    ----------
-    model : None, number, array, str, FrozenEstimator, model or ActionRewardModel
-        `None` is the mean reward per action of the earlier rounds. Numbers, arrays,
-        columns and fitted models are taken as they are.
-    logs : BanditLogs
-        The rounds of fit.
-    n_refits : int
-        How often a model is fitted.
-    progress : Progress, default=untold
-        What is told of every fit.
-    """
+    """Return what predicts the rewards of every round from earlier rounds."""
     if is_source(model):
         return model
     given = given_source(model, logs)
@@ -46,21 +33,10 @@ def earlier_source(model, logs, n_refits, progress=untold):
 
 
 class EarlierMeansByAction:
-    """Predict every action by the mean of its rewards in earlier rounds.
+    """Predict every action by the mean of its rewards in earlier rounds."""
 
-    Before an action was seen it has the mean over all actions, in the first round the
-    middle of the known range of the rewards, or 0.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds of fit, in order.
-
-    Attributes
-    ----------
-    n_uncovered_ : int
-        Rounds without an earlier one.
-    """
+    # Before an action was seen it has the mean over all actions, in the first round the
+    # middle of the known range of the rewards, or 0.
 
     n_uncovered_ = 1
 
@@ -108,31 +84,10 @@ class EarlierMeansByAction:
 
 
 class EarlierModels:
-    """Refits of a model, each on all rounds before those that it predicts.
+    """Refits of a model, each on all rounds before those that it predicts."""
 
-    A fit sees `GROWTH` times the rounds of the one before, so that all together take
-    about as long as two fits on the whole log. The first rounds have means.
-
-    Parameters
-    ----------
-    model : model or ActionRewardModel
-        What is cloned and fitted.
-    logs : BanditLogs
-        The rounds of fit, in order.
-    n_refits : int
-        How often it is fitted, at most.
-    means : EarlierMeansByAction
-        Predicts the rounds before the first fit.
-    progress : Progress, default=untold
-        What is told of every fit.
-
-    Attributes
-    ----------
-    starts_ : ndarray of int
-        The first round that each fit predicts; it sees those before.
-    n_uncovered_ : int
-        Rounds before the first fit.
-    """
+    # A fit sees `GROWTH` times the rounds of the one before, so that all together take
+    # about as long as two fits on the whole log. The first rounds have means.
 
     def __init__(self, model, logs, n_refits, means, progress=untold):
         self.model, self.logs, self.means = fittable(model), logs, means
@@ -184,16 +139,6 @@ class EarlierModels:
 
 
 def _sums_before(own, code, values=None):
-    """Return the sums by action of all rounds before each of some rounds.
-
-    Parameters
-    ----------
-    own : ndarray of shape (n_rounds, n_actions)
-        What these rounds add.
-    code : ndarray of int
-        The actions of the rounds before them.
-    values : ndarray, default=None
-        What those add; `None`: one each.
-    """
+    """Return the sums by action of all rounds before each of some rounds."""
     earlier = np.bincount(code, values, minlength=own.shape[1])
     return earlier + np.cumsum(own, axis=0) - own

@@ -15,13 +15,7 @@ ENOUGH = 50  # rounds, to tell steps from spread
 
 
 class ContextFreeLogger:
-    """A logger whose probabilities in a round are the same at all contexts.
-
-    Parameters
-    ----------
-    proba : ndarray of shape (n_rounds, n_actions)
-        Its probabilities, round by round.
-    """
+    """A logger whose probabilities in a round are the same at all contexts."""
 
     context_free = True
 
@@ -29,22 +23,7 @@ class ContextFreeLogger:
         self.proba = proba
 
     def variances(self, rounds, square, contexts):
-        r"""Return :math:`\sum_a \pi(a|x)^2 / e_t(a|x)` by round and context.
-
-        Parameters
-        ----------
-        rounds : slice
-            Rounds of the logger.
-        square : ndarray of shape (n_contexts, n_actions)
-            The policy's squared probabilities.
-        contexts : array-like of shape (n_contexts, n_features)
-            The contexts.
-
-        Returns
-        -------
-        variances : ndarray of shape (n_rounds, n_contexts)
-            Infinite where the policy takes what the logger does not.
-        """
+        r"""Return :math:`\sum_a \pi(a|x)^2 / e_t(a|x)` by round and context."""
         e = self.proba[rounds]
         never = e <= 0
         found = np.where(never, 0.0, 1 / np.where(never, 1.0, e)) @ square.T
@@ -54,15 +33,7 @@ class ContextFreeLogger:
 
 
 class ContextualLogger:
-    """A logger that looks at the context: a function tells what it does.
-
-    Parameters
-    ----------
-    logger : callable
-        ``logger(t, X)``, its probabilities in round t (from 0) at contexts X.
-    logs : BanditLogs
-        Its rounds.
-    """
+    """A logger that looks at the context: a function tells what it does."""
 
     context_free = False
 
@@ -93,11 +64,9 @@ class ContextualLogger:
         return found
 
     def check_own_rounds(self):
-        """Raise unless it gives the logged probabilities at its own contexts.
-
-        A logger that counts rounds from 1, or knows the end of the log in all of
-        them, does not.
-        """
+        """Raise unless it gives the logged probabilities at its own contexts."""
+        # A logger that counts rounds from 1, or knows the end of the log in all of
+        # them, does not.
         logs = self.logs
         for t in np.unique(np.linspace(0, len(logs) - 1, 20).astype(int)).tolist():
             found = self.at(t, logs[t : t + 1].context)[0]
@@ -119,17 +88,7 @@ def _variance(proba, square):
 
 
 def logger_of(logger, logs, what):
-    """Return the logger of some logs, as weightings ask it.
-
-    Parameters
-    ----------
-    logger : callable or None
-        See `AdaptiveDR`.
-    logs : BanditLogs
-        The rounds, with `logging_proba`.
-    what : str
-        Who asks, for a message.
-    """
+    """Return the logger of some logs, as weightings ask it."""
     if logger is not None:
         found = ContextualLogger(logger, logs)
         found.check_own_rounds()
@@ -147,17 +106,11 @@ def logger_of(logger, logs, what):
 
 
 def ignores_context(logs):
-    """Tell whether the logs show that their logger did not look at the context.
-
-    It did not where all contexts are alike. It cannot have looked, either, where its
-    probabilities move in steps that are small beside their spread, and no step goes
-    with a change of the context. What cannot be told is taken for a logger that looked.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds, with `logging_proba`.
-    """
+    """Tell whether the logs show that their logger did not look at the context."""
+    # It did not where all contexts are alike. It cannot have looked, either, where its
+    # probabilities move in steps that are small beside their spread, and no step goes
+    # with a change of the context. What cannot be told is taken for a logger that
+    # looked.
     e = logs.logging_proba
     if len(e) == 1 or not logs.n_features or (np.ptp(e, axis=0) <= ALIKE).all():
         return True

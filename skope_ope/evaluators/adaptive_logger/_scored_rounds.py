@@ -10,28 +10,7 @@ from skope_ope.evaluators.adaptive_logger._logger_at import logger_of
 
 
 class ScoredRounds:
-    r"""The scores of a policy, and what weights may be made of.
-
-    Parameters
-    ----------
-    evaluator : AdaptiveLoggerEvaluator
-        Its parameters say who the logger was.
-    target : Target
-        The policy.
-    logs : BanditLogs
-        The rounds.
-    w : ndarray of shape (n_rounds,)
-        Importance weights.
-    v, q : ndarray of shape (n_rounds,)
-        Model values of the policy and of the logged action.
-
-    Attributes
-    ----------
-    correction : ndarray of shape (n_rounds,)
-        Weighted residuals of the model, :math:`w_t (r_t - q_t)`.
-    scores : ndarray of shape (n_rounds,)
-        :math:`G_t = v_t + w_t (r_t - q_t)`.
-    """
+    r"""The scores of a policy, and what weights may be made of."""
 
     def __init__(self, evaluator, target, logs, w, v, q):
         self.weighting, self.floor_decay = evaluator.weighting, evaluator.floor_decay

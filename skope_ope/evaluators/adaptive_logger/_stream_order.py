@@ -15,15 +15,7 @@ ORDER = (
 
 
 class StreamOrder:
-    """What is known of the rows that came before.
-
-    Attributes
-    ----------
-    time : scalar or None
-        Timestamp of the last row.
-    n : int
-        How many rows came.
-    """
+    """What is known of the rows that came before."""
 
     def __init__(self):
         self.n, self.time = 0, None
@@ -32,15 +24,7 @@ class StreamOrder:
         self._places = {}  # of every row group, the scan that it came from
 
     def after(self, logs, place=None):
-        """Return the order after another part; raise where the part cannot follow.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The part.
-        place : tuple, default=None
-            File and row group of the part.
-        """
+        """Return the order after another part; raise where the part cannot follow."""
         timed = logs.timestamp is not None
         if self.n and timed != (self.time is not None):
             have, had = ("have", "had none") if timed else ("have no", "had")
@@ -125,13 +109,7 @@ class StreamOrder:
 
 
 class Runs:
-    """A set of integers, kept as runs of consecutive ones.
-
-    Parameters
-    ----------
-    first, stop : ndarray of int of shape (n_runs,)
-        The first integer of every run, and the one after its last; rising.
-    """
+    """A set of integers, kept as runs of consecutive ones."""
 
     def __init__(self, first=(), stop=()):
         self.first = np.asarray(first, dtype=np.int64)

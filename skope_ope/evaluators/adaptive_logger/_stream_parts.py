@@ -7,15 +7,8 @@ from skope_ope.logs.lazy._partitions import Partition, read_partitions
 
 
 def stream_parts(logs):
-    """Yield every part: its name, where its rows lie, and its rounds.
-
-    Logs in memory have no name, and lie nowhere: both are None.
-
-    Parameters
-    ----------
-    logs : BanditLogs, LazyLogs or Partition
-        What a confidence sequence was given. Partitions without rounds are no parts.
-    """
+    """Yield every part: its name, where its rows lie, and its rounds."""
+    # Logs in memory have no name, and lie nowhere: both are None.
     lazy = isinstance(logs, LazyLogs)
     if not (lazy or isinstance(logs, Partition)):
         yield None, None, logs

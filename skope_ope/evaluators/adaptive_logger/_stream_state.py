@@ -35,24 +35,7 @@ ROUNDING = 1e-9
 
 
 class StreamState:
-    """What a confidence sequence knows of the rounds so far.
-
-    Parameters
-    ----------
-    sequence : ConfidenceSequence
-        Its parameters are checked, and kept.
-
-    Attributes
-    ----------
-    order : StreamOrder
-        Which rows came, and when.
-    limits : WeightedLimits or AsymptoticBounds
-        Sums that give the limits.
-    weights, baseline_weights : AsymptoticBounds
-        The same for the mean weights of both policies, which should be one.
-    intervals, interval, estimate, warnings : object
-        See the attributes of `ConfidenceSequence`.
-    """
+    """What a confidence sequence knows of the rounds so far."""
 
     def __init__(self, sequence):
         sequence._validate_params()
@@ -102,19 +85,7 @@ class StreamState:
             )
 
     def take(self, sequence, logs, policy, place=None):
-        """Take a part and return the warnings that are new.
-
-        Parameters
-        ----------
-        sequence : ConfidenceSequence
-            Says what is wanted.
-        logs : BanditLogs
-            The part.
-        policy : policy, array or str
-            What is evaluated.
-        place : tuple, default=None
-            File and row group of the part.
-        """
+        """Take a part and return the warnings that are new."""
         order = self.order.after(logs, place)
         self.reward_range = self._range_with(sequence, logs)
         terms = round_terms(sequence, logs, policy)

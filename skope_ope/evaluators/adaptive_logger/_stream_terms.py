@@ -98,17 +98,7 @@ def check_stream_model(sequence):
 
 
 def round_terms(sequence, logs, policy):
-    """Return the `RoundTerms` of a part.
-
-    Parameters
-    ----------
-    sequence : ConfidenceSequence
-        Says what is wanted.
-    logs : BanditLogs
-        The part.
-    policy : policy, array or str
-        What is evaluated.
-    """
+    """Return the `RoundTerms` of a part."""
     source = None
     if sequence.reward_model is not None:
         source = reward_source(sequence.reward_model, logs, "prefit")

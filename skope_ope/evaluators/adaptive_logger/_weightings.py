@@ -29,13 +29,7 @@ class UniformForm:
 
 
 class RatioForm:
-    r"""The weighted mean :math:`\sum_t h_t G_t / \sum_t h_t`.
-
-    Parameters
-    ----------
-    h : ndarray of shape (n_rounds,)
-        The weights, up to a factor.
-    """
+    r"""The weighted mean :math:`\sum_t h_t G_t / \sum_t h_t`."""
 
     combine = staticmethod(ratio)
     by_group = True
@@ -58,17 +52,16 @@ def uniform(rounds):
 
 
 def two_point(rounds):
-    r"""Weigh the rounds so that the variance of one arm is spent on a schedule.
-
-    A share :math:`\lambda_t` of what is left is spent in every round,
-
-    .. math:: \frac{h_t^2}{e_t} = \lambda_t \Big(1 - \sum_{s<t} \frac{h_s^2}{e_s}\Big),
-        \quad \lambda_t = (1 - e_t) \frac{1 - a}{(1 - a) + T (t/T)^a - t}
-        + e_t \frac{1}{1 + T - t},
-
-    between that of a logger that leaves the arm to its floor :math:`t^{-a}` for good
-    and that of one that has settled on it.
-    """
+    r"""Weigh the rounds so that the variance of one arm is spent on a schedule."""
+    # A share :math:`\lambda_t` of what is left is spent in every round,
+    #
+    # .. math:: \frac{h_t^2}{e_t} = \lambda_t \Big(1 - \sum_{s<t}
+    #   \frac{h_s^2}{e_s}\Big),
+    #     \quad \lambda_t = (1 - e_t) \frac{1 - a}{(1 - a) + T (t/T)^a - t}
+    #     + e_t \frac{1}{1 + T - t},
+    #
+    # between that of a logger that leaves the arm to its floor :math:`t^{-a}` for good
+    # and that of one that has settled on it.
     e, a, n = _probabilities_of_the_arm(rounds), rounds.floor_decay, len(rounds)
     t = np.arange(1, n + 1)
     left_to_the_floor = (1 - a) / ((1 - a) + n * (t / n) ** a - t)
@@ -89,16 +82,14 @@ def stable_variance(rounds):
 
 
 def cadr(rounds):
-    r"""Weigh a round by one over the standard deviation that its score should have.
-
-    It is estimated from the earlier rounds, reweighed to the logger of round t:
-
-    .. math:: h_t^{-2} = \frac{1}{t-1} \sum_{s<t} \frac{g_t}{g_s} D_s(g_t)^2
-        - \Big(\frac{1}{t-1} \sum_{s<t} \frac{g_t}{g_s} D_s(g_t)\Big)^2,
-        \quad D_s(g_t) = v_s + \frac{\pi(a_s|x_s)}{g_t} (r_s - q_s),
-
-    with :math:`g_t = e_t(a_s|x_s)`. Rounds before there is a spread weigh nothing.
-    """
+    r"""Weigh a round by one over the standard deviation that its score should have."""
+    # It is estimated from the earlier rounds, reweighed to the logger of round t:
+    #
+    # .. math:: h_t^{-2} = \frac{1}{t-1} \sum_{s<t} \frac{g_t}{g_s} D_s(g_t)^2
+    #     - \Big(\frac{1}{t-1} \sum_{s<t} \frac{g_t}{g_s} D_s(g_t)\Big)^2,
+    #     \quad D_s(g_t) = v_s + \frac{\pi(a_s|x_s)}{g_t} (r_s - q_s),
+    #
+    # with :math:`g_t = e_t(a_s|x_s)`. Rounds before there is a spread weigh nothing.
     sums = _sums_by_round if rounds.logger.context_free else _sums_by_calls
     first, second = sums(rounds)
     n_before = np.maximum(np.arange(len(rounds)), 1)
@@ -154,10 +145,8 @@ def _refuse_contextual(rounds):
 
 
 def _sums_by_round(rounds):
-    """Return the sums of both moments of a logger that ignores the context.
-
-    They are sums by action: O(T K).
-    """
+    """Return the sums of both moments of a logger that ignores the context."""
+    # They are sums by action: O(T K).
     code, g, e = rounds.logs.action_index, rounds.logs.propensity, rounds.logger.proba
     v, u = rounds.v, rounds.correction
     taken = code[:, None] == np.arange(rounds.logs.n_actions)

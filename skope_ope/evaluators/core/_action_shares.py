@@ -14,24 +14,7 @@ LOGGED_PROBA = Extract(lambda rounds: (rounds.pi,))
 
 
 class ActionShares:
-    """Observes what one policy wants of every action, and at which weights.
-
-    Parameters
-    ----------
-    positive : PositiveRounds
-        The rounds.
-
-    Attributes
-    ----------
-    wanted : ndarray of shape (n_actions,) or None
-        (Weighted) mean of the policy's probability; None where only that of the logged
-        actions is known.
-    unsupported : ndarray of shape (n_actions,) or None
-        The same where the logger could not take the action.
-    unreached : float
-        The same of what has weights above sqrt(n), NaN where the logging distribution
-        or the policy's is not known.
-    """
+    """Observes what one policy wants of every action, and at which weights."""
 
     def __init__(self, positive):
         self.positive, self.limit = positive, positive.n**0.5
@@ -61,20 +44,7 @@ class ActionShares:
 
 
 def support_of_actions(target, logs):
-    """Return what `SupportDisplay` shows of a policy on the rounds of some logs.
-
-    Parameters
-    ----------
-    target : Target
-        The policy, all of whose probabilities are known.
-    logs : BanditLogs
-        The rounds.
-
-    Returns
-    -------
-    support : dict
-        Arguments of `SupportDisplay`.
-    """
+    """Return what `SupportDisplay` shows of a policy on the rounds of some logs."""
     positive = PositiveRounds(logs, combined_weights(logs, None))
     support, shares = Support(positive), ActionShares(positive)
     given = logs, target, None, positive, [support, shares]

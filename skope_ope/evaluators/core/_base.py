@@ -176,27 +176,15 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return self
 
     def _validate_params(self):
-        """Raise where a parameter is not what it may be.
-
-        Not by `get_params`, which reads the signature of the class at every call: that
-        takes as long as the evaluation of a small log.
-        """
+        """Raise where a parameter is not what it may be."""
+        # Not by `get_params`, which reads the signature of the class at every call:
+        # that takes as long as the evaluation of a small log.
         constraints, given = self._parameter_constraints, vars(self)
         parameters = {name: given[name] for name in constraints if name in given}
         validate_parameter_constraints(constraints, parameters, type(self).__name__)
 
     def _fitted(self, logs, reward_model, progress=untold):
-        """Return the fitted attributes by name; a subclass adds its own.
-
-        Parameters
-        ----------
-        logs : BanditLogs or SlateLogs
-            The rounds.
-        reward_model : model or None
-            As `fit` takes it.
-        progress : Progress, default=untold
-            What is told of every fit of a reward model.
-        """
+        """Return the fitted attributes by name; a subclass adds its own."""
         found = {"n_features_in_": logs.n_features, "logs_": logs}
         if isinstance(logs, SlateLogs):
             found["n_slots_"] = logs.n_slots
@@ -208,17 +196,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return found
 
     def _fitted_in_parts(self, head, reward_model, n_rounds):
-        """Return the fitted attributes on logs that are read in parts.
-
-        Parameters
-        ----------
-        head : BanditLogs or SlateLogs
-            A few rounds.
-        reward_model : source or None
-            What predicts the rewards of the whole log.
-        n_rounds : int or None
-            Rounds of the whole log, None where they are not known.
-        """
+        """Return the fitted attributes on logs that are read in parts."""
         return self._fitted(head, reward_model)
 
     def _fitted_model(self, logs, reward_model, progress):
@@ -365,27 +343,11 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return result._with_warnings(rounds_warnings(policy, logs))
 
     def _enter(self, whole, name):
-        """Enter the pass over a part of a log with what the evaluator sums there.
-
-        Parameters
-        ----------
-        whole : PartPass
-            What is wanted of the part.
-        name : str
-            Name of the evaluator.
-        """
+        """Enter the pass over a part of a log with what the evaluator sums there."""
         raise TypeError(f"{type(self).__name__} cannot sum parts of a log.")
 
     def _enter_frame(self, whole, name):
-        """Enter the pass over a lazy frame, where formulas take columns.
-
-        Parameters
-        ----------
-        whole : FramePass
-            What is wanted of the frame.
-        name : str
-            Name of the evaluator.
-        """
+        """Enter the pass over a lazy frame, where formulas take columns."""
         raise TypeError(
             f"{type(self).__name__} cannot be computed inside a lazy frame, because "
             "its terms are not arithmetic of columns. Write the frame to parquet, "
@@ -401,18 +363,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return Overlap.of_sums(summary)
 
     def _value_of_sums(self, summary, log=None, **about):
-        """Return the `SummedValue` of a policy.
-
-        Parameters
-        ----------
-        summary : Summary
-            Sums of all parts.
-        log : LogSums, default=None
-            What is known of the log.
-        **about : dict
-            Parameters of `SummedValue`: n_rounds, counted, joint, owner, by, columns,
-            propensities.
-        """
+        """Return the `SummedValue` of a policy."""
         with beyond_floats():
             estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
         return SummedValue(
@@ -424,18 +375,14 @@ class BaseEvaluator(CallbackSupport, Estimator):
         )
 
     def _known_of_sums(self, summary, log, n_rounds):
-        """Return the estimate, and what a value is told beside it, by name.
-
-        A family adds effective_sample_size, diagnostics, warnings and reach, as
-        evaluations in memory have them.
-        """
+        """Return the estimate, and what a value is told beside it, by name."""
+        # A family adds effective_sample_size, diagnostics, warnings and reach, as
+        # evaluations in memory have them.
         return summary.estimate(), {}
 
     def _unstated(self, logs):
-        """Return why parts of a log cannot be summed, with the remedy; None: they can.
-
-        Whatever depends on the whole log must be stated beforehand.
-        """
+        """Get why parts of a log cannot be summed, with the remedy; None: they can."""
+        # Whatever depends on the whole log must be stated beforehand.
         return (
             "its value cannot be computed from sums over rounds. Evaluate rounds in "
             "memory: lazy.sample(1_000_000)."
@@ -454,10 +401,8 @@ class BaseEvaluator(CallbackSupport, Estimator):
         return False
 
     def _takes_part(self, target):
-        """Whether a pass over the rounds that is shared with others values a policy.
-
-        Evaluators that do are `StaticEvaluator`; others make a separate pass.
-        """
+        """Whether a pass over the rounds that is shared with others values a policy."""
+        # Evaluators that do are `StaticEvaluator`; others make a separate pass.
         return False
 
     def _match_features(self, logs):

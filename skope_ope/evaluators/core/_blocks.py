@@ -93,19 +93,7 @@ def _wrong_shape(found, expected):
 
 
 class Chunks:
-    """What a policy or a model says of consecutive rounds, asked a chunk at a time.
-
-    Parameters
-    ----------
-    ask : callable
-        `ask(rounds, start)` gives an array with a row for each of `rounds`, which
-        begin at the row `start` of the logs.
-    logs : BanditLogs
-        The rounds.
-    size : int, default=None
-        Rounds asked about at once; `None`: so many that there are `CHUNK_ENTRIES`
-        answers.
-    """
+    """What a policy or a model says of consecutive rounds, asked a chunk at a time."""
 
     def __init__(self, ask, logs, size=None):
         self.ask, self.logs = ask, logs

@@ -34,18 +34,11 @@ MOST_COLUMNS = 256  # of one product, those of terms and those of their products
 
 @dataclass
 class ResampledValue:
-    """What resamples say of a value.
+    """What resamples say of a value."""
 
-    Attributes
-    ----------
-    found : Resampled
-        The value and its standard error, and those of the resamples.
-    effective_events : float
-        (sum c)^2 / sum c^2 of what the rounds, or groups, add to the value, for those
-        above or those below the mean: the smaller of both.
-    """
-
-    found: Resampled
+    found: Resampled  # the value and its standard error, and those of the resamples
+    # (sum c)^2 / sum c^2 of what the rounds, or groups, add to the value, for those
+    # above or those below the mean: the smaller of both
     effective_events: float
 
 
@@ -58,19 +51,7 @@ def resampled_values(
     random_state=0,
     n_jobs=None,
 ):
-    """Return the `ResampledValue` of every `PolicyValue`, of the same resamples.
-
-    Parameters
-    ----------
-    values : list of PolicyValue
-        None of them is NaN.
-    level : float
-        Coverage, which tells how many resamples are needed.
-    studentized : bool, default=True
-        Whether resamples have standard errors.
-    n_resamples, block_length, random_state, n_jobs : optional
-        See `PolicyValue.confidence_interval`.
-    """
+    """Return the `ResampledValue` of every `PolicyValue`, of the same resamples."""
     n_resamples, seed = number_of_resamples(n_resamples, level), seed_of(random_state)
     places, buckets = {}, []
     for place, value in enumerate(values):
@@ -86,17 +67,7 @@ def resampled_values(
 
 
 class _Plan:
-    """The columns that a value needs.
-
-    Attributes
-    ----------
-    parts : list of _Part
-        Estimates whose signed sum is the value: one, or more for a difference.
-    units : Units
-        What is drawn.
-    key : tuple
-        Values with the same key can share resamples in one pass.
-    """
+    """The columns that a value needs."""
 
     def __init__(self, value, studentized, block_length):
         name = value.estimator
@@ -172,13 +143,7 @@ class _Plan:
         return [column for part in self.parts for column in part.columns_of_groups()]
 
     def columns(self, low, high, terms):
-        """Return the columns of the rounds low..high-1.
-
-        Parameters
-        ----------
-        terms : list of (tuple of ndarray)
-            The terms of these rounds, by part.
-        """
+        """Return the columns of the rounds low..high-1."""
         return [
             column
             for part, some in zip(self.parts, terms, strict=True)

@@ -14,23 +14,7 @@ from skope_ope.exceptions import SupportWarning
 
 
 def on_common_rounds(values):
-    """Return values on the rounds that all of them are about.
-
-    Parameters
-    ----------
-    values : dict
-        `PolicyValue` by name, all of the same rounds (equal `row_id`). One that is
-        NaN is about no round; it is not asked, and stays as it is.
-
-    Returns
-    -------
-    values : dict
-        The same objects where all are about the same rounds; otherwise values that are
-        estimated anew on the common rounds, NaN where there are none, with
-        `diagnostics["n_common_rounds"]`.
-    warned : tuple of SupportWarning
-        None, or one that says how many rounds are common. It is not emitted.
-    """
+    """Return values on the rounds that all of them are about."""
     known = {name: one for name, one in values.items() if not np.isnan(one.value)}
     left_out = _in_any(one._rows.left_out for one in known.values())
     if left_out is None:

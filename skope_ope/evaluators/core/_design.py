@@ -26,34 +26,9 @@ SMALL = 10_000_000  # entries of a table of flags
 
 
 class Frame:
-    """Strata, clusters and the numbers of their rounds; no rows.
+    """Strata, clusters and the numbers of their rounds; no rows."""
 
-    Rounds of sample weight zero do not count.
-
-    Parameters
-    ----------
-    count : ndarray of shape (n_strata,)
-        Number of rounds of every stratum.
-    strata : list, default=None
-        Labels of the strata; `None`: there is one.
-    clusters : ndarray of shape (n_clusters,), default=None
-        Labels of the clusters; `None`: the rounds are independent.
-    cell_stratum, cell_cluster, cell_count : ndarray of shape (n_cells,)
-        Stratum, cluster and number of rounds of every cell.
-    n_buckets : int, default=None
-        Number of hash buckets that stand for the clusters; `None`: they are groups.
-    cell_mass : ndarray of shape (n_cells,), default=None
-        Sum of the weights of every cell; `None`: all rounds weigh one.
-    heaviest : float, default=1.0
-        Largest weight of a round.
-
-    Attributes
-    ----------
-    n_strata : int
-        Number of strata.
-    clustered : bool
-        Whether rounds depend on each other in clusters.
-    """
+    # Rounds of sample weight zero do not count.
 
     def __init__(
         self,
@@ -85,10 +60,8 @@ class Frame:
 
     @cached_property
     def effective_clusters(self):
-        """(sum n_g)^2 / sum n_g^2: clusters of one size that are worth as much.
-
-        Sizes are sums of weights: a group that has nearly all of it counts as one.
-        """
+        """(sum n_g)^2 / sum n_g^2: clusters of one size that are worth as much."""
+        # Sizes are sums of weights: a group that has nearly all of it counts as one.
         sizes = np.bincount(self.cell_cluster, self.cell_mass, len(self.clusters))
         total = float(sizes.sum())
         return total * total / float(sizes @ sizes) if total else 0.0
@@ -103,19 +76,8 @@ class Frame:
         )
 
     def samples(self, centre, used, clusters):
-        """Count the units of the sample of every stratum, and degrees of freedom.
-
-        Strata that share a centre, or a cluster, are one sample.
-
-        Parameters
-        ----------
-        centre : ndarray of int of shape (n_strata,)
-            Strata with the same number share a centre.
-        used : ndarray of bool of shape (n_strata,)
-            Strata that have a weight.
-        clusters : bool
-            Whether clusters are the units, or rounds.
-        """
+        """Count the units of the sample of every stratum, and degrees of freedom."""
+        # Strata that share a centre, or a cluster, are one sample.
         if clusters and self.n_strata == 1:
             sample, units = centre, np.array([len(self.cluster_sizes)])
         elif clusters:
@@ -130,14 +92,7 @@ class Frame:
         return units[sample], float(np.maximum(found - 1, 0).sum())
 
     def merged(self, other):
-        """Return the frame of both, and where the parts of each are in it.
-
-        Returns
-        -------
-        frame : Frame
-        places : list of (strata, cells)
-            For self and other, indices of their strata and cells in the whole.
-        """
+        """Return the frame of both, and where the parts of each are in it."""
         strata = in_order(dict.fromkeys([*self.strata, *other.strata]))
         position = {label: place for place, label in enumerate(strata)}
         count, at = np.zeros(len(strata)), []
@@ -194,10 +149,8 @@ class Frame:
         return self.n_strata == 1 and len(self.cell_cluster) == len(self.clusters)
 
     def bucketed(self, n_buckets):
-        """Return the frame whose clusters are hash buckets, and the cell of each cell.
-
-        A bucket holds whole clusters, whatever part of a log they were met in.
-        """
+        """Get the frame whose clusters are hash buckets, and the cell of each cell."""
+        # A bucket holds whole clusters, whatever part of a log they were met in.
         bucket = label_hash(self.clusters) % n_buckets
         clusters, code = np.unique(bucket, return_inverse=True)
         keys = self.cell_stratum * len(clusters) + code[self.cell_cluster]
@@ -248,27 +201,7 @@ class Frame:
 
 
 class Design(Frame):
-    """Weight, stratum and cluster of every round; made once and shared by all jobs.
-
-    Parameters
-    ----------
-    n_rounds : int
-        Number of rounds.
-    omega : ndarray of shape (n_rounds,), default=None
-        Sample weights. A round of weight zero is none.
-    stratum : ndarray of int of shape (n_rounds,), default=None
-        Stratum of every round.
-    strata : list, default=None
-        Labels of the strata.
-    cluster : ndarray of int of shape (n_rounds,), default=None
-        Cluster of every round.
-    clusters : ndarray, default=None
-        Labels of the clusters.
-    count : ndarray of shape (n_strata,), default=None
-        Number of rounds of every stratum where it is known; `None`: counted.
-    sizes : ndarray of shape (n_clusters,), default=None
-        Number of rounds of every cluster where it is known; `None`: counted.
-    """
+    """Weight, stratum and cluster of every round; made once and shared by all jobs."""
 
     def __init__(
         self,
@@ -337,10 +270,8 @@ class Design(Frame):
         return Design(len(rows), omega, stratum, strata, cluster, labels)
 
     def without(self, rows):
-        """Return the design in which some rounds (a mask) weigh nothing.
-
-        The others have mean weight one.
-        """
+        """Return the design in which some rounds (a mask) weigh nothing."""
+        # The others have mean weight one.
         omega = np.where(rows, 0.0, 1.0 if self.omega is None else self.omega)
         total = omega.sum()
         if total:

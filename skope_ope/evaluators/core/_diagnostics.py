@@ -18,26 +18,9 @@ SHOWN = 4  # entries of an array
 
 
 class Diagnostics(Mapping):
-    """Diagnostics of an estimate, by name.
+    """Diagnostics of an estimate, by name."""
 
-    Printing shows the names and the numbers; a pickle holds all of them.
-
-    Parameters
-    ----------
-    entries : dict or callable
-        Numbers, or functions without arguments that give them; or a function without
-        arguments that gives all this. They are called when what they give is read for
-        the first time.
-
-    Examples
-    --------
-    >>> from skope_ope import IPS, UniformPolicy
-    >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs = make_bandit_logs(random_state=0)
-    >>> diagnostics = IPS().fit(logs).evaluate(UniformPolicy()).diagnostics
-    >>> diagnostics["n_rounds"]
-    1000
-    """
+    # Printing shows the names and the numbers; a pickle holds all of them.
 
     def __init__(self, entries=()):
         self._given = entries
@@ -47,13 +30,7 @@ class Diagnostics(Mapping):
         return dict(self._given() if callable(self._given) else self._given)
 
     def with_entries(self, entries):
-        """Return these and more diagnostics.
-
-        Parameters
-        ----------
-        entries : dict
-            Numbers by name.
-        """
+        """Return these and more diagnostics."""
         return Diagnostics(lambda: self._entries | entries)
 
     def __iter__(self):

@@ -27,22 +27,7 @@ def beyond_floats():
 
 
 def within_floats(estimate, rewards, told):
-    """Return an estimate without an error that floats do not hold, and its warning.
-
-    Parameters
-    ----------
-    estimate : Estimate or GivenEstimate
-        The estimate.
-    rewards : sequence of float
-        The smallest and the largest reward; empty where they are not known.
-    told : sequence of OPEWarning
-        Those of the estimate. That of a huge weight has said what is lost.
-
-    Returns
-    -------
-    estimate : Estimate or GivenEstimate
-    warning : OPEWarning or None
-    """
+    """Return an estimate without an error that floats do not hold, and its warning."""
     found = estimate.value, estimate.standard_error
     if any(one.name == "impossible_propensity" for one in told):
         found = ()
@@ -72,19 +57,7 @@ def is_huge(weight):
 
 
 def huge_weight_finding(logs, w, formed=True, first_row=0):
-    """Return the finding that a weight leaves the range of floating point.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    w : ndarray of shape (n_rounds,)
-        Their weights.
-    formed : bool, default=True
-        Whether they give a value.
-    first_row : int, default=0
-        Number of their first row in the whole log.
-    """
+    """Return the finding that a weight leaves the range of floating point."""
     row = int(np.argmax(w))
     lost = "the standard error is NaN" if formed else "the value is NaN"
     return _finding(
@@ -97,17 +70,7 @@ def huge_weight_finding(logs, w, formed=True, first_row=0):
 
 
 def huge_finding(weight, log=None, formed=True):
-    """Return the same finding from sums, which do not know the row of the weight.
-
-    Parameters
-    ----------
-    weight : float
-        The largest weight.
-    log : LogSums, default=None
-        Names the row of the smallest propensity, where it is far too small.
-    formed : bool, default=True
-        Whether there is a value.
-    """
+    """Return the same finding from sums, which do not know the row of the weight."""
     lost = "the standard error is NaN" if formed else "the value is NaN"
     told, row = "", None
     if log is not None and log.propensities is not None:
@@ -160,20 +123,9 @@ def _finding(found, row, weight):
 
 
 def is_drowned(w, residual, size):
-    """Whether an error of zero is one that drowned: rounds beside a weight differ.
-
-    Where no weight is far above the others, terms are alike for another reason: model
-    values that cancel, as of a policy that is the logger.
-
-    Parameters
-    ----------
-    w : ndarray of shape (n_rounds,)
-        Weights of the rounds.
-    residual : ndarray of shape (n_rounds,)
-        Rewards, less their predictions where there is a model.
-    size : float
-        Of the rewards.
-    """
+    """Whether an error of zero is one that drowned: rounds beside a weight differ."""
+    # Where no weight is far above the others, terms are alike for another reason: model
+    # values that cancel, as of a policy that is the logger.
     used = residual[w > 0]
     if used.size < 2:
         return False

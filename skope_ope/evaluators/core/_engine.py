@@ -27,37 +27,20 @@ FAR = 5  # ranges that rewards are away from zero where they are shifted
 
 @dataclass
 class Job:
-    """One evaluator on one policy with one model.
+    """One evaluator on one policy with one model."""
 
-    What is added to all rewards is added to the value of some evaluators. They are
-    given rewards and model values less an offset, where rewards are far from zero: the
-    digits that tell them apart would otherwise be lost in the squares.
+    # What is added to all rewards is added to the value of some evaluators. They are
+    # given rewards and model values less an offset, where rewards are far from zero:
+    # the digits that tell them apart would otherwise be lost in the squares.
 
-    Attributes
-    ----------
-    evaluator : StaticEvaluator or Extract
-        Gives the terms of a block of rounds.
-    target : Target
-        The policy.
-    source : reward source or None
-        The model.
-    design : Design, default=None
-        Weight, stratum and cluster of every round; `None`: set by `begin`.
-    sums : Sums or TermStore, default=None
-        Where the terms go; `None`: made by `begin`.
-    offset : float
-        What was subtracted from all rewards; set by `run`.
-    kept : KeptRounds, default=None
-        What the pass kept of the rounds.
-    """
-
-    evaluator: object
-    target: object
-    source: object
+    evaluator: object  # gives the terms of a block of rounds
+    target: object  # the policy
+    source: object  # the model
+    # Weight, stratum and cluster of every round; `None`: set by `begin`
     design: object = None
-    sums: object = None
-    offset: float = 0.0
-    kept: object = None
+    sums: object = None  # where the terms go; `None`: made by `begin`
+    offset: float = 0.0  # what was subtracted from all rewards; set by `run`
+    kept: object = None  # what the pass kept of the rounds
 
     def begin(self, block, design):
         """Make what the terms are added to; called with the first block."""
@@ -73,13 +56,7 @@ class Job:
 
 
 class Extract:
-    """Stands in for an evaluator where per-round arrays themselves are wanted.
-
-    Parameters
-    ----------
-    pick : callable
-        Takes `Rounds` and returns arrays.
-    """
+    """Stands in for an evaluator where per-round arrays themselves are wanted."""
 
     _moves = None  # rewards are as they are
     _summed = None  # all terms are summed
@@ -109,32 +86,7 @@ class TermStore:
 def run(
     logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1, rows=None
 ):
-    """Hand every job the terms of its evaluator, block by block.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    jobs : list of Job
-        What is wanted of them; their sums are filled.
-    positive : PositiveRounds
-        The rounds that enter, and their sample weights.
-    observers : sequence, default=()
-        They see every block, `begin(block)`, and what every policy does in it,
-        `see(key, target)`, before the jobs do; a key stands for a target.
-    offset : float, default=None
-        What is subtracted from all rewards for the jobs whose terms follow. `None`:
-        the middle of rewards that lie far from zero, otherwise 0.
-    tables : bool, default=False
-        Whether observers need the probabilities of all actions.
-    n_jobs : int, default=1
-        Chunks of rounds about which policies and models are asked at a time, in
-        threads where the caller says nothing else. Terms are added in order, so sums
-        do not depend on it.
-    rows : int, default=None
-        Rows of a block, where there are no groups and not too many actions; `None`:
-        what fits the cache.
-    """
+    """Hand every job the terms of its evaluator, block by block."""
     shift = known_shift(logs)
     moving = [job for job in jobs if job.evaluator._moves is not None]
     if offset is None and moving:
@@ -160,10 +112,8 @@ def run(
 
 
 def _need_tables(observers):
-    """Whether observers look at tables of the policies that workers do not keep.
-
-    Those that can `read` a table there are handed what they read.
-    """
+    """Whether observers look at tables of the policies that workers do not keep."""
+    # Those that can `read` a table there are handed what they read.
     return any(
         getattr(observer, "needs_tables", True) and not hasattr(observer, "read")
         for observer in observers

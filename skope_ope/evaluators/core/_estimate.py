@@ -81,39 +81,7 @@ class _Certain:
 
 
 class Estimate(_Certain):
-    """The value of a function of sums, its standard error and what linearises it.
-
-    Parameters
-    ----------
-    sums : Sums
-        Sums of the terms.
-    combine : callable
-        f: the means to the value and its gradient, see `_functions`.
-    pooling : callable, default=pooled
-        What strata count, see `_pooling`.
-    rounds : tuple (terms, design), default=None
-        As `round_values` takes them, where the sums have no products.
-
-    Attributes
-    ----------
-    value, standard_error : float
-        NaN where they cannot be formed.
-    independent_error : float
-        What the standard error would be if all rounds were independent.
-    degrees_of_freedom : float
-        Of the standard error.
-    lost : bool
-        Whether the variance drowned in the rounding of its own terms, and was taken
-        for zero: it is, where the terms are proportional. Terms that are all at their
-        origin have no variance, and nothing was lost.
-    rests_on_one : bool
-        Whether one round, or cluster, has all the weight that a ratio is divided by:
-        nothing tells how far others would lie from it, and there is no error.
-    slopes : list of k + 1 numbers per stratum
-        :math:`b_s`.
-    shares : Shares
-        What the strata count.
-    """
+    """The value of a function of sums, its standard error and what linearises it."""
 
     needs_terms = True  # for round values
 
@@ -236,17 +204,7 @@ class Estimate(_Certain):
         return np.bincount(frame.cell_cluster, influence, len(frame.clusters))
 
     def round_values(self, terms, design, rows=None):
-        """Return z_i, ndarray of shape (n_rounds,).
-
-        Parameters
-        ----------
-        terms : ndarray of shape (k, n_rounds)
-            Terms of rewards less the offset.
-        design : Design
-            Weight, stratum and cluster of every round.
-        rows : slice or ndarray of int, default=None
-            The rounds that the terms are of; `None`: all.
-        """
+        """Return z_i, ndarray of shape (n_rounds,)."""
         n = design.n_rounds
         influence, _ = self._influence(terms, design, rows)
         return self.value + sqrt(n * max(n - 1, 1)) * influence
@@ -289,22 +247,9 @@ class Estimate(_Certain):
 
 
 def estimate_of_rounds(design, terms, combine, pooling=pooled, offset=0.0):
-    """Return the estimate from the terms of all rounds at once.
-
-    Where there are many terms, few of their products would be needed: the error is the
-    spread of the influences.
-
-    Parameters
-    ----------
-    design : Design
-        Weight, stratum and cluster of every round.
-    terms : sequence of k ndarray of shape (n_rounds,)
-        Terms of rewards less the offset.
-    combine, pooling : callable
-        See `Estimate`.
-    offset : float, default=0.0
-        What was subtracted from all rewards.
-    """
+    """Return the estimate from the terms of all rounds at once."""
+    # Where there are many terms, few of their products would be needed: the error is
+    # the spread of the influences.
     many = len(terms) > MANY_TERMS
     sums = Sums(design, offset, products=not many)
     sums.add(design.block(0, design.n_rounds), tuple(terms))
@@ -312,21 +257,7 @@ def estimate_of_rounds(design, terms, combine, pooling=pooled, offset=0.0):
 
 
 class GivenEstimate(_Certain):
-    """A value that is not a function of sums, such as that of a simulated history.
-
-    Parameters
-    ----------
-    value, standard_error, degrees_of_freedom : float
-        The estimate.
-    round_values : ndarray of shape (n_rounds,)
-        Terms whose mean is the value.
-    frame : Frame
-        The clusters of the rounds.
-    independent_error : float, default=nan
-        What the standard error would be if all rounds were independent.
-    combine : callable, default=mean
-        What values of groups of rounds are of the means of their terms.
-    """
+    """A value that is not a function of sums, such as that of a simulated history."""
 
     needs_terms = rests_on_one = lost = False
     offset = level = 0.0
@@ -353,22 +284,10 @@ class GivenEstimate(_Certain):
 
 
 def difference(a, b):
-    r"""Return the estimate of a difference of two estimates, without their rounds.
-
-    .. math:: SE^2 = \sum_g (u_g - v_g)^2
-
-    with what every cluster (a group or a hash bucket) adds to the one and the other.
-
-    Parameters
-    ----------
-    a, b : Estimate
-        From sums of the same rounds, over the same clusters.
-
-    Returns
-    -------
-    difference : GivenEstimate
-        It has no round values.
-    """
+    r"""Return the estimate of a difference of two estimates, without their rounds."""
+    # .. math:: SE^2 = \sum_g (u_g - v_g)^2
+    #
+    # with what every cluster (a group or a hash bucket) adds to the one and the other.
     if not (a.frame.clustered and b.frame.clustered):
         raise ValueError(
             "a difference without the rounds needs sums by groups, and these are not. "
@@ -413,27 +332,9 @@ def _clusters_text(frame):
 def spread_estimate(
     value, round_values, design, degrees_of_freedom=None, scaled=False, **given
 ):
-    r"""Return the estimate whose error is the spread of its round values.
-
-    As everywhere, :math:`SE^2 = \kappa^2 \sum_g (\sum_{i \in g} (z_i - V) / n)^2` with
-    :math:`\kappa^2 = G / (G - 1)` for G units, clusters or rounds that count.
-
-    Parameters
-    ----------
-    value : float
-        The value, the mean of the round values.
-    round_values : ndarray of shape (n_rounds,)
-        They are independent, or so between the clusters of the design.
-    design : Design
-        The clusters of the rounds.
-    degrees_of_freedom : float, default=None
-        At most these; `None`: as many as the units allow.
-    scaled : bool, default=False
-        Whether the round values hold the factor of the units, as those of an
-        `Estimate` do, and differences of them.
-    **given : dict
-        More parameters of `GivenEstimate`.
-    """
+    r"""Return the estimate whose error is the spread of its round values."""
+    # As everywhere, :math:`SE^2 = \kappa^2 \sum_g (\sum_{i \in g} (z_i - V) / n)^2`
+    # with :math:`\kappa^2 = G / (G - 1)` for G units, clusters or rounds that count.
     n, units = len(round_values), units_of(design)
     error = independent = error_of(round_values, value)
     if not scaled and 1 < units < n:
@@ -465,22 +366,7 @@ def freedom_of_difference(frame):
 
 
 def error_of(round_values, value, cluster=None):
-    """Return the standard error of a mean, from its round values.
-
-    Parameters
-    ----------
-    round_values : ndarray of shape (n_rounds,)
-        Their mean is the value.
-    value : float
-        The value.
-    cluster : ndarray of int of shape (n_rounds,), default=None
-        Cluster of every round; `None`: they are independent.
-
-    Returns
-    -------
-    error : float
-        sqrt(sum_g (sum of the cluster)^2 / (n (n - 1))), NaN for one round.
-    """
+    """Return the standard error of a mean, from its round values."""
     n = len(round_values)
     if n < 2:
         return nan

@@ -13,38 +13,23 @@ DOUBT = 2.0  # standard errors: below, no weight need be missing
 
 
 class Grounds(NamedTuple):
-    """What a value rests on.
+    """What a value rests on."""
 
-    Attributes
-    ----------
-    warnings : tuple of OPEWarning
-        What the evaluations have warned of.
-    effective_rounds : float
-        Least effective sample size; NaN: no weights are used.
-    propensities : {"recorded", "estimated", "unknown"} or None
-        Where those of the logs come from. None: not known.
-    evaluators : tuple of str
-        What estimated the values.
-    missing_weight : float
-        Share of what the policies do that would be in rare rounds of large weights,
-        which the logs do not hold: what the mean weight lacks to the one that is
-        expected, where it lacks more than `DOUBT` standard errors.
-    support_known : bool
-        Whether it is known what the policies do of what the loggers never did.
-    width : float
-        Of the rewards, see `width_where_weights_tell`; NaN where that is None.
-    mean_weight, mean_weight_z : float
-        Of the value whose mean weight is farthest from one; NaN: there are none.
-    """
-
-    warnings: tuple
-    effective_rounds: float
-    propensities: str | None
-    evaluators: tuple
+    warnings: tuple  # what the evaluations have warned of
+    effective_rounds: float  # least effective sample size; NaN: no weights are used
+    propensities: str | None  # where those of the logs come from. None: not known
+    evaluators: tuple  # what estimated the values
+    # Share of what the policies do that would be in rare rounds of large weights, which
+    # the logs do not hold: what the mean weight lacks to the one that is expected,
+    # where it lacks more than `DOUBT` standard errors
     missing_weight: float = 0.0
+    # Whether it is known what the policies do of what the loggers never did
     support_known: bool = True
+    # Of the rewards, see `width_where_weights_tell`; NaN where that is None
     width: float = nan
+    # Of the value whose mean weight is farthest from one; NaN: there are none
     mean_weight: float = nan
+    # Of the value whose mean weight is farthest from one; NaN: there are none
     mean_weight_z: float = nan
 
     def beside(self, other):
@@ -66,13 +51,7 @@ class Grounds(NamedTuple):
 
 
 def missing_weight(diagnostics):
-    """Return what the mean weight lacks, see `Grounds`.
-
-    Parameters
-    ----------
-    diagnostics : Diagnostics
-        Of a value.
-    """
+    """Return what the mean weight lacks, see `Grounds`."""
     if not diagnostics.get("mean_weight_z", 0.0) < -DOUBT:
         return 0.0
     unsupported = diagnostics.get("unsupported_mass", 0.0)
@@ -82,17 +61,7 @@ def missing_weight(diagnostics):
 
 
 def propensities_of(logs):
-    """Return where the propensities of some logs come from.
-
-    Parameters
-    ----------
-    logs : BanditLogs, SlateLogs, LogSums or None
-
-    Returns
-    -------
-    propensities : {"recorded", "estimated", "unknown"} or None
-        None: no logs are available.
-    """
+    """Return where the propensities of some logs come from."""
     if logs is None:
         return None
     if not {"propensity", "logging_policy"} & known_fields(logs):
@@ -101,16 +70,10 @@ def propensities_of(logs):
 
 
 def width_where_weights_tell(logs):
-    """Return the width of the rewards where only weights tell what a log may lack.
-
-    None where the logging distribution is known, or propensities belong to the actions
-    alone: a mean weight below one is then chance. The range is the one that is known,
-    otherwise the observed one.
-
-    Parameters
-    ----------
-    logs : BanditLogs, SlateLogs, LogSums or None
-    """
+    """Return the width of the rewards where only weights tell what a log may lack."""
+    # None where the logging distribution is known, or propensities belong to the
+    # actions alone: a mean weight below one is then chance. The range is the one that
+    # is known, otherwise the observed one.
     fields = frozenset() if logs is None else known_fields(logs)
     if "propensity" not in fields or {"logging_proba", "logging_policy"} & fields:
         return None

@@ -58,11 +58,9 @@ def interval_of(value, level, method, **options):
 
 
 def intervals_of(values, level, method, random_state=0, **options):
-    """Return the `ConfidenceInterval` of every `PolicyValue`.
-
-    Options that are None were not given; a method refuses those that it does not use.
-    Resamples are those of all values.
-    """
+    """Return the `ConfidenceInterval` of every `PolicyValue`."""
+    # Options that are None were not given; a method refuses those that it does not use.
+    # Resamples are those of all values.
     check_level(level)
     given = {name: option for name, option in options.items() if option is not None}
     method = checked_method(method, given)
@@ -89,11 +87,9 @@ def _is_formed(value):
 
 
 def one_sided(value, level, method, **options):
-    """Return the interval whose ends are one-sided bounds.
-
-    An end of the two-sided interval misses the value with the probability of one tail:
-    that at 2 level - 1 is the one-sided bound at `level`.
-    """
+    """Return the interval whose ends are one-sided bounds."""
+    # An end of the two-sided interval misses the value with the probability of one
+    # tail: that at 2 level - 1 is the one-sided bound at `level`.
     check_level(level)
     if level <= 0.5:
         raise ValueError(
@@ -104,10 +100,8 @@ def one_sided(value, level, method, **options):
 
 
 def checked_method(method, given):
-    """Return the name of a method as it is today.
-
-    Raise if there is none, or if it does not use an option that was given.
-    """
+    """Return the name of a method as it is today."""
+    # Raise if there is none, or if it does not use an option that was given.
     method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
     if not isinstance(method, str) or method not in NAMES:
         known = ", ".join(map(repr, NAMES))
@@ -188,11 +182,9 @@ def _beside_student(found, value, reach):
 
 
 def _largest(deviations, reach):
-    """Return the largest deviation upwards and downwards that may not have been seen.
-
-    That of a round. Of groups it is the largest that was seen, or, with fewer than ten
-    effective ones, what a typical group would bring whose rounds are all alike.
-    """
+    """Get the largest deviation upwards and downwards that may not have been seen."""
+    # That of a round. Of groups it is the largest that was seen, or, with fewer than
+    # ten effective ones, what a typical group would bring whose rounds are all alike.
     up, down = max(reach.up, deviations.largest), max(reach.down, -deviations.least)
     events_up, events_down = deviations.events
     if events_up < FEW_EVENTS:
@@ -387,12 +379,11 @@ def _is_spread(value, deviations):
 
 
 def _within(low, high, reach, value, proven=False):
-    """Return limits that stay in the range, and a warning where the value does not.
-
-    Decisions of which the logs tell nothing may bring anything in the range. Cut to the
-    range, the limits of a value beyond it would seem the surer the further out it is:
-    they reach as far from the nearest value that can be, unless they are `proven`.
-    """
+    """Return limits that stay in the range, and a warning where the value does not."""
+    # Decisions of which the logs tell nothing may bring anything in the range. Cut to
+    # the range, the limits of a value beyond it would seem the surer the further out it
+    # is: they reach as far from the nearest value that can be, unless they are
+    # `proven`.
     unknown = reach.lost * (reach.high - reach.low)
     low, high = low - unknown, high + unknown
     if low > reach.high or high < reach.low:
@@ -434,10 +425,8 @@ def _few_events_warnings(deviations, low, high, reach):
 
 
 def _tail_warnings(value, deviations, seen=None, spread=0.0):
-    """Warn where a few rounds, or none, make the spread behind Student's interval.
-
-    Or would make it: those of `seen`, the `Reach` of the rewards of the whole log.
-    """
+    """Warn where a few rounds, or none, make the spread behind Student's interval."""
+    # Or would make it: those of `seen`, the `Reach` of the rewards of the whole log.
     skewness, known = deviations.skewness, value._limits is not None
     name = None
     if isnan(skewness) or value.standard_error == 0:

@@ -10,18 +10,11 @@ from skope_ope.evaluators.core._bootstrap import parts_of
 
 
 def jackknife_error(value):
-    r"""Return the standard error of a value by leaving out one group at a time.
-
-    .. math:: SE^2 = \frac{G - 1}{G} \sum_g (\hat V_{-g} - \bar V)^2,
-
-    with the estimate :math:`\hat V_{-g}` from all groups (or hash buckets of groups)
-    but one, and their mean.
-
-    Parameters
-    ----------
-    value : PolicyValue
-        A function of sums over groups, or a difference of two.
-    """
+    r"""Return the standard error of a value by leaving out one group at a time."""
+    # .. math:: SE^2 = \frac{G - 1}{G} \sum_g (\hat V_{-g} - \bar V)^2,
+    #
+    # with the estimate :math:`\hat V_{-g}` from all groups (or hash buckets of groups)
+    # but one, and their mean.
     if not value._estimate.frame.clustered:
         raise ValueError(
             "method='jackknife' leaves out one group at a time, and these rounds have "

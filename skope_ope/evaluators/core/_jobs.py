@@ -31,19 +31,7 @@ def observers_of(jobs, positive):
 
 
 def rerun(job, positive, offset, sums=None):
-    """Return a job like another after a pass of its own.
-
-    Parameters
-    ----------
-    job : Job
-        What was done before.
-    positive : PositiveRounds
-        The rounds.
-    offset : float
-        What is subtracted from all rewards.
-    sums : TermStore, default=None
-        Where the terms go; `None`: into new sums.
-    """
+    """Return a job like another after a pass of its own."""
     again = replace(job, design=None, sums=sums)
     observed = observers_of([again], positive)
     run(positive.all_logs, [again], positive, observed.values(), offset)
@@ -52,18 +40,10 @@ def rerun(job, positive, offset, sums=None):
 
 @dataclass(frozen=True, eq=False)
 class JobTerms:
-    """The terms of all rounds, formed when they are called for.
+    """The terms of all rounds, formed when they are called for."""
 
-    Attributes
-    ----------
-    job : Job
-        What was done before.
-    offset : float
-        What is subtracted from all rewards.
-    """
-
-    job: object
-    offset: float
+    job: object  # what was done before
+    offset: float  # what is subtracted from all rewards
 
     def __call__(self):
         """Return the terms, ndarray of shape (n_terms, n_rounds)."""
@@ -85,18 +65,7 @@ class JobTerms:
 
 
 def run_together(sources, take, offset):
-    """Hand on the terms of several jobs, block by block.
-
-    Parameters
-    ----------
-    sources : list of JobTerms
-        Of the same rounds.
-    take : callable
-        `take(low, high, terms)` is given the terms of the rounds low..high-1, a tuple
-        for every source.
-    offset : float
-        What is subtracted from all rewards.
-    """
+    """Hand on the terms of several jobs, block by block."""
     for block in blocks(len(sources[0].positive.all_logs)):
         terms = [one.of(block.rows, offset) for one in sources]
         take(block.low, block.high, terms)

@@ -31,26 +31,7 @@ NOTHING = Extract(lambda rounds: ())
 
 
 class KeptRounds:
-    """Weights and model values of the logged actions, for the jobs of one pass.
-
-    Parameters
-    ----------
-    jobs : list of Job
-        Those of the pass.
-    positive : PositiveRounds
-        The rounds that enter, and their sample weights.
-    wanted : bool, default=False
-        Whether all will be asked for, so that the pass keeps them of tables, too.
-
-    Attributes
-    ----------
-    in_pass : list of Job
-        What has to run beside the jobs, so that no policy or model predicts twice.
-    bounds_in_pass : list of _BoundOf
-        What has to observe the pass.
-    n : int
-        Number of rounds.
-    """
+    """Weights and model values of the logged actions, for the jobs of one pass."""
 
     def __init__(self, jobs, positive, wanted=False):
         self.positive, self.logs = positive, positive.all_logs
@@ -93,10 +74,8 @@ class KeptRounds:
         return self._found(job).sums.terms is not None
 
     def parts(self, job, rows=slice(None)):
-        """Return weights, probabilities, and model values of actions and policy.
-
-        Those of some rows; what is not known is None.
-        """
+        """Return weights, probabilities, and model values of actions and policy."""
+        # Those of some rows; what is not known is None.
         store = self._found(job)
         if store.sums.terms is None:
             self._run(store)
@@ -131,21 +110,7 @@ class KeptRounds:
         run(self.logs, [again], self.positive, observers, tables=bool(bounds))
 
     def rounds(self, job, offset, rows=slice(None), weight=None, reward=None, p=1.0):
-        """Return some rounds as the formula of an evaluator takes them.
-
-        Parameters
-        ----------
-        job : Job
-            What was done.
-        offset : float
-            What is subtracted from rewards and model values, if terms move with them.
-        rows : slice or ndarray of int, default=all
-            Which rounds.
-        weight, reward : float or ndarray, default=None
-            What they might have had; `None`: their own.
-        p : float, default=1.0
-            The propensity that goes with such a weight.
-        """
+        """Return some rounds as the formula of an evaluator takes them."""
         w, pi, q, v = self.parts(job, rows)
         r = self.logs.reward[rows]
         r = r if reward is None else np.full(len(r), reward)

@@ -192,11 +192,9 @@ class Lift:
         return ratio_limits(*numbers[:2], gain, baseline, correlation)
 
     def _errors(self):
-        """Return the errors of the gain and of the baseline, and their covariance.
-
-        The gain is that over the size of the baseline, which turns its sign and that
-        of the covariance where the baseline is negative.
-        """
+        """Return the errors of the gain and of the baseline, and their covariance."""
+        # The gain is that over the size of the baseline, which turns its sign and that
+        # of the covariance where the baseline is negative.
         if self._difference is None:
             return self._value.standard_error, 0.0, 0.0
         one, other, gain = (

@@ -20,17 +20,7 @@ MATERIAL = 0.05  # of the rounds of a group: fewer than that in the wrong place 
 
 
 class LoggerMixture:
-    r"""Loggers whose rounds are weighted as those of one, their mixture.
-
-    Parameters
-    ----------
-    index : ndarray of int of shape (n_rounds,)
-        Logger of every round.
-    proba : ndarray of shape (n_rounds, n_loggers)
-        Probabilities of the logged actions under all loggers.
-    shares : ndarray of shape (n_loggers,)
-        What they have in the mixture.
-    """
+    r"""Loggers whose rounds are weighted as those of one, their mixture."""
 
     def __init__(self, index, proba, shares):
         self.index, self.proba, self.shares = index, proba, shares
@@ -40,22 +30,11 @@ class LoggerMixture:
         return LoggerMixture(self.index[rows], self.proba[rows], self.shares)
 
     def doubt(self, labels, places, design):
-        """Return a `LoggerWarning` where means of groups are no values, or None.
-
-        They are none where a group has another mixture than that of all rounds. That
-        is certain where every group has rounds of one logger, and seen where it has
-        more or fewer rounds of one than all loggers would have made of its contexts and
-        actions.
-
-        Parameters
-        ----------
-        labels : list
-            Labels of the groups.
-        places : list of ndarray of int
-            Rounds of every group.
-        design : Design
-            Weights of the rounds, and clusters that share one logger.
-        """
+        """Return a `LoggerWarning` where means of groups are no values, or None."""
+        # They are none where a group has another mixture than that of all rounds. That
+        # is certain where every group has rounds of one logger, and seen where it has
+        # more or fewer rounds of one than all loggers would have made of its contexts
+        # and actions.
         omega = np.ones(len(self.index)) if design.omega is None else design.omega
         joint = self.shares * self.proba
         mixture = joint.sum(axis=1)
@@ -97,18 +76,9 @@ class LoggerMixture:
 
 
 def doubt_of_parts(whole, parts):
-    """Return a `LoggerWarning` where means of groups of rounds are no values, or None.
-
-    Sums do not tell what all loggers would have made of the contexts and actions of a
-    group: it is suspect where its loggers have other shares than in all rounds.
-
-    Parameters
-    ----------
-    whole : PartSums
-        Sums over all rounds.
-    parts : dict of PartSums
-        Sums over those of every group, by its label.
-    """
+    """Get a `LoggerWarning` where means of groups of rounds are no values, or None."""
+    # Sums do not tell what all loggers would have made of the contexts and actions of a
+    # group: it is suspect where its loggers have other shares than in all rounds.
     loggers = whole.counts.loggers
     if len(loggers) < 2:
         return None

@@ -22,32 +22,10 @@ def label_list(logs):
 
 
 class Loggers:
-    r"""The loggers of some logs; observes how each of them covers every policy.
+    r"""The loggers of some logs; observes how each of them covers every policy."""
 
-    Logs without `logger` are those of a single one. Loggers without a round that enters
-    do not take part.
-
-    Parameters
-    ----------
-    positive : PositiveRounds
-        The rounds, and their sample weights.
-
-    Attributes
-    ----------
-    labels : list
-        Labels of the loggers that acted.
-    index : ndarray of shape (n_rounds,)
-        Position in `labels` of the logger of every round (anyone's for a round of
-        weight zero of a logger that does not take part).
-    present : ndarray of shape (n_loggers,)
-        Position of every label in `label_list(logs)`.
-    count : ndarray of shape (n_loggers,)
-        Number of rounds of every logger.
-    proba : ndarray of shape (n_rounds, n_loggers) or None
-        Probabilities of the logged actions under all loggers.
-    overlaps : dict
-        `OverlapByLogger` of every target, by its key.
-    """
+    # Logs without `logger` are those of a single one. Loggers without a round that
+    # enters do not take part.
 
     def __init__(self, positive):
         self.positive, self.overlaps = positive, {}
@@ -127,15 +105,7 @@ class Loggers:
 
 
 class LoggerRounds:
-    """The loggers of a block of rounds.
-
-    Attributes
-    ----------
-    whole : Loggers
-        Those of all rounds.
-    index : ndarray of shape (n_rounds,)
-        Logger of every round.
-    """
+    """The loggers of a block of rounds."""
 
     def __init__(self, whole, block):
         self.whole, self.rows = whole, block.rows
@@ -161,10 +131,8 @@ class LoggerRounds:
 
     @cached_property
     def has_gaps(self):
-        """Whether a logger was certain of what was logged, or could not have done it.
-
-        So it is, too, where the one that acted could not have taken another action.
-        """
+        """Whether a logger was certain of what was logged, or could not do it."""
+        # So it is, too, where the one that acted could not have taken another action.
         if self.lowest == 0 or self.proba.max() >= 1:
             return True
         told = self.whole.logs.logging_proba
@@ -194,28 +162,7 @@ class LoggerRounds:
 
 
 class OverlapByLogger:
-    """Sums of the importance weights of one policy, logger by logger.
-
-    Parameters
-    ----------
-    loggers : Loggers
-        Who acted.
-
-    Attributes
-    ----------
-    sums, bounded : Sums
-        Sums of the weights pi / p, and of min(pi / p, sqrt(n)); their strata are the
-        loggers.
-    max_w, missing : ndarray of shape (n_loggers,)
-        Largest weight, and sum of the policy's probability of what the logger could
-        not do.
-    certain : ndarray of shape (n_loggers,)
-        What comes on top in its own rounds where it was certain of its action: all
-        others had probability 0.
-    lost : ndarray of shape (n_loggers,)
-        Sum of the weights pi / (mixture of the loggers) of the rounds in which the
-        logger could not have acted as another did; `sum_b` is that of all rounds.
-    """
+    """Sums of the importance weights of one policy, logger by logger."""
 
     def __init__(self, loggers):
         self.loggers, self.sums = loggers, Sums(loggers.design)
@@ -306,20 +253,12 @@ class OverlapByLogger:
 
 
 class MixtureOverlap(Overlap):
-    """Sums of the weights pi / (mixture of the loggers) of one policy.
+    """Sums of the weights pi / (mixture of the loggers) of one policy."""
 
-    What a logger could not do in the round of another, it may do elsewhere, and what
-    is left to none of them in a context no single round shows. Where some logger had
-    probability 0 or 1 somewhere, a mean weight below one tells it: by how much it is
-    below is the mass on what no logger could do.
-
-    Attributes
-    ----------
-    gaps : bool
-        Whether a logger was certain of an action, or could not take it.
-    several : bool
-        Whether there is more than one logger.
-    """
+    # What a logger could not do in the round of another, it may do elsewhere, and what
+    # is left to none of them in a context no single round shows. Where some logger had
+    # probability 0 or 1 somewhere, a mean weight below one tells it: by how much it is
+    # below is the mass on what no logger could do.
 
     gaps = False
     several = False
@@ -341,10 +280,9 @@ class MixtureOverlap(Overlap):
 
 
 class MixtureSupport(Support):
-    """Observes the overlap of every policy with the mixture of the loggers.
+    """Observes the overlap of every policy with the mixture of the loggers."""
 
-    The weights are pi / (mixture of the loggers); `Loggers` tells the mixture.
-    """
+    # The weights are pi / (mixture of the loggers); `Loggers` tells the mixture.
 
     def see(self, key, target):
         """Add what a policy does in a block."""

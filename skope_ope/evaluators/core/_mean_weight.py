@@ -45,24 +45,7 @@ def bounded(w, n_rounds, largest):
 
 
 def deviations(sums, factor=1.0, expected=1.0):
-    """Return sum and sum of squares of weights less their mean, over independent units.
-
-    Parameters
-    ----------
-    sums : Sums
-        Sums of the term w.
-    factor : float or ndarray of shape (n_strata,), default=1.0
-        What the weights of a stratum are multiplied by.
-    expected : float, default=1.0
-        The mean that they should have.
-
-    Returns
-    -------
-    total, square : float
-        A cluster is one unit.
-    lowest : float
-        No unit is below minus this, where weights are not negative.
-    """
+    """Get sum and sum of squares of weights less their mean, over independent units."""
     frame, near = sums.frame, sums.origin[0] - expected
     if frame.clustered:
         units = len(frame.clusters)
@@ -86,17 +69,7 @@ def squares_about(sums, value):
 
 
 def evidence_above(sums, factor=1.0, lowest=0.0):
-    """Return ln E of a mean above one.
-
-    Parameters
-    ----------
-    sums : Sums
-        Of the bounded weights.
-    factor : float or ndarray, default=1.0
-        See `deviations`.
-    lowest : float, default=0.0
-        The smallest that a weight can be: those of slates may be negative.
-    """
+    """Return ln E of a mean above one."""
     above, square, unit = deviations(sums, factor)
     unit *= 1 - lowest
     return log_evidence(above / unit, square / unit**2)
@@ -110,9 +83,7 @@ def evidence_below(sums, largest, factor=1.0, expected=1.0):
 
 
 def surprise(weight, n_units):
-    """Return -ln of the largest chance that n weights are all alike, and above one.
-
-    By Markov's inequality it is :math:`w^{-n}`, for the product of the weights has
-    expectation one.
-    """
+    """Return -ln of the largest chance that n weights are all alike, and above one."""
+    # By Markov's inequality it is :math:`w^{-n}`, for the product of the weights has
+    # expectation one.
     return n_units * log(weight) if weight > 0 else 0.0

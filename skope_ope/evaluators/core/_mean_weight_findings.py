@@ -37,28 +37,10 @@ NEVER_TAKEN_THERE = (
 
 
 def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
-    """Return what a mean weight other than one tells.
-
-    Upwards chance alone is no excuse. Downwards it is, wherever weights are possible
-    that are large and rare: they must be as small as those that the propensities have
-    shown.
-
-    Parameters
-    ----------
-    overlap : Overlap
-        Sums of the weights.
-    logs : BanditLogs or LogSums, default=None
-        The rounds; None where their propensities are not those of the weights.
-    logged_only : bool, default=False
-        Whether an array holds the policy's probabilities of the logged actions alone.
-    given : bool, default=False
-        Whether an array stands for the policy.
-
-    Returns
-    -------
-    findings : list of Finding
-        None or one: "constant_weight" or "mean_weight".
-    """
+    """Return what a mean weight other than one tells."""
+    # Upwards chance alone is no excuse. Downwards it is, wherever weights are possible
+    # that are large and rare: they must be as small as those that the propensities have
+    # shown.
     if overlap.sums.first is None or not 0 < overlap.sum_w2 < inf:
         return []
     if not isnan(overlap.constant_weight):
@@ -79,17 +61,7 @@ def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
 
 
 def high_mean_finding(mean, evidence, causes, expected=1.0):
-    """Return the finding that weights average to more than they should.
-
-    Parameters
-    ----------
-    mean, expected : float
-        What they average to, and what they should.
-    evidence : float
-        Minus the logarithm of the chance that a right log shows this.
-    causes : sequence of str
-        What may have caused it, the most likely first.
-    """
+    """Return the finding that weights average to more than they should."""
     return Finding(
         "mean_weight",
         "error",
@@ -145,10 +117,8 @@ def _constant_findings(overlap, logs, logged_only, given):
 
 
 def _never_left(logs):
-    """Whether a right logger may have done the same thing in all rounds by chance.
-
-    What the policy does more often than the logger is then what was not logged.
-    """
+    """Whether a right logger may have done the same thing in all rounds by chance."""
+    # What the policy does more often than the logger is then what was not logged.
     chance = logs.mean_log_propensity
     units = len(logs) if logs.group is None else logs.n_groups
     return -chance * units <= SURE or len(logs.unseen) > 0

@@ -21,20 +21,9 @@ REWARD_MODEL_CONSTRAINTS = {
 
 
 def checked_model(evaluator, logs, model):
-    """Return the reward model that was given to fit; None where it is y.
-
-    Evaluators that use a model check it. The others refuse only what no evaluator
-    takes.
-
-    Parameters
-    ----------
-    evaluator : evaluator
-        What is fitted.
-    logs : BanditLogs, SlateLogs or LazyLogs
-        The rounds; what they lack is noticed later.
-    model : object
-        What was given.
-    """
+    """Return the reward model that was given to fit; None where it is y."""
+    # Evaluators that use a model check it. The others refuse only what no evaluator
+    # takes.
     lazy = isinstance(logs, LazyLogs)
     known = lazy or isinstance(logs, RowContainer)  # others are refused later
     if model is None or is_source(model) or not known:

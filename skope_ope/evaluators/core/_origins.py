@@ -10,11 +10,9 @@ FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
 
 def common_origin(*parts):
-    """Return the mean of all terms as their origin, the smallest offset, and slants.
-
-    Sums about what lies near the terms lose no digits. Of rewards that are all far from
-    zero every part has an offset near them; others may be one round that is.
-    """
+    """Return the mean of all terms as their origin, the smallest offset, and slants."""
+    # Sums about what lies near the terms lose no digits. Of rewards that are all far
+    # from zero every part has an offset near them; others may be one round that is.
     offset = min((part.offset for part in parts), key=abs)
     mass = sum(total(part.mass) for part in parts)
     slants = dict(parts[0].slants)

@@ -28,30 +28,9 @@ ALIKE = 1e-12  # of the squared mean weight: single precision varies no more
 
 
 class Overlap:
-    """Sums of the importance weights of one policy, and its unsupported mass.
+    """Sums of the importance weights of one policy, and its unsupported mass."""
 
-    What is read is computed once: all blocks have been added by then.
-
-    Parameters
-    ----------
-    design : Design
-        Weight and cluster of every round.
-    n : int
-        Number of rounds that enter.
-
-    Attributes
-    ----------
-    max_w : float
-        Largest weight, times the sample weight of its round.
-    min_w : float
-        Smallest weight below zero, or zero.
-    missing : float
-        Sum of the policy's probability of what the logger could not do.
-    bounded : Sums
-        Sums of min(w, sqrt(n)).
-    factor : float or ndarray of shape (n_strata,)
-        What the weights of a stratum are multiplied by.
-    """
+    # What is read is computed once: all blocks have been added by then.
 
     factor = 1.0
 
@@ -81,10 +60,8 @@ class Overlap:
 
     @classmethod
     def of_sums(cls, summary):
-        """Return the overlap from a `Summary` of all parts of a log.
-
-        Sample weights of parts are as they are, and have mean one in the whole.
-        """
+        """Return the overlap from a `Summary` of all parts of a log."""
+        # Sample weights of parts are as they are, and have mean one in the whole.
         out, tally = cls.__new__(cls), summary.tally
         out.n, scale = summary.n, summary.n / summary.mass
         if summary.weights is None:  # no propensities
@@ -142,11 +119,10 @@ class Overlap:
 
     @cached_property
     def mean_weight_z(self):
-        """(mean w - 1) in standard errors.
-
-        Weights that are all alike, and not one, have none: z is then the normal
-        deviate of about the same chance, which is at most w^-n for n weights of w > 1.
-        """
+        """(mean w - 1) in standard errors."""
+        # Weights that are all alike, and not one, have none: z is then the normal
+        # deviate of about the same chance, which is at most w^-n for n weights of w >
+        # 1.
         if self.sums.first is None:
             return nan
         found, gap = Estimate(self.sums, mean, self.pooling), self.mean_weight - 1
@@ -161,13 +137,7 @@ class Overlap:
         return copysign(sqrt(2 * units * abs(log(self.mean_weight))), gap)
 
     def evidence_above(self, lowest=0.0):
-        """Return the logarithm of the e-value against a mean weight of at most one.
-
-        Parameters
-        ----------
-        lowest : float, default=0.0
-            The smallest that a weight can be.
-        """
+        """Return the logarithm of the e-value against a mean weight of at most one."""
         if lowest not in self._above:  # several evaluators ask
             self._above[lowest] = evidence_above(self.bounded, self.factor, lowest)
         return self._above[lowest]
@@ -177,31 +147,12 @@ class Overlap:
         return {}
 
     def evidence_below(self, largest, expected=1.0):
-        """Return the same against one of at least `expected`.
-
-        Parameters
-        ----------
-        largest : float
-            What no weight exceeds.
-        expected : float, default=1.0
-            The mean that the weights should have.
-        """
+        """Return the same against one of at least `expected`."""
         return evidence_below(self.sums, largest, self.factor, expected)
 
 
 class Support:
-    """Observes the overlap of every policy with the logs.
-
-    Parameters
-    ----------
-    positive : PositiveRounds
-        The rounds.
-
-    Attributes
-    ----------
-    overlaps : dict
-        `Overlap` of every target, by its key.
-    """
+    """Observes the overlap of every policy with the logs."""
 
     needs_tables = False  # what is missing is a number of every block
 
@@ -223,16 +174,7 @@ class Support:
 
 
 def weight_entries(overlap, balance=None):
-    """Return what the weights of the rounds tell, by name.
-
-    Parameters
-    ----------
-    overlap : Overlap
-        Sums of the weights.
-    balance : Overlap, default=None
-        Sums of the weights less the means that they should have, plus one; `None`:
-        these are one.
-    """
+    """Return what the weights of the rounds tell, by name."""
     size, total = overlap.effective_sample_size, overlap.sum_w
     balance = overlap if balance is None else balance
     return {

@@ -83,12 +83,10 @@ class PairedDifferences:
         return float(mass * mass / design.squared_mass.sum()), {}
 
     def __sub__(self, other: PairedDifferences) -> PolicyValue:
-        """Paired difference of two values from the same rounds.
-
-        Where one of them is not about all rounds (slates that the logger never
-        composes), both are estimated anew on those that they have in common, and a
-        warning says how many; `diagnostics["n_common_rounds"]` does, too.
-        """
+        """Paired difference of two values from the same rounds."""
+        # Where one of them is not about all rounds (slates that the logger never
+        # composes), both are estimated anew on those that they have in common, and a
+        # warning says how many; `diagnostics["n_common_rounds"]` does, too.
         if not isinstance(other, PairedDifferences):
             return NotImplemented
         *_, difference, warned = self._paired(other)
@@ -97,10 +95,8 @@ class PairedDifferences:
         return difference
 
     def _paired(self, other):
-        """Return two values on their common rounds, their difference, and warnings.
-
-        The warnings are not emitted; the difference has them, too.
-        """
+        """Return two values on their common rounds, their difference, and warnings."""
+        # The warnings are not emitted; the difference has them, too.
         if not self._rows.same_rounds(other._rows):
             if type(self._rows) is Rows is not type(other._rows):
                 raise ValueError(MERGED_AND_NOT)
@@ -136,10 +132,8 @@ class PairedDifferences:
         return first, second, out, warned
 
     def _changes_from(self, other):
-        """Return the differences of all round values.
-
-        None where only the order of sums tells them apart: the policies act alike.
-        """
+        """Return the differences of all round values."""
+        # None where only the order of sums tells them apart: the policies act alike.
         change, largest, scale = np.empty(self.n_rounds), 0.0, 0.0
         for block in blocks(self.n_rounds):
             part = change[block.rows]

@@ -28,33 +28,7 @@ REWARD = ("reward",)  # owner of the logged rewards
 
 
 class PartPass:
-    """What several evaluators want of several policies on the rounds of a part.
-
-    Parameters
-    ----------
-    part : Part
-        The rounds.
-    policies : dict
-        By name.
-    sources : dict
-        Reward sources by the name of the evaluator.
-    n_total : int or None
-        Number of rounds of the whole log.
-    log : LogSums or None
-        What is known of the rounds, where that is wanted.
-
-    Attributes
-    ----------
-    stacks : dict of Stack
-        By the name of the design.
-    places : dict
-        (design, numbers of the terms) of every owner: (evaluator, policy), or
-        ("weights", kind, policy).
-    ends : dict of RoundEnds
-        By owner.
-    tallies : dict of Tally
-        By (kind of weights, policy).
-    """
+    """What several evaluators want of several policies on the rounds of a part."""
 
     def __init__(self, part, policies, sources, n_total, log):
         self.part, self.logs = part, part.all_logs
@@ -92,11 +66,9 @@ class PartPass:
 
     @property
     def is_long(self):
-        """Whether the log is so long that no round can be large beside the error.
-
-        But for weights of a thousand standard deviations: then intervals say that they
-        do not know, and are the wider for it.
-        """
+        """Whether the log is so long that no round can be large beside the error."""
+        # But for weights of a thousand standard deviations: then intervals say that
+        # they do not know, and are the wider for it.
         return self.n_total is not None and self.n_total >= LONG
 
     @property
@@ -148,21 +120,7 @@ class PartPass:
         return source
 
     def add(self, owner, formula, stack, target, source=None, logs=None):
-        """Add the job of an evaluator on a policy.
-
-        Parameters
-        ----------
-        owner : tuple (str, str)
-            Names of the evaluator and of the policy.
-        formula : StaticEvaluator, or what has its `_terms` and `_moves`
-            The formula.
-        stack : Stack
-            Where the terms go.
-        target, source : object
-            The policy, and the reward source.
-        logs : BanditLogs, default=None
-            The rounds as `seen_as` shows them; `None`: as they are.
-        """
+        """Add the job of an evaluator on a policy."""
         job = StackedJob(formula, target, source, owner=owner, stack=stack)
         known = self.logs.reward_range is not None or self.bounded
         unbounded = not (known and getattr(formula, "_uses_weights", True))
@@ -279,11 +237,9 @@ class _Rewards:
 
 
 def offset_of(reward):
-    """Return what is subtracted from rewards that lie far from zero, or 0.
-
-    Parts of a log find the same number, as long as their rewards are alike: a multiple
-    of a power of two that is about as large as their range.
-    """
+    """Return what is subtracted from rewards that lie far from zero, or 0."""
+    # Parts of a log find the same number, as long as their rewards are alike: a
+    # multiple of a power of two that is about as large as their range.
     low, high = float(reward[:BLOCK].min()), float(reward[:BLOCK].max())
     middle = low + (high - low) / 2
     if not abs(middle) > FAR * (high - low):

@@ -18,18 +18,7 @@ UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
 
 
 class PartWeights:
-    """Observes weights against the propensities, of one sample.
-
-    Parameters
-    ----------
-    whole : PartPass
-        What is wanted of the part.
-
-    Attributes
-    ----------
-    names : dict
-        Name of the policy by the key of its target.
-    """
+    """Observes weights against the propensities, of one sample."""
 
     kind = "plain"
 
@@ -245,19 +234,7 @@ KINDS = {
 
 
 class Wanted:
-    """Observes what a policy wants of all arms, logged or not.
-
-    Parameters
-    ----------
-    whole : PartPass
-        What is wanted of the part.
-    owner : tuple
-        Whose the tally is.
-    target : Target
-        The policy.
-    arms : ndarray
-        Labels of the arms.
-    """
+    """Observes what a policy wants of all arms, logged or not."""
 
     needs_tables, stack = True, None
 

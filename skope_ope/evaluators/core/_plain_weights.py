@@ -34,30 +34,16 @@ KNOWN_WEIGHTS = ("stated", "logging_proba", "propensities of the actions", ON_PO
 
 @dataclass(frozen=True)
 class PlainWeights:
-    """The rounds of a value whose weights are plain importance weights.
+    """The rounds of a value whose weights are plain importance weights."""
 
-    Attributes
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    positive : PositiveRounds
-        Those that enter.
-    find : callable
-        Returns the weights of all rounds, ndarray of shape (n_rounds,).
-    ratio : bool
-        Whether the value is sum(w r) / sum(w), not sum(w r) / n.
-    bound : float, default=None
-        The largest possible weight of the logger's own policy: one.
-    limit : callable, default=None
-        Takes the weights of all rounds and returns the largest that the policy may
-        have, and where it comes from. `None`: the largest of them, which is no bound.
-    """
-
-    logs: object
-    positive: object
-    find: object
-    ratio: bool
+    logs: object  # the rounds
+    positive: object  # those that enter
+    find: object  # returns the weights of all rounds, ndarray of shape (n_rounds,)
+    ratio: bool  # whether the value is sum(w r) / sum(w), not sum(w r) / n
+    # The largest possible weight of the logger's own policy: one
     bound: float | None = None
+    # Takes the weights of all rounds and returns the largest that the policy may have,
+    # and where it comes from. `None`: the largest of them, which is no bound
     limit: object = None
 
 
@@ -227,11 +213,9 @@ def _bound(plain, w, max_weight):
 
 
 def _share(value, plain, limits, weight, reward, known, level):
-    r"""Return the exact interval of a share.
-
-    With a single weight w that is not zero, :math:`\hat V = w k / n` for k rewarded
-    rounds of n, and :math:`k / T` for SNIPS, with T rounds of weight w.
-    """
+    r"""Return the exact interval of a share."""
+    # With a single weight w that is not zero, :math:`\hat V = w k / n` for k rewarded
+    # rounds of n, and :math:`k / T` for SNIPS, with T rounds of weight w.
     matched = weight > 0
     only = float(weight.max()) or known or 0.0
     same = only > 0 and bool((weight[matched] >= only * (1 - ROUNDING)).all())

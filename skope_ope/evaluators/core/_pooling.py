@@ -14,28 +14,18 @@ import numpy as np
 
 @dataclass
 class Shares:
-    r"""What the strata count.
+    r"""What the strata count."""
 
-    Attributes
-    ----------
-    weight : number per stratum
-        :math:`\lambda_s`, what a round of weight one counts.
-    centre : ndarray of int of shape (n_strata,)
-        Strata with the same number share the mean from which their terms are
-        measured; they are one sample.
-    needed : ndarray of bool of shape (n_strata,)
-        Strata that must have two units for the estimate to have an error.
-    inflation : ndarray of shape (n_strata,) or None, default=None
-        What the variances of strata of one unit, and of those that lend them a spread,
-        are multiplied by: they overstate what they stand for. `None`: nothing.
-    alone : tuple of int, default=()
-        Strata of one unit that nothing tells the spread of: there is no error.
-    """
-
-    weight: object
+    weight: object  # :math:`\lambda_s`, what a round of weight one counts
+    # Strata with the same number share the mean from which their terms are measured;
+    # they are one sample
     centre: np.ndarray
+    # Strata that must have two units for the estimate to have an error
     needed: np.ndarray
+    # What the variances of strata of one unit, and of those that lend them a spread,
+    # are multiplied by: they overstate what they stand for. `None`: nothing
     inflation: object = None
+    # Strata of one unit that nothing tells the spread of: there is no error
     alone: tuple = ()
 
     @property
@@ -60,18 +50,11 @@ def pooled(mass, units):
 
 
 def stratified(weights):
-    """Return the pooling in which a round of every stratum has a given weight.
-
-    Their numbers of rounds are fixed, so that differences between the means of strata
-    are no noise. A stratum of one unit has no spread: such strata share a centre with
-    each other, or join the smallest other that may lend them one, see `_joined`. That
-    overstates the variance, by the distance of the means at least.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_strata,)
-        Weights up to a factor.
-    """
+    """Return the pooling in which a round of every stratum has a given weight."""
+    # Their numbers of rounds are fixed, so that differences between the means of strata
+    # are no noise. A stratum of one unit has no spread: such strata share a centre with
+    # each other, or join the smallest other that may lend them one, see `_joined`. That
+    # overstates the variance, by the distance of the means at least.
     return partial(_stratified, np.asarray(weights, dtype=float))
 
 
@@ -111,27 +94,23 @@ def _join(single, shares, units):
 
 
 def _may_share(weight, units):
-    """Whether no unit weighs more than all others together.
-
-    Beside one that does, the common centre would lie so near that it seems to have
-    hardly any variance.
-    """
+    """Whether no unit weighs more than all others together."""
+    # Beside one that does, the common centre would lie so near that it seems to have
+    # hardly any variance.
     return 2 * weight.max() <= (1 + SAME) * (weight * units).sum()
 
 
 def _share(strata, shares, units):
-    r"""Give strata one centre, and the inflation that makes up for unequal weights.
-
-    With :math:`p_i = \lambda_i / \sum_j \lambda_j` for the units i of the strata, and
-    the variances :math:`\sigma_i^2` of their terms, residuals from the common centre
-    have
-
-    .. math:: E \sum_i \lambda_i^2 (x_i - c)^2 \ge
-        \sum_i \lambda_i^2 \sigma_i^2 \Big(1 - 2 p_i + \sum_j p_j^2\Big),
-
-    so that they are divided by the smallest of these factors, :math:`1 - 1 / N` where
-    all N units weigh the same.
-    """
+    r"""Give strata one centre, and the inflation that makes up for unequal weights."""
+    # With :math:`p_i = \lambda_i / \sum_j \lambda_j` for the units i of the strata, and
+    # the variances :math:`\sigma_i^2` of their terms, residuals from the common centre
+    # have
+    #
+    # .. math:: E \sum_i \lambda_i^2 (x_i - c)^2 \ge
+    #     \sum_i \lambda_i^2 \sigma_i^2 \Big(1 - 2 p_i + \sum_j p_j^2\Big),
+    #
+    # so that they are divided by the smallest of these factors, :math:`1 - 1 / N` where
+    # all N units weigh the same.
     n, weight = units[strata], shares.weight[strata]
     p = weight / (weight * n).sum()
     smallest = 1 - 2 * p.max() + (n * p * p).sum()

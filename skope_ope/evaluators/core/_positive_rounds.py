@@ -10,25 +10,7 @@ from skope_ope.evaluators.core._design import design_of
 
 
 class PositiveRounds:
-    """The rounds of some logs whose sample weight is positive.
-
-    Parameters
-    ----------
-    all_logs : BanditLogs
-        All rounds.
-    sample_weight : ndarray of shape (n_rounds,), default=None
-        Weights of all rounds.
-
-    Attributes
-    ----------
-    mask : ndarray of shape (n_rounds,) or None
-        Which rounds enter; None: all of them.
-    n : int
-        Their number.
-    omega : ndarray of shape (n_rounds,) or None
-        The weights, with mean one over the rounds that enter: what is counted by them
-        is what the logs of these rounds alone would give.
-    """
+    """The rounds of some logs whose sample weight is positive."""
 
     shares = None  # stated for the loggers; else those of the rounds themselves
 
@@ -69,17 +51,7 @@ class PositiveRounds:
 
 
 class Part(PositiveRounds):
-    """The rounds of a part of a log: they weigh what they weigh in the whole.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds of the part.
-    sample_weight : ndarray of shape (n_rounds,), default=None
-        Their weights, up to the same factor in all parts.
-    shares : ndarray of shape (n_loggers,), default=None
-        Stated shares of the loggers in the whole log.
-    """
+    """The rounds of a part of a log: they weigh what they weigh in the whole."""
 
     def __init__(self, logs, sample_weight=None, shares=None):
         super().__init__(logs, sample_weight)

@@ -17,19 +17,7 @@ PER_WORKER = 4  # chunks of a stretch: workers that are done early wait for the 
 
 
 class Blocks:
-    """The blocks of a pass.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        All rounds.
-    size : int
-        Rounds of a block.
-    positive : PositiveRounds
-        The rounds that enter, and their sample weights.
-    shift : float
-        Known lower bound of the rewards where it is negative, otherwise 0.
-    """
+    """The blocks of a pass."""
 
     def __init__(self, logs, size, positive, shift):
         self.logs, self.size = logs, size
@@ -47,34 +35,11 @@ class Blocks:
 
 
 class Predictors:
-    """The policies and models of some jobs, and how many rounds they are asked about.
+    """The policies and models of some jobs, and for how many rounds."""
 
-    Policies are asked about a bounded number of entries at once. So are models that
-    read a table; those that ask a scikit-learn model for every action have another
-    bound, because every call takes time.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    jobs : list of Job
-        Jobs with the same target, or source, share what it predicts.
-    rows, entries : int
-        What a block, and a table of it, hold at most.
-    tables : bool, default=False
-        Whether the probabilities of all actions are wanted in any case.
-
-    Attributes
-    ----------
-    targets : dict
-        Policies by key.
-    models_of : dict
-        Keys of the models that are wanted for every policy.
-    block, chunk : int
-        Rounds of a block, and of the largest chunk that is asked about at once.
-    slow : bool
-        Whether a policy or a model predicts, which is worth a worker.
-    """
+    # Policies are asked about a bounded number of entries at once. So are models that
+    # read a table; those that ask a scikit-learn model for every action have another
+    # bound, because every call takes time.
 
     def __init__(self, logs, jobs, rows, entries, tables=False):
         self.logs = logs
@@ -166,22 +131,10 @@ class Walk:
 
 
 class Ahead:
-    """The same from workers, who are asked about a stretch of many blocks at a time.
+    """The same from workers, who are asked about a stretch of many blocks at a time."""
 
-    They hand back a few numbers of every round, and no table. These do not depend on
-    who found them, and what follows adds them up in order.
-
-    Parameters
-    ----------
-    predictors : Predictors
-        The policies and models.
-    blocks : Blocks
-        The rounds.
-    workers : int
-        How many there are.
-    readers : dict
-        Observers that read the tables, by id.
-    """
+    # They hand back a few numbers of every round, and no table. These do not depend on
+    # who found them, and what follows adds them up in order.
 
     def __init__(self, predictors, blocks, workers, readers):
         self._predictors, self._workers = predictors, workers

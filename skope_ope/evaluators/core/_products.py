@@ -9,21 +9,7 @@ PIECE = 5000  # rounds of such a matrix
 
 
 def products_of(x, block):
-    """Return the sums of products of the entries of x, a row for each of them.
-
-    Parameters
-    ----------
-    x : list of k ndarray of shape (n,)
-        Terms, times the weights.
-    block : DesignBlock
-        The design of the rounds.
-
-    Returns
-    -------
-    second : list of lists
-        `second[i][j]` for j <= i; one row more, of products with the weights, where
-        these differ.
-    """
+    """Return the sums of products of the entries of x, a row for each of them."""
     if len(x) > MANY:
         rows = x if block.omega is None else [*x, block.omega]
         return _triangle(products_of_rows(rows), len(x))
@@ -51,17 +37,7 @@ def _triangle(products, k):
 
 
 def quadratic(slopes, product, total):
-    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms.
-
-    Parameters
-    ----------
-    slopes : list of k + 1 numbers per stratum
-        b.
-    product : callable
-        Entries of Q, `product(i, j)` for j <= i.
-    total : callable
-        Sum over the strata.
-    """
+    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms."""
     variance = noise = 0.0
     used = [i for i, b in enumerate(slopes) if (b if total is float else b.any())]
     for i in used:

@@ -31,38 +31,28 @@ MANY_ROUNDS = 200  # effective ones, which show the tails of the rewards
 
 @dataclass(frozen=True)
 class Reach:
-    """What is known of the round values beyond those that were seen.
+    """What is known of the round values beyond those that were seen."""
 
-    A round value is linear in its reward, so that it is furthest from the estimate
-    with the best or the worst one. Both are kept apart: in a difference of two values
-    they share the reward.
+    # A round value is linear in its reward, so that it is furthest from the estimate
+    # with the best or the worst one. Both are kept apart: in a difference of two values
+    # they share the reward.
 
-    Attributes
-    ----------
-    low, high : float
-        Range of the value.
-    best, worst : tuple (float, float)
-        Lowest and highest deviation of a round value from the estimate with the best
-        and with the worst reward. NaN: not known.
-    max_weight : float or None
-        The bound on the importance weights behind them; None: none was needed.
-    source : str or None
-        Where it comes from.
-    of_group : tuple (float, float)
-        What a typical group may add upwards and downwards, if all its rewards are the
-        best or the worst; (0, 0) for independent rounds.
-    lost : float
-        Share of the policy's decisions of which the logs tell nothing: what they bring
-        lies anywhere in the range.
-    """
-
-    low: float
-    high: float
+    low: float  # range of the value
+    high: float  # range of the value
+    # Lowest and highest deviation of a round value from the estimate with the best and
+    # with the worst reward. NaN: not known
     best: tuple = (nan, nan)
+    # Lowest and highest deviation of a round value from the estimate with the best and
+    # with the worst reward. NaN: not known
     worst: tuple = (nan, nan)
+    # The bound on the importance weights behind them; None: none was needed
     max_weight: float | None = None
-    source: str | None = None
+    source: str | None = None  # where it comes from
+    # What a typical group may add upwards and downwards, if all its rewards are the
+    # best or the worst; (0, 0) for independent rounds
     of_group: tuple = (0.0, 0.0)
+    # Share of the policy's decisions of which the logs tell nothing: what they bring
+    # lies anywhere in the range
     lost: float = 0.0
 
     @property
@@ -106,12 +96,7 @@ class Reach:
 
 
 class DifferenceReach:
-    """The reach of a difference of two values from the same rounds.
-
-    Parameters
-    ----------
-    a, b : PolicyValue
-    """
+    """The reach of a difference of two values from the same rounds."""
 
     def __init__(self, a, b):
         self.a, self.b = a, b
@@ -156,16 +141,7 @@ class DifferenceReach:
 
 
 class StatedReach:
-    """The reach that was found before the rounds were left behind.
-
-    Parameters
-    ----------
-    limits : tuple (float, float) or None
-        The known range of the rewards.
-    reach : Reach or None
-    other : PolicyValue, default=None
-        The value of the same rounds without a reward model.
-    """
+    """The reach that was found before the rounds were left behind."""
 
     def __init__(self, limits, reach, other=None):
         self.limits, self.reach, self.other = limits, reach, other
@@ -189,30 +165,7 @@ class StatedReach:
 
 
 class CornerReach:
-    """The reach of an estimate from terms that a round might have had.
-
-    Parameters
-    ----------
-    limits : tuple (float, float) or None
-        The known range of the rewards.
-    corners : callable
-        Takes a range of the rewards, a bound on the weights, or None, and what share of
-        the policy's probability may have larger ones. Returns for the worst and for the
-        best reward a list of functions of some rounds that give their terms (with the
-        largest and with the smallest weight); for both such a function with their own
-        weights; the bound that was used; and where it comes from.
-    rows : ndarray of int, default=None
-        Places of the rounds of the estimate; `None`: all.
-    reward : ndarray, default=None
-        The rewards of the log, where their range is not known.
-    weights : callable, default=None
-        Returns the importance weights of the rounds, for an evaluator that has a reward
-        model: the estimate can be compared with one that has none.
-    lost : float, default=0.0
-        Share of the policy's decisions of which the logs tell nothing.
-    alike : bool, default=False
-        Whether rounds of a stratum have the same corners.
-    """
+    """The reach of an estimate from terms that a round might have had."""
 
     def __init__(
         self,
@@ -229,21 +182,17 @@ class CornerReach:
         self.alike = alike
 
     def __call__(self, value, max_weight=None, error=None):
-        """Return the `Reach` of a `PolicyValue`, or None where no range is known.
-
-        `error` is the standard error beside which rare weights are neglected; None:
-        that of the value.
-        """
+        """Return the `Reach` of a `PolicyValue`, or None where no range is known."""
+        # `error` is the standard error beside which rare weights are neglected; None:
+        # that of the value.
         if self.limits is None:
             return None
         return self._within(self.limits, value, max_weight, error)
 
     def of_seen_rewards(self, value):
-        """Return the `Reach` if no reward were beyond those of the log.
-
-        A single round may then be as heavy as the heaviest and bring the rarest reward,
-        though no round was both.
-        """
+        """Return the `Reach` if no reward were beyond those of the log."""
+        # A single round may then be as heavy as the heaviest and bring the rarest
+        # reward, though no round was both.
         limits = float(self.reward.min()), float(self.reward.max())
         return self._within(limits, value, error=inf)  # of seen weights, too
 
@@ -318,17 +267,7 @@ def _typical(size):
 
 
 class LinearReach:
-    """The reach of round values that move with the reward of their round.
-
-    Parameters
-    ----------
-    limits : tuple (float, float) or None
-        The known range of the rewards.
-    slope : ndarray of shape (n_rounds,)
-        What one unit of reward adds to the value of its round.
-    reward : ndarray of shape (n_rounds,)
-        The rewards.
-    """
+    """The reach of round values that move with the reward of their round."""
 
     def __init__(self, limits, slope, reward):
         self.limits, self.slope, self.reward = limits, slope, reward
@@ -365,11 +304,9 @@ def refuse_stated(max_weight):
 
 
 def of_seen_rewards(value, few=MANY_ROUNDS):
-    """Return the `Reach` if no reward were beyond those of the log, or None.
-
-    With many effective rounds, `few` or more, they show the tails of the rewards
-    themselves, and None is returned; 0 asks in any case.
-    """
+    """Return the `Reach` if no reward were beyond those of the log, or None."""
+    # With many effective rounds, `few` or more, they show the tails of the rewards
+    # themselves, and None is returned; 0 asks in any case.
     find = value._find_reach
     size = getattr(find, "n_effective", value.effective_sample_size)
     if not hasattr(find, "of_seen_rewards") or (few and size >= few):
@@ -394,15 +331,7 @@ def without_model(value):
 
 
 def reach_of_job(job, positive, lost=0.0):
-    """Return the `CornerReach` of a static evaluator on one policy.
-
-    Parameters
-    ----------
-    job : Job
-        What it did.
-    positive : PositiveRounds
-        The rounds.
-    """
+    """Return the `CornerReach` of a static evaluator on one policy."""
     logs, plain = positive.all_logs, None
     if job.source is not None:
         plain = partial(weights_of_job, job)
@@ -413,10 +342,8 @@ def reach_of_job(job, positive, lost=0.0):
 
 
 def _corners(job, limits, max_weight=None, spare=0.0):
-    """Return the terms of rounds with the largest weight, or none.
-
-    A round of every stratum is as heavy as the heaviest that the stratum may have.
-    """
+    """Return the terms of rounds with the largest weight, or none."""
+    # A round of every stratum is as heavy as the heaviest that the stratum may have.
     w, design = weights_of_job(job), job.design
     largest, source = job.kept.bound(job).largest(w, design, spare)
     if max_weight is not None:
@@ -438,24 +365,9 @@ def _corners(job, limits, max_weight=None, spare=0.0):
 
 
 def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
-    """Return the terms of all rounds with the best and with the worst reward.
-
-    The first term is w r, or moves with the reward as w r does; where there is a
-    second it is w.
-
-    Parameters
-    ----------
-    terms : sequence of k ndarray of shape (n_rounds,)
-        The terms.
-    w, reward : ndarray of shape (n_rounds,)
-        Weights and rewards.
-    limits : tuple (float, float)
-        Range of the rewards.
-    max_weight : float, default=None
-        Not known here: the weights are those that were logged.
-    spare : float, default=0.0
-        Not needed.
-    """
+    """Return the terms of all rounds with the best and with the worst reward."""
+    # The first term is w r, or moves with the reward as w r does; where there is a
+    # second it is w.
     refuse_stated(max_weight)
 
     def moved(end, rows):

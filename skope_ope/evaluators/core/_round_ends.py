@@ -23,28 +23,7 @@ SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the 
 
 
 class RoundEnds(WithPairs):
-    """Extremes of what the rounds of one policy bring to one evaluator.
-
-    Attributes
-    ----------
-    weights : dict
-        Largest importance weight by label of the logger; None where there is one.
-    yes_no : YesNoSums
-        Sums of the weights by 0/1 reward.
-    omega : tuple (float, float)
-        Smallest and largest sample weight.
-    propensity : float
-        Smallest propensity.
-    terms : ndarray of shape (k, 2) or None
-        Smallest and largest of every term.
-    powers : ndarray of shape (k, 5), or (1, 5, 5) for two terms, or None
-        Sums of the powers 0 to 4 of every term, or of the products of those of two;
-        None where they were not asked for.
-    fronts : list of two ndarray of shape (n_points, 2)
-        Model values (v, q) of policy and logged action that are extreme: with the best
-        reward a round brings v - c q + constant for some c >= 0, with the worst -v +
-        c q. Empty without a model.
-    """
+    """Extremes of what the rounds of one policy bring to one evaluator."""
 
     def __init__(self):
         self.weights, self.yes_no = {}, YesNoSums()
@@ -64,23 +43,7 @@ class RoundEnds(WithPairs):
         rewarded=None,
         extremes=None,
     ):
-        """Add the weights of some rounds.
-
-        Parameters
-        ----------
-        w, reward : ndarray of shape (n,)
-            Importance weights and rewards.
-        omega, p : ndarray of shape (n,), default=None
-            Sample weights and propensities.
-        loggers : tuple (list, ndarray of shape (n,)), default=None
-            Labels of the loggers and codes of the rounds; `None`: there is one.
-        yes_no : bool, default=None
-            Whether all rewards are 0 or 1, where that is known.
-        rewarded : ndarray of int, default=None
-            Rows of the rounds whose reward is not zero; `None`: found out.
-        extremes : callable, default=None
-            Takes an array and returns the smallest and the largest entry.
-        """
+        """Add the weights of some rounds."""
         extremes = _ends_of if extremes is None else extremes
         if loggers is None:
             self.weights[None] = max(self.weights.get(None, 0.0), extremes(w)[1])
@@ -100,12 +63,10 @@ class RoundEnds(WithPairs):
         self.yes_no.add(w, reward, yes_no, rewarded, extremes)
 
     def add_terms(self, terms, powers=False, more=()):
-        """Add the terms of some rounds, k arrays of shape (n,).
-
-        Their powers tell how far the tail of the round values may reach, where the
-        range of the rewards does not. Of `more` terms no more than the ends are kept,
-        behind those of the others.
-        """
+        """Add the terms of some rounds, k arrays of shape (n,)."""
+        # Their powers tell how far the tail of the round values may reach, where the
+        # range of the rewards does not. Of `more` terms no more than the ends are kept,
+        # behind those of the others.
         found = np.array([(term.min(), term.max()) for term in (*terms, *more)])
         self.terms = found if self.terms is None else _wider(self.terms, found)
         if powers:
@@ -148,13 +109,7 @@ class RoundEnds(WithPairs):
         return out
 
     def beside(self, weights=None, model=None):
-        """Return the same terms with weights and model values that others have seen.
-
-        Parameters
-        ----------
-        weights, model : RoundEnds, default=None
-            Who saw them; `None`: nobody else.
-        """
+        """Return the same terms with weights and model values that others have seen."""
         out = copy(self)
         if weights is not None:
             out.weights, out.yes_no = weights.weights, weights.yes_no
@@ -165,15 +120,7 @@ class RoundEnds(WithPairs):
         return out
 
     def moved(self, step, moves):
-        """Return bounds of the terms where all rewards are larger.
-
-        Parameters
-        ----------
-        step : float
-            By how much.
-        moves : tuple
-            How the terms follow, see `Sums`.
-        """
+        """Return bounds of the terms where all rewards are larger."""
         out, terms = copy(self), self.terms.copy()
         for term, by in enumerate(moves):
             if by is not None:
@@ -190,15 +137,8 @@ class RoundEnds(WithPairs):
         return np.array([self.weights.get(label, 0.0) for label in strata])
 
     def fourth_root(self, slopes):
-        """Return a bound of the fourth root of the sum of c^4, inf where none is known.
-
-        It is exact for one term, and for two.
-
-        Parameters
-        ----------
-        slopes : ndarray of shape (k,)
-            A round is c = sum of these times the terms less their means.
-        """
+        """Get a bound of the fourth root of the sum of c^4, inf where none is known."""
+        # It is exact for one term, and for two.
         if self.powers is None:
             return inf
         if self.powers.ndim == 3:
@@ -226,15 +166,7 @@ class RoundEnds(WithPairs):
 
     @classmethod
     def from_table(cls, table, labels):
-        """Return the extremes that `to_table` wrote.
-
-        Parameters
-        ----------
-        table : dict of ndarray
-            The table.
-        labels : callable
-            Takes the text of a label and returns it.
-        """
+        """Return the extremes that `to_table` wrote."""
         out = cls()
         texts = table["ends_loggers"].tolist()
         largest = table["ends_weights"].tolist()
@@ -310,11 +242,9 @@ def _wider(one, two):
 
 
 def _front(side, known, v, q):
-    """Return the points of the upper hull of (-side q, side v), with some more.
-
-    Those are the points at which v - c q is largest for some c >= 0 (side 1), or
-    smallest (side -1).
-    """
+    """Return the points of the upper hull of (-side q, side v), with some more."""
+    # Those are the points at which v - c q is largest for some c >= 0 (side 1), or
+    # smallest (side -1).
     x, y = -side * q, side * v
     if len(known) and len(x):
         beyond = _beyond(-side * known[:, 1], side * known[:, 0], x, y)

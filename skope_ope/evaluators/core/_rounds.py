@@ -13,26 +13,7 @@ from skope_ope.logs._validation import check_distributions, check_finite
 
 
 class Block:
-    """Consecutive rounds of some logs, as every target and every job sees them.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        All rounds.
-    low, high : int
-        The block holds the rounds low..high-1.
-    positive : PositiveRounds
-        The rounds that enter, and their sample weights.
-    shift : float
-        Known lower bound of the rewards where it is negative, otherwise 0.
-    offsets : ndarray of int
-        Where the rows of a flat table of all actions begin.
-
-    Attributes
-    ----------
-    loggers : LoggerRounds or None
-        Who acted, where an observer tells.
-    """
+    """Consecutive rounds of some logs, as every target and every job sees them."""
 
     loggers = None
 
@@ -86,27 +67,7 @@ class Block:
 
 
 class TargetBlock:
-    """What a policy does in a block of rounds.
-
-    Parameters
-    ----------
-    block : Block
-        The rounds.
-    answer : ndarray of shape (n, n_actions) or (n,)
-        The policy's probabilities of all actions, or of the logged ones.
-    mass_on : callable, default=None
-        Where only the logged ones are known: the policy's probability of a set of
-        actions in every round, if it can tell.
-
-    Attributes
-    ----------
-    pi : ndarray of shape (n,)
-        Probabilities of the logged actions.
-    table : ndarray of shape (n, n_actions) or None
-        Those of all actions.
-    w : ndarray of shape (n,) or None
-        Importance weights pi(a|x) / p of the logged actions.
-    """
+    """What a policy does in a block of rounds."""
 
     read = {}  # by id of an observer: what it read of the table, where that is gone
 
@@ -170,36 +131,7 @@ class TargetBlock:
 
 
 class Rounds:
-    """The arguments of every formula: a policy and a model on a block of rounds.
-
-    Parameters
-    ----------
-    target : TargetBlock
-        What the policy does.
-    values : tuple of two ndarray of shape (n,), default=None
-        Model values of the policy and of the logged actions, see `model_values`.
-    offset : float, default=0.0
-        Constant that is subtracted from all rewards and model values.
-
-    Attributes
-    ----------
-    pi : ndarray
-        Probabilities of the logged actions under the policy.
-    w : ndarray or None
-        Importance weights pi(a|x) / p of the logged actions.
-    r : ndarray
-        Rewards.
-    q : ndarray or None
-        Model value of the logged action.
-    v : ndarray or None
-        Model value of the policy, sum_a pi(a|x) q(x, a).
-    n_rounds : int
-        Number of rounds in all blocks.
-    shift : float
-        Known lower bound of the rewards where it is negative, otherwise 0.
-    loggers : LoggerRounds or None
-        Who acted, for evaluators that ask.
-    """
+    """The arguments of every formula: a policy and a model on a block of rounds."""
 
     def __init__(self, target, values=None, offset=0.0):
         block = target.block
@@ -242,14 +174,7 @@ class Rounds:
 
 
 class StoredRounds:
-    """The same of whole logs at once, from arrays that were stored.
-
-    Parameters
-    ----------
-    arrays : dict
-        Some of pi, w, r, q, v, b, n_rounds, shift; or in place of pi: logged_proba, or
-        p, the propensity of rounds that might have had this weight.
-    """
+    """The same of whole logs at once, from arrays that were stored."""
 
     logged_proba, p = None, 1.0
 
@@ -273,10 +198,8 @@ class StoredRounds:
 
 
 def as_floats(answer):
-    """Return what was said of a block as floats, the rows one after the other.
-
-    So a table of any kind is converted block by block, and never a whole.
-    """
+    """Return what was said of a block as floats, the rows one after the other."""
+    # So a table of any kind is converted block by block, and never a whole.
     answer = np.asarray(answer)
     if answer.strides[0] == 0:  # the same row for all rounds
         return np.asarray(answer, dtype=np.float64)

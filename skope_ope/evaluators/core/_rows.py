@@ -11,22 +11,7 @@ from skope_ope.evaluators.core._estimate import estimate_of_rounds
 
 
 class Rows:
-    """Terms and design of the rounds of an estimate.
-
-    Parameters
-    ----------
-    design : Design
-        Weight, stratum and cluster of every round.
-    terms : ndarray of shape (k, n_rounds) or callable
-        The terms, or a function without arguments that computes them.
-    row_id : RowId, default=None
-        The rounds, which must agree where two values are subtracted.
-    logs : BanditLogs or SlateLogs, default=None
-        Where fields and columns are looked up.
-    left_out : ndarray of bool of shape (n_rounds,), default=None
-        Rounds of positive sample weight that the estimate is not about; `None`: it is
-        about all.
-    """
+    """Terms and design of the rounds of an estimate."""
 
     gone = False  # whether they were dropped after they had been summed
 
@@ -99,13 +84,7 @@ class Rows:
         return Rows(design, terms, self._row_id, self.logs, left_out)
 
     def estimate(self, like):
-        """Return the estimate of these rounds that is formed like another.
-
-        Parameters
-        ----------
-        like : Estimate or GivenEstimate
-            Its function of the means, its pooling and its offset are taken.
-        """
+        """Return the estimate of these rounds that is formed like another."""
         return estimate_of_rounds(
             self.design, self.terms, like.combine, like.pooling, like.offset
         )

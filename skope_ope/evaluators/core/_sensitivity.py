@@ -303,10 +303,8 @@ class HiddenConfounding:
         return float(baseline)
 
     def _at_bound(self, plain, gamma, bound, sign, reach):
-        """Return the value with the weights that put it at a bound.
-
-        `reach` is that of the value if nothing is hidden.
-        """
+        """Return the value with the weights that put it at a bound."""
+        # `reach` is that of the value if nothing is hidden.
         if gamma == 1:
             return self
         w, r, p = _rounds(plain)
@@ -329,12 +327,10 @@ def _rounds(plain):
 
 
 def _corners(terms, reward, gamma, sign, reach, limits, max_weight=None, spare=0.0):
-    """Return the terms of all rounds with the best and with the worst reward.
-
-    Rounds may have the largest weight or none, as if nothing is hidden; Gamma raises
-    the largest weight for the reward that moves the bound, and lowers it for the other.
-    See `weighted_corners`.
-    """
+    """Return the terms of all rounds with the best and with the worst reward."""
+    # Rounds may have the largest weight or none, as if nothing is hidden; Gamma raises
+    # the largest weight for the reward that moves the bound, and lowers it for the
+    # other. See `weighted_corners`.
     found = weighted_corners(terms, terms[1], reward, limits, max_weight)
     if reach is None or reach.max_weight is None:  # as heavy as those that were seen
         return found

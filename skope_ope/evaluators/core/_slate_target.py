@@ -13,37 +13,7 @@ COLUMN = "policy under evaluation"  # carries an array along where rounds are ta
 
 
 class SlateTarget:
-    """Probabilities of a policy over slates, as evaluators need them.
-
-    Parameters
-    ----------
-    policy : slate policy, array-like or str
-        Anything that `slate_policy` takes, or floats of shape (n_rounds, n_slots):
-        the probability of what each slot of the logs shows, which is all that the
-        pseudoinverse needs of a target where slots were filled independently;
-        booleans, where all of them are 0 or 1. A column's name may stand for an array.
-    logs : SlateLogs
-        The rounds.
-    same_width : bool, default=True
-        Whether the policy must fill as many slots as the logs have.
-    may_move : bool, default=False
-        Whether the policy may move what was shown, by `shown_marginals`. It then
-        depends on the logged slate, and no weight of that slate gives its value.
-
-    Attributes
-    ----------
-    policy : slate policy or None
-        None where only `logged` is known.
-    logs : SlateLogs
-        The rounds, an array that stands for the policy among their columns. What is
-        asked of rounds is asked of these rows.
-    slates : ndarray of int of shape (n_rounds, n_slots) or None
-        The slates of a deterministic policy.
-    is_array : bool
-        Whether an array stands for the policy, which knows these rounds only.
-    logged : ndarray of shape (n_rounds, n_slots) or None
-        Probability of the logged candidates, where no more is known.
-    """
+    """Probabilities of a policy over slates, as evaluators need them."""
 
     def __init__(self, policy, logs, *, same_width=True, may_move=False):
         self.policy = self.slates = self.logged = None
@@ -92,10 +62,8 @@ class SlateTarget:
         return self.policy
 
     def marginals(self, rounds, start=0):
-        """Probability of every candidate in every slot of rounds of the logs.
-
-        `start` is the row of the first of them, for messages.
-        """
+        """Probability of every candidate in every slot of rounds of the logs."""
+        # `start` is the row of the first of them, for messages.
         policy = self.require_policy()
         name = f"slot_marginals of {type(policy).__name__}"
         table = np.asarray(method(policy, "slot_marginals")(rounds), dtype=float)

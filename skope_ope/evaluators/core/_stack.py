@@ -17,15 +17,7 @@ from skope_ope.evaluators.core._sums import Sums
 
 
 class Stack:
-    """Terms over one design, block by block.
-
-    Parameters
-    ----------
-    design : Design
-        Weight, stratum and cluster of every round.
-    offset : float
-        What is subtracted from all rewards for the terms that follow them.
-    """
+    """Terms over one design, block by block."""
 
     def __init__(self, design, offset):
         self.design, self.offset = design, offset
@@ -35,21 +27,7 @@ class Stack:
         self._heads = self._same = None  # where each array comes first
 
     def put(self, owner, block, terms, moves=None, along=()):
-        """Take the terms of an owner in a block.
-
-        Parameters
-        ----------
-        owner : hashable
-            Whose they are.
-        block : Block or DesignBlock
-            The rounds.
-        terms : tuple of ndarray of shape (n,)
-            The terms.
-        moves : int, default=None
-            How the first of them rises with the rewards, see `Sums`.
-        along : tuple of (int, int), default=()
-            Pairs of a numerator and its divisor, see `Sums`.
-        """
+        """Take the terms of an owner in a block."""
         if self._block is not block:
             self.flush()
             self._block = block
@@ -115,31 +93,16 @@ WEIGHT = -1  # terms move with the rewards by the weight of their round
 
 @dataclass
 class StackedJob(Job):
-    """A job whose terms are summed with those of others.
+    """A job whose terms are summed with those of others."""
 
-    Attributes
-    ----------
-    owner : hashable
-        Whose the terms are.
-    stack : Stack
-        Where they go.
-    of_model : RoundEnds or None
-        Extremes of what the model says; None: another job sees them.
-    found : list of tuple
-        Smallest and largest of every term.
-    wants_powers : bool
-        Whether powers of the terms are summed, which bound the tail of the round
-        values.
-    powers : ndarray of shape (k, 5)
-        Sums of powers of the terms.
-    """
-
-    owner: object = None
-    stack: object = None
+    owner: object = None  # whose the terms are
+    stack: object = None  # where they go
+    # Extremes of what the model says; None: another job sees them
     of_model: object = None
-    found: object = None
+    found: object = None  # smallest and largest of every term
+    # Whether powers of the terms are summed, which bound the tail of the round values
     wants_powers: bool = False
-    powers: object = 0.0
+    powers: object = 0.0  # sums of powers of the terms
 
     def begin(self, block, design):
         """Nothing is to be made: the stack has a design."""

@@ -34,30 +34,7 @@ LOGGER = "(logger)"  # stands for the policy that made the logs: their mean rewa
 
 
 class Summary:
-    """Sums of one evaluator on one policy over parts of a log.
-
-    Attributes
-    ----------
-    evaluator : BaseEvaluator or None
-        It forms the estimate; None for the logged rewards.
-    sums : Sums
-        Sums of its terms.
-    counts : RoundCounts
-        Numbers of the rounds.
-    weights : Sums or None
-        Sums of the importance weights w, of min(w, sqrt(n)), and for slates of both
-        again less the means that the weights should have, plus one.
-    tally : Tally or None
-        Extremes of the weights, and what the logger could not do.
-    ends : RoundEnds or None
-        How far out rounds lie.
-    facts : dict
-        What else the evaluator must know of the logs.
-    plain : Sums or None
-        Sums of the terms of SNIPS on the same policy, where it is among the evaluators.
-    plain_owner : tuple (str, str) or None
-        Its name, and that of the policy.
-    """
+    """Sums of one evaluator on one policy over parts of a log."""
 
     plain = plain_owner = None
 
@@ -100,18 +77,7 @@ class Summary:
 
 
 class JointSummary:
-    """Sums of one evaluator on several policies over parts of a log.
-
-    Parameters
-    ----------
-    summaries : dict of Summary
-        By the name of the policy, and of the logged rewards (`LOGGER`).
-    joint : Sums
-        Sums of the terms of all of them.
-    places : dict
-        Where in `joint` the terms of every policy are; a policy whose rounds have
-        another design is not among them.
-    """
+    """Sums of one evaluator on several policies over parts of a log."""
 
     def __init__(self, summaries, joint, places):
         self._summaries, self._joint, self._places = summaries, joint, places
@@ -126,18 +92,7 @@ class JointSummary:
         return self._summaries[policy]
 
     def difference(self, a, b):
-        """Return the estimate of the difference of two policies, or of `LOGGER`.
-
-        Parameters
-        ----------
-        a, b : str
-            Names of policies, or `LOGGER`.
-
-        Returns
-        -------
-        difference : GivenEstimate
-            Exactly what `evaluate(a) - evaluate(b)` gives; it has no round values.
-        """
+        """Return the estimate of the difference of two policies, or of `LOGGER`."""
         pair = [self.summary(name).estimate() for name in (a, b)]
         if not {a, b} <= self._places.keys():
             return difference(*pair)
@@ -145,21 +100,10 @@ class JointSummary:
 
 
 def joint_difference(sums, a, b, place, other):
-    r"""Return the difference of two estimates from the sums of the terms of both.
-
-    With :math:`d_s = b_s - b'_s`, the difference of the slopes in the terms of both,
-    :math:`SE^2 = \sum_s d_s^T Q_s d_s`, or the sum of squares of :math:`\sum_s d_s^T
-    X_{sg}` over the clusters g.
-
-    Parameters
-    ----------
-    sums : Sums
-        Sums of all terms.
-    a, b : Estimate
-        From some of them.
-    place, other : tuple of int
-        Numbers of the terms of a and of b among all.
-    """
+    r"""Return the difference of two estimates from the sums of the terms of both."""
+    # With :math:`d_s = b_s - b'_s`, the difference of the slopes in the terms of both,
+    # :math:`SE^2 = \sum_s d_s^T Q_s d_s`, or the sum of squares of :math:`\sum_s d_s^T
+    # X_{sg}` over the clusters g.
     value, k = a.value - b.value, sums.n_terms
     single = sums.frame.n_strata == 1
     slopes = [0.0 if single else np.zeros(sums.frame.n_strata) for _ in range(k + 1)]
@@ -257,21 +201,7 @@ def text_of_model(value):
 
 
 def stated_shares(shares, logs):
-    """Return the shares of all loggers of a log, as stated.
-
-    Parameters
-    ----------
-    shares : dict or None
-        Share of every logger in the rounds of the whole log. `None`: there is one
-        logger.
-    logs : BanditLogs
-        A part of the log.
-
-    Returns
-    -------
-    shares : dict
-        By label.
-    """
+    """Return the shares of all loggers of a log, as stated."""
     labels = label_list(logs)
     if shares is None:
         if len(labels) > 1:

@@ -16,34 +16,7 @@ MANY = 65  # weights that are tried where the largest may not be the worst
 
 
 class SummedReach:
-    """The reach of an estimate from sums, as `CornerReach` is that from rounds.
-
-    Parameters
-    ----------
-    evaluator : StaticEvaluator
-        Its formula gives the terms that a round might have had.
-    limits : tuple (float, float) or None
-        The known range of the rewards.
-    ends : RoundEnds
-        Extremes of the rounds.
-    n_rounds : int
-        Number of rounds.
-    shift : float, default=0.0
-        Known lower bound of the rewards where it is negative.
-    seen : tuple (float, float), default=None
-        Smallest and largest reward of the log.
-    lost : float, default=0.0
-        Share of the policy's decisions of which the logs tell nothing.
-    group_weights : ndarray of shape (n_clusters,), default=None
-        Sums of the importance weights of the clusters.
-    plain : callable, default=None
-        Takes no arguments and returns the value of the same rounds without a reward
-        model, or None.
-    weighted : bool, default=True
-        Whether a bound of the weights is told.
-    plain_owner : tuple (str, str), default=None
-        (evaluator, policy) of the sums behind that value, where others share them.
-    """
+    """The reach of an estimate from sums, as `CornerReach` is that from rounds."""
 
     def __init__(
         self,
@@ -182,10 +155,8 @@ class SummedReach:
         return len(used) < 2 and same and estimate.frame.n_strata == 1
 
     def observed(self, estimate, terms=None):
-        """Return bounds of the deviations that were seen, (lowest, highest).
-
-        Or of those of rounds with other `terms`: the smallest and largest of each.
-        """
+        """Return bounds of the deviations that were seen, (lowest, highest)."""
+        # Or of those of rounds with other `terms`: the smallest and largest of each.
         terms = self.ends.terms if terms is None else terms
         n = self.n_rounds
         scale, low, high = sqrt(n * max(n - 1, 1)), np.inf, -np.inf
@@ -212,10 +183,8 @@ class SummedReach:
         return sqrt(n * max(n - 1, 1)) * root
 
     def exact(self, estimate):
-        """Return the `Deviations` of the rounds where sums tell them, otherwise None.
-
-        They do so of terms that are linear in w and w r, with 0/1 rewards.
-        """
+        """Get the `Deviations` of the rounds where sums tell them, otherwise None."""
+        # They do so of terms that are linear in w and w r, with 0/1 rewards.
         if estimate.frame.n_strata > 1 or self.ends.omega != (1.0, 1.0):
             return None
         if self.evaluator._uses_model or self.evaluator._uses_range:

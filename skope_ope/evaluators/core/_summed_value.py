@@ -27,17 +27,7 @@ _IN_MEMORY = "Evaluate the rounds in memory for that: evaluate(policy, lazy.samp
 
 
 class SummedRows:
-    """Stands where a `PolicyValue` has its rounds, and knows that there are none.
-
-    Parameters
-    ----------
-    n_rounds : int
-        Number of rounds that were summed.
-    frame : Frame
-        Their strata and clusters.
-    counted : object, default=None
-        What tells the rounds from others: equal for values of the same rounds.
-    """
+    """Stands where a `PolicyValue` has its rounds, and knows that there are none."""
 
     logs = row_id = left_out = _row_id = _terms = None
     n_left_out = 0
@@ -65,30 +55,13 @@ class SummedRows:
 
 
 class JointTerms(WithPairs):
-    """Sums of the terms of all policies and evaluators over the same rounds.
-
-    Parameters
-    ----------
-    sums : dict of Sums
-        By the name of the design.
-    places : dict
-        (name of the design, numbers of the terms) by owner: (evaluator, policy), or the
-        name of a design for the logged rewards.
-    """
+    """Sums of the terms of all policies and evaluators over the same rounds."""
 
     def __init__(self, sums, places):
         self.sums, self.places = sums, places
 
     def difference(self, pair, estimates):
-        """Return the estimate of the difference of two owners.
-
-        Parameters
-        ----------
-        pair : tuple of two (str, str)
-            (evaluator, policy) of both; `LOGGER` stands for the logged rewards.
-        estimates : tuple of two Estimate
-            Theirs.
-        """
+        """Return the estimate of the difference of two owners."""
         known = [self.places[owner] for owner in pair if owner[1] != LOGGER]
         design = known[0][0] if known else "rounds"
         places = [
@@ -104,11 +77,9 @@ class SummedDifferenceReach(DifferenceReach):
     """The reach of a difference of two values from merged sums."""
 
     def without_model(self, value):
-        """Return the difference of the values without reward models, or None.
-
-        It is exact where the summary holds the sums of both, those of SNIPS. Otherwise
-        its error is at most the sum of both errors, and is taken for that.
-        """
+        """Return the difference of the values without reward models, or None."""
+        # It is exact where the summary holds the sums of both, those of SNIPS.
+        # Otherwise its error is at most the sum of both errors, and is taken for that.
         pair = self.a, self.b
         found = [_without_model(one) for one in pair]
         if found == [None, None]:
@@ -134,47 +105,12 @@ def _without_model(value):
 
 
 class SummedValue(PolicyValue):
-    """Estimated value of a policy, from sums over parts of a log.
+    """Estimated value of a policy, from sums over parts of a log."""
 
-    It has what a `PolicyValue` has, with the same numbers, but for what needs the
-    rounds themselves: `round_values`, resamples of rounds, finite-sample intervals and
-    values of groups that were not asked for beforehand raise, and say what to do.
-    `ValueSummary.values` makes it. Read more in the :ref:`User Guide <evaluators>`.
-
-    Parameters
-    ----------
-    estimate : Estimate or GivenEstimate
-        The estimate, from sums.
-    n_rounds : int
-        Number of rounds, those of sample weight zero included.
-    estimator : str
-        How the value was estimated.
-    counted : object, default=None
-        What tells the rounds from others; values of equal rounds can be subtracted.
-    joint : JointTerms, default=None
-        Sums of this and other policies, by which paired differences are exact.
-    owner : tuple (str, str), default=None
-        Names of the evaluator and of the policy in `joint`.
-    origin : LogSums or None, default=None
-        What tells where propensities come from, and the range of the rewards.
-    by : callable, default=None
-        Takes the name of a column and returns a dict of `SummedValue` by label.
-    columns : tuple of str, default=()
-        The columns that it takes.
-    **about : dict
-        More parameters of `PolicyValue`: effective_sample_size, diagnostics, warnings,
-        reach, leaves_bias_out.
-
-    Examples
-    --------
-    >>> from skope_ope import UniformPolicy, summarize
-    >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs = make_bandit_logs(random_state=0)
-    >>> summary = summarize(UniformPolicy(), logs[:400], evaluators=["IPS"])
-    >>> summary += summarize(UniformPolicy(), logs[400:], evaluators=["IPS"])
-    >>> summary.values()["IPS"].n_rounds
-    1000
-    """
+    # It has what a `PolicyValue` has, with the same numbers, but for what needs the
+    # rounds themselves: `round_values`, resamples of rounds, finite-sample intervals
+    # and values of groups that were not asked for beforehand raise, and say what to do.
+    # `ValueSummary.values` makes it. Read more in the :ref:`User Guide <evaluators>`.
 
     def __init__(
         self,
@@ -278,24 +214,7 @@ class SummedValue(PolicyValue):
         return find.is_monotone
 
     def by(self, key):
-        """Values of groups of rounds, by a column that was asked for beforehand.
-
-        Parameters
-        ----------
-        key : str
-            One of the columns of `summarize(..., by=...)`.
-
-        Returns
-        -------
-        values : dict
-            A `SummedValue` for every label, in sorted order where labels can be
-            compared.
-
-        Raises
-        ------
-        ValueError
-            If the sums were not taken by the column.
-        """
+        """Values of groups of rounds, by a column that was asked for beforehand."""
         if not isinstance(key, str) or key not in self._columns:
             what = repr(key) if isinstance(key, str) else "labels of rounds"
             known = ", ".join(map(repr, self._columns)) or "none"

@@ -32,41 +32,10 @@ FEW = 50  # strata whose rounds are taken one after the other
 
 
 class Sums:
-    """Sums of k terms over the strata and the clusters of a design.
+    """Sums of k terms over the strata and the clusters of a design."""
 
-    A number per stratum is a float where there is one stratum: most logs have one, and
-    for few numbers plain floats are faster than arrays.
-
-    Parameters
-    ----------
-    design : Design
-        Weight, stratum and cluster of every round.
-    offset : float, default=0.0
-        What was subtracted from all rewards before the terms were formed.
-    moves : int or tuple of int, default=None
-        How the terms rise where all rewards rise by one: by the term of this number,
-        or by the weight of the round (-1), one number for every term; None among them:
-        it stays. A number alone is that of the first term. `None`: none follows.
-    summed : int, default=None
-        How many of the terms, the first ones, are summed over the cells, where the
-        design has clusters; `None`: all of them.
-    products : bool, default=True
-        Whether products are kept. Without them sums neither move nor merge, and the
-        error is that of the rounds themselves.
-    along : tuple of (int, int), default=()
-        Pairs of a numerator and its divisor, which do not follow the rewards.
-
-    Attributes
-    ----------
-    first : list of k numbers per stratum
-        Sums of the terms about their origin.
-    second : list of lists
-        Sums of products of two entries of x, `second[i][j]` for j <= i.
-    totals : list of ndarray of shape (n_cells,) or None
-        Sums of the entries of x over every cell, None for those that are not wanted.
-    slants : dict of tuple (int, float)
-        By numerator: its divisor, and the multiple of it that it is measured from.
-    """
+    # A number per stratum is a float where there is one stratum: most logs have one,
+    # and for few numbers plain floats are faster than arrays.
 
     def __init__(
         self, design, offset=0.0, moves=None, summed=None, products=True, along=()
@@ -90,15 +59,7 @@ class Sums:
             )
 
     def add(self, block, terms):
-        """Add a block of rounds.
-
-        Parameters
-        ----------
-        block : DesignBlock
-            The design of the rounds.
-        terms : tuple of k ndarray of shape (n,)
-            The terms.
-        """
+        """Add a block of rounds."""
         begins, first = self.first is None, None
         if begins:
             for top, (end, _) in self.slants.items():
@@ -190,11 +151,9 @@ class Sums:
                     block.summed[id(term)] = self.totals[j], column, term
 
     def _part(self, block, j):
-        """Take a copy of sums that two jobs had in common, and no longer have.
-
-        Arrays that were one in the blocks so far are two in this one, as weights that
-        are only changed where they are large. What the other added here is not ours.
-        """
+        """Take a copy of sums that two jobs had in common, and no longer have."""
+        # Arrays that were one in the blocks so far are two in this one, as weights that
+        # are only changed where they are large. What the other added here is not ours.
         shared, self.totals[j] = self.totals[j], self.totals[j].copy()
         for known, column, _ in block.summed.values():
             if known is shared:
@@ -219,23 +178,7 @@ class Sums:
         return self.first[j]  # all weights are one
 
     def about(self, origin, offset, slants=None):
-        """Return first, second and totals as arrays, about another origin and offset.
-
-        Parameters
-        ----------
-        origin : sequence of k floats
-            The new origin of the terms.
-        offset : float
-            The new offset of the rewards.
-        slants : dict, default=None
-            The new slants; `None`: none.
-
-        Returns
-        -------
-        first : ndarray of shape (n_strata, k + 1)
-        second : ndarray of shape (n_strata, k + 1, k + 1)
-        totals : ndarray of shape (k + 1, n_cells) or None
-        """
+        """Get first, second and totals as arrays, about another origin and offset."""
         first, second, totals = self._about(origin, offset, slants)
         return first, second, None if totals is None else np.stack(totals)
 
@@ -336,15 +279,7 @@ class Sums:
         return out
 
     def repeated(self, numbers, along=()):
-        """Return sums of the same terms, some of them several times, to go on with.
-
-        Parameters
-        ----------
-        numbers : sequence of int
-            The term that stands in each place.
-        along : iterable of (int, int), default=()
-            Pairs of a numerator and its divisor, by their places.
-        """
+        """Return sums of the same terms, some of them several times, to go on with."""
         out = Sums(self.frame)
         for top, end in along:
             out.slants[top] = end, self.slants[numbers[top]][1]
@@ -447,11 +382,9 @@ class Sums:
         return self if other == 0 else NotImplemented
 
     def bucketed(self, n_buckets=1000):
-        """Return the sums with hash buckets in place of clusters.
-
-        Clustered errors are right, for a bucket holds whole clusters, and the number
-        of cells no longer grows with the clusters.
-        """
+        """Return the sums with hash buckets in place of clusters."""
+        # Clustered errors are right, for a bucket holds whole clusters, and the number
+        # of cells no longer grows with the clusters.
         frame, where = self.frame.bucketed(n_buckets)
         totals = np.zeros((self.n_terms + 1, len(frame.cell_count)))
         for out, column in zip(totals, self.totals, strict=True):
@@ -471,10 +404,8 @@ class Sums:
 
 
 def _place_of(by, at, terms):
-    """Return where among some terms the one is by which another, at a place, moves.
-
-    It may stand there several times: the next one belongs to it.
-    """
+    """Return where among some terms the one is by which another, at a place, moves."""
+    # It may stand there several times: the next one belongs to it.
     if by is None or by < 0:
         return by
     return terms.index(by, at) if by in terms[at:] else terms.index(by)

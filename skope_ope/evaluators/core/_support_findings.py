@@ -23,15 +23,7 @@ MATTERS = 5e-3  # of a mass: less hardly moves an estimate
 
 
 def support_findings(overlap, logs=None):
-    """Return a finding if the policy wants what the logger never does.
-
-    Parameters
-    ----------
-    overlap : Overlap or None
-        Of the policy with the logs.
-    logs : BanditLogs, default=None
-        The rounds, which tell whether chance alone left the actions out.
-    """
+    """Return a finding if the policy wants what the logger never does."""
     if overlap is None:
         return []
     if overlap.missing_by_logger is not None:
@@ -49,12 +41,10 @@ def support_findings(overlap, logs=None):
 
 
 def _are_stood_for(mass, logs):
-    """Whether chance alone left actions out, and weights make up for what they miss.
-
-    Of actions that are about alike for the logger each has a share of 1 / K. The
-    weights of those that were logged then average to (1 - mass) / (1 - U / K), which
-    is one for a policy that wants no more of the U others than the logger.
-    """
+    """Whether chance alone left actions out, and weights make up for what they miss."""
+    # Of actions that are about alike for the logger each has a share of 1 / K. The
+    # weights of those that were logged then average to (1 - mass) / (1 - U / K), which
+    # is one for a policy that wants no more of the U others than the logger.
     logged = 1 - len(logs.unseen) / logs.n_actions
     whole = 1 - mass >= (1 - MATTERS) * logged
     return mass >= MATTERS and whole and logs.left_out_by_chance
@@ -89,15 +79,7 @@ def _unsupported(mass, what, advice):
 
 
 def slate_support_findings(lost, what):
-    """Return a finding where the logger never shows some of a policy's slates.
-
-    Parameters
-    ----------
-    lost : float
-        Their share, NaN where it is not known.
-    what : {"slates", "slots"}
-        What is counted.
-    """
+    """Return a finding where the logger never shows some of a policy's slates."""
     if not lost > 0:
         return []
     return [

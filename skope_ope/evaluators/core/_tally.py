@@ -17,21 +17,7 @@ from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
 
 
 class RoundCounts:
-    """Numbers of the rounds of a part of a log.
-
-    Parameters
-    ----------
-    n : int
-        Number of rounds of positive sample weight.
-    mass : float
-        Sum of the sample weights.
-    actions, loggers : list
-        Labels; no action for slates, one logger None where the logs tell none.
-    counts : ndarray of shape (n_loggers, n_actions)
-        Number of rounds by logger and action.
-    reward_range : tuple (float, float)
-        Smallest and largest reward.
-    """
+    """Numbers of the rounds of a part of a log."""
 
     def __init__(self, n, mass, actions, loggers, counts, reward_range=(inf, -inf)):
         self.n, self.mass = n, mass
@@ -103,44 +89,7 @@ class RoundCounts:
 
 
 class Tally:
-    """What one policy does in the rounds, beside the sums of its weights.
-
-    Parameters
-    ----------
-    loggers, actions : list
-        Labels; one logger None where they are not told apart.
-    table : bool, default=True
-        Whether the policy's probabilities of all actions are known.
-
-    Attributes
-    ----------
-    largest : ndarray of shape (n_loggers,)
-        Largest weight, times the sample weight of its round, of every logger.
-    lowest : float
-        Smallest weight below zero, or zero.
-    reward_range : tuple (float, float)
-        Smallest and largest reward of the rounds whose weight is not zero.
-    told : ndarray of shape (n_loggers,)
-        (Weighted) sum of the policy's probability of what the logger could not do, over
-        the rounds that tell it.
-    certain : ndarray of shape (n_loggers,)
-        The same of rounds in which the logged action was certain, so that all others
-        had probability 0.
-    wanted, wanted_there : ndarray of shape (n_loggers, n_actions)
-        (Weighted) sums of the policy's probabilities of the actions that the part
-        lacks, over all other rounds, and over those in which an action was certain.
-    lost : ndarray of shape (n_loggers,)
-        Sum of the weights against the mixture of the loggers, of rounds in which the
-        logger could not have acted as another did.
-    sum_b : float
-        Sum of all of these weights.
-    gaps : bool
-        Whether a logger was certain of an action, or could not take it.
-    told_sums : dict of float
-        Sums over the rounds of what an evaluator tells beside, by name.
-    most : dict of float
-        The largest of all rounds of other numbers, by name.
-    """
+    """What one policy does in the rounds, beside the sums of its weights."""
 
     _arrays = ("largest", "told", "certain", "lost")  # by logger
 
@@ -153,29 +102,13 @@ class Tally:
         self.told_sums, self.most = {}, {}
 
     def missing_mass(self, counts):
-        """Return the mean probability of what no logger could do, or ever did.
-
-        Parameters
-        ----------
-        counts : RoundCounts
-            Those of all parts.
-        """
+        """Return the mean probability of what no logger could do, or ever did."""
         never = self._never(counts)
         lacking = float((self.wanted * never).sum())
         return (float(self.told.sum() + self.certain.sum()) + lacking) / counts.mass
 
     def missing_by_logger(self, counts, sizes, rows):
-        """Return the same of each logger, ndarray of shape (n_loggers,).
-
-        Parameters
-        ----------
-        counts : RoundCounts
-            Those of all parts.
-        sizes : ndarray of shape (n_loggers,)
-            Sums of the sample weights of the loggers.
-        rows : ndarray of int of shape (n_loggers,)
-            Their places in `loggers`.
-        """
+        """Return the same of each logger, ndarray of shape (n_loggers,)."""
         never = self._never(counts)
         if not self.sum_b and len(counts.loggers) > 1:
             # what other loggers did tells nothing: what it never took itself is missing

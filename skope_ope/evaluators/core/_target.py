@@ -16,27 +16,7 @@ from skope_ope.policies._action_probabilities import (
 
 
 class Target:
-    """Probabilities of a policy on the rounds of some logs.
-
-    Parameters
-    ----------
-    policy : policy, array or str
-        Anything that `action_probabilities` takes, or an array (n_rounds,) with the
-        probability of the logged action.
-    logs : BanditLogs
-        The rounds.
-
-    Attributes
-    ----------
-    policy : object
-        The policy object, or None where an array stands for it.
-    column : str or None
-        The name of the column that stands for a policy.
-    array : ndarray or None
-        The array that stands for a policy, of any kind of real numbers.
-    logged_only : bool
-        Whether only the logged action's probability is known.
-    """
+    """Probabilities of a policy on the rounds of some logs."""
 
     def __init__(self, policy, logs):
         resolved = resolve_policy(policy, logs)
@@ -70,9 +50,7 @@ class Target:
         return self.policy.logged_proba(own(rounds, self.policy))
 
     def answers_alone(self, logs):
-        """Whether the policy tells all that its support and its weights need.
-
-        Then no table of the probabilities of all actions is made of it.
-        """
+        """Whether the policy tells all that its support and its weights need."""
+        # Then no table of the probabilities of all actions is made of it.
         known = logs.logging_proba is None and logs.loggers is None
         return known and self.policy is not None and answers_alone(self.policy)

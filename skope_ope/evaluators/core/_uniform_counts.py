@@ -9,20 +9,8 @@ SURPRISE = 1e-6  # chances below this are told
 
 
 def chance_if_uniform(counts):
-    r"""Probability of counts at least as uneven as these under uniform logging.
-
-    .. math:: P(\chi^2_{k - 1} \ge \sum_a (n_a - n / k)^2 / (n / k))
-
-    Parameters
-    ----------
-    counts : array-like of shape (n_actions,)
-        Rounds of every action.
-
-    Returns
-    -------
-    chance : float
-        One where there is one action.
-    """
+    r"""Probability of counts at least as uneven as these under uniform logging."""
+    # .. math:: P(\chi^2_{k - 1} \ge \sum_a (n_a - n / k)^2 / (n / k))
     counts = np.asarray(counts, dtype=float)
     if len(counts) < 2:
         return 1.0

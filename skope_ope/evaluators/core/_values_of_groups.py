@@ -95,11 +95,9 @@ class ValuesOfGroups:
         )
 
     def _of_first(self, sizes):
-        """Return the values of the first rounds, one for every number of them.
-
-        Rounds are taken by their timestamps where the logs have some, else as they are
-        stored. Each value is estimated anew; a reward model stays as it is.
-        """
+        """Return the values of the first rounds, one for every number of them."""
+        # Rounds are taken by their timestamps where the logs have some, else as they
+        # are stored. Each value is estimated anew; a reward model stays as it is.
         rows = self._rows
         if not self._estimate.needs_terms:
             raise ValueError(

@@ -74,15 +74,7 @@ def group_warnings(estimate):
 
 
 def outside_warnings(value, limits):
-    """Return a warning where a value lies outside its known range.
-
-    Parameters
-    ----------
-    value : float
-        The estimate.
-    limits : tuple (float, float) or None
-        Its range; None: not known.
-    """
+    """Return a warning where a value lies outside its known range."""
     if limits is None or isnan(value):
         return ()
     low, high = limits
@@ -125,15 +117,7 @@ def has_groups(logs):
 
 
 def findings_of_learned(learned, grouped=False):
-    """Return a finding if a policy has learned from some rounds.
-
-    Parameters
-    ----------
-    learned : LearnedRounds
-        Which they are.
-    grouped : bool, default=False
-        Whether the rounds have groups, such as users, which should not be split.
-    """
+    """Return a finding if a policy has learned from some rounds."""
     if not learned.count:
         return []
     return [
@@ -165,30 +149,14 @@ def rounds_warnings(policy, logs):
 
 
 def warnings_of_rounds(learned, logs):
-    """Return the same from what is known of the policy.
-
-    Parameters
-    ----------
-    learned : LearnedRounds
-        Which rounds the policy has learned from.
-    logs : BanditLogs, SlateLogs or LogSums
-        The rounds.
-    """
+    """Return the same from what is known of the policy."""
     found = findings_of_learned(learned, has_groups(logs))
     found += trailing_zero_findings(logs, chance_below=LATE_REWARDS_CHANCE)
     return warnings_of(found)
 
 
 def rounds_warnings_of_sums(sums, policy):
-    """Return what is wrong with the rounds for any estimate, from `PartSums`.
-
-    Parameters
-    ----------
-    sums : PartSums
-        Sums of all parts.
-    policy : str
-        Name of the policy.
-    """
+    """Return what is wrong with the rounds for any estimate, from `PartSums`."""
     learned = getattr(sums, "learned", {}).get(policy)
     grouped = sums.log is not None and has_groups(sums.log)
     found = [] if learned is None else findings_of_learned(learned, grouped)
@@ -219,11 +187,9 @@ def unformed_warning(evaluator):
 
 
 def history_overlap_warnings(logs, overlap):
-    """Return warnings where propensities do not fit the logs, or a history in them.
-
-    What the policy wanted of actions that are never logged is not known: weights that
-    are too small on average tell nothing.
-    """
+    """Return warnings where propensities do not fit the logs, or a history in them."""
+    # What the policy wanted of actions that are never logged is not known: weights that
+    # are too small on average tell nothing.
     found = mean_weight_findings(overlap)
     return propensity_warnings(logs) + warnings_of(found)
 
@@ -241,15 +207,7 @@ def few_accepted_warnings(n_accepted, n_rounds):
 
 
 def none_accepted_warning(ratio, n_rounds):
-    """Return the warning that goes with the NaN of an empty history.
-
-    Parameters
-    ----------
-    ratio : float
-        The acceptance ratio: about this share of the rounds is accepted.
-    n_rounds : int
-        Number of rounds.
-    """
+    """Return the warning that goes with the NaN of an empty history."""
     why = "The logger hardly takes the actions that the policy takes."
     if ratio * n_rounds < FEW_EXPECTED:
         why = (
@@ -264,11 +222,9 @@ def none_accepted_warning(ratio, n_rounds):
 
 
 def uneven_action_warnings(logs):
-    """Return a warning where a logger that should be uniform was not.
-
-    Pearson's test of equal frequencies of all actions, where all are always offered,
-    and an action that was logged 5% more or less often than the average one.
-    """
+    """Return a warning where a logger that should be uniform was not."""
+    # Pearson's test of equal frequencies of all actions, where all are always offered,
+    # and an action that was logged 5% more or less often than the average one.
     if logs.available is not None:
         return []
     # rounds of a group may all repeat one choice

@@ -39,31 +39,13 @@ def stated_weight(max_weight, w):
 
 
 class WeightBound:
-    """Observes the largest importance weight that a policy may have.
+    """Observes the largest importance weight that a policy may have."""
 
-    It is known where the whole logging distribution is, or where propensities belong to
-    the actions alone: the largest, but for those that so little of the policy's
-    probability has that all that it may bring is lost in the standard error. Elsewhere
-    it is the largest weight of a logged action, or, where all of these are zero, one
-    over the smallest propensity.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    target : Target
-        The policy.
-    several : bool, default=False
-        Whether several loggers acted, so that weights are against more than the
-        propensities.
-
-    Attributes
-    ----------
-    mass : ndarray
-        (Unnormalised) probability that the policy gives to weights, by their bin.
-    found : float
-        The largest of them.
-    """
+    # It is known where the whole logging distribution is, or where propensities belong
+    # to the actions alone: the largest, but for those that so little of the policy's
+    # probability has that all that it may bring is lost in the standard error.
+    # Elsewhere it is the largest weight of a logged action, or, where all of these are
+    # zero, one over the smallest propensity.
 
     def __init__(self, logs, target, several=False):
         self.logs, self.mass, self.found = logs, [], 0.0
@@ -124,17 +106,7 @@ class WeightBound:
         return tuple(np.concatenate(parts) for parts in zip(*self.mass, strict=True))
 
     def largest(self, w, design, spare=0.0):
-        """Return the bound of every stratum, and where it comes from.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_rounds,)
-            Weights of the logged actions.
-        design : Design
-            Strata of the rounds.
-        spare : float, default=0.0
-            The share of the policy's probability that may have larger weights.
-        """
+        """Return the bound of every stratum, and where it comes from."""
         logged, known = float(w.max(initial=0.0)), self._known(spare)
         if known > 0:
             source = FROM_ACTIONS if self.proba is None else FROM_LOGGER
@@ -150,17 +122,7 @@ class WeightBound:
 
 
 def largest_but(spare, bins, mass, found):
-    """Return the largest weight but for those of some probability.
-
-    Parameters
-    ----------
-    spare : float
-        The probability that may have larger weights.
-    bins, mass : ndarray
-        Bins of the weights and their probability.
-    found : float
-        The largest of all.
-    """
+    """Return the largest weight but for those of some probability."""
     if not len(bins):
         return 0.0
     order = np.argsort(-bins, kind="stable")
@@ -172,10 +134,8 @@ def largest_but(spare, bins, mass, found):
 
 
 def _completed_by_action(logs):
-    """Return the propensities of all actions where they belong to the action alone.
-
-    Actions that were never logged share what is left.
-    """
+    """Return the propensities of all actions where they belong to the action alone."""
+    # Actions that were never logged share what is left.
     by_action = None if logs.available is not None else propensity_by_action(logs)
     if by_action is None:
         return None

@@ -47,31 +47,10 @@ OTHER_SLATES = (
 def overlap_findings(
     overlap, logs=None, target=None, uses_model=False, compare=None, counted=None
 ):
-    """Return what the weights of a policy on some logs tell.
-
-    Few rounds are no lack of overlap: an effective size below 30 counts only where
-    it is also below half of the rounds, and the share of one round only where it is
-    five times an equal share.
-
-    Parameters
-    ----------
-    overlap : Overlap or None
-        Sums of the weights; None where the propensities are not known.
-    logs : BanditLogs, default=None
-        The rounds.
-    target : Target, default=None
-        The policy.
-    uses_model : bool, default=False
-        Whether a reward model carries what the weights do not.
-    compare : str, default=None
-        With what to compare the estimate; `None`: what static evaluators offer.
-    counted : Overlap, default=None
-        Sums of the weights times what their rounds count; `None`: all count the same.
-
-    Returns
-    -------
-    findings : list of Finding
-    """
+    """Return what the weights of a policy on some logs tell."""
+    # Few rounds are no lack of overlap: an effective size below 30 counts only where it
+    # is also below half of the rounds, and the share of one round only where it is five
+    # times an equal share.
     if overlap is None:
         return []
     found = support_findings(overlap, logs)
@@ -102,12 +81,10 @@ def overlap_findings(
 
 
 def _missed_findings(overlap, compare, logs):
-    """Return a finding where rare large weights are missing from the logs.
-
-    That is no fault of a log: in many right ones of sharp loggers the mean weight is
-    low. But the rounds that are missing are so in the estimate, too, and its error
-    does not know of them.
-    """
+    """Return a finding where rare large weights are missing from the logs."""
+    # That is no fault of a log: in many right ones of sharp loggers the mean weight is
+    # low. But the rounds that are missing are so in the estimate, too, and its error
+    # does not know of them.
     mean = overlap.mean_weight
     if mean > 1 - MISSED or not overlap.mean_weight_z < -MISSED_Z:
         return []
@@ -129,17 +106,7 @@ def _missed_findings(overlap, compare, logs):
 
 
 def few_rounds_findings(overlap, compare, last=CLOSER):
-    """Return a finding where few rounds have most of the weight.
-
-    Parameters
-    ----------
-    overlap : Overlap
-        Sums of the weights.
-    compare : str
-        With what to compare the estimate.
-    last : str
-        What to do if that does not help.
-    """
+    """Return a finding where few rounds have most of the weight."""
     size, n_rounds, total = overlap.effective_sample_size, overlap.n, overlap.sum_w
     # weights of slates may be negative, and their largest more than their sum
     share = overlap.max_w / total if total > 0 else nan
@@ -172,25 +139,9 @@ def few_rounds_findings(overlap, compare, last=CLOSER):
 
 
 def slate_weight_findings(overlap, balance, expected, supported, by_slot=False):
-    """Return what the weights of slates tell.
-
-    Weights of slates may be negative: those that were not met are taken to be at
-    least three times the lowest.
-
-    Parameters
-    ----------
-    overlap : Overlap
-        Sums of the weights.
-    balance : Overlap
-        Sums of the weights less the means that they should have, plus one; `overlap`
-        where these are one.
-    expected : float
-        The mean that the weights should have.
-    supported : bool
-        Whether this mean is known.
-    by_slot : bool, default=False
-        Whether each slot has a known reward, and these add up.
-    """
+    """Return what the weights of slates tell."""
+    # Weights of slates may be negative: those that were not met are taken to be at
+    # least three times the lowest.
     compare = COMPARE_SLOTS if by_slot else COMPARE_SLATES
     found = few_rounds_findings(overlap, compare, APART)
     if supported and expected > 0 and balance.mean_weight - 1 > EFFECT * expected:

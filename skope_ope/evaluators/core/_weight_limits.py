@@ -19,27 +19,10 @@ ALL_ACTIONS = SimpleNamespace(logged_only=False)  # a policy that is asked for a
 
 
 class WeightLimits:
-    """The largest weights that a policy may have, as the whole logger tells them.
+    """The largest weights that a policy may have, as the whole logger tells them."""
 
-    They are known where the logging distribution is, or where propensities belong to
-    the actions alone, in all parts.
-
-    Attributes
-    ----------
-    source : str or None
-        What tells them; None: nothing does.
-    n : int
-        Number of rounds.
-    n_binned : int
-        Number of those whose weights are in the bins.
-    found : float
-        Largest weight of these.
-    bins, mass : ndarray of shape (n_bins,)
-        Bins of the weights, and the policy's probability of these.
-    actions : dict
-        By label, where propensities belong to the actions: the propensity (0: never
-        logged), the policy's largest probability, and the sum of its probabilities.
-    """
+    # They are known where the logging distribution is, or where propensities belong to
+    # the actions alone, in all parts.
 
     def __init__(self, source=None, n=0):
         self.source, self.n, self.n_binned, self.found = source, n, 0, 0.0
@@ -73,13 +56,7 @@ class WeightLimits:
         return out
 
     def largest(self, spare=0.0):
-        """Return the largest weight, 0 where it is not known.
-
-        Parameters
-        ----------
-        spare : float, default=0.0
-            The share of the policy's probability that may have larger weights.
-        """
+        """Return the largest weight, 0 where it is not known."""
         if self.source == FROM_LOGGER:
             return largest_but(spare * self.n, self.bins, self.mass, self.found)
         if self.source != FROM_ACTIONS or not self.actions:
@@ -126,15 +103,7 @@ class WeightLimits:
 
 
 class LimitsInPass:
-    """Observes the `WeightLimits` of one policy in a pass over a part.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds of the part.
-    by_action : ndarray of shape (n_actions,) or None
-        The propensities, where they belong to the actions.
-    """
+    """Observes the `WeightLimits` of one policy in a pass over a part."""
 
     def __init__(self, logs, by_action):
         self.logs, self.by_action = logs, by_action

@@ -14,27 +14,10 @@ from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 
 def bare(evaluator, logs, tune=False):
-    """Return the evaluator inside of a search or Pipeline, and the rounds it is for.
-
-    A fitted search stands for its best evaluator. The steps of a Pipeline are applied
-    to the rounds: as they were fitted, or else fitted to these rounds. The evaluator
-    itself is to be cloned and fitted to the rounds that are returned.
-
-    Parameters
-    ----------
-    evaluator : evaluator, Pipeline or search
-        What was given. Anything else is returned as it is.
-    logs : BanditLogs, SlateLogs or LazyLogs
-        The rounds.
-    tune : bool, default=False
-        Whether a search that is not fitted is fitted to the rounds; otherwise it is
-        refused: it would choose on the rounds on which its choice is evaluated.
-
-    Returns
-    -------
-    evaluator : evaluator
-    logs : BanditLogs, SlateLogs or LazyLogs
-    """
+    """Return the evaluator inside of a search or Pipeline, and the rounds it is for."""
+    # A fitted search stands for its best evaluator. The steps of a Pipeline are applied
+    # to the rounds: as they were fitted, or else fitted to these rounds. The evaluator
+    # itself is to be cloned and fitted to the rounds that are returned.
     while not isinstance(evaluator, type):
         if hasattr(evaluator, "best_estimator_"):
             evaluator = evaluator.best_estimator_

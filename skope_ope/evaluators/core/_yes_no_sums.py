@@ -20,16 +20,7 @@ SLACK = 1e-9  # of the largest deviation: what lies as near to zero is on both s
 
 
 class YesNoSums:
-    """Power sums of importance weights, by whether the reward is 1 or 0.
-
-    Attributes
-    ----------
-    sums : ndarray of shape (2, 4)
-        Sums of w^0 to w^3 over the rounds of reward 1 and weight above zero, and over
-        all others; NaN where other rewards were met.
-    least, largest : ndarray of shape (2,)
-        Smallest and largest weight of both kinds.
-    """
+    """Power sums of importance weights, by whether the reward is 1 or 0."""
 
     def __init__(self):
         self.sums = np.zeros((2, 4))
@@ -44,19 +35,7 @@ class YesNoSums:
         return out
 
     def add(self, w, reward, yes_no=None, rewarded=None, extremes=None):
-        """Add rounds.
-
-        Parameters
-        ----------
-        w, reward : ndarray of shape (n,)
-            Importance weights and rewards.
-        yes_no : bool, default=None
-            Whether all rewards are 0 or 1; `None`: found out here.
-        rewarded : ndarray of int, default=None
-            Rows of the rounds whose reward is not zero; `None`: found out here.
-        extremes : callable, default=None
-            Takes an array and returns the smallest and the largest entry.
-        """
+        """Add rounds."""
         if np.isnan(self.sums[0, 0]) or not len(w):
             return
         if yes_no is None:
@@ -90,19 +69,7 @@ class YesNoSums:
         return out
 
     def deviations(self, slopes):
-        """Return the `Deviations` of rounds c = a + b w + d w r.
-
-        Parameters
-        ----------
-        slopes : tuple (a, b, d)
-            What a round says, by its weight and its weighted reward.
-
-        Returns
-        -------
-        deviations : Deviations or None
-            None where rewarded rounds, or the others, may lie on both sides of zero:
-            sums do not tell what there is on each.
-        """
+        """Return the `Deviations` of rounds c = a + b w + d w r."""
         a, b, d = slopes
         count = self.sums[:, 0]
         if np.isnan(count).any() or not count.any():
@@ -127,13 +94,7 @@ class YesNoSums:
         return Deviations(int(count.sum()), *squares, third, largest, least)
 
     def ratio_sums(self, frame):
-        """Return the `Sums` of the terms (w r, w) of independent rounds, or None.
-
-        Parameters
-        ----------
-        frame : Frame
-            Of one stratum, without clusters: those of sums by cluster are not kept.
-        """
+        """Return the `Sums` of the terms (w r, w) of independent rounds, or None."""
         if np.isnan(self.sums[0, 0]) or frame.clustered or frame.n_strata > 1:
             return None
         _, one, two, _ = self.sums[0]

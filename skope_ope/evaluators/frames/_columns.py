@@ -45,14 +45,7 @@ COMMUTE = (np.add, np.multiply, np.minimum, np.maximum)
 
 
 class Column(NDArrayOperatorsMixin):
-    """What is computed of the columns of a frame, row by row.
-
-    Parameters
-    ----------
-    key : tuple
-        ("column", name), or a function and the keys and numbers that it is applied to.
-        Columns of the same key are the same.
-    """
+    """What is computed of the columns of a frame, row by row."""
 
     def __init__(self, *key):
         self.key = key
@@ -113,10 +106,8 @@ def column(name):
 
 
 def where(flag, one, other):
-    """Return one value where a flag is true, and another elsewhere, nulls too.
-
-    `None` in the place of a value is a null.
-    """
+    """Return one value where a flag is true, and another elsewhere, nulls too."""
+    # `None` in the place of a value is a null.
     return Column("where", _key(flag), _key(one), _key(other))
 
 
@@ -226,10 +217,8 @@ def _log(narwhals, one):
 
 
 def _log1p(narwhals, one):
-    """Return ln(1 + x) with all digits, which databases do not offer (Kahan).
-
-    The rounding of u = 1 + x is made good by that of u - 1.
-    """
+    """Return ln(1 + x) with all digits, which databases do not offer (Kahan)."""
+    # The rounding of u = 1 + x is made good by that of u - 1.
     near = one + 1.0
     rounded = _where(narwhals, near == 1.0, narwhals.lit(1.0), near - 1.0)
     whole = _log(narwhals, near) * (one / rounded)

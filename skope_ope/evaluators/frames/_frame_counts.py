@@ -14,29 +14,17 @@ from skope_ope.logs.lazy._lazy_labels import refuse_missing
 
 @dataclass
 class FrameCounts:
-    """Numbers of rounds, by logger and action.
+    """Numbers of rounds, by logger and action."""
 
-    Attributes
-    ----------
-    n_logged, n : int
-        Number of rounds, and of those that weigh something.
-    actions : list
-        Labels.
-    loggers : list or None
-        Labels; None where the frame tells none.
-    counts, mass : ndarray of shape (n_loggers, n_actions)
-        Numbers of rounds that weigh something, and their weights.
-    lowest, highest : ndarray of shape (n_loggers, n_actions) or None
-        Smallest and largest propensities; None where none are recorded.
-    """
-
-    n_logged: int
-    n: int
-    actions: list
-    loggers: list | None
-    counts: np.ndarray
-    mass: np.ndarray
+    n_logged: int  # number of rounds, and of those that weigh something
+    n: int  # number of rounds, and of those that weigh something
+    actions: list  # labels
+    loggers: list | None  # labels; None where the frame tells none
+    counts: np.ndarray  # numbers of rounds that weigh something, and their weights
+    mass: np.ndarray  # numbers of rounds that weigh something, and their weights
+    # Smallest and largest propensities; None where none are recorded
     lowest: np.ndarray | None = None
+    # Smallest and largest propensities; None where none are recorded
     highest: np.ndarray | None = None
 
     @property
@@ -63,17 +51,7 @@ class FrameCounts:
 
 
 def counts_of(lazy, by=None, with_propensity=False):
-    """Return the `FrameCounts` of lazy logs that are a frame.
-
-    Parameters
-    ----------
-    lazy : LazyLogs
-        The frame.
-    by : str, default=None
-        Name of a column: a dict of those of every label is returned.
-    with_propensity : bool, default=False
-        Whether the extremes of the propensities are asked for, too.
-    """
+    """Return the `FrameCounts` of lazy logs that are a frame."""
     query, roles = FrameQuery(lazy.frame), lazy.roles
     names = {role: roles[role][0] for role in ("logger", "action") if roles.get(role)}
     keys = [query.label(name, role) for role, name in names.items()]

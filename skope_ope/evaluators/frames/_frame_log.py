@@ -15,16 +15,10 @@ FIRST = 20_000  # rows that are looked at: the first ones that come
 
 
 class FrameLog:
-    """Sums of rewards and propensities of all rounds.
+    """Sums of rewards and propensities of all rounds."""
 
-    Tests that need rows look at the first 20,000 that come, not at rows drawn by lot
-    from all of them: a draw would cost as much as the sums.
-
-    Parameters
-    ----------
-    whole : FramePass
-        What is wanted of the frame.
-    """
+    # Tests that need rows look at the first 20,000 that come, not at rows drawn by lot
+    # from all of them: a draw would cost as much as the sums.
 
     def __init__(self, whole):
         self.whole, asking, rounds = whole, whole.asking, whole.rounds
@@ -56,17 +50,7 @@ class FrameLog:
             self._by_group = cells.sum(self._gap)
 
     def taken(self, whole, limits, cells=None):
-        """Return the `LogSums`.
-
-        Parameters
-        ----------
-        whole : Strata
-            Answers of all rounds.
-        limits : tuple (float, float)
-            Smallest and largest reward.
-        cells : CellAnswers, default=None
-            Answers by group.
-        """
+        """Return the `LogSums`."""
         counts, asked = self.whole.counts, self._asked
         out = LogSums.of(first_rows(self.whole.lazy, counts))
         out.n, out.n_logged = counts.n, counts.n_logged

@@ -33,55 +33,21 @@ N_GROUPS = 100_000  # clusters that are told apart
 
 @dataclass
 class About:
-    """From where sums of terms are taken, and what bounds bounded weights.
+    """From where sums of terms are taken, and what bounds bounded weights."""
 
-    Attributes
-    ----------
-    offset : float
-        What is subtracted from rewards and model values.
-    origins : dict of tuple (list, dict)
-        What is subtracted from the terms, and slants, by the name of the stack.
-    rewards_used : bool
-        Whether it is asked which rewards have a weight that is not zero.
-    has_large_weights : bool
-        Whether a weight is larger than the root of the number of rounds.
-    """
-
-    offset: float = 0.0
+    offset: float = 0.0  # what is subtracted from rewards and model values
+    # What is subtracted from the terms, and slants, by the name of the stack
     origins: dict = field(default_factory=dict)
+    # Whether it is asked which rewards have a weight that is not zero
     rewards_used: bool = False
+    # Whether a weight is larger than the root of the number of rounds
     has_large_weights: bool = False
 
 
 class FramePass:
-    """What several evaluators want of several policies on the rounds of a frame.
+    """What several evaluators want of several policies on the rounds of a frame."""
 
-    It stands in the place of a `PartPass`.
-
-    Parameters
-    ----------
-    lazy : LazyLogs
-        The frame.
-    policies : dict of str
-        Names of columns, by the name of the policy.
-    counts : FrameCounts
-        How many rounds there are, by logger and action.
-    shares : dict, default=None
-        Share of every logger in the rounds, where their mixture is wanted.
-    about : About, default=None
-        From where sums are taken; `None`: from zero.
-    n_groups : int, default=100000
-        Clusters that are told apart; of more, hash buckets are made.
-    n_buckets : int, default=1000
-        Number of these.
-
-    Attributes
-    ----------
-    stacks : dict of FrameStack
-        By the name of the design.
-    places : dict
-        See `PartPass`.
-    """
+    # It stands in the place of a `PartPass`.
 
     def __init__(
         self,
@@ -163,18 +129,7 @@ class FramePass:
 
     # -- answers -----------------------------------------------------------------
     def run(self, by=None):
-        """Ask the frame.
-
-        Parameters
-        ----------
-        by : str, default=None
-            Name of a column of the frame: answers come by its labels.
-
-        Returns
-        -------
-        found : dict of Taken
-            By label; the only one is None where no column is named.
-        """
+        """Ask the frame."""
         rounds, cells = self.rounds, {}
         self._count = rounds.count(self.asking)
         for name, stack in self.stacks.items():
@@ -246,33 +201,20 @@ class FramePass:
 
 @dataclass
 class Taken:
-    """What a lazy frame answered of some rounds: as a `PartPass` has it.
+    """What a lazy frame answered of some rounds: as a `PartPass` has it."""
 
-    Attributes
-    ----------
-    n_logged : int
-        Number of rounds.
-    reward_limits : tuple (float, float)
-        Smallest and largest reward of those that weigh something.
-    sums, ends, tallies : dict
-        See `PartPass`.
-    log : LogSums or None
-        What is known of the log; None for the rounds of a label.
-    """
-
-    n_logged: int = 0
+    n_logged: int = 0  # number of rounds
+    # Smallest and largest reward of those that weigh something
     reward_limits: tuple = (inf, -inf)
-    sums: dict = field(default_factory=dict)
-    ends: dict = field(default_factory=dict)
-    tallies: dict = field(default_factory=dict)
-    log: object = None
+    sums: dict = field(default_factory=dict)  # see `PartPass`
+    ends: dict = field(default_factory=dict)  # see `PartPass`
+    tallies: dict = field(default_factory=dict)  # see `PartPass`
+    log: object = None  # what is known of the log; None for the rounds of a label
 
 
 def _round_ends(whole, terms, values):
-    """Return the `RoundEnds` of terms and model values, from their extremes.
-
-    Of model values the corners are taken: rounds lie within them, not on them.
-    """
+    """Return the `RoundEnds` of terms and model values, from their extremes."""
+    # Of model values the corners are taken: rounds lie within them, not on them.
     out = RoundEnds()
     pairs = [[_of(whole, end, k) for k, end in enumerate(ends)] for ends in terms]
     out.terms = np.array(pairs)

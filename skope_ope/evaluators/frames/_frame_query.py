@@ -30,18 +30,7 @@ INSTEAD = "write the frame to parquet files and scan these: scan_logs(folder, ..
 
 
 class FrameQuery:
-    """Columns of a lazy frame, and what is made of them, for one query or more.
-
-    Parameters
-    ----------
-    frame : narwhals LazyFrame
-        The rows.
-
-    Attributes
-    ----------
-    backend : str
-        Name of the library that answers.
-    """
+    """Columns of a lazy frame, and what is made of them, for one query or more."""
 
     def __init__(self, frame):
         self.frame, self.narwhals = frame, import_narwhals()
@@ -57,15 +46,7 @@ class FrameQuery:
 
     # -- columns -----------------------------------------------------------------
     def number(self, name, what):
-        """Return the `Column` of numbers of a name, as floats.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column in the frame.
-        what : str
-            What it stands for, for messages.
-        """
+        """Return the `Column` of numbers of a name, as floats."""
         dtype = self._type_of(name, what)
         if not (dtype.is_numeric() or dtype == self.narwhals.Boolean):
             raise TypeError(
@@ -76,17 +57,7 @@ class FrameQuery:
         return self._reads(("number", name), cast)
 
     def label(self, name, what, again=False):
-        """Return the name of a column of labels in this query.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column in the frame.
-        what : str
-            What it stands for, for messages.
-        again : bool, default=False
-            Whether it is one more copy of a column that may be a key already.
-        """
+        """Return the name of a column of labels in this query."""
         dtype, read = self._type_of(name, what), self.narwhals.col(name)
         if getattr(dtype, "time_zone", None) and self.frame.implementation.is_polars():
             # labels are moments, and polars compares none with and without a zone
@@ -95,10 +66,8 @@ class FrameQuery:
         return found.key[1]
 
     def bucket(self, name, n_buckets):
-        """Return the name of hash buckets of integer labels, those of `label_hash`.
-
-        `None` where they are not integers: what hashes texts is not in all databases.
-        """
+        """Return the name of hash buckets of integer labels, those of `label_hash`."""
+        # `None` where they are not integers: what hashes texts is not in all databases.
         dtype = self.schema[name]
         if not dtype.is_integer() or dtype == self.narwhals.UInt64:
             return None
@@ -132,20 +101,16 @@ class FrameQuery:
         return column(name)
 
     def guarded(self, found):
-        """Return a column that is null in every row that a check refuses.
-
-        So one count tells whether there are any, and nothing is computed of what is out
-        of its limits, which some libraries answer by another error. No check
-        may depend on it.
-        """
+        """Return a column that is null in every row that a check refuses."""
+        # So one count tells whether there are any, and nothing is computed of what is
+        # out of its limits, which some libraries answer by another error. No check may
+        # depend on it.
         self._guarded = found
         return column(GUARD)
 
     def _levels(self, wanted, told):
-        """Return the definitions that some columns need, in lists.
-
-        Those of a list depend on lists before it only.
-        """
+        """Return the definitions that some columns need, in lists."""
+        # Those of a list depend on lists before it only.
         defined = {name: Column(*key) for key, name in self._defined.items()}
         if self._guarded is not None:
             ok = all_of(list(self._passes(told)))
@@ -165,20 +130,7 @@ class FrameQuery:
         return levels
 
     def check(self, ok, message, number=None, is_told=False):
-        """Refuse rows where a flag is not true, or null, or a number is not finite.
-
-        Parameters
-        ----------
-        ok : Column
-            What must be true of every row.
-        message : str
-            What is to be said of the others, which are counted.
-        number : Column, default=None
-            What must be finite: where a file states the range of a column, without its
-            NaN, duckdb answers comparisons, and isnan, by that range.
-        is_told : bool, default=False
-            Whether the least of these numbers is told of the others.
-        """
+        """Refuse rows where a flag is not true, or null, or a number is not finite."""
         self.checks[message] = ok, number, is_told
 
     def check_number(self, found, message, low=-LARGEST, high=LARGEST):
@@ -187,25 +139,13 @@ class FrameQuery:
         self.check((found >= low) & (found <= high), message, found, is_told=True)
 
     def check_label(self, name, label, message):
-        """Refuse rows without a label, and those whose label is NaN.
-
-        Parameters
-        ----------
-        name : str
-            Name of the column in the frame.
-        label : str
-            What `label` made of it.
-        message : str
-            What is to be said.
-        """
+        """Refuse rows without a label, and those whose label is NaN."""
         number = column(label) if self.schema[name].is_float() else None
         self.check(label_known(label), message, number)
 
     def _passes(self, told):
-        """Yield what is true of a row that passes all checks.
-
-        Where a sum would be NaN with a number (told), that tells it for nothing.
-        """
+        """Yield what is true of a row that passes all checks."""
+        # Where a sum would be NaN with a number (told), that tells it for nothing.
         numbers = {}
         for ok, number, _ in self.checks.values():
             yield ok
@@ -263,15 +203,7 @@ class FrameQuery:
         return Asking(self)
 
     def prepared(self, wanted, told=frozenset()):
-        """Return the frame of the columns that were read, and of some that are made.
-
-        Parameters
-        ----------
-        wanted : iterable of str
-            Their names.
-        told : set of str, default=frozenset()
-            Columns that were read, and whose NaN shows in what is asked of the frame.
-        """
+        """Return the frame of the columns that were read, and of some that are made."""
         narwhals = self.narwhals
         read = [found.alias(name) for name, found in self._read.values()]
         frame = self.frame.select(*read)
@@ -283,13 +215,7 @@ class FrameQuery:
 
 
 class Asking:
-    """Sums and extremes of columns: one query.
-
-    Parameters
-    ----------
-    query : FrameQuery
-        The columns.
-    """
+    """Sums and extremes of columns: one query."""
 
     def __init__(self, query):
         self.query, self._asked = query, {}
@@ -316,27 +242,7 @@ class Asking:
         return self._asked.setdefault((how, found.key), f"a{len(self._asked)}")
 
     def run(self, keys=(), n_most=None):
-        """Return the answers.
-
-        Parameters
-        ----------
-        keys : tuple of str, default=()
-            Names of the columns of labels, one row of answers for each of their
-            combinations.
-        n_most : int, default=None
-            Most rows of answers that come; one more tells that there are more.
-
-        Returns
-        -------
-        answers : Answers
-
-        Raises
-        ------
-        ValueError
-            If rows are not what they should be, or there are none.
-        TypeError
-            If the library behind the frame lacks a function.
-        """
+        """Return the answers."""
         query = self.query
         good = "n" if query.is_unguarded else self.count(column(GUARD))
         try:
@@ -387,15 +293,7 @@ def _narwhals_error():
 
 
 class Answers:
-    """Answers of a lazy frame, a row for every combination of keys.
-
-    Attributes
-    ----------
-    n : ndarray of shape (n_rows,)
-        Numbers of rounds.
-    keys : list of ndarray
-        The labels.
-    """
+    """Answers of a lazy frame, a row for every combination of keys."""
 
     def __init__(self, n, keys, columns):
         self.n, self.keys, self._columns = n, keys, columns

@@ -21,26 +21,9 @@ TINIEST = float(np.finfo(np.float64).tiny)  # one over less is infinite
 
 
 class FrameRounds:
-    """The rounds of a lazy frame as columns.
+    """The rounds of a lazy frame as columns."""
 
-    It stands for the logs where an evaluator asks what they have.
-
-    Parameters
-    ----------
-    query : FrameQuery
-        Takes the columns.
-    lazy : LazyLogs
-        Tells which column of the frame stands for what.
-    counts : FrameCounts
-        How many rounds there are, by logger and action.
-    shares : dict, default=None
-        Share of every logger in the rounds, where their mixture is wanted.
-
-    Attributes
-    ----------
-    reward, omega, p : Column
-        Rewards, sample weights and propensities; None where there are none.
-    """
+    # It stands for the logs where an evaluator asks what they have.
 
     def __init__(self, query, lazy, counts, shares=None):
         self.query, self.lazy, self.shares = query, lazy, shares
@@ -123,15 +106,7 @@ class FrameRounds:
         return found
 
     def bucket(self, role, n_buckets):
-        """Return the name of the hash buckets of integer labels, or None.
-
-        Parameters
-        ----------
-        role : str
-            What is labelled.
-        n_buckets : int
-            How many buckets.
-        """
+        """Return the name of the hash buckets of integer labels, or None."""
         [name] = self._names(role)
         return self.query.bucket(name, n_buckets)
 
@@ -190,17 +165,7 @@ class FrameRounds:
 
     # -- policies and models -----------------------------------------------------
     def policy(self, what, name, role="action"):
-        """Return the `PolicyColumns` of a policy.
-
-        Parameters
-        ----------
-        what : str
-            Name of its columns.
-        name : str
-            Name of the policy, for messages.
-        role : {"action", "logger"}, default="action"
-            What it chooses among.
-        """
+        """Return the `PolicyColumns` of a policy."""
         who = "the policy" if name is None else f"policy {name!r}"
         names = self._columns_of(what, who)
         found = [self.query.number(one, who) for one in names]
@@ -237,17 +202,7 @@ class FrameRounds:
         return [names] if isinstance(names, str) else list(names)
 
     def model(self, source, policy, name):
-        """Return the model values of a policy and of the logged actions.
-
-        Parameters
-        ----------
-        source : float, str, NumberSource or ColumnSource
-            A number, or the name of columns, one per action.
-        policy : PolicyColumns
-            The policy, with all its probabilities.
-        name : str
-            Name of the evaluator, for messages.
-        """
+        """Return the model values of a policy and of the logged actions."""
         source = getattr(source, "number", getattr(source, "name", source))
         if isinstance(source, Real):
             number = float(source)
@@ -286,15 +241,7 @@ class FrameRounds:
         return self.query.define(where(found > 0, found, None))
 
     def of(self, policy, v=None, q=None):
-        """Return the arguments of every formula.
-
-        Parameters
-        ----------
-        policy : PolicyColumns
-            The policy.
-        v, q : Column, default=None
-            What `model` gives.
-        """
+        """Return the arguments of every formula."""
         low = min(self.reward_range[0], 0.0) if self.reward_range else 0.0
         given = {"pi": policy.pi, "w": policy.w, "b": policy.b, "r": self.gain}
         given |= {"v": v, "q": q, "logger_proba": self.logger_proba}
@@ -302,19 +249,7 @@ class FrameRounds:
 
 
 class PolicyColumns:
-    """What a policy does, as columns.
-
-    Attributes
-    ----------
-    pi : Column
-        Probabilities of the logged actions.
-    table : list of Column or None
-        Those of all actions.
-    logged_only : bool
-        Whether these are not known.
-    w, b : Column
-        pi over the propensities, and over the mixture of the loggers.
-    """
+    """What a policy does, as columns."""
 
     def __init__(self, rounds, pi, table):
         query = rounds.query

@@ -17,20 +17,7 @@ EQUAL = 1 - 1e-9  # the same of terms that may all be equal
 
 
 class FrameStack:
-    """Terms over one design: what is asked of them, and their sums.
-
-    Parameters
-    ----------
-    role : "action", "logger" or None
-        Whose labels are the strata.
-    whole : FramePass
-        What is wanted of the frame.
-
-    Attributes
-    ----------
-    places : dict
-        Numbers of the terms of every owner among all.
-    """
+    """Terms over one design: what is asked of them, and their sums."""
 
     def __init__(self, role, whole):
         self.role, self.whole = role, whole
@@ -50,17 +37,7 @@ class FrameStack:
         self._terms += map(self.whole.query.define, terms)
 
     def ask(self, origin, slants, products, cells=None):
-        """Ask for sums and products, and for sums by cluster.
-
-        Parameters
-        ----------
-        origin : list of float, default=None
-            What is subtracted from the terms; None among them: what the first row has.
-        slants : dict
-            See `Sums`.
-        products, cells : Asking
-            By stratum; and by stratum and cluster, where there are clusters.
-        """
+        """Ask for sums and products, and for sums by cluster."""
         query, omega = self.whole.query, self.whole.rounds.omega
         self.slants |= slants
         terms = straight(self._terms, self.slants)
@@ -85,11 +62,9 @@ class FrameStack:
             self._by_cell = [sum_of(cells, one) for one in x]
 
     def _together(self):
-        """Return for every term the evaluators of whose sums it is a part.
-
-        Products of terms of two evaluators are part of none: with many of both they
-        would be most of the work.
-        """
+        """Return for every term the evaluators of whose sums it is a part."""
+        # Products of terms of two evaluators are part of none: with many of both they
+        # would be most of the work.
         names = {owner[0] if len(owner) == 2 else owner for owner in self.places}
         out = []
         for owner, numbers in self.places.items():
@@ -98,17 +73,7 @@ class FrameStack:
         return out
 
     def taken(self, strata, count, cells=None):
-        """Return the `Sums` from the answers.
-
-        Parameters
-        ----------
-        strata : Strata
-            By stratum.
-        count : str
-            Name of the number of rounds that weigh something.
-        cells : Cells, default=None
-            By stratum and cluster.
-        """
+        """Return the `Sums` from the answers."""
         k = len(self._first)
         first = np.stack([strata.of(name) for name in self._first], axis=-1)
         second = np.zeros((strata.n, k, k))
@@ -123,17 +88,8 @@ class FrameStack:
 
 
 def best_origin(sums, offset):
-    """Return what terms are best measured from, zeros where that serves, and slants.
-
-    None stands for the value in the first row: in all rows it may be the same.
-
-    Parameters
-    ----------
-    sums : Sums
-        About zero.
-    offset : float
-        What will be subtracted from the rewards.
-    """
+    """Return what terms are best measured from, zeros where that serves, and slants."""
+    # None stands for the value in the first row: in all rows it may be the same.
     mass, square = total(sums.mass), total(sums.square)
     first, moved = sums._plain(sums.offset), sums._plain(offset)
     origin = []
@@ -164,15 +120,7 @@ def _product(asking, one, other):
 
 
 class Strata:
-    """Sums by stratum, from answers of which several belong to one.
-
-    Parameters
-    ----------
-    answers : Answers
-        Sums by some keys.
-    key : int or None
-        Which of the keys is the stratum; `None`: there is one.
-    """
+    """Sums by stratum, from answers of which several belong to one."""
 
     def __init__(self, answers, key):
         self.answers, self.labels = answers, None
@@ -203,13 +151,7 @@ class Strata:
 
 
 class Cells:
-    """Sums over what a stratum and a cluster have in common.
-
-    Parameters
-    ----------
-    asked : CellAnswers
-        Sums by the stratum, where there is one, and by the cluster.
-    """
+    """Sums over what a stratum and a cluster have in common."""
 
     def __init__(self, asked):
         self.answers = answers = asked.answers
@@ -218,17 +160,7 @@ class Cells:
         self.count, self.n_buckets = asked.count, asked.n_buckets
 
     def frame(self, whole, count, mass):
-        """Return the `Frame` of the cells, with the strata of the whole.
-
-        Parameters
-        ----------
-        whole : Strata
-            The strata.
-        count : str
-            Name of the number of rounds that weigh something.
-        mass : ndarray of shape (n_cells,)
-            Sums of the weights.
-        """
+        """Return the `Frame` of the cells, with the strata of the whole."""
         labels = self.strata.labels or [None]
         place = {label: i for i, label in enumerate(whole.labels or [None])}
         stratum = np.array([place[label] for label in labels], dtype=np.intp)
@@ -246,21 +178,14 @@ class Cells:
 
 @dataclass
 class CellAnswers:
-    """Answers by stratum and cluster.
+    """Answers by stratum and cluster."""
 
-    Attributes
-    ----------
-    answers : Answers
-        The sums.
-    count, mass : str
-        Names of the number of rounds that weigh something, and of their weights.
-    n_buckets : int or None
-        Number of hash buckets that stand for the clusters; `None`: they are groups.
-    """
-
-    answers: object = None
+    answers: object = None  # the sums
+    # Names of the number of rounds that weigh something, and of their weights
     count: str = "n"
+    # Names of the number of rounds that weigh something, and of their weights
     mass: str = "n"
+    # Number of hash buckets that stand for the clusters; `None`: they are groups
     n_buckets: int | None = None
 
     def of(self, label):

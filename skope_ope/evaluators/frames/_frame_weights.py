@@ -18,19 +18,7 @@ from skope_ope.evaluators.frames._columns import total, where
 
 
 class FrameWeights:
-    """Weights of a policy against the propensities, or against the loggers' mixture.
-
-    Parameters
-    ----------
-    whole : FramePass
-        What is wanted of the frame.
-    kind : {"plain", "loggers", "mixture"}
-        Which weights.
-    policy : str
-        Name of the policy.
-    target : PolicyColumns
-        What it does.
-    """
+    """Weights of a policy against the propensities, or against the loggers' mixture."""
 
     def __init__(self, whole, kind, policy, target):
         self.whole, self.kind, self.target = whole, kind, target
@@ -161,15 +149,7 @@ class FrameWeights:
 
     # -- answers -----------------------------------------------------------------
     def taken(self, strata, limits):
-        """Return the `Tally` and the `RoundEnds`.
-
-        Parameters
-        ----------
-        strata : dict of Strata
-            Answers by what the strata are.
-        limits : tuple (float, float)
-            Smallest and largest reward of the rounds that weigh something.
-        """
+        """Return the `Tally` and the `RoundEnds`."""
         counts, asked = self.whole.counts, self._asked
         labels = counts.loggers if self.role else [None]
         by, whole = strata[self.role], strata[None]
@@ -197,11 +177,9 @@ class FrameWeights:
         return tally, ends
 
     def _limits(self, whole):
-        """Return the `WeightLimits`.
-
-        Of a logging distribution no more than the largest weight is known: all that the
-        policy does may have it.
-        """
+        """Return the `WeightLimits`."""
+        # Of a logging distribution no more than the largest weight is known: all that
+        # the policy does may have it.
         n, asked, counts = int(whole.of("n")[0]), self._asked, self.whole.counts
         out = WeightLimits(self.limited, n)
         if "limit" in asked:
@@ -261,17 +239,7 @@ class FrameWeights:
 
 
 class FrameWanted:
-    """What a policy wants of all arms, logged or not.
-
-    Parameters
-    ----------
-    whole : FramePass
-        What is wanted of the frame.
-    target : PolicyColumns
-        The policy.
-    arms : list
-        Labels of what it chooses among.
-    """
+    """What a policy wants of all arms, logged or not."""
 
     def __init__(self, whole, target, arms):
         asking, query, omega = whole.asking, whole.query, whole.rounds.omega

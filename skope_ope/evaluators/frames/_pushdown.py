@@ -36,44 +36,7 @@ def frame_sums(
     n_groups=N_GROUPS,
     n_buckets=N_BUCKETS,
 ):
-    """Return the sums of policies by evaluators over the rounds of a lazy frame.
-
-    Parameters
-    ----------
-    policies : dict
-        Names of columns, by the name of the policy: one column with the probabilities
-        of the logged actions, or a name of `lazy.columns` with one column per action.
-    evaluators : dict
-        Evaluators by name; they need no fit.
-    lazy : LazyLogs
-        Logs whose `frame` is a lazy frame.
-    sources : dict, default=None
-        Numbers and names of columns (one per action) that stand for reward models, or
-        their sources, by the name of the evaluator; otherwise the evaluators' own.
-    reward_model : float or str, default=None
-        The model of evaluators that have none.
-    shares : dict, default=None
-        Share of every logger in the rounds, by label, where their mixture enters.
-        `None`: those of the rounds.
-    by : str or list of str, default=None
-        Columns by whose labels the same sums are wanted, too.
-    n_groups : int, default=100000
-        Clusters that are told apart; of more, hash buckets are made.
-    n_buckets : int, default=1000
-        Number of these.
-
-    Returns
-    -------
-    sums : PartSums
-
-    Raises
-    ------
-    TypeError
-        If a policy or a model is no column, an evaluator is no formula of columns, or
-        the library behind the frame lacks a function.
-    ValueError
-        If rows are not what they should be: they are counted, and none is left out.
-    """
+    """Return the sums of policies by evaluators over the rounds of a lazy frame."""
     if lazy.log_type is not BanditLogs:
         raise TypeError(
             f"slates cannot be summed inside a lazy frame. You can {INSTEAD}"
@@ -128,31 +91,17 @@ def _column_of(lazy, name):
 
 
 class Asked:
-    """What is asked of a lazy frame.
-
-    Parameters
-    ----------
-    policies, evaluators : dict
-        See `frame_sums`; the evaluators can be asked for their terms.
-    lazy : LazyLogs
-        The frame.
-    counts : FrameCounts
-        How many rounds there are.
-    how : dict
-        Further arguments of `FramePass`.
-    """
+    """What is asked of a lazy frame."""
 
     def __init__(self, policies, evaluators, lazy, counts, how):
         self.policies, self.evaluators, self.lazy = policies, evaluators, lazy
         self.counts, self.how = counts, how
 
     def found(self):
-        """Return what the frame answers, and from where sums were taken.
-
-        Sums of squares of what lies far from zero lose the digits that tell it apart.
-        The first rows tell where rewards lie; where the others lie elsewhere the same
-        is asked once more, about what was found.
-        """
+        """Return what the frame answers, and from where sums were taken."""
+        # Sums of squares of what lies far from zero lose the digits that tell it apart.
+        # The first rows tell where rewards lie; where the others lie elsewhere the same
+        # is asked once more, about what was found.
         about = self._told_by_first_rows()
         whole = self.passed(about)
         limits, offset = np.array(whole[None].reward_limits), about.offset

@@ -21,10 +21,8 @@ FLOOR = 1e-12  # of the largest divergence
 
 
 def floored(divergences):
-    """Return divergences without zeros, and which were zero.
-
-    A logger whose terms are all equal looks perfect. Where all are, none is better.
-    """
+    """Return divergences without zeros, and which were zero."""
+    # A logger whose terms are all equal looks perfect. Where all are, none is better.
     known = divergences[np.isfinite(divergences)]
     highest = known.max() if known.size else 0.0
     if highest == 0:
@@ -35,11 +33,9 @@ def floored(divergences):
 
 
 def completed(divergences):
-    """Return divergences without NaN, and which were NaN: nothing tells them.
-
-    The mean of the others makes such a logger neither a good nor a bad one. Where
-    nothing tells any of them, all are the same.
-    """
+    """Return divergences without NaN, and which were NaN: nothing tells them."""
+    # The mean of the others makes such a logger neither a good nor a bad one. Where
+    # nothing tells any of them, all are the same.
     unknown = np.isnan(divergences)
     known = divergences[np.isfinite(divergences)]
     usual = known.mean() if known.size else 1.0
@@ -47,10 +43,8 @@ def completed(divergences):
 
 
 def optimal_weights(divergences, sizes):
-    r"""Weights with the smallest variance, (1 / s_i^2) / sum_j (n_j / s_j^2).
-
-    Zero where no logger that has a round has a finite divergence.
-    """
+    r"""Weights with the smallest variance, (1 / s_i^2) / sum_j (n_j / s_j^2)."""
+    # Zero where no logger that has a round has a finite divergence.
     with np.errstate(divide="ignore"):
         precision = 1 / divergences
     total = sizes @ precision
@@ -137,10 +131,8 @@ def pooling_variance_ratio(
 
 
 def given_divergences(given, labels, known=None):
-    """Return known divergences in the order of the labels of all loggers.
-
-    An array is in the order of the labels `known`, `None`: of these.
-    """
+    """Return known divergences in the order of the labels of all loggers."""
+    # An array is in the order of the labels `known`, `None`: of these.
     if known is not None and not hasattr(given, "keys") and known != labels:
         strange = [label for label in labels if label not in known]
         if strange:
@@ -177,25 +169,15 @@ def given_divergences(given, labels, known=None):
 
 
 class PooledDivergences:
-    r"""Divergences of all loggers from the rounds of all of them.
+    r"""Divergences of all loggers from the rounds of all of them."""
 
-    With :math:`u = \pi_i / \bar\pi` and the term :math:`z = v + (\pi / \pi_i)\, e` that
-    logger i would have given in a round of any logger,
-
-    .. math:: s_i^2 = \frac{\sum u (z - \bar z_i)^2}{\sum u}, \qquad
-        \bar z_i = \frac{\sum u z}{\sum u},
-
-    which is not negative, and uses the large terms that logger i happened to miss.
-
-    Parameters
-    ----------
-    n_loggers : int
-        Number of loggers.
-    folds : ndarray of shape (n_rounds,), default=None
-        Fold of every round.
-    n_folds : int, default=1
-        Number of folds.
-    """
+    # With :math:`u = \pi_i / \bar\pi` and the term :math:`z = v + (\pi / \pi_i)\, e`
+    # that logger i would have given in a round of any logger,
+    #
+    # .. math:: s_i^2 = \frac{\sum u (z - \bar z_i)^2}{\sum u}, \qquad
+    #     \bar z_i = \frac{\sum u z}{\sum u},
+    #
+    # which is not negative, and uses the large terms that logger i happened to miss.
 
     def __init__(self, n_loggers, folds=None, n_folds=1):
         self.folds, self.n_folds = folds, n_folds
@@ -228,10 +210,8 @@ class PooledDivergences:
         return lambda values: own * values
 
     def variances(self, without=None):
-        """Divergences of the loggers, from all folds or all but one.
-
-        Infinite where a logger lacks support, NaN where no round tells of it.
-        """
+        """Divergences of the loggers, from all folds or all but one."""
+        # Infinite where a logger lacks support, NaN where no round tells of it.
         keep = np.arange(self.n_folds) != (-1 if without is None else without)
         mass, first, second = (
             sums[keep].sum(axis=0) for sums in (self.mass, self.first, self.second)

@@ -15,13 +15,12 @@ from skope_ope.evaluators.static._facts import StaticFacts
 
 
 class MultiLoggerFacts(StaticFacts):
-    """Facts with the weights as they enter, and entries by logger.
+    """Facts with the weights as they enter, and entries by logger."""
 
-    `logger_rounds`, `logger_divergences` (s_i^2), `logger_weights` (lambda_i),
-    `logger_shares` (n_i lambda_i), `logger_effective_sample_size` and
-    `logger_unsupported_mass` are dicts by logger; `predicted_variance_ratio` is the
-    variance of the best weighting over that of the naive estimate.
-    """
+    # `logger_rounds`, `logger_divergences` (s_i^2), `logger_weights` (lambda_i),
+    # `logger_shares` (n_i lambda_i), `logger_effective_sample_size` and
+    # `logger_unsupported_mass` are dicts by logger; `predicted_variance_ratio` is the
+    # variance of the best weighting over that of the naive estimate.
 
     def entries(self):
         """Return numbers and functions by name, for `Diagnostics`."""

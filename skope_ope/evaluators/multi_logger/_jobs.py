@@ -17,24 +17,7 @@ ROUNDING = 1e-13  # of the squares: a smaller spread is none
 
 
 class LoggerStrata:
-    """The strata of an estimate: the loggers, or what each of them has in a fold.
-
-    Parameters
-    ----------
-    loggers : Loggers
-        Who acted.
-    cross_fit : int, default=None
-        Number of folds; `None`: there are none.
-
-    Attributes
-    ----------
-    fold : ndarray of shape (n_rounds,) or None
-        Fold of every round.
-    n_folds : int
-        Number of folds that have rounds, 1 where there are none.
-    design : Design
-        Strata of every round: position of the logger times n_folds, plus the fold.
-    """
+    """The strata of an estimate: the loggers, or what each of them has in a fold."""
 
     def __init__(self, loggers, cross_fit=None):
         self.loggers, self.fold, self.n_folds = loggers, None, 1
@@ -75,15 +58,9 @@ def _folds(loggers, cross_fit):
 
 @dataclass
 class LoggerJob(Job):
-    """A job whose terms are summed logger by logger, and fold by fold.
+    """A job whose terms are summed logger by logger, and fold by fold."""
 
-    Attributes
-    ----------
-    strata : LoggerStrata
-        Set by `begin`.
-    """
-
-    strata: object = None
+    strata: object = None  # set by `begin`
 
     def begin(self, block, design):
         """Make what the terms are added to; the loggers are the strata."""
@@ -115,15 +92,10 @@ class LoggerJob(Job):
 
 @dataclass
 class PerLoggerJob(LoggerJob):
-    """A job that takes the divergence of a logger from its own rounds alone.
+    """A job that takes the divergence of a logger from its own rounds alone."""
 
-    Attributes
-    ----------
-    spread : Sums
-        Sums of the terms with the roots of the sample weights: its squares have the
-        weights themselves.
-    """
-
+    # Sums of the terms with the roots of the sample weights: its squares have the
+    # weights themselves
     spread: object = None
 
     def begin(self, block, design):
@@ -143,16 +115,9 @@ class PerLoggerJob(LoggerJob):
             self.spread.add(block.of(self.spread.frame), terms)
 
     def variances(self, without=None):
-        """Sample variances of the terms, from all folds or all but one.
-
-        Those of the rewards themselves, whatever was subtracted from them: the weights
-        of self-normalised estimates are proportional to what is subtracted.
-
-        Returns
-        -------
-        variances : ndarray of shape (n_loggers,)
-            NaN for a single round.
-        """
+        """Sample variances of the terms, from all folds or all but one."""
+        # Those of the rewards themselves, whatever was subtracted from them: the
+        # weights of self-normalised estimates are proportional to what is subtracted.
         sums, strata = self.spread, self.strata
         first, *_ = sums.about(np.zeros(sums.n_terms), 0.0)
         total = first.sum(axis=0)
@@ -175,15 +140,9 @@ class PerLoggerJob(LoggerJob):
 
 @dataclass
 class PooledJob(LoggerJob):
-    """A job that takes the divergences of all loggers from the rounds of all of them.
+    """A job that takes the divergences of all loggers from all their rounds."""
 
-    Attributes
-    ----------
-    pooled : PooledDivergences
-        Set by `begin`.
-    """
-
-    pooled: object = None
+    pooled: object = None  # set by `begin`
 
     def begin(self, block, design):
         """Make what the terms are added to."""

@@ -29,21 +29,13 @@ DROPPED = 0.01  # of its share of the rounds: a logger that weighs less is left 
 
 @dataclass(frozen=True)
 class Weighing:
-    """Weights of the rounds of every logger in an estimate.
+    """Weights of the rounds of every logger in an estimate."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_loggers, n_folds)
-        Weight of a round, up to a factor; NaN where all loggers are left out.
-    divergences : ndarray of shape (n_loggers,) or None
-        From which the weights follow; None where they follow from none.
-    warnings : tuple of LoggerWarning, default=()
-        Warnings about the divergences.
-    """
-
+    # Weight of a round, up to a factor; NaN where all loggers are left out
     weights: np.ndarray
+    # From which the weights follow; None where they follow from none
     divergences: np.ndarray | None
-    warnings: tuple = ()
+    warnings: tuple = ()  # warnings about the divergences
 
     @property
     def pooling(self):
@@ -52,19 +44,7 @@ class Weighing:
 
 
 class Naive:
-    """Rounds weigh pi / p, and all loggers the same.
-
-    Attributes
-    ----------
-    observers : dict
-        Observers of the rounds, by name.
-    job : type
-        What sums the terms.
-    cross_fit : int or None
-        Number of folds, each with separate weights.
-    needs_logger_proba : bool
-        Whether it asks what all loggers would have done.
-    """
+    """Rounds weigh pi / p, and all loggers the same."""
 
     observers = {"loggers": Loggers}
     job = LoggerJob
@@ -115,17 +95,7 @@ class Balanced(Naive):
 
 
 class Weighted(Naive):
-    """Rounds weigh pi / p, and loggers by estimates of their divergences.
-
-    Parameters
-    ----------
-    job : type
-        Estimates the divergences.
-    cross_fit : int or None
-        Number of folds, each of which is weighted by the divergences of the others.
-    needs_logger_proba : bool
-        Whether the job asks what all loggers would have done.
-    """
+    """Rounds weigh pi / p, and loggers by estimates of their divergences."""
 
     def __init__(self, job, cross_fit, needs_logger_proba):
         self.job, self.cross_fit = job, cross_fit
@@ -186,15 +156,7 @@ class Weighted(Naive):
 
 
 class WeightedAsGiven(Weighted):
-    """Rounds weigh pi / p, and loggers by divergences that are known.
-
-    Parameters
-    ----------
-    given : dict or array-like
-        The divergences by logger; an array in the order of `known`.
-    known : list or None
-        Labels of the loggers of fit; `None`: those of the logs that are evaluated.
-    """
+    """Rounds weigh pi / p, and loggers by divergences that are known."""
 
     def __init__(self, given, known):
         super().__init__(LoggerJob, None, False)
@@ -277,20 +239,7 @@ def _unknown(job, unknown, why):
 
 
 def _dropped(job, weights, divergences, known):
-    """Return warnings of the loggers whose rounds estimated divergences leave out.
-
-    Parameters
-    ----------
-    job : LoggerJob
-        Its loggers, and how they cover the policy.
-    weights : ndarray of shape (n_loggers, n_folds)
-        Weight of a round.
-    divergences : ndarray of shape (n_loggers,)
-        From which they follow.
-    known : ndarray of bool of shape (n_loggers,)
-        Loggers whose divergence the rounds tell; none where one was raised from zero,
-        of which another warning tells.
-    """
+    """Return warnings of the loggers whose rounds estimated divergences leave out."""
     loggers, sizes = job.loggers, job.strata.sizes
     total = weights * sizes
     if len(loggers) == 1 or not total.any():

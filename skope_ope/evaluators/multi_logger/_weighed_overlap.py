@@ -12,15 +12,7 @@ from skope_ope.evaluators.core._tally import places_in
 
 
 class WeighedOverlap(Overlap):
-    r"""Sums of the weights as they enter, :math:`n \lambda_i w`.
-
-    Parameters
-    ----------
-    job : LoggerJob
-        The weights of the loggers, and their overlaps with the policy.
-    pooling : callable
-        The same, as the mean weight has it.
-    """
+    r"""Sums of the weights as they enter, :math:`n \lambda_i w`."""
 
     def __init__(self, job, pooling):
         by_logger, loggers = job.overlap, job.loggers
@@ -40,17 +32,7 @@ class WeighedOverlap(Overlap):
 
     @classmethod
     def of_loggers(cls, summary, pooling, pooling_of):
-        """Return the overlap from a `Summary` of all parts of a log.
-
-        Parameters
-        ----------
-        summary : Summary
-            The strata of its sums are the loggers.
-        pooling : callable or None
-            As the mean weight has it; `None`: by the shares of the loggers.
-        pooling_of : callable
-            Takes a `Frame` and returns the pooling of the estimate.
-        """
+        """Return the overlap from a `Summary` of all parts of a log."""
         out, tally = cls.of_sums(summary), summary.tally
         frame, mass = out.sums.frame, out.sums.mass
         sizes = np.atleast_1d(mass)

@@ -12,15 +12,7 @@ from skope_ope.logs._factorise import factorise, rows_of_codes
 
 
 class Cells:
-    """Rounds that have the same labels in some columns.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    names : sequence of str
-        The columns.
-    """
+    """Rounds that have the same labels in some columns."""
 
     def __init__(self, logs, names):
         self.names, self.labels, code = list(names), [], np.zeros(len(logs), np.intp)

@@ -37,34 +37,7 @@ from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
 
 class PartSums(WithPairs):
-    """Sums over parts of a log, of several policies and evaluators.
-
-    Parameters
-    ----------
-    n : int
-        Number of rounds, those of sample weight zero included.
-    policies : tuple of str
-        Names of the policies.
-    evaluators : dict
-        Evaluators by name, without their models.
-    counts : RoundCounts or None
-        Numbers of the rounds that enter; `None`: there are none.
-    sums : dict of Sums
-        By the name of the design: sums of the terms of all policies and evaluators.
-    places : dict
-        (name of the design, numbers of the terms) of every owner: (evaluator, policy),
-        ("weights", kind, policy), or the name of a design, for the logged rewards.
-    tallies, ends : dict
-        `Tally` and `RoundEnds` by owner.
-    facts : dict
-        What else evaluators must know, by owner or None.
-    log : LogSums, default=None
-        What is known of the log itself.
-    by : dict, default=None
-        By column: a dict of `PartSums` by label, which know nothing of the log.
-    learned : dict, default=None
-        `LearnedRounds` by the name of a policy that has learned from logs.
-    """
+    """Sums over parts of a log, of several policies and evaluators."""
 
     def __init__(
         self,
@@ -200,16 +173,9 @@ class PartSums(WithPairs):
         return out.bucketed() if out._has_too_many_groups else out
 
     def bucketed(self, n_buckets=N_BUCKETS):
-        """Return the sums with hash buckets in place of groups.
-
-        Clustered errors are right, for a bucket holds whole groups, and the size no
-        longer grows with the groups.
-
-        Parameters
-        ----------
-        n_buckets : int, default=1000
-            Number of buckets.
-        """
+        """Return the sums with hash buckets in place of groups."""
+        # Clustered errors are right, for a bucket holds whole groups, and the size no
+        # longer grows with the groups.
         out = copy(self)
         out.sums = {
             name: sums.bucketed(n_buckets) if sums.frame.n_buckets is None else sums
@@ -237,16 +203,7 @@ class PartSums(WithPairs):
 
     @classmethod
     def from_table(cls, table, like):
-        """Return the sums that `to_table` wrote.
-
-        Parameters
-        ----------
-        table : dict of ndarray, or the file that numpy.load opened
-            The table.
-        like : PartSums, or dict of evaluators
-            Evaluators by name: a table holds numbers, not the functions that make an
-            estimate of them.
-        """
+        """Return the sums that `to_table` wrote."""
         evaluators = like.evaluators if isinstance(like, PartSums) else like
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
         return sums_of_tables(table, bare, cls)
@@ -276,11 +233,9 @@ def _union(one, other):
 
 
 def _apart(one, other):
-    """Return the sums with those terms apart that are so in the other.
-
-    Rounds that an evaluator leaves out of one part alone have no place among the
-    terms of others: in the whole the sums stand apart.
-    """
+    """Return the sums with those terms apart that are so in the other."""
+    # Rounds that an evaluator leaves out of one part alone have no place among the
+    # terms of others: in the whole the sums stand apart.
     if one.places == other.places:
         return one
     owners = {}
@@ -313,33 +268,7 @@ def sums_of_part(
     by=None,
     sample_weight=None,
 ):
-    """Return the sums of policies by evaluators over a part of a log.
-
-    Parameters
-    ----------
-    policies : dict
-        Policies by name: policies, names of columns, or arrays for the rows of `logs`.
-    evaluators : dict
-        Evaluators by name; they need no fit.
-    logs : BanditLogs or SlateLogs
-        The rounds of the part.
-    sources : dict, default=None
-        Reward source (`bind(logs)`) by the name of the evaluator, for evaluators whose
-        reward model is none of a number, the name of a column, or a frozen model.
-    n_total : int, default=None
-        Number of rounds of the whole log, where it is known.
-    shares : dict, default=None
-        Share of every logger in the rounds of the whole log, by label.
-    by : str or list of str, default=None
-        Columns by whose labels the same sums are wanted, too.
-    sample_weight : ndarray of shape (n_rounds,), default=None
-        Weights of the rounds, multiplied with those of the logs, up to the same factor
-        in all parts.
-
-    Returns
-    -------
-    sums : PartSums
-    """
+    """Return the sums of policies by evaluators over a part of a log."""
     given = {"sources": sources, "n_total": n_total, "shares": shares}
     if by is not None and len(logs):
         cells = Cells(logs, [by] if isinstance(by, str) else by)
@@ -392,11 +321,9 @@ def _sums_of_rounds(
 
 
 def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
-    """Return the sums, and those by the labels of columns.
-
-    Every policy is asked once per round: the sums of the cells, of rounds with the same
-    labels, add up to those of every label and to the whole.
-    """
+    """Return the sums, and those by the labels of columns."""
+    # Every policy is asked once per round: the sums of the cells, of rounds with the
+    # same labels, add up to those of every label and to the whole.
     total, found = 0, {name: {} for name in cells.names}
     for labels, rows in cells:
         some = {name: _rows_of(one, rows, len(logs)) for name, one in policies.items()}

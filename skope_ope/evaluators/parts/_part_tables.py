@@ -63,17 +63,7 @@ def tables_of(sums):
 
 
 def sums_of_tables(table, evaluators, make):
-    """Return the `PartSums` that `tables_of` wrote.
-
-    Parameters
-    ----------
-    table : dict of ndarray
-        The arrays.
-    evaluators : dict
-        By name.
-    make : type
-        `PartSums`.
-    """
+    """Return the `PartSums` that `tables_of` wrote."""
     by_prefix = {}
     for key in table:
         prefix, _, name = key.partition(": ")

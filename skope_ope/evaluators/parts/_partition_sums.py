@@ -11,23 +11,7 @@ from skope_ope.logs.lazy._read_together import read_together
 
 
 def partition_sums(stated, lazy, n_jobs=None, verbose=0):
-    """Return the sums over all partitions of lazy logs.
-
-    Parameters
-    ----------
-    stated : Stated
-        What is summed; it goes to the workers as it is.
-    lazy : LazyLogs
-        The rounds, whose actions are known.
-    n_jobs : int, default=None
-        Tasks at a time; `joblib.parallel_config` says where they run.
-    verbose : int, default=0
-        As in joblib.
-
-    Returns
-    -------
-    sums : PartSums
-    """
+    """Return the sums over all partitions of lazy logs."""
     found = sum_over(lazy, _sums_of, stated, n_jobs, verbose)
     if found is None:
         raise ValueError("the logs are empty: an estimate needs at least one round.")
@@ -60,20 +44,7 @@ def _sums_of(logs, stated):
 
 
 def logger_shares(logs, n_jobs=None):
-    """Return the share of every logger in the sample weights of a log.
-
-    Parameters
-    ----------
-    logs : LazyLogs or BanditLogs
-        The rounds.
-    n_jobs : int, default=None
-        Tasks at a time.
-
-    Returns
-    -------
-    shares : dict or None
-        By label; None where one logger acted.
-    """
+    """Return the share of every logger in the sample weights of a log."""
     if logs.loggers is None or len(logs.loggers) == 1:
         return None
     if hasattr(logs, "partitions"):

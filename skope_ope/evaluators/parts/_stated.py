@@ -11,28 +11,15 @@ from skope_ope.evaluators.parts._part_sums import sums_of_part
 
 @dataclass(frozen=True)
 class Stated:
-    """What every part of a log is asked, wherever it lies.
+    """What every part of a log is asked, wherever it lies."""
 
-    Attributes
-    ----------
-    policies, evaluators : dict
-        By name.
-    sources : dict
-        Reward sources by name of the evaluator.
-    n_total : int or None
-        Rounds of the whole log, where that is known.
-    shares : dict or None
-        Shares of the loggers in the whole log, where their mixture enters.
-    by : tuple of str
-        Columns by whose values sums are wanted, too.
-    """
-
-    policies: dict
-    evaluators: dict
-    sources: dict
-    n_total: int | None = None
+    policies: dict  # by name
+    evaluators: dict  # by name
+    sources: dict  # reward sources by name of the evaluator
+    n_total: int | None = None  # rounds of the whole log, where that is known
+    # Shares of the loggers in the whole log, where their mixture enters
     shares: dict | None = None
-    by: tuple = ()
+    by: tuple = ()  # columns by whose values sums are wanted, too
 
     def sums_of(self, logs, sample_weight=None):
         """Return the `PartSums` of a part of the log."""
@@ -48,13 +35,7 @@ class Stated:
         )
 
     def check(self, head):
-        """Raise where something depends on the whole log, before a part is read.
-
-        Parameters
-        ----------
-        head : BanditLogs or SlateLogs
-            A few rounds.
-        """
+        """Raise where something depends on the whole log, before a part is read."""
         for name, evaluator in self.evaluators.items():
             evaluator = copy(evaluator)
             evaluator.logs_ = head

@@ -38,40 +38,20 @@ def arm_terms(weights, reward):
 
 @dataclass
 class Arms:
-    """Rounds as samples of arms.
+    """Rounds as samples of arms."""
 
-    Attributes
-    ----------
-    code : ndarray of int of shape (n_rounds,)
-        The arm of every round.
-    n_arms : int
-        Number of arms.
-    wanted : ndarray of shape (n_rounds,)
-        Probability with which the policy wants what was logged.
-    reward : ndarray of shape (n_rounds,)
-        Rewards.
-    stratum : ndarray of int of shape (n_rounds,) or None
-        Rounds in which arms were chosen by one rule.
-    under : ndarray of shape (n_rounds, n_arms) or None
-        Probability of the logged action under every arm, where arms are policies.
-    design : Design or None
-        Sample weight and cluster of every round; None: they are alike and
-        independent.
-    self_normalized : bool
-        Whether the value is divided by the mean weight.
-    sought : ndarray of bool of shape (n_rounds,) or None
-        Whether the policy wants the arm of the round anywhere in its stratum; None:
-        it wants every arm.
-    """
-
-    code: np.ndarray
-    n_arms: int
-    wanted: np.ndarray
-    reward: np.ndarray
-    stratum: np.ndarray | None = None
+    code: np.ndarray  # the arm of every round
+    n_arms: int  # number of arms
+    wanted: np.ndarray  # probability with which the policy wants what was logged
+    reward: np.ndarray  # rewards
+    stratum: np.ndarray | None = None  # rounds in which arms were chosen by one rule
+    # Probability of the logged action under every arm, where arms are policies
     under: np.ndarray | None = None
+    # Sample weight and cluster of every round; None: they are alike and independent
     design: Design | None = None
-    self_normalized: bool = False
+    self_normalized: bool = False  # whether the value is divided by the mean weight
+    # Whether the policy wants the arm of the round anywhere in its stratum; None: it
+    # wants every arm
     sought: np.ndarray | None = None
     offset: float = field(init=False)
 
@@ -141,11 +121,9 @@ class Arms:
         return ArmsEstimate(self)
 
     def mean_weight_z(self, expected=1.0):
-        """Return how far the mean weight is from what it should be, in errors.
-
-        The error is that of the mean if it were as it should be, so that weights that
-        are all alike, and wrong, are not taken for exact ones.
-        """
+        """Return how far the mean weight is from what it should be, in errors."""
+        # The error is that of the mean if it were as it should be, so that weights that
+        # are all alike, and wrong, are not taken for exact ones.
         gap = self._summed(self.weights() - expected)
         error = float(np.sqrt(gap @ gap))
         return float(gap.sum()) / error if error > 1e-9 else 0.0
@@ -165,11 +143,9 @@ class Arms:
         return values
 
     def unseen_mass(self):
-        """Estimate the policy's mass on arms that were never logged.
-
-        The mean weight estimates the mass on the others. What is missing of one counts
-        where it is more than noise.
-        """
+        """Estimate the policy's mass on arms that were never logged."""
+        # The mean weight estimates the mass on the others. What is missing of one
+        # counts where it is more than noise.
         ones = replace(self, reward=np.ones(len(self.code)), self_normalized=False)
         known = ones.estimate()
         values, cluster = known.round_values(), self.design.cluster
@@ -180,22 +156,7 @@ class Arms:
 
 
 class ArmsEstimate(Estimate):
-    """Estimate of a policy's value from arms.
-
-    Parameters
-    ----------
-    arms : Arms
-        The rounds.
-
-    Attributes
-    ----------
-    mean_weight : float
-        One in expectation.
-    effective_sample_size : float
-        (sum w)^2 / sum w^2 of the weights as they count.
-    n_alone : int
-        Cells of one round, where the policy may go.
-    """
+    """Estimate of a policy's value from arms."""
 
     def __init__(self, arms):
         cell, numbers = arms.cells()
@@ -255,16 +216,7 @@ def _shares(stratum_of, mixes, sought, mass, units):
 
 
 class ArmTerms:
-    """The terms w r and w of parts of a log, a formula in a pass over the rounds.
-
-    Parameters
-    ----------
-    self_normalized : bool
-        Whether the value is divided by the mean weight.
-    shares : ndarray of shape (n_loggers,), default=None
-        Shares of the loggers, whose mixture took the actions; `None`: arms are what
-        was logged.
-    """
+    """The terms w r and w of parts of a log, a formula in a pass over the rounds."""
 
     def __init__(self, self_normalized, shares=None):
         self._moves = WEIGHTS if self_normalized else None

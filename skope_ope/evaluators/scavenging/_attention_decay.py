@@ -69,20 +69,7 @@ def dcg_attention(n_slots: int, base: float = 2) -> Array:
 
 
 def attention_coefficients(tables, method):
-    """Return the attention of every slot, relative to the first.
-
-    Parameters
-    ----------
-    tables : Tables
-        Impressions and clicks by item and slot.
-    method : {"naive", "uniform", "min_variance", "equal_variance"}
-        How items are weighted, see `AttentionDecay`.
-
-    Returns
-    -------
-    coefficients : ndarray of shape (n_slots,)
-        NaN where nothing is known.
-    """
+    """Return the attention of every slot, relative to the first."""
     clicks, shown = tables.clicks, tables.impressions
     if method == "naive":
         rate = _ratio(clicks.sum(axis=0), shown.sum(axis=0))
@@ -93,11 +80,9 @@ def attention_coefficients(tables, method):
 
 
 def item_weights(tables, method):
-    """Return alpha, the weight of every item in the comparison of every slot.
-
-    Items that the slot or the first one never showed would enter one of the two sums
-    only: they get no weight.
-    """
+    """Return alpha, the weight of every item in the comparison of every slot."""
+    # Items that the slot or the first one never showed would enter one of the two sums
+    # only: they get no weight.
     shown, first = tables.impressions, tables.impressions[:, :1]
     if method == "uniform":
         alpha = np.ones_like(shown)

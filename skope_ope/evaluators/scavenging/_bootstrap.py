@@ -17,17 +17,7 @@ def seeds_of(random_state, n_bootstrap):
 
 
 def draw_pages(rng, n_pages, clusters=None):
-    """How often each of the pages is in a bootstrap sample.
-
-    Parameters
-    ----------
-    rng : RandomState
-        Draws them.
-    n_pages : int
-        Number of pages.
-    clusters : ndarray of int of shape (n_pages,), default=None
-        Groups of pages that are drawn together.
-    """
+    """How often each of the pages is in a bootstrap sample."""
     if clusters is not None:
         return draw_pages(rng, int(clusters.max()) + 1)[clusters]
     drawn = rng.randint(n_pages, size=n_pages)
@@ -35,20 +25,9 @@ def draw_pages(rng, n_pages, clusters=None):
 
 
 def bootstrap(statistic, pages, seeds):
-    """Return a statistic of bootstrap samples of pages, one row per seed.
-
-    Every sample has a seed of its own, so the result does not depend on how many
-    processes share the work (`joblib.parallel_config(n_jobs=...)`).
-
-    Parameters
-    ----------
-    statistic : callable
-        `statistic(pages, rng)`, which draws the pages, and whatever else it needs.
-    pages : Pages
-        The pages.
-    seeds : list of int
-        One per sample.
-    """
+    """Return a statistic of bootstrap samples of pages, one row per seed."""
+    # Every sample has a seed of its own, so the result does not depend on how many
+    # processes share the work (`joblib.parallel_config(n_jobs=...)`).
     return np.array(
         run_tasks([partial(_replicate, statistic, pages, s) for s in seeds])
     )

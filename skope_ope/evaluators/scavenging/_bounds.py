@@ -15,24 +15,11 @@ METHODS = ("azuma", "hoeffding")
 
 
 def history_bound(counts, n_rounds, n_arms, delta, method="azuma"):
-    r"""Bound where the logger may look at the past, but not at the context.
-
-    .. math:: \sum_a \sqrt{2 \ln(2 k T / \delta) / T_a}
-
-    is Theorem 3 of the paper, for rewards in [0, 1]; its terms have a conditional range
-    of one, not two, so that half of it holds as well (`method="hoeffding"`).
-
-    Parameters
-    ----------
-    counts : array-like
-        :math:`T_a` of the arms that the policy can play, all positive.
-    n_rounds, n_arms : int
-        T and k.
-    delta : float
-        Probability with which the bound may fail.
-    method : {"azuma", "hoeffding"}, default="azuma"
-        The paper's constant, or the sharp one.
-    """
+    r"""Bound where the logger may look at the past, but not at the context."""
+    # .. math:: \sum_a \sqrt{2 \ln(2 k T / \delta) / T_a}
+    #
+    # is Theorem 3 of the paper, for rewards in [0, 1]; its terms have a conditional
+    # range of one, not two, so that half of it holds as well (`method="hoeffding"`).
     counts = np.asarray(counts, dtype=float)
     if (counts == 0).any():
         raise ValueError(
@@ -43,20 +30,9 @@ def history_bound(counts, n_rounds, n_arms, delta, method="azuma"):
 
 
 def uniform_bound(n_rounds, n_arms, delta, method="azuma"):
-    r"""Bound of :math:`(k/T) \sum_t r_t h(a_t|x_t)` under uniform logging.
-
-    :math:`k \sqrt{2 \ln(2 k / \delta) / T}` is Theorem 5 of the paper; there is one
-    sum only, so that :math:`2 / \delta` serves (`method="hoeffding"`).
-
-    Parameters
-    ----------
-    n_rounds, n_arms : int
-        T and k.
-    delta : float
-        Probability with which the bound may fail.
-    method : {"azuma", "hoeffding"}, default="azuma"
-        The paper's constant, or the smaller one.
-    """
+    r"""Bound of :math:`(k/T) \sum_t r_t h(a_t|x_t)` under uniform logging."""
+    # :math:`k \sqrt{2 \ln(2 k / \delta) / T}` is Theorem 5 of the paper; there is one
+    # sum only, so that :math:`2 / \delta` serves (`method="hoeffding"`).
     union = n_arms if method == "azuma" else 1
     return float(n_arms * np.sqrt(2 * np.log(2 * union / delta) / n_rounds))
 
@@ -71,10 +47,8 @@ def check_method(method):
 
 
 def reward_span(reward, reward_range):
-    """Return the range in which a reward that may be left out lies.
-
-    The rewards that the policy does not want count as 0, so the range includes it.
-    """
+    """Return the range in which a reward that may be left out lies."""
+    # The rewards that the policy does not want count as 0, so the range includes it.
     if reward_range is None:
         raise ValueError(
             "the bound needs a range of the rewards that is known in advance. The "
@@ -97,11 +71,9 @@ def theorem_bound(
     reward_range=None,
     **unknown,
 ):
-    r"""Bound the deviation of a value: Theorem 3 (`form="arms"`) or 5 (`form="1/k"`).
-
-    Theorem 5 bounds :math:`|U - V|` for the `uniform_value` U. With the distance of U,
-    :math:`|\hat V - V| \le |\hat V - U| + |U - V|`, it bounds the value.
-    """
+    r"""Bound the deviation of a value: Theorem 3 (`arms`) or 5 (`1/k`)."""
+    # Theorem 5 bounds :math:`|U - V|` for the `uniform_value` U. With the distance of
+    # U, :math:`|\hat V - V| \le |\hat V - U| + |U - V|`, it bounds the value.
     if unknown:
         raise ValueError(
             f"the bound has no parameter {sorted(unknown)[0]!r}. Its parameters "

@@ -468,11 +468,9 @@ def _reach(found, arms, logs):
 
 
 def _doubts_of_mixture(arms, found, match, logs):
-    """Return what a mean weight other than one says of a mixture of loggers.
-
-    What is never logged anywhere is known. What no logger does in the contexts where
-    the policy wants it shows in the mean weight only.
-    """
+    """Return what a mean weight other than one says of a mixture of loggers."""
+    # What is never logged anywhere is known. What no logger does in the contexts where
+    # the policy wants it shows in the mean weight only.
     z = arms.mean_weight_z(1 - match.missing_mass)
     if z < -SURE:
         match.missing_mass = mass = 1 - found.mean_weight

@@ -26,55 +26,26 @@ _WANTED = Extract(lambda rounds: (rounds.pi,))
 
 @dataclass
 class MatchedArms:
-    """The arms of a log, and how a policy uses them.
+    """The arms of a log, and how a policy uses them."""
 
-    Attributes
-    ----------
-    code : ndarray of int of shape (n_rounds,)
-        The arm of every round.
-    n_arms : int
-        Number of arms.
-    wanted : ndarray of shape (n_rounds,)
-        Probability with which the policy wants what was logged.
-    missing_mass : float
-        (Weighted) mean probability with which it wants what was never logged; NaN for
-        random slates, of which only the logged ones' probabilities are known.
-    fewest_rounds : int
-        How many rounds of positive weight logged an arm in a stratum, the fewest of
-        those that the policy wants there.
-    sought : ndarray of bool of shape (n_rounds,) or None
-        Whether the policy wants the arm of the round anywhere in its stratum, in this
-        round or in another one; None: it wants every arm.
-    plays : ndarray of bool of shape (n_arms,) or None
-        Which arms it wants anywhere, logged or not; None for slates.
-    """
-
-    code: np.ndarray
-    n_arms: int
-    wanted: np.ndarray
+    code: np.ndarray  # the arm of every round
+    n_arms: int  # number of arms
+    wanted: np.ndarray  # probability with which the policy wants what was logged
+    # (Weighted) mean probability with which it wants what was never logged; NaN for
+    # random slates, of which only the logged ones' probabilities are known
     missing_mass: float
+    # How many rounds of positive weight logged an arm in a stratum, the fewest of those
+    # that the policy wants there
     fewest_rounds: int
+    # Whether the policy wants the arm of the round anywhere in its stratum, in this
+    # round or in another one; None: it wants every arm
     sought: np.ndarray | None
+    # Which arms it wants anywhere, logged or not; None for slates
     plays: np.ndarray | None = None
 
 
 class Wanted:
-    """Observes what a policy wants of all arms, logged or not.
-
-    Parameters
-    ----------
-    missing : ndarray of bool of shape (n_strata, n_arms)
-        Arms that were never logged.
-    stratum : ndarray of int of shape (n_rounds,) or None
-        Stratum of every round.
-
-    Attributes
-    ----------
-    mass : float
-        (Weighted) sum of the policy's probability of the missing arms.
-    sought : ndarray of bool of shape (n_strata, n_arms)
-        Arms that it wants in a round that counts.
-    """
+    """Observes what a policy wants of all arms, logged or not."""
 
     def __init__(self, missing, stratum):
         self.missing, self.stratum = missing, stratum
@@ -148,10 +119,8 @@ def _check_stationary(evaluator, target):
 
 
 def target_of_arms(evaluator, policy, logs):
-    """Return the `Target` of a policy over the actions of `logs`, or over loggers.
-
-    Where these logs are those of `by_logger`, errors speak of loggers.
-    """
+    """Return the `Target` of a policy over the actions of `logs`, or over loggers."""
+    # Where these logs are those of `by_logger`, errors speak of loggers.
     if evaluator.match != "logger":
         return stationary_target(evaluator, policy, logs)
     try:

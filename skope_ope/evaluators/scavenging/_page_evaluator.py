@@ -40,18 +40,11 @@ N_BOOTSTRAP = 200  # where the attention is estimated
 
 @dataclass
 class PageFormula:
-    """An estimate of pages, a function of their tables and of the attention.
+    """An estimate of pages, a function of their tables and of the attention."""
 
-    Parameters
-    ----------
-    statistic : callable
-        `statistic(tables, attention)`, the value.
-    influence : callable
-        `influence(pages, tables, attention)`, the contribution of every page to it;
-        the sum over pages is zero.
-    """
-
-    statistic: object
+    statistic: object  # `statistic(tables, attention)`, the value
+    # `influence(pages, tables, attention)`, the contribution of every page to it; the
+    # sum over pages is zero
     influence: object
 
     def round_values(self, pages, attention, omega=None):
@@ -65,13 +58,7 @@ class PageFormula:
 
 
 class PageValue(PolicyValue):
-    """Value of a policy from positions on pages.
-
-    Attributes
-    ----------
-    replicates : ndarray of shape (n_bootstrap,) or None
-        Values of bootstrap samples of the pages.
-    """
+    """Value of a policy from positions on pages."""
 
     def __init__(
         self, estimate, rows, *, pages, formula, attention, replicates, seeds, **kwargs
@@ -106,11 +93,10 @@ class PageValue(PolicyValue):
 
 
 class PageEvaluator(BaseEvaluator):
-    """Base class of evaluators that take pages apart by positions.
+    """Base class of evaluators that take pages apart by positions."""
 
-    A subclass gives `_formula()`, a `PageFormula`, and
-    `_facts_and_warnings(pages, tables, attention)`, its diagnostics and warnings.
-    """
+    # A subclass gives `_formula()`, a `PageFormula`, and `_facts_and_warnings(pages,
+    # tables, attention)`, its diagnostics and warnings.
 
     _log_kinds = (SlateLogs,)
     _paired = False  # see `make_pages`
@@ -159,17 +145,7 @@ class PageEvaluator(BaseEvaluator):
         )
 
     def _predictability(self, logs, estimator, of_fit=False):
-        """How predictable slates are that must not depend on the context.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-        estimator : AttentionDecay or None
-            What has estimated the attention.
-        of_fit : bool, default=False
-            Whether it did so from these logs.
-        """
+        """How predictable slates are that must not depend on the context."""
         if estimator is None:
             return Predictability(arm="item")
         # the rounds behind an attention say nothing of what other pages gain by it
@@ -231,12 +207,10 @@ class PageEvaluator(BaseEvaluator):
         )
 
     def _replicates(self, pages, formula, logs, design, seeds):
-        """Values of bootstrap samples, with the attention estimated in each of them.
-
-        A page that is also in the logs of fit, in whatever object, is drawn once: the
-        attention follows the noise of its clicks. Pages of one group are drawn
-        together.
-        """
+        """Values of bootstrap samples, with the attention estimated in each of them."""
+        # A page that is also in the logs of fit, in whatever object, is drawn once: the
+        # attention follows the noise of its clicks. Pages of one group are drawn
+        # together.
         estimator, others, rows = self.attention_estimator_, None, None
         if estimator is not None and logs is not self.logs_:
             others, rows = make_pages(self.logs_), _rows_in(logs, self.logs_)
@@ -254,10 +228,9 @@ class PageEvaluator(BaseEvaluator):
         return bootstrap(statistic, pages, seeds)
 
     def _usable_attention(self, pages, tables):
-        """Return the attention, 0 for slots that neither logs nor policy use.
-
-        It raises where a slot of the logs has none, or one of the policy's is unknown.
-        """
+        """Return the attention, 0 for slots that neither logs nor policy use."""
+        # It raises where a slot of the logs has none, or one of the policy's is
+        # unknown.
         attention = self.attention_
         wrong = (tables.impressions.sum(axis=0) > 0) & ~(attention > 0)
         wanted = pages.wanted.sum(axis=0) > 0

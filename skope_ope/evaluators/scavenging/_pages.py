@@ -23,28 +23,18 @@ CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
 
 @dataclass
 class Tables:
-    """Sums over pages, by item and slot.
+    """Sums over pages, by item and slot."""
 
-    Attributes
-    ----------
-    impressions, clicks : ndarray of shape (n_items, n_slots)
-        How often an item was shown in a slot, and its rewards there.
-    pages : Pages or None
-        The pages, where it is known what the policy does on them.
-    reward : ndarray of shape (n_rewarded,) or None
-        Their rewards, as often as the pages are counted.
-    """
-
+    # How often an item was shown in a slot, and its rewards there
     impressions: np.ndarray
-    clicks: np.ndarray
+    clicks: np.ndarray  # how often an item was shown in a slot, and its rewards there
+    # The pages, where it is known what the policy does on them
     pages: "Pages | None" = None
-    reward: np.ndarray | None = None
+    reward: np.ndarray | None = None  # their rewards, as often as the pages are counted
 
     def moved(self):
-        """Return rewards by logged slot and by that in which the policy shows the item.
-
-        The shape is (n_slots, n_target_slots).
-        """
+        """Get rewards by logged slot and by that in which the policy shows the item."""
+        # The shape is (n_slots, n_target_slots).
         slot = self.pages.rewarded % self.pages.n_slots
         sums = [
             np.bincount(slot, self.reward * to, self.pages.n_slots)
@@ -53,39 +43,26 @@ class Tables:
         return np.stack(sums, axis=-1).astype(float)
 
     def moved_to(self, attention):
-        """Return rewards times the attention that the policy gives their items.
-
-        The shape is (n_items, n_slots), by logged slots.
-        """
+        """Return rewards times the attention that the policy gives their items."""
+        # The shape is (n_items, n_slots), by logged slots.
         to = self.pages.to @ attention[: self.pages.to.shape[1]]
         return self.pages.of_cells(self.reward * to).reshape(self.clicks.shape)
 
 
 @dataclass
 class Pages:
-    """What is kept of the pages.
+    """What is kept of the pages."""
 
-    Attributes
-    ----------
-    cell : ndarray of int of shape (n_rounds, n_slots)
-        item * n_slots + slot of every impression; one more than all: an empty slot.
-    n_items, n_slots : int
-        Number of distinct items that were shown or could be, and of slots.
-    page, rewarded, reward : ndarray of shape (n_rewarded,)
-        Page, cell and reward of the impressions with a reward.
-    to : ndarray of shape (n_rewarded, n_target_slots) or None
-        Probability with which the policy shows their items in its slots.
-    wanted : ndarray of shape (n_items + 1, n_target_slots) or None
-        How often the policy shows an item in a slot; last: items without a code.
-    """
-
+    # item * n_slots + slot of every impression; one more than all: an empty slot
     cell: np.ndarray
-    n_items: int
-    n_slots: int
-    page: np.ndarray
-    rewarded: np.ndarray
-    reward: np.ndarray
+    n_items: int  # number of distinct items that were shown or could be, and of slots
+    n_slots: int  # number of distinct items that were shown or could be, and of slots
+    page: np.ndarray  # page, cell and reward of the impressions with a reward
+    rewarded: np.ndarray  # page, cell and reward of the impressions with a reward
+    reward: np.ndarray  # page, cell and reward of the impressions with a reward
+    # Probability with which the policy shows their items in its slots
     to: np.ndarray | None = None
+    # How often the policy shows an item in a slot; last: items without a code
     wanted: np.ndarray | None = None
 
     def __len__(self):
@@ -144,11 +121,9 @@ class Pages:
 
 
 def make_pages(logs, target=None, paired=False):
-    """Return the `Pages` of some logs, with what a `SlateTarget` does on them.
-
-    Where an item is shown more than once on a page, `to` counts all slots in which the
-    policy shows the item; if `paired`, every impression has one slot of its own.
-    """
+    """Return the `Pages` of some logs, with what a `SlateTarget` does on them."""
+    # Where an item is shown more than once on a page, `to` counts all slots in which
+    # the policy shows the item; if `paired`, every impression has one slot of its own.
     _check_slot_reward(logs)
     labels = item_labels(logs)
     n_items = logs.max_candidates if labels is None else len(labels)
@@ -207,10 +182,8 @@ def item_labels(logs):
 
 
 def item_codes(logs, slates, labels):
-    """Return the codes of the items of slates, `len(labels)` for unknown ones.
-
-    Empty slots get any code.
-    """
+    """Return the codes of the items of slates, `len(labels)` for unknown ones."""
+    # Empty slots get any code.
     if labels is None:
         return np.maximum(slates, 0)
     named = np.take_along_axis(logs.item_id, np.maximum(slates, 0), axis=1)
@@ -279,11 +252,9 @@ def _in_turn(code):
 
 
 def _of_items(to, moves, code, row, shown):
-    """Return where items go: the sums of what goes there under the same item.
-
-    `to` is right where an item is in a row once; `moves[row, k]` says where the
-    candidate of item `code[row, k]` goes.
-    """
+    """Return where items go: the sums of what goes there under the same item."""
+    # `to` is right where an item is in a row once; `moves[row, k]` says where the
+    # candidate of item `code[row, k]` goes.
     same = code[row] == shown[:, None]
     many = np.flatnonzero(same.sum(axis=1) > 1)
     if many.size:

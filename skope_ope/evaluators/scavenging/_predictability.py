@@ -66,46 +66,29 @@ REMEDIES = {
 
 @dataclass
 class Predictability:
-    r"""How much better than by frequencies the logged arm is predicted.
+    r"""How much better than by frequencies the logged arm is predicted."""
 
-    Fitting costs gain, so that a logger that ignored the context hardly ever shows a z
-    above 2. What a dependence does to a value follows from the fitted probabilities
-    :math:`\hat p` and the frequencies f of the logged arms: with the rounds weighted by
-    :math:`f / \hat p` the arms would not depend on the context. To first order, with
-    round values :math:`z_i`, the value is too high by
+    # Fitting costs gain, so that a logger that ignored the context hardly ever shows a
+    # z above 2. What a dependence does to a value follows from the fitted probabilities
+    # :math:`\hat p` and the frequencies f of the logged arms: with the rounds weighted
+    # by :math:`f / \hat p` the arms would not depend on the context. To first order,
+    # with round values :math:`z_i`, the value is too high by
+    #
+    # .. math:: \hat b = -\frac{1}{n} \sum_i (f_i / \hat p_i - 1) (z_i - \hat V).
 
-    .. math:: \hat b = -\frac{1}{n} \sum_i (f_i / \hat p_i - 1) (z_i - \hat V).
-
-    Attributes
-    ----------
-    gain : float
-        Mean gain in out-of-fold log-loss, per round.
-    z : float
-        The gain in standard errors of the paired differences.
-    arm : {"action", "logger", "slate", "item"}
-        What was predicted.
-    rows : ndarray of int or None
-        The rounds that were asked.
-    ratio : ndarray of shape (n_rows,) or None
-        Frequency of the logged arm over its fitted probability in these rounds.
-    p : ndarray of shape (n_rows,) or None
-        The fitted probability of the logged arm.
-    """
-
-    gain: float = float("nan")
-    z: float = float("nan")
-    arm: str = "action"
-    rows: np.ndarray | None = None
+    gain: float = float("nan")  # mean gain in out-of-fold log-loss, per round
+    z: float = float("nan")  # the gain in standard errors of the paired differences
+    arm: str = "action"  # what was predicted
+    rows: np.ndarray | None = None  # the rounds that were asked
+    # Frequency of the logged arm over its fitted probability in these rounds
     ratio: np.ndarray | None = None
-    p: np.ndarray | None = None
+    p: np.ndarray | None = None  # the fitted probability of the logged arm
 
     @property
     def certain(self):
-        """Whether the arm seems to follow from the context, without any chance.
-
-        The classifier is sure of many rounds, and what it calls unlikely does not
-        occur. A logger that explores goes against it in some of them.
-        """
+        """Whether the arm seems to follow from the context, without any chance."""
+        # The classifier is sure of many rounds, and what it calls unlikely does not
+        # occur. A logger that explores goes against it in some of them.
         if self.p is None or len(self.p) < FEWEST_SURE:
             return False
         sure, against = (self.p > SURE).mean(), (self.p < UNLIKELY).mean()
@@ -119,16 +102,9 @@ class Predictability:
         return -float(np.mean((self.ratio - 1) * change))
 
     def warnings(self, bias=float("nan"), error=float("nan")):
-        """Return the warning that is due, in a list, or an empty one.
-
-        A clear dependence is told in any case. A weak one where its bias matters beside
-        the standard error, or is not known.
-
-        Parameters
-        ----------
-        bias, error : float, default=nan
-            What the dependence adds to a value, and the standard error of the value.
-        """
+        """Return the warning that is due, in a list, or an empty one."""
+        # A clear dependence is told in any case. A weak one where its bias matters
+        # beside the standard error, or is not known.
         if not self.z > LOW_Z:
             return []
         if self.z <= HIGH_Z and abs(bias) < MATERIAL * error:
@@ -162,27 +138,9 @@ class Predictability:
 
 
 def predictability(logs, code, stratum=None, arm="action"):
-    """Ask whether arms can be predicted from the context.
-
-    A logistic regression and, on up to 500 columns, a small tree are tried; the
-    better one counts.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    code : ndarray of int of shape (n_rounds,)
-        The arm of every round.
-    stratum : ndarray of int of shape (n_rounds,), default=None
-        Rounds whose frequencies are estimated separately.
-    arm : {"action", "logger", "slate", "item"}, default="action"
-        What the arms are.
-
-    Returns
-    -------
-    result : Predictability
-        NaN where there is nothing to predict, or nothing to predict it from.
-    """
+    """Ask whether arms can be predicted from the context."""
+    # A logistic regression and, on up to 500 columns, a small tree are tried; the
+    # better one counts.
     n_rounds = len(code)
     if n_rounds < FEWEST_ROWS or logs.n_features == 0:
         return Predictability()
@@ -208,12 +166,10 @@ def predictability(logs, code, stratum=None, arm="action"):
 
 
 def item_predictability(logs):
-    """Ask whether the items of the first slots can be predicted from the context.
-
-    The slots are tested in turn until one of them is predictable; the largest z counts.
-    Only rounds that fill the slot count: which slots there are is often known from
-    the context (a page of a certain length, one logged position a row).
-    """
+    """Ask whether the items of the first slots can be predicted from the context."""
+    # The slots are tested in turn until one of them is predictable; the largest z
+    # counts. Only rounds that fill the slot count: which slots there are is often known
+    # from the context (a page of a certain length, one logged position a row).
     sampled = _sampled(len(logs))
     if len(sampled) < len(logs):
         logs = logs[sampled]
@@ -232,10 +188,8 @@ def item_predictability(logs):
 
 
 def _sampled(n_rounds):
-    """Return the rows that are tested: all, or a random sample.
-
-    Rows at equal distances would be rounds of one arm where arms take turns.
-    """
+    """Return the rows that are tested: all, or a random sample."""
+    # Rows at equal distances would be rounds of one arm where arms take turns.
     if n_rounds <= MOST_ROWS:
         return np.arange(n_rounds)
     drawn = np.random.default_rng(SEED)
@@ -323,11 +277,9 @@ def _error_of_mean(gains, unit):
 
 
 def _folds(y, unit):
-    """Return the fold of every round, whole units by chance, class by class.
-
-    In folds of neighbours, rounds that are stored arm after arm would be held out
-    together with all others of their arm.
-    """
+    """Return the fold of every round, whole units by chance, class by class."""
+    # In folds of neighbours, rounds that are stored arm after arm would be held out
+    # together with all others of their arm.
     counts = np.zeros((int(unit.max()) + 1, int(y.max()) + 1))
     np.add.at(counts, (unit, y), 1.0)
     order = np.random.RandomState(SEED).permutation(len(counts))

@@ -11,15 +11,7 @@ from skope_ope.evaluators.core._rows import Rows
 
 
 class ScavengedValue(PolicyValue):
-    """Value of a policy from arms.
-
-    Attributes
-    ----------
-    arms : Arms
-        What the value was computed from.
-    arm_counts : ndarray of shape (n_arms,)
-        :math:`T_a`, how often every arm was logged.
-    """
+    """Value of a policy from arms."""
 
     def __init__(self, *args, arms, bound_facts, **kwargs):
         super().__init__(*args, **kwargs)

@@ -24,18 +24,7 @@ DROWNED = 1e-3  # of the size of rewards: squares of smaller differences may be 
 
 
 def estimate_of_sums(self_normalized, mixes, on_missing, summary):
-    """Return the estimate of the arms of all parts of a log.
-
-    Parameters
-    ----------
-    self_normalized, mixes : bool
-        Whether the value is divided by the mean weight, and whether arms are loggers
-        whose mixture chose the actions.
-    on_missing : {"warn", "nan"}
-        Where the policy wants arms that were never logged.
-    summary : Summary
-        Sums of the terms w r and w by arm, and what was seen beside them.
-    """
+    """Return the estimate of the arms of all parts of a log."""
     sums, tally = summary.sums, summary.tally
     frame, sought = sums.frame, None
     if not mixes:
@@ -60,15 +49,7 @@ def _is_lost(estimate, summary):
 
 
 class SummedArms:
-    """What the sums of arms tell beside their estimate, as `Arms` does of rounds.
-
-    Parameters
-    ----------
-    summary : Summary
-        Sums of the terms w r and w by arm, and what was seen beside them.
-    estimate : Estimate
-        What was made of them.
-    """
+    """What the sums of arms tell beside their estimate, as `Arms` does of rounds."""
 
     def __init__(self, summary, estimate):
         self.summary, self.estimate = summary, estimate
@@ -136,19 +117,7 @@ class SummedArms:
 
 
 def reach_of_sums(summary, self_normalized, limits, n_rounds):
-    """Return what finds how far the value of a round may lie from the estimate.
-
-    Parameters
-    ----------
-    summary : Summary
-        Sums of the terms w r and w by arm, and what was seen beside them.
-    self_normalized : bool
-        Whether the value is divided by the mean weight.
-    limits : tuple (float, float) or None
-        The known range of the rewards.
-    n_rounds : int
-        Number of rounds.
-    """
+    """Return what finds how far the value of a round may lie from the estimate."""
     if summary.ends is None or summary.ends.terms is None:
         return range_only(limits)
     sums, ends = summary.sums, copy(summary.ends)
@@ -179,13 +148,7 @@ class ArmsReach(SummedReach):
 
 
 class ArmOfRound:
-    """The formula of the terms of a round, of its weight and its reward.
-
-    Parameters
-    ----------
-    self_normalized : bool
-        Whether the value is divided by the mean weight.
-    """
+    """The formula of the terms of a round, of its weight and its reward."""
 
     _uses_weights, _uses_model, _uses_range = True, False, False
 

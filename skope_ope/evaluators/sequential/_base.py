@@ -67,12 +67,11 @@ _PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 
 
 class SequentialEvaluator(BaseEvaluator):
-    """Base class of evaluators that accept logged rounds into a simulated history.
+    """Base class of evaluators that accept logged rounds into a simulated history."""
 
-    A subclass implements `_rule(known, n_rounds)`, the acceptance rule of a history,
-    and `_terms(trace, reward, p, rows)`, the sums of which a trajectory's value is the
-    ratio.
-    """
+    # A subclass implements `_rule(known, n_rounds)`, the acceptance rule of a history,
+    # and `_terms(trace, reward, p, rows)`, the sums of which a trajectory's value is
+    # the ratio.
 
     n_splits = 1
     _uniform_state = None  # what draws the numbers of logs that are read in parts
@@ -158,10 +157,8 @@ class SequentialEvaluator(BaseEvaluator):
             )
 
     def _known(self, target, positive):
-        """Return what is known of a stationary policy, and its overlap with the logs.
-
-        Probabilities of the logged actions, and model values where there is one.
-        """
+        """Get what is known of a stationary policy, and its overlap with the logs."""
+        # Probabilities of the logged actions, and model values where there is one.
         source = self.reward_model_ if self._uses_model else None
         support, extract = Support(positive), JUST_PI if source is None else _PI_V_Q
         logs = positive.all_logs
@@ -278,11 +275,9 @@ class SequentialEvaluator(BaseEvaluator):
         return found
 
     def _estimate(self, history, found, spread):
-        """Return the estimate, and what its standard error is about.
-
-        Several trajectories or parts tell by their spread how sure their mean is. For
-        a single one the round values do, where they are independent given the past.
-        """
+        """Return the estimate, and what its standard error is about."""
+        # Several trajectories or parts tell by their spread how sure their mean is. For
+        # a single one the round values do, where they are independent given the past.
         m = len(found.terms)
         if m > 1:
             error = float(found.terms.std(ddof=1) / np.sqrt(m))
@@ -378,15 +373,7 @@ class SequentialEvaluator(BaseEvaluator):
 
 
 class RoundSpread:
-    """The spread of the round values of a log in memory.
-
-    Parameters
-    ----------
-    round_values : ndarray of shape (n_rounds,)
-        Terms whose mean is the value.
-    design : Design
-        The clusters of the rounds.
-    """
+    """The spread of the round values of a log in memory."""
 
     def __init__(self, round_values, design):
         self.round_values, self.design = round_values, design
@@ -404,18 +391,10 @@ class RoundSpread:
 
 
 class Known(NamedTuple):
-    """What an acceptance rule may know of the whole log beforehand.
+    """What an acceptance rule may know of the whole log beforehand."""
 
-    Attributes
-    ----------
-    logs : BanditLogs
-        The rounds.
-    terms : sequence of ndarray of shape (n_rounds,) or None
-        Of a stationary policy: probabilities of the logged actions first.
-    """
-
-    logs: object
-    terms: object
+    logs: object  # the rounds
+    terms: object  # of a stationary policy: probabilities of the logged actions first
 
     @property
     def smallest_propensity(self):
@@ -454,17 +433,7 @@ def parts_of(n_rounds, n_parts):
 
 
 def _trajectory(n_rounds, rows, above, below):
-    """Return the estimate of a trajectory, the ratio of two sums over its rows.
-
-    Parameters
-    ----------
-    n_rounds : int
-        Number of rows.
-    rows : slice or ndarray of int
-        Rows whose terms are given; those of all others are zero.
-    above, below : ndarray
-        Their terms.
-    """
+    """Return the estimate of a trajectory, the ratio of two sums over its rows."""
     total = float(below.sum())
     influence, share = np.zeros((2, n_rounds))
     if not total:

@@ -18,24 +18,11 @@ from skope_ope.reward_models._sources import reward_source
 
 
 def drns_source(model, logs, cv, progress):
-    """Return what predicts rewards for DR-ns.
-
-    `None` is the mean reward over all actions: of the other folds; of the earlier
-    rounds (`EarlierMeans`) where the logger learned or the folds follow time. A logger
-    that learned is known by propensities that move with time
-    (`BanditLogs.propensities_drift`): later rewards then tell of earlier ones.
-
-    Parameters
-    ----------
-    model : None, number, array, str or model
-        See `reward_source`.
-    logs : BanditLogs
-        The rounds of fit.
-    cv : int, splitter, iterable of (train, test) or "prefit"
-        The folds.
-    progress : Progress
-        What is told of every fold.
-    """
+    """Return what predicts rewards for DR-ns."""
+    # `None` is the mean reward over all actions: of the other folds; of the earlier
+    # rounds (`EarlierMeans`) where the logger learned or the folds follow time. A
+    # logger that learned is known by propensities that move with time
+    # (`BanditLogs.propensities_drift`): later rewards then tell of earlier ones.
     if model is not None or (isinstance(cv, str) and cv == "prefit"):
         source = reward_source(model, logs, cv, progress=progress)
         if not isinstance(source, CrossFittedModel):
@@ -61,27 +48,11 @@ def _sees_later(held_out):
 
 
 class EarlierMeans:
-    """Predict every round by the mean reward of the earlier ones of other groups.
+    """Predict every round by the mean reward of the earlier ones of other groups."""
 
-    A prediction that depends on the past alone leaves the doubly robust term unbiased
-    given that past, however the logger and the policy learn. Rounds without such a
-    past, the first one above all, get the mean of all rounds of other groups.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds of fit, in order. Where a round occurs more than once, its copies are
-        a group.
-
-    Attributes
-    ----------
-    values_ : ndarray of shape (n_rounds,)
-        Predictions for the rounds of fit.
-    n_uncovered_ : int
-        Rounds without an earlier one.
-    mean_ : float
-        Mean reward of all rounds, the prediction for others.
-    """
+    # A prediction that depends on the past alone leaves the doubly robust term unbiased
+    # given that past, however the logger and the policy learn. Rounds without such a
+    # past, the first one above all, get the mean of all rounds of other groups.
 
     def __init__(self, logs):
         self.logs = logs
@@ -123,15 +94,7 @@ class EarlierMeans:
 
 
 class FilledSource:
-    """A cross-fitted model, and `EarlierMeans` for rounds that no test part covers.
-
-    Parameters
-    ----------
-    source : CrossFittedModel
-        The model.
-    logs : BanditLogs
-        The rounds of fit.
-    """
+    """A cross-fitted model, and `EarlierMeans` for rounds that no test part covers."""
 
     def __init__(self, source, logs):
         self.source, self.means = source, EarlierMeans(logs)
@@ -162,20 +125,7 @@ class FilledSource:
 
 
 def rounds_seen_ahead(source, logs):
-    """Count rounds that are predicted by what came later, or by themselves.
-
-    Parameters
-    ----------
-    source : source
-        The reward model of `fit`.
-    logs : BanditLogs
-        The rounds to evaluate on.
-
-    Returns
-    -------
-    n_rounds : int or None
-        None where any number of them is.
-    """
+    """Count rounds that are predicted by what came later, or by themselves."""
     source = getattr(source, "source", source)  # of predictions that are kept
     held_out = getattr(source, "held_out_", None)
     if isinstance(source, EarlierMeans):

@@ -9,17 +9,8 @@ from skope_ope.reward_models._cross_fit import MeanReward
 
 
 def takes_earlier(evaluator, reward_model=None):
-    """Whether the mean of the rounds before stands for a reward model.
-
-    Then no source of `part_models` does.
-
-    Parameters
-    ----------
-    evaluator : evaluator
-        What is asked about.
-    reward_model : model or None
-        What takes the place of its own where that is None.
-    """
+    """Whether the mean of the rounds before stands for a reward model."""
+    # Then no source of `part_models` does.
     cv = getattr(evaluator, "cv", None)  # AdaptiveDR has none
     if not evaluator._uses_model or cv is None or isinstance(cv, str):
         return False
@@ -52,13 +43,7 @@ class MadeInWalk:
 
 
 class EarlierRewards:
-    """`EarlierMeans` of a log of which only sums are known.
-
-    Parameters
-    ----------
-    facts : LogFacts
-        Rounds and rewards of every partition.
-    """
+    """`EarlierMeans` of a log of which only sums are known."""
 
     n_uncovered_ = 1  # the first round: nothing came before
 
@@ -75,17 +60,7 @@ class EarlierRewards:
         self.mean_ = facts.log.reward_sum / facts.n_rounds
 
     def at(self, start, logs, before):
-        """Return what predicts consecutive rounds.
-
-        Parameters
-        ----------
-        start : int
-            The row of the log at which they begin.
-        logs : BanditLogs
-            The rounds.
-        before : float
-            Sum of the rewards of all rounds before them.
-        """
+        """Return what predicts consecutive rounds."""
         n = self.facts.n_rounds
         if n == 1:
             return EarlierMeansOfPart(np.full(1, middle_reward(logs)))
@@ -99,13 +74,7 @@ class EarlierRewards:
 
 
 class EarlierMeansOfPart:
-    """The predictions for the rounds of a part.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rounds,)
-        One for every round.
-    """
+    """The predictions for the rounds of a part."""
 
     n_uncovered_ = EarlierRewards.n_uncovered_
 

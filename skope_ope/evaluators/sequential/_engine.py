@@ -42,31 +42,19 @@ REFRESHES_PER_BLOCK = 8  # each costs in proportion to the rest of the block
 
 @dataclass
 class Trace:
-    """What happened to the rounds of a part.
+    """What happened to the rounds of a part."""
 
-    Attributes
-    ----------
-    accepted : ndarray of int
-        Rows of the part that entered the simulated history, in order.
-    c : ndarray of shape (n_rounds,)
-        Acceptance ratio in use at every row.
-    pi : ndarray of shape (n_rounds,)
-        Target's probability of the logged action, given the history so far.
-    v, q : ndarray of shape (n_rounds,) or None
-        Model value of the target, given the history so far, and of the logged action.
-    policy : policy
-        The target after its last update; a stationary one as it came.
-    restarts : Restarts or None
-        The policy at the start of its histories, where it learns.
-    """
-
+    # Rows of the part that entered the simulated history, in order
     accepted: np.ndarray
-    c: np.ndarray
+    c: np.ndarray  # acceptance ratio in use at every row
+    # Target's probability of the logged action, given the history so far
     pi: np.ndarray
+    # Model value of the target, given the history so far, and of the logged action
     v: np.ndarray
+    # Model value of the target, given the history so far, and of the logged action
     q: np.ndarray
-    policy: object
-    restarts: object = None
+    policy: object  # the target after its last update; a stationary one as it came
+    restarts: object = None  # the policy at the start of its histories, where it learns
 
     @property
     def model_values(self):
@@ -75,15 +63,7 @@ class Trace:
 
 
 class StationaryWalk:
-    """Accept rounds for a policy that does not learn: nothing is called per row.
-
-    Parameters
-    ----------
-    policy : policy
-        It is not asked for anything.
-    rule : acceptance rule
-        Says which rounds enter.
-    """
+    """Accept rounds for a policy that does not learn: nothing is called per row."""
 
     restarts = None
 
@@ -91,18 +71,7 @@ class StationaryWalk:
         self.policy, self.rule = policy, rule
 
     def take(self, logs, u, known):
-        """Walk through the next rounds, and return the `Trace` of them.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The rounds.
-        u : ndarray of shape (n_rounds,)
-            Their uniform numbers.
-        known : sequence of ndarray of shape (n_rounds,)
-            Probabilities of the logged actions, and where there is a model its values
-            of the policy and of the logged actions.
-        """
+        """Walk through the next rounds, and return the `Trace` of them."""
         self.rule.begin(logs, u)
         pi, v, q = (*known, None, None)[:3]
         accepted, c = self.rule.known(pi)
@@ -110,31 +79,7 @@ class StationaryWalk:
 
 
 class AdaptiveWalk:
-    """Accept rounds for a policy that learns from those accepted.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        It is cloned; the clone starts with an empty history.
-    logs : BanditLogs
-        Some of the rounds, which tell actions and features.
-    rule : acceptance rule
-        Says which rounds enter.
-    horizon : int, default=None
-        Accepted rounds after which the policy starts anew.
-    part : int, default=0
-        Number of the history, see `seeds_of`.
-    weighs : bool, default=False
-        Whether the policy is told the weight of a round that should have been accepted
-        more than once.
-
-    Attributes
-    ----------
-    restarts : Restarts
-        The policy at the start of its histories.
-    n_accepted : int
-        Accepted rounds so far.
-    """
+    """Accept rounds for a policy that learns from those accepted."""
 
     def __init__(self, policy, logs, rule, horizon=None, part=0, weighs=False):
         self.restarts, self.rule = Restarts(policy, logs, part), rule
@@ -147,18 +92,7 @@ class AdaptiveWalk:
         return self.restarts.policy
 
     def take(self, logs, u, predict=None):
-        """Walk through the next rounds, and return the `Trace` of them.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The rounds.
-        u : ndarray of shape (n_rounds,)
-            Their uniform numbers.
-        predict : callable, default=None
-            `predict(rounds, start)` gives model values of all actions, for rounds that
-            begin at the row `start` of `logs`.
-        """
+        """Walk through the next rounds, and return the `Trace` of them."""
         self.rule.begin(logs, u)
         context_free = self.policy.context_free and logs.available is None
         walk = self._by_row if context_free else self._by_block
@@ -285,24 +219,7 @@ class AdaptiveWalk:
 
 
 class Restarts:
-    """A policy that learns, and starts anew after every trajectory.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        It is cloned.
-    logs : BanditLogs
-        The rounds.
-    part : int
-        Number of the part of the logs.
-
-    Attributes
-    ----------
-    number : int
-        How often it has started anew.
-    policy : AdaptivePolicy
-        The policy in its present history.
-    """
+    """A policy that learns, and starts anew after every trajectory."""
 
     def __init__(self, policy, logs, part):
         self.given, self.empty = clone(policy), logs[:0]
@@ -324,10 +241,9 @@ class Restarts:
 
 
 def _asked(policy, X, codes, offered, n_actions, start, tables):
-    """Return what a policy says of a block of rounds, and the most that one may have.
-
-    `tables`: the probabilities of all actions are wanted, not of the logged ones alone.
-    """
+    """Get what a policy says of a block of rounds, and the most that one may have."""
+    # `tables`: the probabilities of all actions are wanted, not of the logged ones
+    # alone.
     given = own(codes, policy), own(offered, policy)
     block = None if tables else policy.look_ahead_at(own(X, policy), *given)
     if block is not None:

@@ -15,29 +15,14 @@ from skope_ope.evaluators.sequential._rules import n_offered
 
 @dataclass
 class LogSegment:
-    """A part of the logs with separate histories.
+    """A part of the logs with separate histories."""
 
-    Attributes
-    ----------
-    rows : slice
-        The rows.
-    trace : Trace
-        What happened to them.
-    """
-
-    rows: slice
-    trace: object
+    rows: slice  # the rows
+    trace: object  # what happened to them
 
     def trajectories(self, horizon):
-        """Return the rows of every complete trajectory, and those accepted in it.
-
-        Rows are counted from the start of the segment.
-
-        Parameters
-        ----------
-        horizon : int or None
-            Accepted rounds of a trajectory; `None`: there is one, of all rows.
-        """
+        """Return the rows of every complete trajectory, and those accepted in it."""
+        # Rows are counted from the start of the segment.
         accepted = self.trace.accepted
         if horizon is None:
             return [(slice(0, len(self.trace.pi)), accepted)]
@@ -51,28 +36,15 @@ class LogSegment:
 
 @dataclass
 class History:
-    """The simulated histories of one policy in some logs.
+    """The simulated histories of one policy in some logs."""
 
-    Attributes
-    ----------
-    positive : PositiveRounds
-        The rounds.
-    segments : list of LogSegment
-        Parts of the logs, in order.
-    adaptive : bool
-        Whether the policy learns.
-    overlap : Overlap or None
-        Sums of the importance weights; None where the propensities of a log are not
-        known and the policy learns.
-    told_weights : bool
-        Whether the policy learned from rounds with weights.
-    """
-
-    positive: object
-    segments: list
-    adaptive: bool
+    positive: object  # the rounds
+    segments: list  # parts of the logs, in order
+    adaptive: bool  # whether the policy learns
+    # Sums of the importance weights; None where the propensities of a log are not known
+    # and the policy learns
     overlap: object
-    told_weights: bool = False
+    told_weights: bool = False  # whether the policy learned from rounds with weights
 
     @property
     def logs(self):
@@ -186,56 +158,24 @@ class History:
 
 @dataclass
 class TrajectoryEstimate:
-    """Value of a trajectory, a ratio of sums over its rows.
+    """Value of a trajectory, a ratio of sums over its rows."""
 
-    Attributes
-    ----------
-    value : float
-        The ratio.
-    influence : ndarray
-        Contribution of each row to the numerator, less the value times that to the
-        denominator.
-    below : ndarray
-        Contribution of each row to the denominator, which is one in all.
-    weight : float
-        The denominator before it was made one, where trajectories are pooled.
-    rows : slice
-        The rows of the logs.
-    """
-
-    value: float
+    value: float  # the ratio
+    # Contribution of each row to the numerator, less the value times that to the
+    # denominator
     influence: np.ndarray
+    # Contribution of each row to the denominator, which is one in all
     below: np.ndarray
+    # The denominator before it was made one, where trajectories are pooled
     weight: float = 1.0
-    rows: slice | None = None
+    rows: slice | None = None  # the rows of the logs
 
 
 class Trajectories:
-    """The value of a policy from those of its trajectories.
+    """The value of a policy from those of its trajectories."""
 
-    The value is the mean over the trajectories of a single segment, and over segments
-    where there are several; one that gave no value (NaN) is left out.
-
-    Parameters
-    ----------
-    by_segment : list of lists of TrajectoryEstimate
-        Complete trajectories of every segment.
-    pooled : bool
-        Whether they count by their weights.
-
-    Attributes
-    ----------
-    value : float
-        The mean, NaN of none.
-    part_values : ndarray of shape (n_segments,)
-        Values of the segments, NaN where one gave none.
-    part_weights : ndarray of shape (n_segments,) or None
-        What they count, where they do not count alike.
-    terms : ndarray of shape (n_formed,)
-        Independent terms whose mean and spread are those of the value.
-    n_lost : int
-        Trajectories, or segments, that gave no value.
-    """
+    # The value is the mean over the trajectories of a single segment, and over segments
+    # where there are several; one that gave no value (NaN) is left out.
 
     def __init__(self, by_segment, pooled):
         self.by_segment, self.pooled = by_segment, pooled
@@ -270,17 +210,7 @@ class Trajectories:
         return pairs
 
     def round_values(self, n_rounds):
-        """Return round values, and what every row adds to the denominator.
-
-        Parameters
-        ----------
-        n_rounds : int
-            Rows of the logs.
-
-        Returns
-        -------
-        round_values, below : ndarray of shape (n_rounds,)
-        """
+        """Return round values, and what every row adds to the denominator."""
         round_values, below = np.zeros((2, n_rounds))
         for one, share in self.formed:
             # around the value of all: rows tell how trajectories differ, too

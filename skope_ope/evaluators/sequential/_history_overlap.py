@@ -19,18 +19,10 @@ from skope_ope.logs._label_hash import label_hash
 
 
 def history_overlap(segments, positive):
-    r"""Sum the weights :math:`\pi(a_k|x_k, h) / p_k` along the simulated histories.
-
-    Given its history each has mean one, where the policy wants nothing that the logger
-    never does. What it wants of other actions is not known: it was not recorded.
-
-    Parameters
-    ----------
-    segments : list of LogSegment
-        The parts of the logs.
-    positive : PositiveRounds
-        The rounds.
-    """
+    r"""Sum the weights :math:`\pi(a_k|x_k, h) / p_k` along the simulated histories."""
+    # Given its history each has mean one, where the policy wants nothing that the
+    # logger never does. What it wants of other actions is not known: it was not
+    # recorded.
     overlap, p = Overlap(positive.design, positive.n), positive.all_logs.propensity
     for segment in segments:
         rows = segment.rows
@@ -64,17 +56,7 @@ def shortened(overlap, many, n_buckets):
 
 
 class Violations:
-    """Rounds at which the acceptance ratio was too large; those of parts add up.
-
-    Parameters
-    ----------
-    c, w : ndarray of shape (n_rounds,)
-        Acceptance ratios, and weights of the policy along its history.
-    groups : ndarray of shape (n_groups,), default=None
-        Labels of the groups.
-    group_index : ndarray of int of shape (n_rounds,), default=None
-        Group of every round, whose rounds may all do the same.
-    """
+    """Rounds at which the acceptance ratio was too large; those of parts add up."""
 
     def __init__(self, c, w, groups=None, group_index=None):
         # 1 + 1e-9: probabilities from two code paths differ in their last digits.
@@ -133,13 +115,7 @@ class Violations:
 
 
 class RatioSums:
-    """Sums of acceptance ratios and of their squares; those of parts add up.
-
-    Parameters
-    ----------
-    c : ndarray of shape (n_rounds,)
-        Acceptance ratios.
-    """
+    """Sums of acceptance ratios and of their squares; those of parts add up."""
 
     def __init__(self, c):
         self.total, self._largest = float(c.sum()), float(c.max())

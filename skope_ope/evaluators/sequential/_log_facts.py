@@ -15,23 +15,7 @@ FEW = 30  # rounds of an action tell no trend
 
 
 class LogFacts:
-    """Facts about consecutive parts of a log; those of neighbours add up.
-
-    Attributes
-    ----------
-    sizes : list of int
-        Rounds of every partition.
-    reward_sums : list of float
-        Sums of their rewards.
-    log : LogSums or None
-        Counts and extremes; None where there is no round.
-    most_offered : int
-        The most actions that were offered in a round.
-    reversal : int or None
-        The first row whose time is before that of the row above.
-    drift : DriftSums or None
-        How propensities move with time, where it was asked.
-    """
+    """Facts about consecutive parts of a log; those of neighbours add up."""
 
     def __init__(self, sizes, reward_sums):
         self.sizes, self.reward_sums = sizes, reward_sums
@@ -40,15 +24,7 @@ class LogFacts:
 
     @classmethod
     def of(cls, logs, drift=False):
-        """Return the facts of a partition.
-
-        Parameters
-        ----------
-        logs : BanditLogs or None
-            Its rounds; None: there are none.
-        drift : bool, default=False
-            Whether it is asked how the propensities move with time.
-        """
+        """Return the facts of a partition."""
         if logs is None or not len(logs):
             return cls([0], [0.0])
         out = cls([len(logs)], [float(logs.reward.sum())])
@@ -96,10 +72,8 @@ class LogFacts:
 
     @property
     def propensities_drift(self):
-        """Whether propensities of some action move with time beyond chance.
-
-        Where rounds depend on each other in groups, the sample of the log tells.
-        """
+        """Whether propensities of some action move with time beyond chance."""
+        # Where rounds depend on each other in groups, the sample of the log tells.
         if self.log.groups is not None:
             return self.log.sampled.propensities_drift
         return self.drift.drifts
@@ -111,17 +85,9 @@ class LogFacts:
 
 
 class DriftSums:
-    """How the propensities of every action vary with the number of their round.
+    """How the propensities of every action vary with the number of their round."""
 
-    Means and centred products of both, by action; those of neighbours add up.
-
-    Attributes
-    ----------
-    n_rounds : int
-        Number of rounds.
-    n : ndarray of shape (n_actions,)
-        How often every action was logged.
-    """
+    # Means and centred products of both, by action; those of neighbours add up.
 
     @classmethod
     def of(cls, logs):
@@ -161,13 +127,7 @@ def _ratio(above, below):
 
 
 class LeastRatios:
-    """The smallest p / pi of several policies; those of parts add up.
-
-    Parameters
-    ----------
-    by_policy : dict
-        Numbers by the name of the policy.
-    """
+    """The smallest p / pi of several policies; those of parts add up."""
 
     def __init__(self, by_policy):
         self.by_policy = by_policy

@@ -23,17 +23,10 @@ from skope_ope.policies._learned_rounds import LearnedRounds
 
 @dataclass(frozen=True)
 class KnownFacts:
-    """What an acceptance rule may know of a log that is read in parts.
+    """What an acceptance rule may know of a log that is read in parts."""
 
-    Attributes
-    ----------
-    facts : LogFacts
-        The facts.
-    smallest_ratio : float or None
-        The smallest p / pi of the policy, where it was asked for.
-    """
-
-    facts: LogFacts
+    facts: LogFacts  # the facts
+    # The smallest p / pi of the policy, where it was asked for
     smallest_ratio: float | None = None
 
     @property
@@ -48,19 +41,7 @@ class KnownFacts:
 
 
 class OpenWalk:
-    """A walk that goes on until the last round of its part.
-
-    Parameters
-    ----------
-    evaluator : SequentialEvaluator
-        With what it knows after a fit.
-    policy : policy or str
-        What is evaluated.
-    facts : LogFacts
-        What is known of the whole log.
-    task : Walk
-        Which rows, and where their uniform numbers come from.
-    """
+    """A walk that goes on until the last round of its part."""
 
     def __init__(self, evaluator, policy, facts, task):
         self.evaluator, self.policy = copy(evaluator), policy
@@ -73,17 +54,7 @@ class OpenWalk:
         self._learned = LearnedRounds(0, 0)
 
     def take(self, start, logs, before):
-        """Take the next rounds.
-
-        Parameters
-        ----------
-        start : int
-            The row of the log at which they begin.
-        logs : BanditLogs
-            The rounds.
-        before : float
-            Sum of the rewards of all rounds before them.
-        """
+        """Take the next rounds."""
         target = Target(self.policy, logs)
         if isinstance(self._source, EarlierRewards):
             self.evaluator.reward_model_ = self._source.at(start, logs, before)
@@ -122,12 +93,5 @@ class OpenWalk:
         return trace, overlap
 
     def finish(self):
-        """Return the sums, the lessons, and which rounds the policy had learned from.
-
-        Returns
-        -------
-        sums : WalkSums
-        lessons : Lessons or None
-        learned : LearnedRounds
-        """
+        """Get the sums, the lessons, and which rounds the policy had learned from."""
         return self._sums.finish(), self._lessons, self._learned

@@ -12,26 +12,7 @@ from skope_ope.policies._policy_outputs import named_table
 
 
 def replay_history(policy, logs, rows, pi, weight=None):
-    """Let a fresh policy learn from a history again; yield whether it changed.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        It learns from the rounds.
-    logs : BanditLogs
-        The logs that hold them.
-    rows : ndarray of int
-        Rows of the history, in order.
-    pi : ndarray
-        The policy's own probabilities of the logged actions of these rows.
-    weight : ndarray, default=None
-        How often each of them counts; `None`: once.
-
-    Yields
-    ------
-    changed : bool
-        First True for the empty history, then what every update returned.
-    """
+    """Let a fresh policy learn from a history again; yield whether it changed."""
     yield True
     lessons = contexts_of(policy, logs)
     weights = [1.0] * len(rows) if weight is None else weight.tolist()
@@ -48,33 +29,11 @@ def replay_history(policy, logs, rows, pi, weight=None):
 
 
 class ProgressivePolicy(BasePolicy):
-    r"""Act like the target after a history drawn at random.
+    r"""Act like the target after a history drawn at random."""
 
-    The history :math:`h_{t-1}` is drawn with probability
-    :math:`c_t |B(t)| / C`, the share of the rounds that were scored under it; then
-    :math:`\pi(\cdot|x, h_{t-1})` acts. It replays the accepted history and keeps no
-    copies of the policy.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        The target.
-    logs : BanditLogs
-        The rounds.
-    accepted : ndarray of int
-        Rows that entered the history.
-    pi, c : ndarray of shape (n_rounds,)
-        Probabilities of the logged actions and acceptance ratios.
-    weight : ndarray of shape (n_rounds,), default=None
-        How often an accepted round counts in what the policy learns; `None`: once.
-
-    Attributes
-    ----------
-    weights_ : ndarray of shape (n_accepted + 1,)
-        Probabilities of the histories, by their length.
-    classes_ : ndarray of shape (n_actions,)
-        Action labels.
-    """
+    # The history :math:`h_{t-1}` is drawn with probability :math:`c_t |B(t)| / C`, the
+    # share of the rounds that were scored under it; then :math:`\pi(\cdot|x, h_{t-1})`
+    # acts. It replays the accepted history and keeps no copies of the policy.
 
     def __init__(self, policy, logs, accepted, pi, c, weight=None):
         self.policy = policy
@@ -97,13 +56,7 @@ class ProgressivePolicy(BasePolicy):
         return self  # it is what happened; there is nothing to fit
 
     def fit(self, X, y=None):
-        """Do nothing: the histories are given.
-
-        Parameters
-        ----------
-        X, y : object
-            Ignored.
-        """
+        """Do nothing: the histories are given."""
         return self
 
     @property
@@ -120,13 +73,7 @@ class ProgressivePolicy(BasePolicy):
         return sums / self.c.sum()
 
     def context_of(self, logs):
-        """Return what the target is given as `X` for these logs.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The rounds.
-        """
+        """Return what the target is given as `X` for these logs."""
         return contexts_of(self.policy, logs)
 
     def _proba(self, X, available):
@@ -142,18 +89,7 @@ class ProgressivePolicy(BasePolicy):
         return total
 
     def sample(self, random_state=None):
-        """Draw the policy of one history.
-
-        Parameters
-        ----------
-        random_state : int, RandomState instance or None, default=None
-            Seeds the draw.
-
-        Returns
-        -------
-        policy : FrozenPolicy
-            The target as it was after that history, exploring as it did.
-        """
+        """Draw the policy of one history."""
         rng = check_random_state(random_state)
         weights = self.weights_
         length = int(rng.choice(len(weights), p=weights))

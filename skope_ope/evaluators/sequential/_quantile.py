@@ -29,16 +29,7 @@ def quantile_indices(q, n):
 
 
 class RunningQuantile:
-    """Quantile of a growing set, in two heaps: those up to it, and those above.
-
-    Parameters
-    ----------
-    q : float
-        Level in [0, 1].
-    n_most : int, default=None
-        How many numbers there will be: those that can never be the quantile are then
-        not kept. `None`: all are kept.
-    """
+    """Quantile of a growing set, in two heaps: those up to it, and those above."""
 
     def __init__(self, q, n_most=None):
         self.q, self.n = q, 0
@@ -75,28 +66,12 @@ def _needed(q, n):
 
 
 class KnownRatios:
-    """DR-ns' acceptance where the probabilities of a part are known beforehand.
+    """DR-ns' acceptance where the probabilities of a part are known beforehand."""
 
-    The ratios p / pi, at most cmax, are ranked once; seen ranks are marks in a
-    bytearray, in which the quantile is a pointer that moves to the next or the previous
-    mark. Ratios that the quantile cannot reach within a block are marked at its end,
-    all at once.
-
-    Parameters
-    ----------
-    q, cmax : float
-        Quantile level and largest acceptance ratio.
-    c_init : float, default=None
-        The first acceptance ratio, at most `cmax`; `None`: `cmax`.
-    n_most : int, default=None
-        Number of rounds of all parts: ratios that can never be the quantile are then
-        not kept for the parts to come. `None`: all are kept.
-
-    Attributes
-    ----------
-    c : float
-        The acceptance ratio in use.
-    """
+    # The ratios p / pi, at most cmax, are ranked once; seen ranks are marks in a
+    # bytearray, in which the quantile is a pointer that moves to the next or the
+    # previous mark. Ratios that the quantile cannot reach within a block are marked at
+    # its end, all at once.
 
     def __init__(self, q, cmax, c_init=None, n_most=None):
         self.q, self.cmax = q, cmax
@@ -105,20 +80,7 @@ class KnownRatios:
         self._needed, self._more = _needed(q, n_most), n_most
 
     def take(self, pi, p, u):
-        """Accept rounds of the next part.
-
-        Parameters
-        ----------
-        pi, p, u : ndarray of shape (n_rounds,)
-            Target's and logger's probability of the logged action, uniform numbers.
-
-        Returns
-        -------
-        accepted : ndarray of int
-            Rows in the simulated history.
-        c : ndarray of shape (n_rounds,)
-            Acceptance ratio in use at every row.
-        """
+        """Accept rounds of the next part."""
         n_rounds, n_kept, before = len(p), len(self._kept), self._n
         if not n_rounds:
             return np.empty(0, dtype=np.intp), np.empty(0)
@@ -190,15 +152,7 @@ class KnownRatios:
 
 
 def _ranked(values, before):
-    """Return all values sorted, and the rank of each.
-
-    Parameters
-    ----------
-    values : ndarray
-        They have ranks in any order where they are equal.
-    before : ndarray
-        More values, already sorted: they come first.
-    """
+    """Return all values sorted, and the rank of each."""
     if len(before):
         values = np.concatenate([before, values])
         order = np.argsort(values, kind="stable")  # seven times as fast on a long run

@@ -43,27 +43,9 @@ if TYPE_CHECKING:
 
 
 class RepeatedRuns:
-    """Values of the same policy on several parts of a log.
+    """Values of the same policy on several parts of a log."""
 
-    `repeated_runs` makes it.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_runs,)
-        Value of every run, NaN where it gave none.
-    mean : float
-        Mean of the runs that gave a value.
-    standard_deviation : float
-        Their standard deviation (ddof=1), NaN for fewer than two.
-    n_accepted : ndarray of shape (n_runs,)
-        Length of the history of every run, NaN where the evaluator has none.
-    how : {"segments", "subsamples"}
-        What the runs were made on.
-    row_id : RowId or str
-        The rounds of the log; of a lazy one the token of its source. Runs of two
-        policies on the same segments of the same log can be subtracted:
-        `runs_a - runs_b` has the paired differences as values.
-    """
+    # `repeated_runs` makes it.
 
     def __init__(self, values, n_accepted, how, row_id=None):
         self.values = values
@@ -78,22 +60,7 @@ class RepeatedRuns:
         )
 
     def confidence_interval(self, level=0.95):
-        """Student's interval for the expected value of a run.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Coverage, in (0, 1).
-
-        Returns
-        -------
-        low, high : float
-
-        Raises
-        ------
-        ValueError
-            For subsamples: their runs share rounds and are not independent.
-        """
+        """Student's interval for the expected value of a run."""
         if self.how == "subsamples":
             raise ValueError(
                 "runs on subsamples share rounds, so they give no confidence "
@@ -267,24 +234,12 @@ def _warned_of_draws(policy, logs):
 
 @dataclass(frozen=True)
 class LazyRun:
-    """A run on a part of a lazy log.
+    """A run on a part of a lazy log."""
 
-    Attributes
-    ----------
-    number : int
-        Which of the runs it is.
-    policy : policy or str
-        What is evaluated.
-    part : slice or float
-        Rows of the log; or the share of them that is drawn.
-    seed : int
-        Of the draw, and of the evaluator.
-    """
-
-    number: int
-    policy: object
-    part: object
-    seed: int
+    number: int  # which of the runs it is
+    policy: object  # what is evaluated
+    part: object  # rows of the log; or the share of them that is drawn
+    seed: int  # of the draw, and of the evaluator
 
     @property
     def name(self):

@@ -17,31 +17,7 @@ PROGRESSIVE = "the progressive-validation policy"
 
 
 class HistoryFacts:
-    """What a value says of the simulated histories that it comes from.
-
-    Attributes
-    ----------
-    accepted : ndarray of int
-        Rows that entered the histories, in order.
-    n_trajectories : int
-        Complete trajectories.
-    trajectory_values : ndarray of shape (n_trajectories,)
-        Their values, in order.
-    trajectory_shares : ndarray of shape (n_trajectories,)
-        Weight of each of them in the value; they sum to one.
-    trajectory_stops : ndarray of int of shape (n_trajectories,)
-        For each of them the row after its last one.
-    part_values : ndarray of shape (n_splits,)
-        Values of the parts of the logs, NaN where a part gave none.
-    learned_policy : policy
-        The policy after its last complete trajectory, see `AdaptivePolicy.frozen`; a
-        stationary policy as it came.
-    n_violations : int
-        Rows at which the acceptance ratio was too large.
-    bias_mass : float
-        Estimate of the share of the target's rounds that these rows keep out of the
-        history, averaged along the log.
-    """
+    """What a value says of the simulated histories that it comes from."""
 
     def _tell(self, history, trajectories, horizon, bound_terms):
         """Take the facts, once there is a value."""
@@ -78,10 +54,8 @@ class HistoryFacts:
         return np.cumsum(shares * self.trajectory_values) / np.cumsum(shares)
 
     def _paired_parts(self, other):
-        """Return mean, error and freedom of the gaps between parts, or None.
-
-        Where rounds of one of both depend on each other, its parts do not.
-        """
+        """Return mean, error and freedom of the gaps between parts, or None."""
+        # Where rounds of one of both depend on each other, its parts do not.
         independent = self.independent_rounds and other.independent_rounds
         own, others = self._part_terms, getattr(other, "_part_terms", ())
         if independent or not len(own) == len(others) > 1:
@@ -94,17 +68,9 @@ class HistoryFacts:
 
 
 class SequentialValue(HistoryFacts, PolicyValue):
-    """Value of a policy from simulated histories.
+    """Value of a policy from simulated histories."""
 
-    See `HistoryFacts` for what it says of these.
-
-    Attributes
-    ----------
-    acceptance_ratios : ndarray of shape (n_rounds,)
-        Acceptance ratio c in use at every row.
-    progressive_policy_ : ProgressivePolicy
-        What a single trace of `DRns` values, where the policy learns; there only.
-    """
+    # See `HistoryFacts` for what it says of these.
 
     def __init__(
         self,
@@ -149,16 +115,7 @@ class SequentialValue(HistoryFacts, PolicyValue):
         return GivenEstimate(value, float(error), freedom, change, frame), []
 
     def running_values(self):
-        """Return the value so far, along the log.
-
-        Returns
-        -------
-        rows : ndarray of int of shape (n_points,)
-            Accepted rows of a single history; last rows of several trajectories.
-        values : ndarray of shape (n_points,)
-            The value of the rows up to there: the ratio of their sums, or the mean
-            over the trajectories that were complete by then, by their shares.
-        """
+        """Return the value so far, along the log."""
         rows = self.trajectory_stops - 1
         if self.n_trajectories == 1:
             # rounds after the last one of a horizon are in no complete history

@@ -12,21 +12,12 @@ from skope_ope.logs.lazy._partitions import read_partitions
 
 @dataclass(frozen=True)
 class RowsOfPartition:
-    """Some rounds of a partition, ready to travel to another process.
+    """Some rounds of a partition, ready to travel to another process."""
 
-    Attributes
-    ----------
-    partition : Partition
-        Where they lie.
-    rows : slice
-        The rows that are taken.
-    draw : tuple (int, int, float) or None
-        Seed, rounds of the log before the partition, and the share of the rounds that
-        is kept by a uniform number each; None: all are.
-    """
-
-    partition: object
-    rows: slice
+    partition: object  # where they lie
+    rows: slice  # the rows that are taken
+    # Seed, rounds of the log before the partition, and the share of the rounds that is
+    # kept by a uniform number each; None: all are
     draw: tuple | None = None
 
     @property
@@ -53,19 +44,7 @@ class RowsOfPartition:
 
 
 class RowsOfLog:
-    """Some rounds of a lazy log, to walk through.
-
-    Parameters
-    ----------
-    lazy : LazyLogs
-        The log.
-    sizes : ndarray of int of shape (n_partitions,)
-        Rounds of its partitions.
-    rows : slice or float
-        The rows; or the share of all that is drawn.
-    seed : int, default=None
-        Of the draw.
-    """
+    """Some rounds of a lazy log, to walk through."""
 
     frame = n_rounds = None
 

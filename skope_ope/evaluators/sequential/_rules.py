@@ -13,23 +13,10 @@ BELOW = 1 - 1e-12  # allows for rounding where a row is sorted out beforehand
 
 
 class UniformRule:
-    """Replay: accept when u < pi(a|x, h) K(x) / K_max, for uniform loggers.
+    """Replay: accept when u < pi(a|x, h) K(x) / K_max, for uniform loggers."""
 
-    A rule knows the rounds of one part of a log at a time, and carries on what it
-    learned from the parts before.
-
-    Parameters
-    ----------
-    most : int
-        K_max, the most actions that were ever offered.
-
-    Attributes
-    ----------
-    scale : ndarray of shape (n_rounds,)
-        K(x) / K_max, the offered actions over the most that were ever offered.
-    u : ndarray of shape (n_rounds,)
-        Uniform numbers.
-    """
+    # A rule knows the rounds of one part of a log at a time, and carries on what it
+    # learned from the parts before.
 
     c = 1.0
     observes = False  # whether c depends on the probabilities of earlier rows
@@ -66,18 +53,7 @@ class UniformRule:
 
 
 class ConstantRule:
-    """Rejection sampling: accept when pi > 0 and u <= c pi / p, c fixed.
-
-    Parameters
-    ----------
-    c : float
-        Largest acceptance ratio; unbiased where c pi <= p throughout.
-
-    Attributes
-    ----------
-    p, u : ndarray of shape (n_rounds,)
-        Propensities and uniform numbers.
-    """
+    """Rejection sampling: accept when pi > 0 and u <= c pi / p, c fixed."""
 
     observes = False
 
@@ -114,20 +90,10 @@ class ConstantRule:
 
 
 class QuantileRule(ConstantRule):
-    """DR-ns: rejection sampling whose c follows a quantile of the ratios p / pi.
+    """DR-ns: rejection sampling whose c follows a quantile of the ratios p / pi."""
 
-    c starts at c_init (None: cmax) and becomes min(cmax, quantile_q) after every
-    acceptance, over all rows so far, the accepted one included.
-
-    Parameters
-    ----------
-    q, cmax : float
-        Quantile level and largest acceptance ratio.
-    c_init : float, default=None
-        The first acceptance ratio.
-    n_rounds : int, default=None
-        Number of rounds of all parts, which bounds what must be kept of them.
-    """
+    # c starts at c_init (None: cmax) and becomes min(cmax, quantile_q) after every
+    # acceptance, over all rows so far, the accepted one included.
 
     observes = True
 

@@ -57,44 +57,7 @@ def sequential_values(
     counted=None,
     states=None,
 ):
-    """Walk through a lazy log once for every policy, evaluator and part of it.
-
-    Parameters
-    ----------
-    policies : dict
-        Policies by name.
-    evaluators : dict
-        Sequential evaluators by name (see the tag `order_dependent`); they need not be
-        fitted.
-    lazy : LazyLogs
-        Files in the order of time; a frame has no order and is refused.
-    sources : dict, default=None
-        By the name of the evaluator, what predicts the rewards (`bind(logs)`), where
-        that was made before; `part_models` makes the others.
-    n_jobs : int, default=None
-        Walks at a time. The values do not depend on it.
-    verbose : int, default=0
-        As in joblib.
-    counted : object, default=None
-        What tells the rounds from others: values of equal ones can be subtracted.
-    states : dict, default=None
-        By the name of the evaluator, the random state of its uniform numbers, where a
-        fit has drawn it.
-
-    Returns
-    -------
-    values : dict
-        By evaluator a dict by policy of `SummedSequentialValue`, with the warnings of
-        each in `.warnings`: nothing is warned here.
-
-    Raises
-    ------
-    TypeError
-        If the log is a frame, or a policy an array.
-    ValueError
-        If the log lacks what an evaluator needs, or a part cannot be read; the message
-        names file and row group.
-    """
+    """Walk through a lazy log once for every policy, evaluator and part of it."""
     check_walk(", ".join(evaluators), lazy)
     lazy = lazy.labelled(n_jobs=n_jobs)
     for evaluator in evaluators.values():
@@ -126,17 +89,7 @@ def check_walk(who, lazy):
 
 
 def facts_of(partitions, evaluators, n_jobs=None, verbose=0):
-    """Return the `LogFacts` of a log, which the evaluators have checked.
-
-    Parameters
-    ----------
-    partitions : sequence of parts
-        They have a `name`, and `read()`.
-    evaluators : dict
-        By name.
-    n_jobs, verbose : int
-        See `sequential_values`.
-    """
+    """Return the `LogFacts` of a log, which the evaluators have checked."""
     n = task_count(len(partitions)) if partitions else 0
     bounds = np.linspace(0, len(partitions), n + 1).astype(int).tolist()
     tasks = [partitions[bounds[i] : bounds[i + 1]] for i in range(n)]
@@ -162,27 +115,14 @@ def _facts(part, evaluators):
 
 @dataclass(frozen=True)
 class Walk:
-    """One walk through a part of the log.
+    """One walk through a part of the log."""
 
-    Attributes
-    ----------
-    evaluator, policy : str
-        Their names.
-    number : int
-        Number of the part.
-    rows : slice
-        Its rows.
-    state : object
-        Where the uniform numbers of the whole log come from.
-    least : float or None
-        The smallest p / pi of the policy, where the evaluator asks for it.
-    """
-
-    evaluator: str
-    policy: str
-    number: int
-    rows: slice
-    state: object
+    evaluator: str  # their names
+    policy: str  # their names
+    number: int  # number of the part
+    rows: slice  # its rows
+    state: object  # where the uniform numbers of the whole log come from
+    # The smallest p / pi of the policy, where the evaluator asks for it
     least: float | None = None
 
     @property
@@ -196,21 +136,7 @@ STRETCH = 200_000  # rounds that are walked through at once, with a dozen arrays
 
 
 class Walks:
-    """Walks through a log of which the facts are known.
-
-    Parameters
-    ----------
-    policies, evaluators : dict
-        By name.
-    partitions : sequence of parts
-        They have a `name`, and `read()`.
-    facts : LogFacts
-        What is known of them.
-    sources : dict
-        Reward sources by name of the evaluator.
-    states : dict, default=None
-        Random states of their uniform numbers, where they were drawn before.
-    """
+    """Walks through a log of which the facts are known."""
 
     def __init__(self, policies, evaluators, partitions, facts, sources, states=None):
         self.states = states or {}
@@ -315,10 +241,8 @@ class Walks:
         )
 
     def _model_warnings(self, evaluator):
-        """Return a warning where a model of later rounds predicts those of a learner.
-
-        In memory a fit warns of that.
-        """
+        """Get a warning where a model of later rounds predicts those of a learner."""
+        # In memory a fit warns of that.
         folds = evaluator._uses_model and hasattr(evaluator.reward_model_, "models_")
         if not (folds and self.facts.propensities_drift):
             return []
@@ -340,12 +264,10 @@ class Walks:
         return walk.finish()
 
     def _rounds(self, rows):
-        """Yield stretches of some rows, and for each the part in which it lies.
-
-        Its first row, a list of its rounds, and the sum of the rewards of all rounds
-        before. A caller that pops the rounds frees a partition before the next one is
-        read.
-        """
+        """Yield stretches of some rows, and for each the part in which it lies."""
+        # Its first row, a list of its rounds, and the sum of the rewards of all rounds
+        # before. A caller that pops the rounds frees a partition before the next one is
+        # read.
         start, reward, some = 0, 0.0, []
         sizes = zip(self.facts.sizes, self.facts.reward_sums, strict=True)
         for part, (size, total) in zip(self.partitions, sizes, strict=True):

@@ -30,15 +30,7 @@ class _Unweighted:
 
 
 class RoundsOfPart(PositiveRounds):
-    """The rounds of a part of a log that is known as a whole.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds of the part.
-    log : LogSums
-        What is known of the whole log.
-    """
+    """The rounds of a part of a log that is known as a whole."""
 
     def __init__(self, logs, log):
         super().__init__(logs)
@@ -52,29 +44,15 @@ class RoundsOfPart(PositiveRounds):
 
 @dataclass
 class SummedHistory:
-    """The simulated histories of one policy, from sums over their rounds.
+    """The simulated histories of one policy, from sums over their rounds."""
 
-    It tells what a `History` tells.
+    # It tells what a `History` tells.
 
-    Attributes
-    ----------
-    walks : list of WalkSums
-        One for every part with a history of its own, in order.
-    facts : LogFacts
-        What is known of the whole log.
-    adaptive : bool
-        Whether the policy learns.
-    restarts : Restarts or None
-        The policy at the start of its histories, where it learns.
-    horizon : int or None
-        Accepted rounds of a trajectory.
-    """
-
-    walks: list
-    facts: object
-    adaptive: bool
-    restarts: object = None
-    horizon: int | None = None
+    walks: list  # one for every part with a history of its own, in order
+    facts: object  # what is known of the whole log
+    adaptive: bool  # whether the policy learns
+    restarts: object = None  # the policy at the start of its histories, where it learns
+    horizon: int | None = None  # accepted rounds of a trajectory
 
     @property
     def logs(self):
@@ -150,10 +128,8 @@ class SummedHistory:
         return min(lows), max(highs)
 
     def successes(self, n_used):
-        """Return the sum of the first accepted rewards, None unless all are 0 or 1.
-
-        All complete trajectories of a single part count.
-        """
+        """Return the sum of the first accepted rewards, None unless all are 0 or 1."""
+        # All complete trajectories of a single part count.
         return self.walks[0].ones
 
     def huge_weight_finding(self):
@@ -214,17 +190,7 @@ class SummedHistory:
         return np.array([self.n_rounds * share / one.weight for one, share in pairs])
 
     def deviations(self, trajectories, error, of_rewards):
-        """Return the `Deviations` of the round values, or bounds of them.
-
-        Parameters
-        ----------
-        trajectories : Trajectories
-            Their values.
-        error : float
-            The standard error, that of a single trace's spread.
-        of_rewards : bool
-            Whether the value is a mean of accepted rewards.
-        """
+        """Return the `Deviations` of the round values, or bounds of them."""
         n, value = self.n_rounds, trajectories.value
         factors, ones = self.factors(trajectories), self.walks[0].ones
         if of_rewards and ones is not None:
@@ -252,13 +218,7 @@ class SummedHistory:
 
 
 class SummedSpread:
-    """The spread of the terms of a trajectory, from their sums.
-
-    Parameters
-    ----------
-    history : SummedHistory
-        The history.
-    """
+    """The spread of the terms of a trajectory, from their sums."""
 
     def __init__(self, history):
         self.history = history
@@ -276,10 +236,8 @@ class SummedSpread:
 
 
 def _plain_ratio(m):
-    """Return f = m_0 / m_1 and its gradient.
-
-    Other than `ratio` it names no divisor: a history may rest on one round.
-    """
+    """Return f = m_0 / m_1 and its gradient."""
+    # Other than `ratio` it names no divisor: a history may rest on one round.
     value = m[0] / m[1]
     return value, (1 / m[1], -value / m[1])
 

@@ -15,32 +15,10 @@ from skope_ope.evaluators.sequential._result import HistoryFacts
 
 
 class SummedSequentialValue(HistoryFacts, SummedValue):
-    """Value of a policy from simulated histories, whose rounds were dropped.
+    """Value of a policy from simulated histories, whose rounds were dropped."""
 
-    It says of the histories what a value from rounds in memory says, see
-    `HistoryFacts`; rows are counted along the log. What needs all rounds raises.
-
-    Parameters
-    ----------
-    estimate : Estimate or GivenEstimate
-        The estimate.
-    history : SummedHistory
-        The histories.
-    trajectories : Trajectories
-        Their values.
-    horizon : int or None
-        Length of a history.
-    bound_terms : dict
-        What the theorem behind the evaluator needs to know.
-    lessons : Lessons or None
-        What the policy learned from, where it learns.
-    policy : policy or str
-        The policy as it came.
-    of_rewards : bool
-        Whether the value is a mean of accepted rewards.
-    **about : dict
-        Parameters of `SummedValue`.
-    """
+    # It says of the histories what a value from rounds in memory says, see
+    # `HistoryFacts`; rows are counted along the log. What needs all rounds raises.
 
     def __init__(
         self,
@@ -86,15 +64,7 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
         raise AttributeError(str(told))
 
     def running_values(self):
-        """Return the value so far, along the log, at the ends of the trajectories.
-
-        Returns
-        -------
-        rows : ndarray of int of shape (n_points,)
-            Last rows of the trajectories.
-        values : ndarray of shape (n_points,)
-            The mean over the trajectories that were complete by then.
-        """
+        """Return the value so far, along the log, at the ends of the trajectories."""
         if self.n_trajectories == 1:
             raise _dropped("running_values of a single history", "set a horizon")
         return self.trajectory_stops - 1, self._values_by_then()
@@ -107,19 +77,7 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
         return self._lessons.learned()
 
     def deviation_bound(self, delta=0.05, **assumptions):
-        """Radius of the interval of the theorem behind the evaluator.
-
-        Parameters
-        ----------
-        delta : float, default=0.05
-            Probability of being off by more.
-        **assumptions : dict
-            What the theorem needs to know beforehand.
-
-        Returns
-        -------
-        radius : float
-        """
+        """Radius of the interval of the theorem behind the evaluator."""
         return PolicyValue.deviation_bound(self, delta, **assumptions)
 
     def _paired(self, other):
@@ -137,13 +95,7 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
 
 
 class Lessons:
-    """The rounds of the last complete trajectory, and the policy to learn from them.
-
-    Parameters
-    ----------
-    walk : AdaptiveWalk
-        The walk.
-    """
+    """The rounds of the last complete trajectory, and the policy to learn from them."""
 
     def __init__(self, walk):
         self._policy, self.restarts = walk.policy, walk.restarts
@@ -151,17 +103,7 @@ class Lessons:
         self._open, self._last, self._number = [], None, None
 
     def take(self, logs, trace, weights):
-        """Keep the accepted rounds of a part that may be needed.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The part.
-        trace : Trace
-            What happened to it.
-        weights : ndarray of shape (n_rounds,) or None
-            How often an accepted round counts.
-        """
+        """Keep the accepted rounds of a part that may be needed."""
         horizon = self._horizon
         if horizon is None:
             return  # the policy itself is what it has learned

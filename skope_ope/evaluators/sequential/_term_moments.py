@@ -21,33 +21,14 @@ N_SUMS, N_PAIRS = 5, 4
 
 
 class TermMoments:
-    """Moments of the terms of the rounds of a trajectory; those of parts add up.
-
-    Parameters
-    ----------
-    origin : float
-        V_0.
-
-    Attributes
-    ----------
-    numbers : ndarray of shape (13,)
-        Five sums, and four pairs of extremes.
-    """
+    """Moments of the terms of the rounds of a trajectory; those of parts add up."""
 
     def __init__(self, origin):
         self.origin = origin
         self.numbers = np.array([0.0] * N_SUMS + [inf, -inf] * N_PAIRS)
 
     def add(self, above, below, corners=()):
-        """Add the terms of some rounds.
-
-        Parameters
-        ----------
-        above, below : ndarray of shape (n,)
-            x and y.
-        corners : sequence of two ndarray of shape (n,), default=()
-            x with the least and with the largest reward that there may be.
-        """
+        """Add the terms of some rounds."""
         if not len(above):
             return
         x = above - self.origin * below
@@ -61,21 +42,7 @@ class TermMoments:
 
 
 def deviations_of_moments(n, value, moments, factors, square=None):
-    """Return `DeviationBounds` of the round values of all trajectories.
-
-    Parameters
-    ----------
-    n : int
-        Number of rounds.
-    value : float
-        The value.
-    moments : list of TermMoments
-        Of the complete trajectories.
-    factors : ndarray of shape (n_trajectories,)
-        What a deviation x - V y of each is multiplied by.
-    square : float, default=None
-        Sum of squares of the deviations, where it is known better.
-    """
+    """Return `DeviationBounds` of the round values of all trajectories."""
     table = np.array([one.numbers for one in moments]).T
     xx, xy, yy, x4, y4, low, high, *of_below = table[: N_SUMS + 4]
     move = value - np.array([one.origin for one in moments])
@@ -91,19 +58,7 @@ def deviations_of_moments(n, value, moments, factors, square=None):
 
 
 def deviations_of_yes_no(n, value, n_used, ones, factor):
-    """Return the `Deviations` of means of accepted rewards that are all 0 or 1.
-
-    Parameters
-    ----------
-    n : int
-        Number of rounds.
-    value : float
-        The value.
-    n_used, ones : int
-        Accepted rounds that count, and the sum of their rewards.
-    factor : float
-        What r - V is multiplied by.
-    """
+    """Return the `Deviations` of means of accepted rewards that are all 0 or 1."""
     up, down, zeros = (1 - value) * factor, value * factor, n_used - ones
     some = [up] * bool(ones) + [-down] * bool(zeros) + [0.0] * (n_used < n)
     return Deviations(
@@ -119,21 +74,7 @@ def deviations_of_yes_no(n, value, n_used, ones, factor):
 
 
 def reach_of_moments(limits, value, moments, factor, all_rounds):
-    """Return how far a round value may lie from the estimate, as `LinearReach` does.
-
-    Parameters
-    ----------
-    limits : tuple (float, float) or None
-        The known range of the rewards.
-    value : float
-        The value.
-    moments : TermMoments
-        Of the only trajectory.
-    factor : float
-        What a deviation x - V y is multiplied by.
-    all_rounds : bool
-        Whether all rounds have terms; the deviation of others is zero.
-    """
+    """Return how far a round value may lie from the estimate, as `LinearReach` does."""
     pairs = moments.numbers[N_SUMS:].reshape(N_PAIRS, 2)
     if limits is None or not np.isfinite(pairs).all():
         return range_only(limits)

@@ -10,16 +10,7 @@ CHUNK = 1 << 20  # numbers drawn at once where they are passed over
 
 
 class UniformStream:
-    """Draw one uniform number per round, in the order of the rounds.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None
-        Where the numbers come from.
-    own : bool, default=False
-        Whether an instance itself is drawn from. Otherwise it is copied: two streams
-        from it draw the same numbers.
-    """
+    """Draw one uniform number per round, in the order of the rounds."""
 
     def __init__(self, random_state, own=False):
         rng = check_random_state(random_state)
@@ -42,19 +33,7 @@ class UniformStream:
 
 
 def stream_state(random_state, n_rounds):
-    """Return a random state for streams, and move the given one as a `fit` moves it.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None
-        Of an evaluator.
-    n_rounds : int
-        Rounds of the whole log.
-
-    Returns
-    -------
-    state : int or RandomState instance
-    """
+    """Return a random state for streams, and move the given one as a `fit` moves it."""
     rng = check_random_state(random_state)
     if rng is not random_state and random_state is not None:
         return random_state  # an integer starts anew every time

@@ -27,55 +27,7 @@ MANY_CLUSTERS = 100_000  # more are summed by hash buckets
 
 
 class WalkSums:
-    """What the value of a history needs of its rounds.
-
-    Parameters
-    ----------
-    evaluator : SequentialEvaluator
-        Gives the terms of the rounds.
-    adaptive : bool
-        Whether the policy learns.
-    rows : slice
-        The rows of the log.
-    offset : float, default=0.0
-        What is subtracted from all rewards, where a value moves with them.
-    limits : tuple (float, float), default=None
-        The known range of the rewards.
-
-    Attributes
-    ----------
-    rows : slice
-        The rows of the log.
-    moments : list of TermMoments
-        Of the complete trajectories.
-    values, weights : list of float
-        Values of the complete trajectories, and what they were divided by.
-    stops : list of int
-        For each of them the row after its last one.
-    accepted : ndarray of int
-        Rows of the log that entered the history, in order.
-    n_accepted : int
-        How many they are.
-    n_learned : int
-        Rounds of which the policy has learned before.
-    ones : int or None
-        Sum of the accepted rewards of complete trajectories; None unless they are all
-        0 or 1.
-    spread : Sums or None
-        Sums of the terms of the first trajectory, while it is the only one.
-    overlap : Overlap or None
-        Sums of the weights.
-    ratios, violations : RatioSums, Violations or None
-        Of the acceptance ratios.
-    final_ratio : float
-        The last of them.
-    huge : Finding or None
-        About the largest of the weights that no float can square.
-    forms_sums : bool
-        Whether a float holds the sum of the weighted rewards.
-    model_range : tuple (float, float)
-        The least and the largest model value.
-    """
+    """What the value of a history needs of its rounds."""
 
     def __init__(self, evaluator, adaptive, rows, offset=0.0, limits=None):
         self._limits = limits if evaluator._tells_spread(adaptive) else None
@@ -96,17 +48,7 @@ class WalkSums:
         self._largest, self._weighted, self.huge = 0.0, 0.0, None
 
     def take(self, logs, trace, overlap):
-        """Take the next rounds, what happened to them, and the sums of their weights.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The rounds.
-        trace : Trace
-            What happened to them.
-        overlap : Overlap or None
-            Sums of their weights; None where propensities are not known.
-        """
+        """Take the next rounds, what happened to them, and sums of their weights."""
         if self.offset:
             moved = (None if x is None else x - self.offset for x in (trace.v, trace.q))
             trace = replace(trace, **dict(zip("vq", moved, strict=True)))

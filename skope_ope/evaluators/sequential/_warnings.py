@@ -20,13 +20,7 @@ RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
 
 
 def reversal_warnings(row):
-    """Return a warning where the rounds are not in the order of their times.
-
-    Parameters
-    ----------
-    row : int or None
-        The first row that is not, see `first_reversal`.
-    """
+    """Return a warning where the rounds are not in the order of their times."""
     if row is None:
         return []
     return [
@@ -111,20 +105,7 @@ def short_trajectory_warnings(trajectories, standard_error, horizon):
 
 
 def bias_mass_warnings(diagnostics, advice, allowed=LARGE_MASS, z=MASS_Z):
-    """Return a warning where the acceptance ratio keeps too much out of the history.
-
-    Parameters
-    ----------
-    diagnostics : mapping
-        Of a simulated history.
-    advice : str
-        What to do.
-    allowed : float
-        Largest bias mass without a warning.
-    z : float
-        Standard errors that it must be from zero: a few rounds at the start of a
-        short log make a large estimate, too.
-    """
+    """Return a warning where the acceptance ratio keeps too much out of the history."""
     mass, error = diagnostics["bias_mass"], diagnostics["bias_mass_error"]
     if not mass > max(allowed, z * error):
         return []

@@ -48,54 +48,30 @@ from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 @dataclass
 class SlateTerms:
-    """Per-round terms of a slate evaluator, and what is known of them.
+    """Per-round terms of a slate evaluator, and what is known of them."""
 
-    Attributes
-    ----------
-    terms : tuple of ndarray of shape (n_rounds,)
-        Per-round terms.
-    combine : callable
-        The function of their means that is the estimate, see `_functions`.
-    weight : ndarray of shape (n_rounds,) or None
-        Importance weights of the rounds. Where all of them are zero, there is no
-        estimate.
-    used : ndarray of bool of shape (n_rounds,) or None
-        Rounds that enter the estimate; None: all of them. The others have weight zero.
-    known : ndarray of bool of shape (n_rounds,) or None
-        Rounds that the estimate is about, where others enter it with terms of zero
-        only; None: those that are used.
-    expected : ndarray of shape (n_rounds,) or None
-        Means of the weights under the logger; None: one.
-    supported : bool
-        Whether the means of the weights are known.
-    diagnostics : dict
-        Numbers, or functions that give them.
-    warnings : list of OPEWarning
-    bound : callable or None
-        See `PolicyValue.deviation_bound`; a function of a module.
-    follows_reward : bool
-        Whether the first term moves by `weight` where the reward of a round moves by
-        one.
-    plain : bool
-        Whether the estimate is the mean or the ratio of the rewards times `weight`,
-        which is never negative and has mean one.
-    instead : ndarray of shape (n_rounds,) or None
-        What stands for `weight` where that is zero in all rounds.
-    """
-
-    terms: tuple
+    terms: tuple  # per-round terms
+    # The function of their means that is the estimate, see `_functions`
     combine: object = mean
+    # Importance weights of the rounds. Where all of them are zero, there is no estimate
     weight: object = None
+    # Rounds that enter the estimate; None: all of them. The others have weight zero
     used: object = None
+    # Rounds that the estimate is about, where others enter it with terms of zero only;
+    # None: those that are used
     known: object = None
-    expected: object = None
-    supported: bool = True
+    expected: object = None  # means of the weights under the logger; None: one
+    supported: bool = True  # whether the means of the weights are known
+    # Numbers, or functions that give them
     diagnostics: dict = field(default_factory=dict)
     warnings: list = field(default_factory=list)
-    bound: object = None
+    bound: object = None  # see `PolicyValue.deviation_bound`; a function of a module
+    # Whether the first term moves by `weight` where the reward of a round moves by one
     follows_reward: bool = False
+    # Whether the estimate is the mean or the ratio of the rewards times `weight`, which
+    # is never negative and has mean one
     plain: bool = False
-    instead: object = None
+    instead: object = None  # what stands for `weight` where that is zero in all rounds
 
     def __post_init__(self):
         self.choices = [w for w in (self.weight, self.instead) if w is not None]
@@ -115,13 +91,7 @@ class SlateTerms:
         return self if self.instead is None else replace(self, weight=self.instead)
 
     def left_out(self, omega):
-        """Return the rounds of positive weight that the estimate is not about, or None.
-
-        Parameters
-        ----------
-        omega : ndarray of shape (n_rounds,) or None
-            Sample weights.
-        """
+        """Get the rounds of positive weight that the estimate is not about, or None."""
         known = self.used if self.known is None else self.known
         if known is None or known.all():
             return None

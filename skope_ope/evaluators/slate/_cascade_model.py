@@ -20,21 +20,7 @@ from skope_ope.reward_models._slate_reward_models import expected_reward
 
 
 class CascadeModel:
-    """One regression per slot.
-
-    Parameters
-    ----------
-    model : regressor, number or None
-        What is cloned for every slot; a number stands for all values, None for the
-        mean of the rewards of later slots.
-    target : SlateTarget
-        The policy, on the training rounds.
-
-    Attributes
-    ----------
-    models : list
-        For every slot a fitted regressor, or a number.
-    """
+    """One regression per slot."""
 
     def __init__(self, model, target):
         logs = target.logs

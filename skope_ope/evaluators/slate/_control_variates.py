@@ -19,24 +19,7 @@ ROUNDING = 1e-20  # mean square of parts that are zero: weights are of the order
 
 
 def regression_terms(gain, parts, *, single, independent):
-    """Terms of an estimate with control variates, and the function of their means.
-
-    Parameters
-    ----------
-    gain : ndarray of shape (n_rounds,)
-        Weight times reward.
-    parts : ndarray of shape (n_rounds, n_slots)
-        Parts of the slots, with mean zero under the logger.
-    single : bool
-        Whether all slots have one coefficient.
-    independent : bool
-        Whether the logger fills slots independently.
-
-    Returns
-    -------
-    terms : tuple of ndarray of shape (n_rounds,)
-    combine : Regression
-    """
+    """Terms of an estimate with control variates, and the function of their means."""
     columns = [parts.sum(axis=1)] if single else list(parts.T)
     k = len(columns)
     if independent:
@@ -50,15 +33,7 @@ def regression_terms(gain, parts, *, single, independent):
 
 
 class Regression:
-    """The function f = m_0 - b^T A^+ c of means, and its gradient.
-
-    Parameters
-    ----------
-    k : int
-        Number of control variates.
-    rows, cols : ndarray of int
-        Entries of A that the last means hold.
-    """
+    """The function f = m_0 - b^T A^+ c of means, and its gradient."""
 
     def __init__(self, k, rows, cols):
         self.k, self.rows, self.cols = k, rows, cols

@@ -15,19 +15,10 @@ from skope_ope.evaluators.core._weight_findings import slate_weight_findings
 
 
 class Estimable:
-    """A function of means that exists where weights say something about the policy.
+    """A function of means that exists where weights say something about the policy."""
 
-    Weights of slates may be negative: their sum tells neither that there is one, nor
-    may it be divided by where it is not positive.
-
-    Parameters
-    ----------
-    combine : callable
-        The function, see `_functions`.
-    weighed : bool
-        Whether one more mean follows, that of the absolute weights. Where it is zero,
-        the policy shows none of the logged slates.
-    """
+    # Weights of slates may be negative: their sum tells neither that there is one, nor
+    # may it be divided by where it is not positive.
 
     def __init__(self, combine, weighed):
         self.combine, self.weighed = combine, weighed
@@ -62,17 +53,7 @@ class Estimable:
 
 
 def of_weights(weight, expected, supported, design, by_slot=False):
-    """Return diagnostics, findings and effective size that weights of slates tell.
-
-    Parameters
-    ----------
-    weight, expected, supported : object
-        See `SlateTerms`.
-    design : Design
-        Weight and cluster of every round.
-    by_slot : bool, default=False
-        Whether each slot has a known reward, and these add up.
-    """
+    """Return diagnostics, findings and effective size that weights of slates tell."""
     n_rounds = int(design.count.sum())
     if weight is None or not n_rounds:
         return {}, [], float("nan")

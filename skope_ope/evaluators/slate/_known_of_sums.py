@@ -18,11 +18,9 @@ N_TERMS = 4  # of a choice of weights
 
 
 def weights_of(found, n_total):
-    """Return the weights of slates as the overlap of all parts of a log needs them.
-
-    Those are w and w less its mean, plus one, and both bounded, see `Summary`; and the
-    same of what stands for w where that is zero in all rounds.
-    """
+    """Return the weights of slates as the overlap of all parts of a log needs them."""
+    # Those are w and w less its mean, plus one, and both bounded, see `Summary`; and
+    # the same of what stands for w where that is zero in all rounds.
     n_total = UNKNOWN_LENGTH if n_total is None else n_total
     out = ()
     for w in found.choices:
@@ -37,15 +35,7 @@ def _balance(found, w):
 
 
 def tally_of(found, positive, part):
-    """Return the `Tally` of what is known of slates.
-
-    Parameters
-    ----------
-    found : SlateTerms
-        The terms.
-    positive, part : Part
-        The rounds that enter, and all rounds.
-    """
+    """Return the `Tally` of what is known of slates."""
     tally, n = Tally([None], [], table=False), len(part.all_logs)
     omega = part.omega
     told = {"n_rounds": n, "mass": n if omega is None else float(omega.sum())}
@@ -91,17 +81,7 @@ def overlaps_of_sums(summary):
 
 
 def known_of_slates(evaluator, summary, log):
-    """Return the estimate, and what a value is told beside it, by name.
-
-    Parameters
-    ----------
-    evaluator : SlateEvaluator
-        The evaluator.
-    summary : Summary
-        Its sums on one policy.
-    log : LogSums or None
-        What is known of the log.
-    """
+    """Return the estimate, and what a value is told beside it, by name."""
     estimate, sums = summary.estimate(), summary.tally.told_sums
     told = {name: sums[name] / sums["n_rounds"] for name in SUMMED if name in sums}
     entries, warned, size = {"n_rounds": summary.n}, [], nan

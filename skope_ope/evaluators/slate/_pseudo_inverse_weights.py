@@ -27,26 +27,17 @@ IMPOSSIBLE = 1e6  # of the largest entry: what an assignment must not take
 
 
 class RoundWeights(NamedTuple):
-    r"""Weights of the logged slates, and what they rest on, by round.
+    r"""Weights of the logged slates, and what they rest on, by round."""
 
-    Attributes
-    ----------
-    weight : ndarray of shape (n_rounds,)
-        :math:`q^T \Gamma^+ 1_s`.
-    residual : ndarray of shape (n_rounds,) or None
-        :math:`\|(I - \Gamma\Gamma^+) q\|`; None where it cannot be known.
-    parts : ndarray of shape (n_rounds, n_slots) or None
-        Contribution of every slot, less its mean under the logger; None where they
-        were not asked for.
-    expected : ndarray of shape (n_rounds,) or None
-        Mean of the weight under the logger, :math:`q^T \Gamma^+ E_\mu[1_s]`; None
-        where it is one in all rounds, as it is if the logger and the policy always
-        fill one slot at least.
-    """
-
-    weight: np.ndarray
+    weight: np.ndarray  # :math:`q^T \Gamma^+ 1_s`
+    # :math:`\|(I - \Gamma\Gamma^+) q\|`; None where it cannot be known
     residual: np.ndarray
+    # Contribution of every slot, less its mean under the logger; None where they were
+    # not asked for
     parts: np.ndarray
+    # Mean of the weight under the logger, :math:`q^T \Gamma^+ E_\mu[1_s]`; None where
+    # it is one in all rounds, as it is if the logger and the policy always fill one
+    # slot at least
     expected: np.ndarray | None = None
 
 
@@ -56,19 +47,7 @@ def balanced(weight, expected):
 
 
 def round_weights(logger, target, logs, with_parts=False):
-    """Weights of all rounds.
-
-    Parameters
-    ----------
-    logger : slate policy
-        The logging policy.
-    target : SlateTarget
-        The policy under evaluation.
-    logs : SlateLogs
-        The rounds of `target`.
-    with_parts : bool, default=False
-        Whether the parts are wanted.
-    """
+    """Weights of all rounds."""
     form = form_of(logger, logs)
     if form == "product":
         return _product(logger, target, logs, with_parts)
@@ -103,11 +82,9 @@ def _unless_one(expected):
 
 
 def _product(logger, target, logs, with_parts):
-    r""":math:`W = \sum_j \pi_j(s_j) / \mu_j(s_j) - (l - 1)\, t`.
-
-    The l slots are those that the logger fills, and t is the probability with which
-    the policy fills one of them: one, unless it leaves slots empty.
-    """
+    r""":math:`W = \sum_j \pi_j(s_j) / \mu_j(s_j) - (l - 1)\, t`."""
+    # The l slots are those that the logger fills, and t is the probability with which
+    # the policy fills one of them: one, unless it leaves slots empty.
     pi, mu = target.marginal_proba(logs), recorded(logger, logs)
     if mu is None:
         mu = logger.marginal_proba(logs)
@@ -132,11 +109,9 @@ def _product(logger, target, logs, with_parts):
 
 
 def _product_range(logger, target, logs):
-    """Return the distance from the range, and how likely the policy's slots are empty.
-
-    Independent slots are always filled or never. Outside are what they never show, and
-    policies that leave one slot empty more often than another.
-    """
+    """Get the distance from the range, and how likely the policy's slots are empty."""
+    # Independent slots are always filled or never. Outside are what they never show,
+    # and policies that leave one slot empty more often than another.
     if not knows_all(logger, target, logs):
         return None, None
     wanted = target.slates
@@ -158,24 +133,7 @@ def _product_range(logger, target, logs):
 
 
 def second_moment(logger, target, logs, used=None):
-    r"""Mean of :math:`q^T \Gamma^+ q` over the rounds, and the largest weight.
-
-    Parameters
-    ----------
-    logger, target, logs
-        See `round_weights`.
-    used : ndarray of bool of shape (n_rounds,), default=None
-        Rounds over which the mean and the maximum are taken; `None`: all.
-
-    Returns
-    -------
-    sigma2 : float
-        Second moment of the weights under the logger, averaged over the rounds; NaN
-        where none is used.
-    rho : float
-        Largest absolute weight that a slate of the logger may have, or a bound on it:
-        see `knows_largest`.
-    """
+    r"""Mean of :math:`q^T \Gamma^+ q` over the rounds, and the largest weight."""
     total = largest = 0.0
     if used is None:
         used = np.ones(len(logs), dtype=bool)
@@ -203,13 +161,11 @@ def second_moment(logger, target, logs, used=None):
 
 
 def knows_largest(logger, logs):
-    """Tell whether `second_moment` finds the largest weight, not a bound on it.
-
-    It does where the slates are listed, where slots are filled independently, and where
-    any ranking of one set of candidates may be shown. Elsewhere it combines what slots
-    show that may never meet: in mixtures, and in rankings whose candidates differ by
-    slot.
-    """
+    """Tell whether `second_moment` finds the largest weight, not a bound on it."""
+    # It does where the slates are listed, where slots are filled independently, and
+    # where any ranking of one set of candidates may be shown. Elsewhere it combines
+    # what slots show that may never meet: in mixtures, and in rankings whose candidates
+    # differ by slot.
     if isinstance(logger, EmpiricalSlatePolicy) or form_of(logger, logs) == "product":
         return True
     one_set = logs.offered is None or logs.offered.ndim == 2
@@ -231,10 +187,8 @@ def _full(target):
 
 
 def mean_of_weights(logger, target, logs):
-    """Mean weight under a logger whose moments are means over draws.
-
-    The expectation is over fresh draws, as many as the moments were taken from.
-    """
+    """Mean weight under a logger whose moments are means over draws."""
+    # The expectation is over fresh draws, as many as the moments were taken from.
     total = 0.0
     fresh = logger._redrawn()
     for rows, _, _, solution in solved(logger, target, logs):
@@ -245,15 +199,7 @@ def mean_of_weights(logger, target, logs):
 
 
 def _largest_sum(z, mu, ranking):
-    """Largest absolute sum of one entry per slot, or of none where it may be empty.
-
-    Parameters
-    ----------
-    z, mu : ndarray of shape (n_slots, n_candidates)
-        Entries, and the probabilities with which the logger shows the candidates.
-    ranking : bool
-        Whether no candidate is shown twice.
-    """
+    """Largest absolute sum of one entry per slot, or of none where it may be empty."""
     rows = mu.any(axis=1)
     if not rows.any():
         return 0.0

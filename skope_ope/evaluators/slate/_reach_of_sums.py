@@ -30,17 +30,7 @@ class _Weighed:
 
 
 def reach_of_slates(summary, log, n_rounds):
-    """Return what finds how far the value of a round may lie from the estimate.
-
-    Parameters
-    ----------
-    summary : Summary
-        Sums of all parts.
-    log : LogSums or None
-        What is known of the log.
-    n_rounds : int
-        Number of rounds, those of sample weight zero included.
-    """
+    """Return what finds how far the value of a round may lie from the estimate."""
     limits = None if log is None else known_range(log)
     if summary.ends is None:
         return range_only(limits)
@@ -60,20 +50,7 @@ def reach_of_slates(summary, log, n_rounds):
 
 
 class MovedReach(SummedReach):
-    """The reach of terms of which the first moves with the reward of its round.
-
-    Parameters
-    ----------
-    summary : Summary
-        Sums of all parts. The ends of the terms are followed by those of the first one
-        with the worst and with the best reward.
-    limits : tuple (float, float) or None
-        The known range of the rewards.
-    n_rounds : int
-        Number of rounds.
-    is_ratio : bool
-        Whether the second term is what the first is divided by.
-    """
+    """The reach of terms of which the first moves with the reward of its round."""
 
     def __init__(self, summary, limits, n_rounds, is_ratio):
         formula = _Weighed(mean)
@@ -115,19 +92,7 @@ def _of_groups(sums, term):
 
 
 def ends_of_slates(found, terms, logs, part):
-    """Return the `RoundEnds` of the terms of slates.
-
-    Parameters
-    ----------
-    found : SlateTerms
-        What was found of a part.
-    terms : sequence of ndarray of shape (n_rounds,)
-        Its terms.
-    logs : SlateLogs
-        The rounds.
-    part : PositiveRounds
-        Those that enter.
-    """
+    """Return the `RoundEnds` of the terms of slates."""
     ends = RoundEnds()
     if not part.n:
         return ends

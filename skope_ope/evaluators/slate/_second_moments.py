@@ -23,21 +23,12 @@ N_PROBES = 2
 
 
 class Solved(NamedTuple):
-    r"""What the second moments make of slot marginals q, by round.
+    r"""What the second moments make of slot marginals q, by round."""
 
-    Attributes
-    ----------
-    table : ndarray of shape (n_rounds, n_slots, n_candidates)
-        :math:`\Gamma^+ q`, candidates in the order of the distribution.
-    residual : ndarray of shape (n_rounds,)
-        :math:`\|(I - \Gamma\Gamma^+) q\|`, zero where q lies in the range.
-    marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        Slot marginals of the distribution.
-    """
-
-    table: np.ndarray
+    table: np.ndarray  # :math:`\Gamma^+ q`, candidates in the order of the distribution
+    # :math:`\|(I - \Gamma\Gamma^+) q\|`, zero where q lies in the range
     residual: np.ndarray
-    marginals: np.ndarray
+    marginals: np.ndarray  # slot marginals of the distribution
 
 
 class Operators(NamedTuple):
@@ -58,27 +49,7 @@ class Operators(NamedTuple):
 
 
 def solved(logger, target, logs):
-    """Yield the solutions of some rounds at a time.
-
-    Parameters
-    ----------
-    logger : BaseSlatePolicy
-        Gives the distributions.
-    target : SlateTarget
-        Gives the marginals.
-    logs : SlateLogs
-        The rounds.
-
-    Yields
-    ------
-    rows : slice or ndarray of int
-        Which rounds.
-    slates : ndarray of int of shape (n_rows, n_slots)
-        The logged slates, candidates in the order of the distribution.
-    q : ndarray of shape (n_rows, n_slots, n_candidates)
-        The target's marginals, in that order.
-    solution : Solved
-    """
+    """Yield the solutions of some rounds at a time."""
     kept = {}
     for rows in by_distribution(logger, logs):
         rounds = logs[rows]
@@ -88,24 +59,10 @@ def solved(logger, target, logs):
 
 
 def by_distribution(logger, logs):
-    """Yield rounds in parts for which tables are made at once, by distribution.
-
-    No distribution is in two parts, unless it is all that there is in them: the
-    operators of a single distribution are all that need to be kept from one part for
-    the next, however many distributions there are and however large their operators.
-
-    Parameters
-    ----------
-    logger : BaseSlatePolicy
-        Gives the distributions.
-    logs : SlateLogs
-        The rounds.
-
-    Yields
-    ------
-    rows : slice or ndarray of int
-        Which rounds.
-    """
+    """Yield rounds in parts for which tables are made at once, by distribution."""
+    # No distribution is in two parts, unless it is all that there is in them: the
+    # operators of a single distribution are all that need to be kept from one part for
+    # the next, however many distributions there are and however large their operators.
     n_rounds, step = len(logs), chunk_rows(logs)
     parts = [slice(i, min(i + step, n_rounds)) for i in range(0, n_rounds, step)]
     if len(parts) < 2:
@@ -133,18 +90,7 @@ def by_distribution(logger, logs):
 
 
 def solve(distributions, q, kept):
-    """Apply the pseudoinverses of the rounds' distributions to their marginals.
-
-    Parameters
-    ----------
-    distributions : SlateDistributions
-        The distributions of the rounds.
-    q : ndarray of shape (n_rounds, n_slots, n_candidates)
-        Vectors, candidates in the order of the distributions.
-    kept : dict
-        Operators of the distribution of the rounds before, if they had but one; they
-        are replaced by those of this one.
-    """
+    """Apply the pseudoinverses of the rounds' distributions to their marginals."""
     out = Solved(np.empty(q.shape), np.empty(len(q)), np.empty(q.shape))
     if len(distributions) == 1:
         key = distributions.items.tobytes()
@@ -200,17 +146,7 @@ def _operators(batch, invert):
 
 
 def pseudoinverse(matrices):
-    """Pseudoinverses of symmetric matrices, tiny eigenvalues being zero.
-
-    Parameters
-    ----------
-    matrices : ndarray of shape (..., n, n)
-        Second moments.
-
-    Returns
-    -------
-    inverses : ndarray of shape (..., n, n)
-    """
+    """Pseudoinverses of symmetric matrices, tiny eigenvalues being zero."""
     if not matrices.size:
         return matrices
     values, vectors = np.linalg.eigh((matrices + matrices.swapaxes(-1, -2)) / 2)
@@ -252,16 +188,14 @@ def _apply(operators, rows, q, out, one_each=False):
 
 
 def _solve_each(operators, u):
-    r"""Solve one system per distribution without its pseudoinverse.
-
-    With N as of `_null_vectors`, and :math:`\Gamma N = 0`, the matrix :math:`\Gamma + N
-    N^T` is regular if and only if there are no more null vectors than N spans; then its
-    inverse is :math:`\Gamma^+` on the range of :math:`\Gamma`. Whether it is regular is
-    seen from what the inverse makes of random vectors: their parts along an eigenvector
-    of a tiny eigenvalue become huge. (u itself has no such part where it lies in the
-    range, so that a solution of moderate size may be off by any null vector.) All
-    other distributions are solved by their eigenvalues.
-    """
+    r"""Solve one system per distribution without its pseudoinverse."""
+    # With N as of `_null_vectors`, and :math:`\Gamma N = 0`, the matrix :math:`\Gamma +
+    # N N^T` is regular if and only if there are no more null vectors than N spans; then
+    # its inverse is :math:`\Gamma^+` on the range of :math:`\Gamma`. Whether it is
+    # regular is seen from what the inverse makes of random vectors: their parts along
+    # an eigenvector of a tiny eigenvalue become huge. (u itself has no such part where
+    # it lies in the range, so that a solution of moderate size may be off by any null
+    # vector.) All other distributions are solved by their eigenvalues.
     null, alive = _null_vectors(operators)
     full = operators.mean + null @ null.swapaxes(1, 2)
     entries = np.arange(full.shape[1])
@@ -288,24 +222,10 @@ def _solve_each(operators, u):
 
 
 def _null_vectors(operators):
-    r"""Vectors that :math:`\Gamma` takes to zero, as far as the marginals tell.
-
-    A slot that is always filled has a candidate in every slate, and a candidate that is
-    always shown has a slot: their indicators sum to one with every slate, and the
-    differences of these indicators to zero.
-
-    Parameters
-    ----------
-    operators : Operators
-        Their marginals.
-
-    Returns
-    -------
-    null : ndarray of shape (n_distributions, n_slots n_types, n_vectors)
-        Such differences, of length one.
-    alive : ndarray of bool of shape (n_distributions, n_slots n_types)
-        Which entries are not zero in all slates.
-    """
+    r"""Vectors that :math:`\Gamma` takes to zero, as far as the marginals tell."""
+    # A slot that is always filled has a candidate in every slate, and a candidate that
+    # is always shown has a slot: their indicators sum to one with every slate, and the
+    # differences of these indicators to zero.
     marginals, sizes = operators.marginals, operators.sizes
     n_distributions, n_slots, n_types = marginals.shape
     alive = marginals > 0

@@ -177,10 +177,8 @@ def constant(model, rounds, rows):
 
 
 def additive_only(model):
-    """Return the model if it is a sum over slots, raise otherwise.
-
-    None is `AdditiveSlateModel()`.
-    """
+    """Return the model if it is a sum over slots, raise otherwise."""
+    # None is `AdditiveSlateModel()`.
     if model is None:
         return AdditiveSlateModel()
     if isinstance(model, (AdditiveSlateModel, MeanSlateModel)):

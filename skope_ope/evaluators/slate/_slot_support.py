@@ -11,21 +11,7 @@ ENTRIES = 1 << 20  # marginals that are asked at once
 
 
 def support_of_slots(target, logs):
-    """Return what `SupportDisplay` shows of a slate policy on some rounds.
-
-    Parameters
-    ----------
-    target : SlateTarget
-        The policy, of whose slots all marginals are known.
-    logs : SlateLogs
-        The rounds.
-
-    Returns
-    -------
-    support : dict
-        Arguments of `SupportDisplay`, with a label for each pair of slot and candidate
-        that the policy or the logger shows.
-    """
+    """Return what `SupportDisplay` shows of a slate policy on some rounds."""
     logger, n = logs.logging_policy, len(logs)
     shape = logs.n_slots, logs.max_candidates
     known = hasattr(logger, "slot_marginals") and knows_all(logger, target, logs)

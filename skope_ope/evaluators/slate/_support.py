@@ -18,29 +18,23 @@ def knows_all(logger, target, logs):
 
 
 def recorded(logger, logs):
-    """Return the column with the logger's probabilities of the logged candidates.
-
-    None where the logger is known by more than that.
-    """
+    """Return the column with the logger's probabilities of the logged candidates."""
+    # None where the logger is known by more than that.
     name = getattr(logger, "slot_proba", None)
     column = logs.columns.get(name) if isinstance(name, str) else None
     return column if np.ndim(column) == 2 else None
 
 
 def never_shown(target, logs, name):
-    """Share of a deterministic policy's slots or slates that the logger never shows.
-
-    NaN where the policy draws its slates, or the logger is not known well enough.
-    """
+    """Share of a deterministic policy's slots or slates that the logger never shows."""
+    # NaN where the policy draws its slates, or the logger is not known well enough.
     never = which_never_shown(target, logs, name)
     return float("nan") if never is None else float(np.mean(never))
 
 
 def which_never_shown(target, logs, name):
-    """Return which of a deterministic policy's slots or slates are never shown.
-
-    None where the policy draws its slates, or the logger is not known well enough.
-    """
+    """Return which of a deterministic policy's slots or slates are never shown."""
+    # None where the policy draws its slates, or the logger is not known well enough.
     logger = logs.logging_policy
     if target.slates is None or logger is None or not knows_all(logger, target, logs):
         return None

@@ -12,42 +12,23 @@ BLOCK = 8192  # rounds whose arrays fit the cache
 
 
 def uniform_weights(target, logs, with_parts):
-    r"""Weights where l of m candidates are shown, in any order.
-
-    With the target's slot marginals q, their sums over slots :math:`c_a` and over
-    candidates :math:`t_j`, and :math:`T = \sum_j t_j`, the pseudoinverse gives
-
-    .. math::
-
-        (\Gamma^+ q)_{ja} = \frac{T}{l^2}
-        + (m-1)\Big[q_{ja} - \frac{c_a}{l} - \frac{t_j}{m} + \frac{T}{lm}\Big]
-        + \frac{m(m-1)}{(m-l)\,l} \Big[c_a - \frac{T}{m}\Big],
-
-    without the last term where l = m. For a policy that fills every slot, the weight
-    is :math:`1 + (m-1)[S - (l-P)/(m-l)]` with :math:`S = \sum_j q_{j s_j}` and
-    :math:`P = \sum_j c_{s_j}`.
-
-    Outside of the range are policies that fill one slot more often than another and,
-    where l = m and the logger shows every candidate, one candidate more often than
-    another.
-
-    Parameters
-    ----------
-    target : SlateTarget
-        The policy under evaluation.
-    logs : SlateLogs
-        The rounds.
-    with_parts : bool
-        Whether the parts are wanted.
-
-    Returns
-    -------
-    weight, residual : ndarray of shape (n_rounds,)
-    parts : ndarray of shape (n_rounds, n_slots) or None
-    expected : ndarray of shape (n_rounds,)
-        See `RoundWeights`. Without candidates, slates are empty: no slot has a part
-        in the weight, which is zero.
-    """
+    r"""Weights where l of m candidates are shown, in any order."""
+    # With the target's slot marginals q, their sums over slots :math:`c_a` and over
+    # candidates :math:`t_j`, and :math:`T = \sum_j t_j`, the pseudoinverse gives
+    #
+    # .. math::
+    #
+    #     (\Gamma^+ q)_{ja} = \frac{T}{l^2}
+    #     + (m-1)\Big[q_{ja} - \frac{c_a}{l} - \frac{t_j}{m} + \frac{T}{lm}\Big]
+    #     + \frac{m(m-1)}{(m-l)\,l} \Big[c_a - \frac{T}{m}\Big],
+    #
+    # without the last term where l = m. For a policy that fills every slot, the weight
+    # is :math:`1 + (m-1)[S - (l-P)/(m-l)]` with :math:`S = \sum_j q_{j s_j}` and
+    # :math:`P = \sum_j c_{s_j}`.
+    #
+    # Outside of the range are policies that fill one slot more often than another and,
+    # where l = m and the logger shows every candidate, one candidate more often than
+    # another.
     n_rounds, n_slots = logs.slate.shape
     n_offered = offered_counts(logs)
     weight, residual, expected = np.empty((3, n_rounds))
@@ -89,11 +70,9 @@ def _of(n_offered, rows, n_slots):
 
 
 def _matches(target, logs, n_offered):
-    """Yield rows, m, slots, q and c at the logged slates, t, t of slots that are none.
-
-    All but the first two have the shape (n_slots, n_rows). Last comes the sum of the
-    squares of c, by row.
-    """
+    """Yield rows, m, slots, q and c at logged slates, t, t of empty slots."""
+    # All but the first two have the shape (n_slots, n_rows). Last comes the sum of the
+    # squares of c, by row.
     for rows, rounds, q in chunks(target, logs):
         m, exists = _of(n_offered, rows, logs.n_slots)
         filled = q.sum(axis=2).T
@@ -131,17 +110,7 @@ def _deterministic_matches(target, logs, n_offered):
 
 
 def is_possible(logs):
-    """Tell which logged slates are rankings that fill as many slots as they can.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        Their candidates are known to be offered.
-
-    Returns
-    -------
-    possible : ndarray of bool of shape (n_rounds,)
-    """
+    """Tell which logged slates are rankings that fill as many slots as they can."""
     kind = np.int16 if logs.max_candidates < 2**15 else np.int32
     n_offered, possible = offered_counts(logs), np.empty(len(logs), dtype=bool)
     for start in range(0, len(logs), BLOCK):

@@ -11,21 +11,7 @@ FORMULA = ("_terms", "_weights", "_combine")  # what makes the value of an evalu
 
 
 def doubly_robust_scores(logs, expected, w):
-    r"""Return :math:`S_i(a) = q_i(a) + 1[a_i = a] w_i (r_i - q_i(a))`.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    expected : float or ndarray of shape (n_rounds, n_actions)
-        What was expected of the actions, :math:`q_i(a)`.
-    w : ndarray of shape (n_rounds,)
-        The weight of a policy that surely takes the logged action.
-
-    Returns
-    -------
-    scores : ndarray of shape (n_rounds, n_actions)
-    """
+    r"""Return :math:`S_i(a) = q_i(a) + 1[a_i = a] w_i (r_i - q_i(a))`."""
     scores = np.empty((len(logs), logs.n_actions))
     scores[:] = expected
     logged = np.arange(len(logs)), logs.action_index
@@ -41,15 +27,7 @@ def residual(reward, expected):
 
 
 def action_scores(evaluator, logs):
-    """Return the scores of an evaluator whose value is linear in the policy.
-
-    Parameters
-    ----------
-    evaluator : StaticEvaluator
-        Fitted on logs with the same actions.
-    logs : BanditLogs
-        The rounds; those of fit are predicted out of fold.
-    """
+    """Return the scores of an evaluator whose value is linear in the policy."""
     why = _why_none(evaluator)
     if why:
         raise ValueError(

@@ -47,21 +47,7 @@ PARTS = Extract(lambda r: [x for x in (r.w, r.pi, r.q, r.v) if x is not None])
 
 
 class AutoParameter:
-    """How the value "auto" of a parameter is chosen.
-
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    neutral : float or None
-        The value that leaves the weights as they are.
-    grid : callable
-        Takes the positive weights and the number of rounds and returns candidates,
-        the least biased one first.
-    bias : callable, default=None
-        Bound of the bias of every candidate; takes (grid, rounds, target, logs,
-        omega). `None`: the distance from the neutral estimate.
-    """
+    """How the value "auto" of a parameter is chosen."""
 
     def __init__(self, name, neutral, grid, bias=None):
         self.name, self.neutral = name, neutral

@@ -158,18 +158,7 @@ class StaticEvaluator(BaseEvaluator):
         return True
 
     def _prepare(self, target, positive, shared=None):
-        """Return the job of a policy in a pass over the rounds.
-
-        Parameters
-        ----------
-        target : Target
-            The policy.
-        positive : PositiveRounds
-            The rounds.
-        shared : SharedModel, default=None
-            The reward model that several evaluators share, for those that
-            have none; `None`: the evaluator is fitted.
-        """
+        """Return the job of a policy in a pass over the rounds."""
         self._check_target(target)
         source = self._source_for(target, positive, shared)
         chosen = self._chosen(target, positive, source)
@@ -337,13 +326,11 @@ class StaticEvaluator(BaseEvaluator):
         return pooled
 
     def _summed_about_its_value(self, job, estimate, positive):
-        """Return the estimate with the error that rounding took, where it did.
-
-        The variance was lost in the sums of squares: terms about the value itself
-        have no digits to lose. Where they vanish, too, the terms are proportional,
-        and there is no error; or one round has all the weight that floating point
-        holds, and there is none that could be told.
-        """
+        """Return the estimate with the error that rounding took, where it did."""
+        # The variance was lost in the sums of squares: terms about the value itself
+        # have no digits to lose. Where they vanish, too, the terms are proportional,
+        # and there is no error; or one round has all the weight that floating point
+        # holds, and there is none that could be told.
         if (
             self._moves is None
             or isnan(estimate.value)

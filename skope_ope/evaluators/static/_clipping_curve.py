@@ -16,25 +16,7 @@ N_POINTS = 30
 
 
 def clipping_curve(evaluator, policy, logs, bounds=None):
-    """Evaluate a policy with every bound, all out of one pass over the rounds.
-
-    Parameters
-    ----------
-    evaluator : StaticEvaluator
-        A fitted one with a parameter that bounds weights.
-    policy : policy, array or str
-        See its `evaluate`.
-    logs : BanditLogs
-        The rounds.
-    bounds : array-like of shape (n_points,), default=None
-        `None`: 30 on a logarithmic scale.
-
-    Returns
-    -------
-    curve : dict
-        `param_name`, `param_range` (increasing), `values` (a list of PolicyValue) and
-        `own`, the bound of the evaluator itself.
-    """
+    """Evaluate a policy with every bound, all out of one pass over the rounds."""
     name = _parameter_of(evaluator)
     if bounds is None:
         bounds = _default_bounds(weights_of(evaluator, policy, logs)[0])

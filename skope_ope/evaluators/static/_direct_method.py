@@ -134,13 +134,7 @@ class DirectMethod(StaticEvaluator):
 
 
 class SimulatedValue(PolicyValue):
-    """Value of a policy that learns from the rewards of the reward model.
-
-    Attributes
-    ----------
-    learned_policy : policy
-        The policy after the last round.
-    """
+    """Value of a policy that learns from the rewards of the reward model."""
 
     independent_rounds = False
 

@@ -12,24 +12,7 @@ LARGEST_BLOCK = 256  # rounds; every round is an update here
 
 
 def simulate(policy, logs, predict):
-    """Let a policy act and learn in every round, rewarded by the model.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        It is cloned; the clone starts with an empty history.
-    logs : BanditLogs
-        The rounds, whose contexts are taken in order.
-    predict : callable
-        `predict(rounds, start)` gives model values of all actions.
-
-    Returns
-    -------
-    values : ndarray of shape (n_rounds,)
-        Model value of the policy in every round, given the history so far.
-    policy : AdaptivePolicy
-        The policy after the last round.
-    """
+    """Let a policy act and learn in every round, rewarded by the model."""
     policy = fresh(policy, logs)
     context = contexts_of(policy, logs)
     model = Chunks(predict, logs)
@@ -67,11 +50,9 @@ def simulate(policy, logs, predict):
 
 
 def draws(logs):
-    """Two uniform numbers per round: one for the action, one for the reward.
-
-    They are seeded by the place of the first round in the logs as they were built:
-    the same logs give the same numbers, parts of the logs give other numbers.
-    """
+    """Two uniform numbers per round: one for the action, one for the reward."""
+    # They are seeded by the place of the first round in the logs as they were built:
+    # the same logs give the same numbers, parts of the logs give other numbers.
     seed = int(logs.row_id.position[0]) % 2**32
     return np.random.RandomState(seed).random_sample((len(logs), 2))
 

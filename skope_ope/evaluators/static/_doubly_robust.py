@@ -27,11 +27,10 @@ REMOVED_Z = 4  # what was taken from the correction, in standard errors
 
 
 class DoublyRobustBase(StaticEvaluator):
-    """Model value plus transformed weights times the model's residual.
+    """Model value plus transformed weights times the model's residual."""
 
-    The second term of every round is what the transform takes from the correction:
-    its mean estimates the bias that buys the smaller variance.
-    """
+    # The second term of every round is what the transform takes from the correction:
+    # its mean estimates the bias that buys the smaller variance.
 
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
     _uses_model = True

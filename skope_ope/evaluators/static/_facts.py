@@ -21,24 +21,12 @@ PARTS = Extract(lambda rounds: [x for x in (rounds.w, rounds.q) if x is not None
 
 
 class StaticFacts:
-    """Facts about one evaluator on one policy.
+    """Facts about one evaluator on one policy."""
 
-    Which there are depends on what is known: `overlap_tv` and `calibration_z` need
-    the whole logging distribution, `action_count_z` that or propensities that are the
-    same wherever an action was taken, `model_*` and `correction*` a reward model,
-    `covariate_imbalance` numeric contexts.
-
-    Parameters
-    ----------
-    evaluator : StaticEvaluator
-        The evaluator.
-    job : Job
-        What it did.
-    positive : PositiveRounds
-        The rounds.
-    overlap : Overlap or None
-        Sums of the weights; None where none are used.
-    """
+    # Which there are depends on what is known: `overlap_tv` and `calibration_z` need
+    # the whole logging distribution, `action_count_z` that or propensities that are the
+    # same wherever an action was taken, `model_*` and `correction*` a reward model,
+    # `covariate_imbalance` numeric contexts.
 
     def __init__(self, evaluator, job, positive, overlap):
         self.evaluator, self.job = evaluator, job
@@ -158,10 +146,8 @@ class StaticFacts:
         return sums / len(logs)
 
     def calibration_z(self):
-        r"""Spiegelhalter's z of the logging distribution.
-
-        :math:`\sum (y - p)(1 - 2p) / \sqrt{\sum (1 - 2p)^2 p (1 - p)}`.
-        """
+        r"""Spiegelhalter's z of the logging distribution."""
+        # :math:`\sum (y - p)(1 - 2p) / \sqrt{\sum (1 - 2p)^2 p (1 - p)}`.
         total = variance = 0.0
         for rows, mu in self._logging_blocks():
             y = np.zeros_like(mu)

@@ -29,19 +29,7 @@ from skope_ope.logs._propensity_audit import action_count_z
 
 
 def known_of_sums(evaluator, summary, log, n_rounds):
-    """Return the estimate, and what a value is told beside it, by name.
-
-    Parameters
-    ----------
-    evaluator : StaticEvaluator
-        The evaluator.
-    summary : Summary
-        Its sums on one policy.
-    log : LogSums or None
-        What is known of the log.
-    n_rounds : int
-        Number of rounds, those of sample weight zero included.
-    """
+    """Return the estimate, and what a value is told beside it, by name."""
     estimate, overlap = summary.estimate(), summary.overlap
     warned, beyond = [], []
     logged_only = not summary.tally.table

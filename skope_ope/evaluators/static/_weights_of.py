@@ -10,24 +10,7 @@ from skope_ope.logs.lazy._kind_of import refuse_lazy
 
 
 def weights_of(evaluator, policy, logs):
-    """Return the weights of a policy, and what an evaluator makes of them.
-
-    Parameters
-    ----------
-    evaluator : StaticEvaluator
-        A fitted one that uses importance weights.
-    policy : policy, array or str
-        See its `evaluate`.
-    logs : BanditLogs
-        The rounds.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_rounds,)
-        pi(a|x) / p of the logged actions.
-    used_weights : ndarray of shape (n_rounds,)
-        The same, clipped or shrunk as the evaluator does.
-    """
+    """Return the weights of a policy, and what an evaluator makes of them."""
     refuse_lazy(logs)
     if not evaluator._uses_weights:
         raise ValueError(
@@ -43,14 +26,6 @@ def weights_of(evaluator, policy, logs):
 
 
 def weights_of_target(target, positive):
-    """Return pi(a|x) / p of the logged actions, ndarray of shape (n_rounds,).
-
-    Parameters
-    ----------
-    target : Target
-        The policy.
-    positive : PositiveRounds
-        The rounds.
-    """
+    """Return pi(a|x) / p of the logged actions, ndarray of shape (n_rounds,)."""
     [plain] = terms_of(WEIGHTS, positive.all_logs, target, None, positive)
     return plain

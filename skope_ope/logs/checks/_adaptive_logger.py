@@ -43,21 +43,7 @@ AUDITED = 200_000  # likewise of an audit, in memory as of files
 
 
 def adaptive_logger_findings(logs, random_state=None):
-    """Return a finding where the propensities follow earlier rewards.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds, in the order in which they were stored; the first 200,000 are read.
-    random_state : object, default=None
-        Ignored: nothing is drawn.
-
-    Returns
-    -------
-    facts : dict
-        Empty.
-    findings : list of Finding
-    """
+    """Return a finding where the propensities follow earlier rewards."""
     return {}, learning_findings(logs)
 
 
@@ -102,11 +88,9 @@ def learning_findings(logs, most=AUDITED):
 
 
 def _alike(logs):
-    """Return codes of the rounds whose probabilities are compared.
-
-    Those of the same action and logger; and, of contexts with few values, such as
-    segments of users, those of the same context.
-    """
+    """Return codes of the rounds whose probabilities are compared."""
+    # Those of the same action and logger; and, of contexts with few values, such as
+    # segments of users, those of the same context.
     code = logs.action_index
     if logs.logger_index is not None:
         code = code + logs.n_actions * logs.logger_index
@@ -123,10 +107,8 @@ def _alike(logs):
 
 
 def segment_numbers(context):
-    """Return a number for every row of an array, the same for the same numbers.
-
-    Of one column it is that column: what was made of several stays what it is.
-    """
+    """Return a number for every row of an array, the same for the same numbers."""
+    # Of one column it is that column: what was made of several stays what it is.
     if context.shape[1] == 1:
         values = context[:, 0].astype(float)
     else:
@@ -138,18 +120,7 @@ def segment_numbers(context):
 
 
 class Sequences:
-    """The rounds of every action in the order of time, those alike in a row as one.
-
-    Parameters
-    ----------
-    code : ndarray of int of shape (n_rounds,)
-        Whose rounds are compared, such as actions.
-    p, reward : ndarray of shape (n_rounds,)
-        Propensities and rewards of the logged actions.
-    alike : bool, default=True
-        Whether rounds in a row with the same propensity are one, unless propensities
-        come back.
-    """
+    """The rounds of every action in the order of time, those alike in a row as one."""
 
     def __init__(self, code, p, reward, alike=True):
         self.order = order_of_codes(code, int(code.max(initial=0)) + 1)
@@ -166,16 +137,7 @@ class Sequences:
         self.counts = np.append(first, len(p)).astype(float)
 
     def follow(self, m, rise=None):
-        """Return (chance, correlation) with windows of m runs.
-
-        Parameters
-        ----------
-        m : int
-            Number of runs before and after.
-        rise : ndarray, default=None
-            How much more probable the action of every run is after it; `None`: its
-            probability in the windows.
-        """
+        """Return (chance, correlation) with windows of m runs."""
         # codes rise: where those m runs before and after are one, all between are
         inside = self.code[2 * m :] == self.code[: -2 * m]
         if np.count_nonzero(inside) < FEWEST_BLOCKS * BLOCK:

@@ -27,24 +27,7 @@ SAMPLE = 1000  # rounds that show which columns may be constant or alike
 
 
 def column_findings(logs, random_state=0):
-    """Return missing values, constant columns and columns that are there twice.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds say what is looked at in all rounds. The findings do not depend
-        on it.
-
-    Returns
-    -------
-    facts : dict
-        Columns with missing values, and which columns were looked at where these are
-        not all.
-    findings : list of Finding
-        Notes.
-    """
+    """Return missing values, constant columns and columns that are there twice."""
     context, n_rounds = logs.context, len(logs)
     names, named = column_names(context), is_frame(context)
     missing = _missing(context)
@@ -106,10 +89,8 @@ def column_findings(logs, random_state=0):
 
 
 def _constant_and_alike(context, n_rounds, random_state):
-    """Return columns of one value, and pairs of equal ones: what a sample shows.
-
-    Only columns that are constant or alike in the sample are read in all rounds.
-    """
+    """Return columns of one value, and pairs of equal ones: what a sample shows."""
+    # Only columns that are constant or alike in the sample are read in all rounds.
     rows = sampled_rows(n_rounds, SAMPLE, random_state)
     some = _columns(take_rows(context, rows), chosen_columns(context))
     still = [j for j, values in some.items() if _one_value(values)]

@@ -25,28 +25,15 @@ FEW_VALUES = 64  # distinct numbers that are taken as they are
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the context.
+    """One column of the context."""
 
-    Parameters
-    ----------
-    name : str or int
-        Its name in a frame, its position elsewhere.
-    values : ndarray of shape (n_rounds,)
-        Numbers of moderate size, NaN where they are missing or infinite; codes of the
-        categories from the most frequent one where `categorical`.
-    categorical : bool
-        Whether the values are texts or other labels without an order.
-    named : bool
-        Whether the name comes from a frame.
-    labels : tuple of str, default=()
-        The categories by code.
-    """
-
-    name: object
+    name: object  # its name in a frame, its position elsewhere
+    # Numbers of moderate size, NaN where they are missing or infinite; codes of the
+    # categories from the most frequent one where `categorical`
     values: np.ndarray
-    categorical: bool
-    named: bool
-    labels: tuple = ()
+    categorical: bool  # whether the values are texts or other labels without an order
+    named: bool  # whether the name comes from a frame
+    labels: tuple = ()  # the categories by code
 
     @property
     def label(self):
@@ -101,22 +88,9 @@ def rows_apart(logs, most, random):
 
 
 def columns_of(context, rows=None):
-    """Return the columns of some rows, at most `MOST_COLUMNS` of them.
-
-    Of wide contexts these are the ones with the most entries that are not zero (a
-    sparse matrix) or the first ones.
-
-    Parameters
-    ----------
-    context : array, sparse matrix or data frame of shape (n_rounds, n_features)
-        The context.
-    rows : ndarray of int, default=None
-        The rows; `None`: all.
-
-    Returns
-    -------
-    columns : list of Column
-    """
+    """Return the columns of some rows, at most `MOST_COLUMNS` of them."""
+    # Of wide contexts these are the ones with the most entries that are not zero (a
+    # sparse matrix) or the first ones.
     if rows is not None:
         context = take_rows(context, rows)
     chosen = chosen_columns(context)
@@ -188,23 +162,10 @@ def _by_frequency(texts):
 
 
 def binned(column, n_bins=16):
-    """Return codes from 0 on of the values of a column: bins, or the values.
-
-    Categories and few distinct numbers stay what they are (at most `MOST_CATEGORIES`
-    of them); other numbers fall into bins of equal counts. Missing values are a
-    separate bin, and so are values that make more than a bin's share.
-
-    Parameters
-    ----------
-    column : Column
-        The column.
-    n_bins : int, default=16
-        Number of bins.
-
-    Returns
-    -------
-    codes : ndarray of int of shape (n_rounds,)
-    """
+    """Return codes from 0 on of the values of a column: bins, or the values."""
+    # Categories and few distinct numbers stay what they are (at most `MOST_CATEGORIES`
+    # of them); other numbers fall into bins of equal counts. Missing values are a
+    # separate bin, and so are values that make more than a bin's share.
     values = column.values
     missing = np.isnan(values)
     known = values[~missing]

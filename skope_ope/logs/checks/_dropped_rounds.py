@@ -12,22 +12,9 @@ ALIKE = 0.9  # of the rewards have one sign, as sums that were paid do
 
 
 def with_dropped(causes, logs=None):
-    """Return causes with the one that rounds were dropped.
-
-    That is the first one where no reward is 0 and nearly all have one sign, as in an
-    export of orders. Rewards from which a cost is subtracted have both.
-
-    Parameters
-    ----------
-    causes : sequence of str
-        The others, the most likely first.
-    logs : BanditLogs, default=None
-        The rounds; what has no `reward` of each is not looked at.
-
-    Returns
-    -------
-    causes : tuple of str
-    """
+    """Return causes with the one that rounds were dropped."""
+    # That is the first one where no reward is 0 and nearly all have one sign, as in an
+    # export of orders. Rewards from which a cost is subtracted have both.
     if lacks_zeros(getattr(logs, "reward", None)):
         return (f"No reward of the log is 0. {DROPPED}", *causes)
     return (*causes, DROPPED)

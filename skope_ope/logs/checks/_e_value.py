@@ -15,61 +15,27 @@ LEAST_EFFECT = 0.035  # weights are then off by the root of it, 19%
 
 
 def probability_ratio(predicted, propensity, n_offered):
-    r"""Return how much likelier a prediction makes the logged actions.
-
-    .. math:: f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i
-
-    Actions that the other rounds do not know (:math:`\hat p = 0`) get nothing: a log
-    does not tell how many more of them there are, and shares for all of those that
-    happen to be logged could add up to more than one.
-
-    Parameters
-    ----------
-    predicted : ndarray of shape (n_rounds,)
-        Probability of the logged action, learned from other rounds.
-    propensity : ndarray of shape (n_rounds,)
-        The recorded one, at least the right one.
-    n_offered : int or ndarray of shape (n_rounds,)
-        Number of actions, at least of those that the other rounds know.
-
-    Returns
-    -------
-    ratio : ndarray of shape (n_rounds,)
-        Under right propensities its mean is at most one.
-    """
+    r"""Return how much likelier a prediction makes the logged actions."""
+    # .. math:: f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i
+    #
+    # Actions that the other rounds do not know (:math:`\hat p = 0`) get nothing: a log
+    # does not tell how many more of them there are, and shares for all of those that
+    # happen to be logged could add up to more than one.
     known = predicted > 0
     ratio = ((1 - FLOOR) * predicted + known * FLOOR / n_offered) / propensity
     return np.minimum(ratio, LARGEST)
 
 
 def log_e_value(ratio, share=None, group=None):
-    r"""Return the logarithm of an e-value: evidence that a mean exceeds one.
-
-    .. math::
-
-       E = \frac{1}{3} \sum_{\lambda \in \{.1, .5, 1\}}
-       \prod_i (1 + \lambda s_i (f_i - 1))
-
-    The wealth of somebody who bets on :math:`f > 1` at fair odds. Where every
-    :math:`f_i \ge 0` has mean at most one given the rounds before, :math:`E[E] \le 1`
-    at any number of rounds and any skewness, so :math:`P(E \ge 1000) \le .001`.
-
-    Parameters
-    ----------
-    ratio : ndarray of shape (n_rounds,)
-        The non-negative f.
-    share : ndarray of shape (n_rounds,), default=None
-        The s in [0, 1]: sample weights over the largest of them. For rounds kept with
-        probability proportional to 1/s it is the mean of s (f - 1) that is at most 0.
-    group : ndarray of int of shape (n_rounds,), default=None
-        Rounds that may depend on each other. A factor is then one of the mean of
-        s (f - 1) over a group, whose expectation no dependence within it changes.
-
-    Returns
-    -------
-    log_e : float
-        Zero where there are no rounds.
-    """
+    r"""Return the logarithm of an e-value: evidence that a mean exceeds one."""
+    # .. math::
+    #
+    #    E = \frac{1}{3} \sum_{\lambda \in \{.1, .5, 1\}}
+    #    \prod_i (1 + \lambda s_i (f_i - 1))
+    #
+    # The wealth of somebody who bets on :math:`f > 1` at fair odds. Where every
+    # :math:`f_i \ge 0` has mean at most one given the rounds before, :math:`E[E] \le 1`
+    # at any number of rounds and any skewness, so :math:`P(E \ge 1000) \le .001`.
     gap = ratio - 1
     if share is not None:
         gap = gap * share
@@ -88,34 +54,20 @@ def quarters_by_time(rank):
 
 
 def crosswise(half):
-    """Return masks (learned, predicted): two halves of the rounds predict each other.
-
-    Fair bets where choices do not depend on those before. A logger that learns makes
-    them unfair: rounds that come later know what became of the earlier ones.
-    """
+    """Get masks (learned, predicted): two halves of the rounds predict each other."""
+    # Fair bets where choices do not depend on those before. A logger that learns makes
+    # them unfair: rounds that come later know what became of the earlier ones.
     return [(half != k, half == k) for k in (0, 1)]
 
 
 def forwards(quarter):
-    """Return masks (learned, predicted): each quarter is predicted from its past.
-
-    Fair bets for loggers that learn, too.
-    """
+    """Return masks (learned, predicted): each quarter is predicted from its past."""
+    # Fair bets for loggers that learn, too.
     return [(quarter < k, quarter == k) for k in (1, 2, 3)]
 
 
 def log_e_of_parts(ratio, parts, share=None, group=None):
-    """Return the logarithm of the mean of the e-values of parts of the rounds.
-
-    Parameters
-    ----------
-    ratio : ndarray of shape (n_rounds,)
-        The f; what is in no part may be NaN.
-    parts : list of ndarray of bool of shape (n_rounds,)
-        Rounds of each part; they may overlap.
-    share, group : ndarray of shape (n_rounds,), default=None
-        As of `log_e_value`.
-    """
+    """Return the logarithm of the mean of the e-values of parts of the rounds."""
 
     def of(part):
         s = None if share is None else share[part]
@@ -142,20 +94,7 @@ def mean_gain(ratio, share=None):
 
 
 def misfit_effect(ratio, share=None):
-    """Return how much likelier a prediction makes a round: a share, .05 for 5%.
-
-    Parameters
-    ----------
-    ratio : ndarray of shape (n_rounds,)
-        The f.
-    share : ndarray of shape (n_rounds,), default=None
-        Weights of the rounds.
-
-    Returns
-    -------
-    effect : float
-        The larger of the means of ln f and of f - 1.
-    """
+    """Return how much likelier a prediction makes a round: a share, .05 for 5%."""
     return max(mean_gain(ratio, share), mean_ratio(ratio, share) - 1)
 
 

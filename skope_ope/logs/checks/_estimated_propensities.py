@@ -28,21 +28,8 @@ BETTER_MODEL = (
 
 
 def estimated_propensity_findings(logs):
-    """Return what the tests of recorded propensities say of estimated ones.
-
-    No test sees a reason for an action that is not in the context.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds. No step estimates propensities of files: it takes a sample of them.
-
-    Returns
-    -------
-    facts : dict
-        What could be tested.
-    findings : list of Finding
-    """
+    """Return what the tests of recorded propensities say of estimated ones."""
+    # No test sees a reason for an action that is not in the context.
     facts, found = tested_propensities(logs)
     told, more = fitted_logger(logs)
     alarms = [replace(one, advice=BETTER_MODEL) for one in found + more if one.is_alarm]

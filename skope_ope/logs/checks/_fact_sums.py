@@ -16,30 +16,7 @@ MOST_VALUES = 1000  # of the rewards, that are counted
 
 
 class FactSums:
-    """What a log holds, in sums of all its rounds.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        A part of the log, with at least one round.
-
-    Attributes
-    ----------
-    log : LogSums
-        Counts and extremes.
-    n_features : int
-        Number of context features.
-    ranges : dict of tuple (float, float, float)
-        Smallest and largest of some numbers and their sum, by name.
-    by_label : dict of dict of ndarray
-        Sums of "reward" and "propensity" by the codes of "actions" and "loggers".
-    values : ndarray or None
-        Distinct rewards; None where they are more than 1,000.
-    shown : ndarray of bool of shape (n_slots, n_candidates) or None
-        Which candidates were ever shown in each slot of slates.
-    n_shown : ndarray of int of shape (n_slots,) or None
-        In how many rounds each slot was filled.
-    """
+    """What a log holds, in sums of all its rounds."""
 
     @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
     def __init__(self, logs):

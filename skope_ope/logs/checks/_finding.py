@@ -14,55 +14,26 @@ STEPS = "What to check, most likely first:"
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """What a check has found in a log.
+    """What a check has found in a log."""
 
-    Parameters
-    ----------
-    name : str
-        Short name of the fault, the same wherever it is found.
-    severity : {"error", "warning", "note"}
-        "error": estimates from this log are wrong until it is corrected. "warning":
-        they may be wrong. "note": worth knowing; no alarm.
-    found : str
-        A sentence that says what was found, with its number.
-    advice : sequence of str, default=()
-        What to do: the most likely cause first.
-    number : float, default=nan
-        What triggered it: a number of standard errors, a chance, a share, the natural
-        logarithm of an e-value; the sentence says which.
-    effect : float, default=nan
-        How large the deviation is, as a share: .1 is ten percent. An alarm about
-        chance needs both, a number beyond chance and an effect that matters.
-    rows : sequence of int, default=()
-        Some rows that show it, by position in the log; at most ten.
-    columns : sequence, default=()
-        The columns of the context that it is about; at most ten.
-    actions : sequence, default=()
-        The actions, or loggers, that it is about; at most ten.
-    category : type, default=OPEWarning
-        Which warning tells of it where an evaluator finds it.
-    spares : sequence of str, default=()
-        Evaluators whose values it does not touch: they are made for what was found, or
-        do not use it.
-
-    Examples
-    --------
-    >>> from skope_ope.logs.checks._finding import Finding
-    >>> found = Finding("constant_column", "note", "Column 'a' has one value.")
-    >>> found.is_alarm, found.text
-    (False, "Column 'a' has one value.")
-    """
-
-    name: str
+    name: str  # short name of the fault, the same wherever it is found
+    # "error": estimates from this log are wrong until it is corrected. "warning": they
+    # may be wrong. "note": worth knowing; no alarm
     severity: str
-    found: str
-    advice: tuple = ()
+    found: str  # A sentence that says what was found, with its number
+    advice: tuple = ()  # what to do: the most likely cause first
+    # What triggered it: a number of standard errors, a chance, a share, the natural
+    # logarithm of an e-value; the sentence says which
     number: float = nan
+    # How large the deviation is, as a share: .1 is ten percent. An alarm about chance
+    # needs both, a number beyond chance and an effect that matters
     effect: float = nan
-    rows: tuple = ()
-    columns: tuple = ()
-    actions: tuple = ()
-    category: type = OPEWarning
+    rows: tuple = ()  # some rows that show it, by position in the log; at most ten
+    columns: tuple = ()  # the columns of the context that it is about; at most ten
+    actions: tuple = ()  # the actions, or loggers, that it is about; at most ten
+    category: type = OPEWarning  # which warning tells of it where an evaluator finds it
+    # Evaluators whose values it does not touch: they are made for what was found, or do
+    # not use it
     spares: tuple = ()
 
     def __post_init__(self):

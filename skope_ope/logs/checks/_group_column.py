@@ -21,22 +21,7 @@ NAMES = re.compile(
 
 
 def group_column_findings(logs, random_state=None):
-    """Ask whether a column is the group, where the logs have none.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=None
-        Not used: the columns are counted.
-
-    Returns
-    -------
-    facts : dict
-        Empty.
-    findings : list of Finding
-        `group_in_context`, a note.
-    """
+    """Ask whether a column is the group, where the logs have none."""
     if logs.group is not None or not is_frame(logs.context):
         return {}, []
     frame = import_narwhals().from_native(logs.context, eager_only=True)

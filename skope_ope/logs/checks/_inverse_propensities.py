@@ -24,28 +24,17 @@ FEW_VALUES = 5  # with one decimal, that loggers are set to: .5, .9
 
 @dataclass(frozen=True)
 class Excess:
-    """By how much a mean exceeds what it should be.
+    """By how much a mean exceeds what it should be."""
 
-    Parameters
-    ----------
-    ratio : float
-        The mean over what it should be.
-    z : float
-        Its distance from that in standard errors; `inf` where rounds do not differ.
-    n : int
-        Number of rounds or groups that tell.
-    """
-
-    ratio: float
+    ratio: float  # the mean over what it should be
+    # Its distance from that in standard errors; `inf` where rounds do not differ
     z: float
-    n: int
+    n: int  # number of rounds or groups that tell
 
     def beyond(self, z, ratio):
-        """Tell whether it is far beyond chance and large.
-
-        Where 1/p is the same in all rounds there is no error. Then it counts how
-        probable it is that nothing else was drawn: at most ratio to the power -n.
-        """
+        """Tell whether it is far beyond chance and large."""
+        # Where 1/p is the same in all rounds there is no error. Then it counts how
+        # probable it is that nothing else was drawn: at most ratio to the power -n.
         return (
             self.n >= FEWEST_CLUSTERS
             and self.z > z
@@ -55,22 +44,12 @@ class Excess:
 
 
 class InversePropensities:
-    r"""Means of 1/p, by rounds or groups, with sample weights.
+    r"""Means of 1/p, by rounds or groups, with sample weights."""
 
-    Under right propensities :math:`E[I(a \in S)/p] = |S|` for actions that may be
-    taken in every context, and less where some may not. Recorded ones that were
-    rounded stand for all in half a step of them: what follows is told only where no
-    such propensities explain it.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        With propensities.
-    rows : ndarray of int of shape (n_rounds,)
-        Which rounds are looked at.
-    names : ndarray of int, default=None
-        What findings call the rows of `logs`; `None`: what they are.
-    """
+    # Under right propensities :math:`E[I(a \in S)/p] = |S|` for actions that may be
+    # taken in every context, and less where some may not. Recorded ones that were
+    # rounded stand for all in half a step of them: what follows is told only where no
+    # such propensities explain it.
 
     def __init__(self, logs, rows, names=None):
         def part(values):
@@ -149,11 +128,9 @@ class InversePropensities:
 
     @cached_property
     def _often(self):
-        """Which cells the rounds of the other half took often, of shape (2, n_cells).
-
-        Actions that are chosen by their counts in the same rounds would look too
-        frequent.
-        """
+        """Cells that the rounds of the other half took often, (2, n_cells)."""
+        # Actions that are chosen by their counts in the same rounds would look too
+        # frequent.
         often = [self._counts(self._half == other) for other in (1, 0)]
         return np.array(often) >= MANY_ROUNDS
 
@@ -215,29 +192,20 @@ class InversePropensities:
         return float(gap.sum()), error, n
 
     def too_large(self):
-        r"""Return the `Excess` of a number of actions over what 1/p tells of it.
-
-        Of rounds with a choice (p < .99) and the set S of actions that the acting
-        logger took at least 50 times in them,
-
-        .. math:: D = |S| - \overline{I(a \in S) / p}
-           - 40\, \overline{I(1 / p > \sqrt{n} / 4) / p}
-
-        The last term, of all actions, stands for what no log of this size can show:
-        contexts in which an action is so improbable that it was never seen. A softmax
-        of sharp logits has some in every octave of 1/p. Where the whole distribution
-        is known nothing need be guessed:
-
-        .. math:: D = \overline{\#\{a \in S : \mu_a \ge t\}
-           - I(a \in S, p \ge t) / p}, \qquad t = 4 / \sqrt{n}
-
-        Returns
-        -------
-        excess : Excess or None
-            `ratio` is 1 + D / |S|. None where the propensities were rounded to so few
-            digits that 1/p may be anything, where no action was taken often, or could
-            be, and where there are too many loggers to tell apart.
-        """
+        r"""Return the `Excess` of a number of actions over what 1/p tells of it."""
+        # Of rounds with a choice (p < .99) and the set S of actions that the acting
+        # logger took at least 50 times in them,
+        #
+        # .. math:: D = |S| - \overline{I(a \in S) / p}
+        #    - 40\, \overline{I(1 / p > \sqrt{n} / 4) / p}
+        #
+        # The last term, of all actions, stands for what no log of this size can show:
+        # contexts in which an action is so improbable that it was never seen. A softmax
+        # of sharp logits has some in every octave of 1/p. Where the whole distribution
+        # is known nothing need be guessed:
+        #
+        # .. math:: D = \overline{\#\{a \in S : \mu_a \ge t\}
+        #    - I(a \in S, p \ge t) / p}, \qquad t = 4 / \sqrt{n}
         known = self.mu is not None
         rows = np.flatnonzero(self.p < (1 - 1e-9 if known else HARDLY_A_CHOICE))
         often = self._counts(rows) >= OFTEN_ENOUGH
@@ -272,11 +240,9 @@ def _ratio(total, error):
 
 
 def rounding_error(p, n_actions):
-    """Return half the step of the grid on which propensities lie, 0 if on none.
-
-    A few values with one decimal are taken to have two: loggers are set to .5 and .9.
-    One or two values that add up to one over all actions were not rounded at all.
-    """
+    """Return half the step of the grid on which propensities lie, 0 if on none."""
+    # A few values with one decimal are taken to have two: loggers are set to .5 and .9.
+    # One or two values that add up to one over all actions were not rounded at all.
     for digits in GRIDS:
         near = np.round(p, digits)
         if ((np.abs(p - near) < 1e-7) & (near > 0)).all():

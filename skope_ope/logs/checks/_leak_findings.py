@@ -50,37 +50,20 @@ MOSTLY = 0.5  # of it: more than a column tells that only the logger looks at
 
 
 def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
-    r"""Return a finding where single columns tell the action better than p does.
-
-    Rounds are cut into quarters in time. The frequencies of the actions in the bins of
-    a column, learned from the odd ones, are a bet against the propensities of the even
-    ones, and the other way round: with :math:`f_i = \hat p(a_i \mid x_{ij}) / p_i`,
-    products of :math:`1 + \lambda (f_i - 1)` have a mean of at most one where p is
-    right, however skewed they are. One above 1,000 times the number of columns, of
-    any of them, happens in less than one log of 1,000. That of quarters which their
-    past predicts, bets that a logger that learns does not make unfair, has to exceed
-    100 times as many.
-
-    Where propensities are not known, or estimated, a column is found that tells
-    almost all about the action. Where the propensity of an action is the same in every
-    context, a column that tells less than half of the action is no leak: the logger
-    looked at it, and the propensities do not.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn where there are many.
-    most : int, default=10_000
-        How many.
-
-    Returns
-    -------
-    facts : dict
-        Which columns were tested where these are not all.
-    findings : list of Finding
-    """
+    r"""Return a finding where single columns tell the action better than p does."""
+    # Rounds are cut into quarters in time. The frequencies of the actions in the bins
+    # of a column, learned from the odd ones, are a bet against the propensities of the
+    # even ones, and the other way round: with :math:`f_i = \hat p(a_i \mid x_{ij}) /
+    # p_i`, products of :math:`1 + \lambda (f_i - 1)` have a mean of at most one where p
+    # is right, however skewed they are. One above 1,000 times the number of columns, of
+    # any of them, happens in less than one log of 1,000. That of quarters which their
+    # past predicts, bets that a logger that learns does not make unfair, has to exceed
+    # 100 times as many.
+    #
+    # Where propensities are not known, or estimated, a column is found that tells
+    # almost all about the action. Where the propensity of an action is the same in
+    # every context, a column that tells less than half of the action is no leak: the
+    # logger looked at it, and the propensities do not.
     random = check_random_state(random_state)
     rows = independent_rows(logs, most, random)
     if logs.propensity is not None:  # a placeholder is no column's fault
@@ -142,11 +125,10 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
 
 @dataclass(frozen=True)
 class _Leak:
-    """A column that tells the action.
+    """A column that tells the action."""
 
-    `told` is the share that it tells of what the frequencies of the actions leave
-    open; `ratio` how much likelier than by the propensities it makes each action.
-    """
+    # `told` is the share that it tells of what the frequencies of the actions leave
+    # open; `ratio` how much likelier than by the propensities it makes each action.
 
     column: Column
     told: float
@@ -155,12 +137,10 @@ class _Leak:
 
 
 def independent_rows(logs, most, random):
-    """Return rows, ascending, whose actions were drawn apart and follow p.
-
-    Of each group one: its rounds may repeat one choice. Where rounds have weights,
-    each is kept with a probability in proportion to its weight, which undoes what
-    the subsampling did to the frequencies of the actions.
-    """
+    """Return rows, ascending, whose actions were drawn apart and follow p."""
+    # Of each group one: its rounds may repeat one choice. Where rounds have weights,
+    # each is kept with a probability in proportion to its weight, which undoes what the
+    # subsampling did to the frequencies of the actions.
     rows = rows_apart(logs, most, random)
     if logs.sample_weight is not None:
         weight = logs.sample_weight[rows]
@@ -194,10 +174,9 @@ def _matters(ratio):
 
 
 def _wrong_alone(action, p):
-    """Return whether an action is more frequent than its propensities say, by itself.
-
-    Under right propensities the mean of 1[a] / p is at most one, whatever columns hold.
-    """
+    """Get whether an action is more frequent than its propensities say, by itself."""
+    # Under right propensities the mean of 1[a] / p is at most one, whatever columns
+    # hold.
     counts = np.bincount(action)
     for k in np.argsort(-counts, kind="stable")[:MOST_ALONE]:
         if counts[k] < FEWEST_ALONE:

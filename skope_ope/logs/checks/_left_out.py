@@ -13,26 +13,13 @@ SURPRISE = 1e-3  # chance below which it did not leave so many out
 
 
 def left_out_by_chance(logs):
-    r"""Tell whether a logger could take the actions that it never took.
-
-    The mean of 1/p is the number of offered actions that the logger may take: K where
-    it may take all, and K less the number U of those that were never logged where it
-    may take none of them. It must be K within U / 2, three standard errors included,
-    and chance must be able to leave out U: with constant p it leaves out
-    :math:`K (1 - p)^n` on average. Otherwise about as many actions, or more, must
-    have been taken once.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-
-    Returns
-    -------
-    by_chance : bool
-        False where the propensities are not known, estimated or weighted unevenly, or
-        where `logging_proba` tells what the logger could do.
-    """
+    r"""Tell whether a logger could take the actions that it never took."""
+    # The mean of 1/p is the number of offered actions that the logger may take: K where
+    # it may take all, and K less the number U of those that were never logged where it
+    # may take none of them. It must be K within U / 2, three standard errors included,
+    # and chance must be able to leave out U: with constant p it leaves out :math:`K (1
+    # - p)^n` on average. Otherwise about as many actions, or more, must have been taken
+    # once.
     known = logs.propensity is not None and logs.logging_proba is None
     if not known or logs.propensity_estimated or not len(logs.unseen):
         return False
@@ -42,41 +29,21 @@ def left_out_by_chance(logs):
 
 
 class Choices(NamedTuple):
-    """What the rounds of a log tell of the actions that the logger could take.
+    """What the rounds of a log tell of the actions that the logger could take."""
 
-    Attributes
-    ----------
-    gap, error : float
-        Mean of 1/p less the number of offered actions, and its standard error.
-    never : float
-        Mean number of the offered actions that were never logged.
-    n : int
-        Number of choices: a group that repeats one has made it once.
-    n_once : int
-        Number of actions that were chosen once.
-    constant : float
-        The propensity of all rounds where all actions are always offered, NaN where
-        they differ.
-    """
-
-    gap: float
+    gap: float  # mean of 1/p less the number of offered actions, and its standard error
+    # Mean of 1/p less the number of offered actions, and its standard error
     error: float
-    never: float
-    n: int
-    n_once: int
+    never: float  # mean number of the offered actions that were never logged
+    n: int  # number of choices: a group that repeats one has made it once
+    n_once: int  # number of actions that were chosen once
+    # The propensity of all rounds where all actions are always offered, NaN where they
+    # differ
     constant: float
 
 
 def is_by_chance(logs, told):
-    """Tell whether chance left out what was never logged.
-
-    Parameters
-    ----------
-    logs : BanditLogs or LogSums
-        The rounds.
-    told : Choices
-        What they tell.
-    """
+    """Tell whether chance left out what was never logged."""
     if not abs(told.gap) + ERRORS * told.error < told.never / 2:
         return False
     n_actions, n_unseen = logs.n_actions, len(logs.unseen)
@@ -106,11 +73,9 @@ def choices_of(logs):
 
 
 def choices_of_sums(sums):
-    """Return the `Choices` of a log from its `LogSums`; its weights are all the same.
-
-    With groups and actions that one part has not seen and another does not know, what
-    the groups chose is not known: then nothing is by chance.
-    """
+    """Get the `Choices` of a log from its `LogSums`; its weights are all the same."""
+    # With groups and actions that one part has not seen and another does not know, what
+    # the groups chose is not known: then nothing is by chance.
     told, n, unseen = sums.propensities, sums.n, sums.unseen
     weight = sums.weight_high
     never, constant = float(len(unseen)), nan

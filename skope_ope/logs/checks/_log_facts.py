@@ -25,36 +25,12 @@ FEW_GROUPS = 40  # effective ones
 
 
 def log_facts(logs, random_state=None):
-    """Return what a log holds, and where it is too little.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    random_state : object, default=None
-        Ignored: nothing is drawn.
-
-    Returns
-    -------
-    facts : dict
-        Numbers and tables by name.
-    findings : list of Finding
-        Few rewards, few groups, actions that were never logged.
-    """
+    """Return what a log holds, and where it is too little."""
     return facts_of_sums(FactSums(logs), logs.group_sizes)
 
 
 def facts_of_sums(sums, group_sizes=None):
-    """Return the same from sums.
-
-    Parameters
-    ----------
-    sums : FactSums
-        Of all rounds.
-    group_sizes : ndarray of int, default=None
-        Numbers of rounds of the groups, where all are known; `None`: those that are
-        kept.
-    """
+    """Return the same from sums."""
     log = sums.log
     slates = log.actions is None
     facts = {"rounds": log.n, "features": sums.n_features}

@@ -15,31 +15,11 @@ N_TREES, LEAST_LEAF = 60, 15
 
 
 def held_out_proba(logs, rows, plan, without=None, forest=False):
-    """Return the probability of each logged action, learned from other rounds.
-
-    A multinomial logistic regression of the action on the context and the logger that
-    acted; frequencies where there are many actions or no features. Where offers vary,
-    probabilities are renormalised over the offered actions. An action that was not
-    learned of has probability zero.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    rows : ndarray of int of shape (n,)
-        Which of them are used.
-    plan : list of tuple of ndarray of bool of shape (n,)
-        Which of these are learned from, and which are predicted then.
-    without : str or int, default=None
-        Name of a column of the context that is left out.
-    forest : bool, default=False
-        Whether trees take the place of the regression.
-
-    Returns
-    -------
-    proba : ndarray of shape (n,)
-        NaN for rounds that are not predicted.
-    """
+    """Return the probability of each logged action, learned from other rounds."""
+    # A multinomial logistic regression of the action on the context and the logger that
+    # acted; frequencies where there are many actions or no features. Where offers vary,
+    # probabilities are renormalised over the offered actions. An action that was not
+    # learned of has probability zero.
     action = logs.action_index[rows]
     features = None
     if len(np.unique(action)) <= MANY_ACTIONS:
@@ -64,10 +44,8 @@ def held_out_proba(logs, rows, plan, without=None, forest=False):
 
 
 def _of_taken(proba, action, offered):
-    """Return the share of the taken actions in that of the offered ones.
-
-    One row of `proba` stands for all.
-    """
+    """Return the share of the taken actions in that of the offered ones."""
+    # One row of `proba` stands for all.
     row = np.arange(len(action)) if len(proba) > 1 else 0
     taken = proba[row, action]
     if offered is None:
@@ -107,24 +85,9 @@ def _grown(features, action, weight):
 
 
 def logger_features(logs, rows, without=None):
-    """Return standardised numbers that tell of the contexts and the loggers of rows.
-
-    Texts become indicators of their most frequent values, missing numbers the median
-    and an indicator. At most `MOST_FEATURES` are kept, those of the first columns.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    rows : ndarray of int of shape (n,)
-        Which of them.
-    without : str or int, default=None
-        Name of a column of the context that is left out.
-
-    Returns
-    -------
-    features : ndarray of shape (n, n_features)
-    """
+    """Return standardised numbers that tell of the contexts and the loggers of rows."""
+    # Texts become indicators of their most frequent values, missing numbers the median
+    # and an indicator. At most `MOST_FEATURES` are kept, those of the first columns.
     parts, width = [], 0
     if logs.loggers is not None and 1 < len(logs.loggers) <= MANY_ACTIONS:
         codes = np.arange(len(logs.loggers))

@@ -33,28 +33,13 @@ PAGES = (
 
 
 def ended_by_reward_findings(logs, random_state=0):
-    """Look for pages that end with their last reward, although more was on offer.
-
-    Where the length of a page does not depend on its rewards, its last slot may have a
-    reward more often than the others, but hardly always. The count of pages whose
-    last slot has one is compared with a share of 80%. All short pages are counted,
-    and those of two slots or more: a page without any reward may keep one row. Then
-    those of each length, beside pages that the layout made short. Of a group one page
-    is taken.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=0
-        Not used: the same pages of groups are drawn every time.
-
-    Returns
-    -------
-    facts : dict
-        Empty.
-    findings : list of Finding
-    """
+    """Look for pages that end with their last reward, although more was on offer."""
+    # Where the length of a page does not depend on its rewards, its last slot may have
+    # a reward more often than the others, but hardly always. The count of pages whose
+    # last slot has one is compared with a share of 80%. All short pages are counted,
+    # and those of two slots or more: a page without any reward may keep one row. Then
+    # those of each length, beside pages that the layout made short. Of a group one page
+    # is taken.
     if logs.slot_reward is None:
         return {}, []
     shown, rewarded = logs.slate != EMPTY, logs.slot_reward > 0
@@ -82,24 +67,9 @@ def ended_by_reward_findings(logs, random_state=0):
 
 
 def pages_without_reward_findings(logs, random_state=None):
-    """Ask whether pages without any reward are missing.
-
-    Where the rewards of slots do not depend on each other, a page has none with a
-    probability that the shares of zeros by slot tell.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    random_state : object, default=None
-        Ignored: nothing is drawn.
-
-    Returns
-    -------
-    facts : dict
-        Empty.
-    findings : list of Finding
-    """
+    """Ask whether pages without any reward are missing."""
+    # Where the rewards of slots do not depend on each other, a page has none with a
+    # probability that the shares of zeros by slot tell.
     if logs.slot_reward is None:
         return {}, []
     shown, rewarded = logs.slate != EMPTY, logs.slot_reward > 0

@@ -8,21 +8,9 @@ HUGE = 1e100  # squares of more, and sums of them, may be infinite
 
 
 def moderate(values):
-    """Return numbers whose squares are neither infinite nor zero by their size alone.
-
-    They are divided by a power of two, which changes no digit, where the largest is
-    above `HUGE` or below its inverse.
-
-    Parameters
-    ----------
-    values : ndarray of float
-        Numbers; NaN where one is missing.
-
-    Returns
-    -------
-    values : ndarray of float
-        The numbers; NaN where one is missing or infinite.
-    """
+    """Get numbers whose squares are neither infinite nor zero by their size alone."""
+    # They are divided by a power of two, which changes no digit, where the largest is
+    # above `HUGE` or below its inverse.
     finite = np.isfinite(values)
     if not finite.all():
         values = np.where(finite, values, np.nan)

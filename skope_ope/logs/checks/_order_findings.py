@@ -26,21 +26,7 @@ FEW_ROUNDS = 20  # of an action: its mean would follow its rewards
 
 
 def order_findings(logs, random_state=None):
-    """Return what the order of the rounds tells about the log.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds; they are read in the order in which they were stored.
-    random_state : object, default=None
-        Ignored: nothing is drawn.
-
-    Returns
-    -------
-    facts : dict
-        Empty: what the order is about is told by findings.
-    findings : list of Finding
-    """
+    """Return what the order of the rounds tells about the log."""
     logs = in_stored_order(logs)
     found = _time_disorder(logs)
     by_value = _sorted_rounds(logs)
@@ -52,19 +38,7 @@ def order_findings(logs, random_state=None):
 
 
 def order_findings_of_sums(sums, sample):
-    """Return the same of a log that is read part by part.
-
-    Parameters
-    ----------
-    sums : LogSums
-        Of all rounds: what is late, or stands before what is earlier.
-    sample : BanditLogs or SlateLogs
-        Rounds in the order of the log: whether they are sorted, and drift.
-
-    Returns
-    -------
-    findings : list of Finding
-    """
+    """Return the same of a log that is read part by part."""
     found = _disorder_of_sums(sums)
     by_value = _sorted_rounds(sample)
     if by_value:
@@ -76,23 +50,13 @@ def order_findings_of_sums(sums, sample):
 
 
 def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
-    r"""Return a finding where the rewards of the last rounds seem to be missing.
-
-    Of :math:`n` rounds in random order of which :math:`k` are rewarded, the last
-    :math:`L` are all without reward with probability
-    :math:`\binom{n - L}{k} / \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where the gaps
-    between rewards have a heavier tail than independent rounds give them (sessions),
-    the chance is that of a gap from this tail. Where rounds have groups, each group
-    counts with its last round.
-
-    Parameters
-    ----------
-    logs : BanditLogs, SlateLogs or LogSums
-        The rounds. Each origin of sums is looked at by itself, and nothing is found
-        where their parts overlap.
-    chance_below : float, default=TRAILING_CHANCE
-        How improbable the zeros must be.
-    """
+    r"""Return a finding where the rewards of the last rounds seem to be missing."""
+    # Of :math:`n` rounds in random order of which :math:`k` are rewarded, the last
+    # :math:`L` are all without reward with probability :math:`\binom{n - L}{k} /
+    # \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where the gaps between rewards have a
+    # heavier tail than independent rounds give them (sessions), the chance is that of a
+    # gap from this tail. Where rounds have groups, each group counts with its last
+    # round.
     if isinstance(logs, LogSums):
         orders = list(logs.orders.values())
         each = chance_below / len(orders) if orders else 0.0
@@ -119,17 +83,7 @@ def _chance_of_end(n, n_rewarded, n_last):
 
 
 def _trailing_zeros(order, chance_below, names=None):
-    """Return the finding from what is known of the order of the rounds.
-
-    Parameters
-    ----------
-    order : OrderSums
-        Of one origin.
-    chance_below : float
-        How improbable the zeros must be.
-    names : sequence of int, default=None
-        What the rows are called, in order; `None`: their positions.
-    """
+    """Return the finding from what is known of the order of the rounds."""
     n_rounds, length = order.n, order.n_trailing
     if not order.is_known or not order.n_rewarded:
         return []
@@ -201,13 +155,11 @@ def _log_binomial(n, k):
 
 
 def _reward_drift(logs):
-    """Return a finding where the mean reward changes along the log.
-
-    The statistic is the largest partial sum of the centred rewards; in random order
-    it follows Kolmogorov's law, in units of a spread that allows for rounds that are
-    like those before them. Sums of groups stand in the order in which the groups
-    appear, so rows that are sorted by user are no trend.
-    """
+    """Return a finding where the mean reward changes along the log."""
+    # The statistic is the largest partial sum of the centred rewards; in random order
+    # it follows Kolmogorov's law, in units of a spread that allows for rounds that are
+    # like those before them. Sums of groups stand in the order in which the groups
+    # appear, so rows that are sorted by user are no trend.
     reward = logs.reward
     scale = float(np.abs(reward).max())
     if not scale:

@@ -14,23 +14,8 @@ ADVICE = (
 
 
 def page_reward_findings(logs, random_state=None):
-    """Ask whether all slots of every page have the same reward.
-
-    Rewards of slots are added up, so the reward of a page would count once per slot.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    random_state : object, default=None
-        Ignored: nothing is drawn.
-
-    Returns
-    -------
-    facts : dict
-        Empty.
-    findings : list of Finding
-    """
+    """Ask whether all slots of every page have the same reward."""
+    # Rewards of slots are added up, so the reward of a page would count once per slot.
     told = None
     if logs.slot_reward is not None:
         told = like_page_reward(logs.slot_reward, logs.slate)

@@ -8,23 +8,7 @@ from skope_ope.logs._slate_logs import column_weights
 
 
 def shares_of_pages(logs, rows, weighted=True):
-    """Return the shares and the groups of pages, as `log_e_value` takes them.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    rows : ndarray of int of shape (n_pages,)
-        Those that are looked at.
-    weighted : bool, default=True
-        Whether sample weights count.
-
-    Returns
-    -------
-    share : ndarray of shape (n_pages,)
-        Sample weights over the largest of them.
-    group : ndarray of int of shape (n_pages,), or None
-    """
+    """Return the shares and the groups of pages, as `log_e_value` takes them."""
     share = np.ones(len(rows))
     weight = column_weights(logs) if weighted else None
     if weight is not None and weight[rows].any():

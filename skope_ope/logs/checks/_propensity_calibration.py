@@ -12,29 +12,10 @@ FEWEST_ROUNDS = 1000
 
 
 def calibration_evidence(mu, action, share=None, group=None):
-    r"""Return evidence that another temperature fits a whole logging distribution.
-
-    With :math:`\mu_\beta \propto \mu^\beta` the likelihood ratios
-    :math:`\prod_i \mu_\beta(a_i | x_i) / \mu(a_i | x_i)` are e-values under right
-    probabilities, and so is their mean over :math:`\beta`.
-
-    Parameters
-    ----------
-    mu : ndarray of shape (n_rounds, n_actions)
-        The distribution; of more than 32,000 entries some 1,000 rows are enough.
-    action : ndarray of int of shape (n_rounds,)
-        The logged actions.
-    share, group : ndarray of shape (n_rounds,), default=None
-        See `log_e_value`.
-
-    Returns
-    -------
-    log_e : float
-        Logarithm of the e-value.
-    sharpness : float
-        The :math:`\beta` that fits best: 2 where the logger was surer of its actions
-        (half the temperature), .5 where it was less sure.
-    """
+    r"""Return evidence that another temperature fits a whole logging distribution."""
+    # With :math:`\mu_\beta \propto \mu^\beta` the likelihood ratios :math:`\prod_i
+    # \mu_\beta(a_i | x_i) / \mu(a_i | x_i)` are e-values under right probabilities, and
+    # so is their mean over :math:`\beta`.
     most = max(MOST_CELLS // mu.shape[1], FEWEST_ROUNDS)
     rows = slice(None, None, -(-len(mu) // most))
     mu, action = mu[rows], action[rows]

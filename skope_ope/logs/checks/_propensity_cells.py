@@ -42,46 +42,16 @@ N_STEPS = 30
 
 @dataclass(frozen=True)
 class CellBets:
-    """Bets on some rounds, learned from others.
+    """Bets on some rounds, learned from others."""
 
-    Attributes
-    ----------
-    f : ndarray of shape (n,)
-        1 where nothing is bet; NaN for rounds that are in no part.
-    cell : ndarray of int of shape (n,)
-        Cells with bets, different in every part; -1 elsewhere.
-    columns : list of tuple of Column
-        By part: the columns whose values are the cells.
-    part : ndarray of int of shape (n,)
-        Position of a round's part in the plan, -1 where it is in none.
-    """
-
-    f: np.ndarray
-    cell: np.ndarray
-    columns: list
-    part: np.ndarray
+    f: np.ndarray  # 1 where nothing is bet; NaN for rounds that are in no part
+    cell: np.ndarray  # cells with bets, different in every part; -1 elsewhere
+    columns: list  # by part: the columns whose values are the cells
+    part: np.ndarray  # position of a round's part in the plan, -1 where it is in none
 
 
 def cell_bets(logs, rows, largest, plan, share=None, group=None):
-    """Return bets in cells of the context, learned from other rounds.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    rows : ndarray of int of shape (n,)
-        Which of them are used.
-    largest : ndarray of shape (n,)
-        Their recorded propensities, or the largest that these may stand for.
-    plan : list of tuple of ndarray of bool of shape (n,)
-        Which of these are learned from, and which are bet on then.
-    share, group : ndarray of shape (n,), default=None
-        Sample weights over the largest, and codes of groups.
-
-    Returns
-    -------
-    bets : CellBets
-    """
+    """Return bets in cells of the context, learned from other rounds."""
     n = len(rows)
     columns = _columns(logs, rows)
     codes = {
@@ -140,11 +110,10 @@ def _coarse(column, most):
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rounds that are learned from.
+    """Rounds that are learned from."""
 
-    `frequent` gives the position of an action among the frequent ones, and their number
-    for all others.
-    """
+    # `frequent` gives the position of an action among the frequent ones, and their
+    # number for all others.
 
     mask: np.ndarray
     action: np.ndarray
@@ -186,17 +155,8 @@ class _Sample:
         return scaled, scaled * self.inverse
 
     def deviations(self, mine, n_cells):
-        """Return z of the mean of 1[a] / p by cell and action, 0 where cells are small.
-
-        Its variance under right propensities is that of 1 / p less one.
-
-        Parameters
-        ----------
-        mine : ndarray of int
-            The cells of the rounds that are learned from.
-        n_cells : int
-            Their number.
-        """
+        """Get z of the mean of 1[a] / p by cell and action, 0 where cells are small."""
+        # Its variance under right propensities is that of 1 / p less one.
         pair = mine * self.n_actions + self.action
         shape, size = (n_cells, self.n_actions), n_cells * self.n_actions
         scaled, squared = self._powers

@@ -43,25 +43,9 @@ ROWS_OF_PAGES = "Several rows are one page or list of items: use SlateLogs."
 
 
 def quick_propensity_findings(logs, held=None):
-    """Return what costs a few sums to know of the propensities of logs.
-
-    Every alarm needs a deviation beyond chance (all tests together ring for one right
-    log in a thousand) and one that matters: of 5% over all actions, of 10% for one.
-
-    Parameters
-    ----------
-    logs : BanditLogs or LogSums
-        The rounds.
-    held : BanditLogs, default=None
-        Those of them that are looked at one by one, drawn by lot; `None`: the logs are
-        in memory and 20,000 rounds are drawn.
-
-    Returns
-    -------
-    facts : dict
-        What could be tested.
-    findings : list of Finding
-    """
+    """Return what costs a few sums to know of the propensities of logs."""
+    # Every alarm needs a deviation beyond chance (all tests together ring for one right
+    # log in a thousand) and one that matters: of 5% over all actions, of 10% for one.
     what = "propensity tests"
     if logs.propensity is None:
         return {what: "not possible: the log has no propensities"}, [_unknown(logs)]
@@ -201,12 +185,10 @@ def _rounded(logs, inverse):
 
 # -- alarms ---------------------------------------------------------------------------
 def _impossible(logs, least):
-    """Find what right propensities make too rare for a log, however skewed they are.
-
-    Of the K actions that the other rounds took, n rounds take one at p or less with a
-    probability of at most n K p. Actions that were taken once do not count: there may
-    be any number of those, as there are of rankings.
-    """
+    """Find what right propensities make too rare for a log, however skewed they are."""
+    # Of the K actions that the other rounds took, n rounds take one at p or less with a
+    # probability of at most n K p. Actions that were taken once do not count: there may
+    # be any number of those, as there are of rankings.
     if logs.lowest_propensity >= least:
         return None
     p, rows, actions = logs._propensities_below(least)
@@ -343,11 +325,9 @@ def _too_small(logs, inverse):
 
 
 def _said_to_be_certain(logs, inverse):
-    """Find choices that are recorded as certain, as the greedy ones of a logger.
-
-    Whether there was a choice, p < 1, is a matter of the context: over those rounds
-    the mean of 1/p is at most the number of actions, too. Not where 1 may be rounded.
-    """
+    """Find choices that are recorded as certain, as the greedy ones of a logger."""
+    # Whether there was a choice, p < 1, is a matter of the context: over those rounds
+    # the mean of 1/p is at most the number of actions, too. Not where 1 may be rounded.
     choice = inverse.p < 1 - 1e-9
     n_choices = np.count_nonzero(choice)
     if inverse.half_step or not FEWEST_CLUSTERS <= n_choices < len(choice):

@@ -41,45 +41,28 @@ MANY_TIMES = 3.0  # effect above which its digits tell nothing
 
 
 def fitted_propensity_findings(logs, random_state=0):
-    r"""Return a finding where a model of the logger beats the recorded propensities.
-
-    At most 10,000 rounds are cut into quarters in time; the odd and the even ones
-    predict each other's actions. With
-    :math:`f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i`, whose mean is at most one
-    under right propensities,
-
-    .. math::
-
-       E = \frac{1}{6} \sum_{\text{halves}} \sum_{\lambda \in \{.1, .5, 1\}}
-       \prod_i (1 + \lambda (f_i - 1))
-
-    has a mean of at most one however skewed 1/p is. Two models are tried: one adds up
-    what columns tell, the other looks at cells of up to three columns (`cell_bets`,
-    which gives f itself). One of two E > 2,000 happens in at most one right log of a
-    thousand, where choices do not depend on those before. For loggers
-    that learn this holds of predictions from the past: the mean of the e-values of the
-    quarters that theirs predicts, and of all of these together, has to exceed 200,
-    too. An alarm needs both and an effect, the larger of the means
-    of ln f and f - 1 above .035 (the weights are then off by the root of it, 19%), or
-    a mean of f - 1 above .25 in the cells that deviate, a hundredth of the rounds or
-    more. The
-    rounds of a group enter by their mean, weighted rounds by their share of the largest
-    weight, rounded propensities by the largest that they may stand for. Propensities
-    that are too large are not seen in this way.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn.
-
-    Returns
-    -------
-    facts : dict
-        How much likelier the model makes a logged action.
-    findings : list of Finding
-    """
+    r"""Return a finding where a model of the logger beats the recorded propensities."""
+    # At most 10,000 rounds are cut into quarters in time; the odd and the even ones
+    # predict each other's actions. With :math:`f_i = (.99\, \hat p(a_i | x_i) + .01 /
+    # K_i) / p_i`, whose mean is at most one under right propensities,
+    #
+    # .. math::
+    #
+    #    E = \frac{1}{6} \sum_{\text{halves}} \sum_{\lambda \in \{.1, .5, 1\}}
+    #    \prod_i (1 + \lambda (f_i - 1))
+    #
+    # has a mean of at most one however skewed 1/p is. Two models are tried: one adds up
+    # what columns tell, the other looks at cells of up to three columns (`cell_bets`,
+    # which gives f itself). One of two E > 2,000 happens in at most one right log of a
+    # thousand, where choices do not depend on those before. For loggers that learn this
+    # holds of predictions from the past: the mean of the e-values of the quarters that
+    # theirs predicts, and of all of these together, has to exceed 200, too. An alarm
+    # needs both and an effect, the larger of the means of ln f and f - 1 above .035
+    # (the weights are then off by the root of it, 19%), or a mean of f - 1 above .25 in
+    # the cells that deviate, a hundredth of the rounds or more. The rounds of a group
+    # enter by their mean, weighted rounds by their share of the largest weight, rounded
+    # propensities by the largest that they may stand for. Propensities that are too
+    # large are not seen in this way.
     p = logs.propensity
     if p is None or logs.propensity_estimated or p.min() >= 1 - 1e-9:
         return {}, []  # the quick tests say so
@@ -87,11 +70,9 @@ def fitted_propensity_findings(logs, random_state=0):
 
 
 def fitted_logger(logs, random_state=0):
-    """Return the same of propensities of any origin.
-
-    A logger that learns is no excuse for estimated ones, which depend on the context
-    alone; and a third model, a forest, has its say on what the classifier missed.
-    """
+    """Return the same of propensities of any origin."""
+    # A logger that learns is no excuse for estimated ones, which depend on the context
+    # alone; and a third model, a forest, has its say on what the classifier missed.
     p = logs.propensity
     rows, quarter = _drawn_quarters(logs, check_random_state(random_state))
     what = "propensities against a fitted logger"

@@ -8,21 +8,7 @@ from skope_ope.logs.checks._slate_order import uniform_order_findings
 
 
 def quick_slate_findings(logs, uniform):
-    """Return facts and findings of lost rows, and of which items stand where.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds, or a sample of them.
-    uniform : bool
-        Whether the logging policy takes any candidate alike in every slot.
-
-    Returns
-    -------
-    facts : dict
-        What could be compared.
-    findings : list of Finding
-    """
+    """Return facts and findings of lost rows, and of which items stand where."""
     facts, findings = {}, ended_by_reward_findings(logs)[1]
     for check in (uniform_pair_findings, uniform_order_findings) if uniform else ():
         told, found = check(logs)

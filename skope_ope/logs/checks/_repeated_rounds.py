@@ -29,35 +29,17 @@ _FIRST_BITS = np.uint64(64 - 12)
 
 
 def repeated_findings(logs, random_state=None):
-    r"""Look for rounds that are copies of others.
-
-    Under independent draws the action of a round is one of those that were logged
-    before in its context (and by its logger) with probability
-
-    .. math:: Q_j = \sum_{a \in A_j} \mu(a | x_j), \qquad
-              A_j = \{a_i : i < j, x_i = x_j\},
-
-    so that the number of repeats less the sum of :math:`Q_j` is a martingale with
-    variance :math:`\sum_j Q_j (1 - Q_j)`. Where contexts are few and discrete, all
-    actions have been seen and :math:`Q_j` is one: nothing can be told. Rounds of a
-    group may depend on each other: only those at the same time are compared.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    random_state : int, RandomState instance or None, default=None
-        Not used: contexts are drawn by their hash.
-
-    Returns
-    -------
-    facts : dict
-        How many rounds equal an earlier one in all fields, and what the test says.
-    findings : list of Finding
-        `repeated_rounds`, if there are more repeats than chance explains: an error
-        where a tenth of the rounds or more are copies in all fields and contexts
-        hardly come back otherwise, a note where wrong propensities explain them.
-    """
+    r"""Look for rounds that are copies of others."""
+    # Under independent draws the action of a round is one of those that were logged
+    # before in its context (and by its logger) with probability
+    #
+    # .. math:: Q_j = \sum_{a \in A_j} \mu(a | x_j), \qquad
+    #           A_j = \{a_i : i < j, x_i = x_j\},
+    #
+    # so that the number of repeats less the sum of :math:`Q_j` is a martingale with
+    # variance :math:`\sum_j Q_j (1 - Q_j)`. Where contexts are few and discrete, all
+    # actions have been seen and :math:`Q_j` is one: nothing can be told. Rounds of a
+    # group may depend on each other: only those at the same time are compared.
     rows = _rows_of_some_contexts(logs._context_words)
     situation, choice, whole = _keys(logs, rows)
     copies = np.flatnonzero(first_alike(whole) < np.arange(len(rows)))
@@ -79,22 +61,7 @@ def repeated_findings(logs, random_state=None):
 
 
 class _Repeats:
-    """Rounds whose choice was made before in their situation, against their chances.
-
-    Parameters
-    ----------
-    situation, choice : ndarray of shape (n_rounds,)
-        Words: equal choices are made in equal situations.
-    p : ndarray of shape (n_rounds,)
-        Probabilities of the choices.
-
-    Attributes
-    ----------
-    first : ndarray of shape (n_rounds,)
-        The first round of every choice.
-    open : ndarray of bool of shape (n_rounds,)
-        Which rounds could have repeated a choice and could have made another one.
-    """
+    """Rounds whose choice was made before in their situation, against their chances."""
 
     def __init__(self, situation, choice, p):
         self.first = first_alike(choice)
@@ -160,11 +127,9 @@ def _of_situation(logs):
 
 
 def _misfits(logs, rows, whole):
-    """Whether the propensities are wrong, whatever the copies do to the tests.
-
-    Copies make chance look like evidence; without them, rounds that are alike by
-    chance are missing. Wrong propensities show in both.
-    """
+    """Whether the propensities are wrong, whatever the copies do to the tests."""
+    # Copies make chance look like evidence; without them, rounds that are alike by
+    # chance are missing. Wrong propensities show in both.
     if not hasattr(logs, "action_index"):
         return False  # of slates nothing else is tested
     distinct = rows[first_alike(whole) == np.arange(len(rows))]

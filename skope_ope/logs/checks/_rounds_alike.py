@@ -15,26 +15,15 @@ BY_CHANCE = 2.0  # standard errors that blocks of independent rounds often reach
 
 
 def long_run_spread(steps):
-    r"""Return the standard deviation of the sum of steps that may resemble the next.
-
-    For centred steps u and their sums B over m = 40, then 20 blocks of consecutive
-    ones it is the root of the largest of :math:`\sum_i u_i^2` and those
-
-    .. math:: V_m = \frac{m}{2 (m - 1)} \sum_{j=2}^{m} (B_j - B_{j-1})^2
-
-    that exceed it by two standard errors, :math:`2 \sqrt{3 / m}` of it. Where the
-    steps of a block are alike its sum varies more; a slow drift, which changes the
-    variance of the sums, hardly changes their differences (von Neumann, 1941).
-
-    Parameters
-    ----------
-    steps : ndarray of shape (n,)
-        Centred numbers in the order of time.
-
-    Returns
-    -------
-    spread : float
-    """
+    r"""Return the standard deviation of the sum of steps that may resemble the next."""
+    # For centred steps u and their sums B over m = 40, then 20 blocks of consecutive
+    # ones it is the root of the largest of :math:`\sum_i u_i^2` and those
+    #
+    # .. math:: V_m = \frac{m}{2 (m - 1)} \sum_{j=2}^{m} (B_j - B_{j-1})^2
+    #
+    # that exceed it by two standard errors, :math:`2 \sqrt{3 / m}` of it. Where the
+    # steps of a block are alike its sum varies more; a slow drift, which changes the
+    # variance of the sums, hardly changes their differences (von Neumann, 1941).
     plain = spread = float(np.linalg.norm(steps))
     for n_blocks in N_BLOCKS:
         if len(steps) < FEWEST_IN_BLOCK * n_blocks:
@@ -48,32 +37,15 @@ def long_run_spread(steps):
 
 
 def chance_of_gap(gaps, counts, length):
-    r"""Return the chance that the last rounds are without reward, by the gaps' tail.
-
-    Between rewards of independent rounds the gaps above any u exceed it by the mean
-    gap on average. Where rewards come in bursts, the largest tenth of them exceeds its
-    threshold by more: by :math:`e` in place of the mean gap :math:`d`. A log that ends
-    anywhere then has no reward for more than L rounds with probability
-
-    .. math:: \frac{m}{N} \, \frac{e}{d} \, \exp\Bigl(-\frac{L - u}{e}\Bigr)
-
-    for m of N gaps above u: the share of the time that lies in long gaps.
-
-    Parameters
-    ----------
-    gaps : ndarray of int of shape (n_lengths,)
-        Lengths of the gaps between rewards, rising.
-    counts : ndarray of int of shape (n_lengths,)
-        How many gaps have each.
-    length : int
-        Number of rounds at the end without reward.
-
-    Returns
-    -------
-    chance : float
-        Zero where the tail is no heavier than that of independent rounds, by three
-        standard errors, or where it has fewer than ten gaps.
-    """
+    r"""Return the chance that the last rounds are without reward, by the gaps' tail."""
+    # Between rewards of independent rounds the gaps above any u exceed it by the mean
+    # gap on average. Where rewards come in bursts, the largest tenth of them exceeds
+    # its threshold by more: by :math:`e` in place of the mean gap :math:`d`. A log that
+    # ends anywhere then has no reward for more than L rounds with probability
+    #
+    # .. math:: \frac{m}{N} \, \frac{e}{d} \, \exp\Bigl(-\frac{L - u}{e}\Bigr)
+    #
+    # for m of N gaps above u: the share of the time that lies in long gaps.
     n_gaps = int(counts.sum())
     if n_gaps < FEWEST_IN_TAIL / TAIL:
         return 0.0

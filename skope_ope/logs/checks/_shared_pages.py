@@ -44,34 +44,21 @@ APART = (
 
 
 def uniform_pair_findings(logs):
-    r"""Compare which candidates are on the same page with a uniform logging policy.
-
-    Half of the pages tell by how much each pair of candidates is on one page more
-    often than expected, :math:`w_{ab}`. On a page of the other half, let i be the
-    candidates of the slots before, and c(a) the policy's probability of the next one.
-    Then
-
-    .. math:: f = \sum_i w_{i a} \Big/ \sum_b c(b) \sum_i w_{i b}
-
-    has mean one, whatever w is, if the logging policy and the candidates are right.
-    The evidence against that is an e-value: it is above 10,000 in at most one right
-    log of ten thousand, for any number of pages and candidates.
-
-    A single pair among many that is never seen has little weight there. Its chance is
-    at most :math:`e^{-m}` where m pages are expected, and times the number of pairs it
-    bounds that of any such pair.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds, of a logging policy that is uniform, see `is_uniform`.
-
-    Returns
-    -------
-    facts : dict
-        What could be compared.
-    findings : list of Finding
-    """
+    r"""Compare which candidates are on the same page with a uniform logging policy."""
+    # Half of the pages tell by how much each pair of candidates is on one page more
+    # often than expected, :math:`w_{ab}`. On a page of the other half, let i be the
+    # candidates of the slots before, and c(a) the policy's probability of the next one.
+    # Then
+    #
+    # .. math:: f = \sum_i w_{i a} \Big/ \sum_b c(b) \sum_i w_{i b}
+    #
+    # has mean one, whatever w is, if the logging policy and the candidates are right.
+    # The evidence against that is an e-value: it is above 10,000 in at most one right
+    # log of ten thousand, for any number of pages and candidates.
+    #
+    # A single pair among many that is never seen has little weight there. Its chance is
+    # at most :math:`e^{-m}` where m pages are expected, and times the number of pairs
+    # it bounds that of any such pair.
     n_rounds, n_slots = logs.slate.shape
     if n_slots < 2 or logs.max_candidates < 2 or n_rounds < FEWEST:
         return {WHAT: "not possible: fewer than two slots, or few pages"}, []
@@ -102,22 +89,9 @@ def uniform_pair_findings(logs):
 
 
 def pair_findings(logs, laws):
-    """Compare which candidates are on the same page with any logging policy.
-
-    See `uniform_pair_findings`. Here the weights are those that the counts of the
-    candidates do not explain: `slate_counts` is about these.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        Independent rounds.
-    laws : ndarray of shape (n_rounds, n_slots, n_candidates + 1)
-        The law of every slot given the slots before it.
-
-    Returns
-    -------
-    findings : list of Finding
-    """
+    """Compare which candidates are on the same page with any logging policy."""
+    # See `uniform_pair_findings`. Here the weights are those that the counts of the
+    # candidates do not explain: `slate_counts` is about these.
     n_rounds, n_slots = logs.slate.shape
     if n_slots < 2 or logs.max_candidates < 2 or n_rounds < FEWEST:
         return []
@@ -163,17 +137,7 @@ def _offers(logs, most):
 
 
 class _Offers:
-    """What pages offer in their slots.
-
-    Parameters
-    ----------
-    kinds : ndarray of bool of shape (n_kinds, n_candidates)
-        What a slot may offer.
-    kind : ndarray of int of shape (n_pages, n_slots) or (n_pages, 1)
-        Which of them the slots of every page offer; one slot stands for all.
-    n_slots : int
-        Number of slots.
-    """
+    """What pages offer in their slots."""
 
     def __init__(self, kinds, kind, n_slots):
         self.kinds, self.size = kinds, kinds.sum(axis=1)
@@ -198,11 +162,9 @@ class _Offers:
         return still, self.size[kind] - still.sum(axis=1)
 
     def together(self, pages, which, kept):
-        """Return on how many of some pages each pair of candidates is expected.
-
-        Of pages whose slots offer the same. Of others it is the sum of what is expected
-        of every slot given the slots before it.
-        """
+        """Return on how many of some pages each pair of candidates is expected."""
+        # Of pages whose slots offer the same. Of others it is the sum of what is
+        # expected of every slot given the slots before it.
         plain = which[self.is_plain[which]]
         kind = self.of[plain, 0]
         size = self.size[kind]
@@ -230,19 +192,7 @@ class _Offers:
 
 
 class _Pages:
-    """Pages in two halves, and how often candidates share them.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    rows : ndarray of int of shape (n_pages,)
-        Those that are looked at.
-    most : int
-        How many candidates are looked at: the most frequent ones of the first half.
-    weighted : bool, default=True
-        Whether sample weights count.
-    """
+    """Pages in two halves, and how often candidates share them."""
 
     def __init__(self, logs, rows, most, weighted=True):
         self.logs, self.slate, self.all = logs, logs.slate[rows], np.arange(len(rows))

@@ -27,27 +27,12 @@ LEAST_GAIN = 0.02  # of the variance that is to be explained
 
 
 def shift_findings(logs, random_state=0):
-    """Return a finding where the context of a neighbour fits a round better.
-
-    The propensity of an action is a function of its context; where it is not known,
-    the action follows the context. Least squares on one half of the rounds predict
-    the other half, with a round's own context and with those of the rows before and
-    after it. Rounds whose contexts depend on each other cause no alarm: a neighbour
-    then tells something, but no more than a round's own context does.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds; only rows that are stored one after the other are compared.
-    random_state : int, RandomState instance or None, default=0
-        Which blocks of rows are compared where there are many.
-
-    Returns
-    -------
-    facts : dict
-        Empty.
-    findings : list of Finding
-    """
+    """Return a finding where the context of a neighbour fits a round better."""
+    # The propensity of an action is a function of its context; where it is not known,
+    # the action follows the context. Least squares on one half of the rounds predict
+    # the other half, with a round's own context and with those of the rows before and
+    # after it. Rounds whose contexts depend on each other cause no alarm: a neighbour
+    # then tells something, but no more than a round's own context does.
     logs = in_stored_order(logs)
     rows = _consecutive_rows(len(logs), random_state)
     own = _between_neighbours(logs._position, rows)
@@ -190,11 +175,9 @@ def _losses(X, own, targets):
 
 
 def _gain(losses, side):
-    """Return what a side explains more than a round's own context, and its z.
-
-    What it explains more than nothing counts: a model of a round's own context that
-    fits another time badly is no sign.
-    """
+    """Return what a side explains more than a round's own context, and its z."""
+    # What it explains more than nothing counts: a model of a round's own context that
+    # fits another time badly is no sign.
     gains = losses[0] - losses[side]
     if len(gains) < FEWEST_ROUNDS or not losses[side].mean() < 1 - LEAST_GAIN:
         return 0.0, 0.0

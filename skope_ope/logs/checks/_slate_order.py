@@ -41,35 +41,22 @@ ADVICE = (
 
 
 def uniform_order_findings(logs):
-    r"""Compare the order of the items of a page with random order.
-
-    Some pages give each item a score z, by its mean place among the items that were
-    shown: an eighth of the pages tells about the next eighth, both about the next
-    quarter, and these about the other half. Given which m items a page shows, all m!
-    orders have the same probability. So
-
-    .. math:: f = m! \prod_j e^{b z_j} \Big/ \sum_{k \ge j} e^{b z_k}
-
-    has mean one, whatever z and b are: the ratio of the probabilities of the observed
-    order under Plackett and Luce's model and under random order. The mean over several
-    b is an e-value. Linear scores of the number of a candidate (files that were sorted
-    by name) and of `item_features` are learned likewise. The e-value is above 10,000 in
-    at most one right log of ten thousand.
-
-    Pages count whose slots offer the same candidates, up to the last one that is
-    filled; slots that offer none are left out.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds, of a logging policy that is uniform, see `is_uniform`.
-
-    Returns
-    -------
-    facts : dict
-        What could be compared.
-    findings : list of Finding
-    """
+    r"""Compare the order of the items of a page with random order."""
+    # Some pages give each item a score z, by its mean place among the items that were
+    # shown: an eighth of the pages tells about the next eighth, both about the next
+    # quarter, and these about the other half. Given which m items a page shows, all m!
+    # orders have the same probability. So
+    #
+    # .. math:: f = m! \prod_j e^{b z_j} \Big/ \sum_{k \ge j} e^{b z_k}
+    #
+    # has mean one, whatever z and b are: the ratio of the probabilities of the observed
+    # order under Plackett and Luce's model and under random order. The mean over
+    # several b is an e-value. Linear scores of the number of a candidate (files that
+    # were sorted by name) and of `item_features` are learned likewise. The e-value is
+    # above 10,000 in at most one right log of ten thousand.
+    #
+    # Pages count whose slots offer the same candidates, up to the last one that is
+    # filled; slots that offer none are left out.
     rows = _rows(logs)
     if len(rows) < FEWEST:
         return {WHAT: "not possible: few pages with two items or more"}, []
@@ -132,15 +119,7 @@ def _rows(logs):
 
 
 class _Items:
-    """The items of some pages and their places among those that are shown.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    rows : ndarray of int of shape (n_pages,)
-        Which pages are looked at.
-    """
+    """The items of some pages and their places among those that are shown."""
 
     def __init__(self, logs, rows):
         self.slate = logs.slate[rows]
@@ -176,15 +155,7 @@ class _Items:
         return self.slate[:, :, None].astype(float)
 
     def linear(self, values, block, share):
-        """Return scores that are linear in features, learned of the blocks before.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_pages, n_slots, n_features)
-            Features of what is shown.
-        block, share : ndarray of shape (n_pages,)
-            The block and the weight of every page.
-        """
+        """Return scores that are linear in features, learned of the blocks before."""
         shown = self.shown[:, :, None]
         mean = np.where(shown, values, 0.0).sum(axis=1) / self.n_shown[:, None]
         centred = np.where(shown, values - mean[:, None], 0.0)
@@ -234,10 +205,8 @@ class _Items:
 
 
 def _labels(logs, rows, slate):
-    """Return the labels of items, and the place of each slot's label among them.
-
-    Numbers of candidates may stand for other items on every page; labels do not.
-    """
+    """Return the labels of items, and the place of each slot's label among them."""
+    # Numbers of candidates may stand for other items on every page; labels do not.
     labels = logs.item_id
     if labels is None:
         return range(logs.max_candidates), slate

@@ -6,22 +6,7 @@ from skope_ope.logs._label_kinds import UNKNOWN
 
 
 def common_type(name, role, found):
-    """Return the type that a column has in all partitions.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    role : {"number", "label", "time", "feature"}
-        What it is used as: numbers of several types are read as floats, labels must be
-        of one kind, because 1, 1.0 and "1" are not one label in all libraries.
-    found : list of tuple (str, pyarrow DataType)
-        Files and their types.
-
-    Returns
-    -------
-    type : pyarrow DataType
-    """
+    """Return the type that a column has in all partitions."""
     import pyarrow
 
     known = [(file, kind) for file, kind in found if not pyarrow.types.is_null(kind)]

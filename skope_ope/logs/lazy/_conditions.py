@@ -18,15 +18,7 @@ ALONE = (
 
 
 class Condition:
-    """A condition that every row of a table fulfils or not.
-
-    Parameters
-    ----------
-    what : expression of narwhals or of pyarrow, or callable
-        A function takes a narwhals frame and returns a mask.
-    empty : pyarrow Table
-        All columns, without rows: it tells which of them the condition needs.
-    """
+    """A condition that every row of a table fulfils or not."""
 
     def __init__(self, what, empty):
         if not (is_expression(what, "narwhals", "Expr") or callable(what)) and (
@@ -59,17 +51,7 @@ class Condition:
         return False
 
     def mask(self, table):
-        """Return which rows of a table of pyarrow are kept; missing answers are no.
-
-        Parameters
-        ----------
-        table : pyarrow Table
-            With the columns that are needed.
-
-        Returns
-        -------
-        mask : ndarray of bool
-        """
+        """Return which rows of a table of pyarrow are kept; missing answers are no."""
         mask = self._answer(table)
         if len(table) > 1 and not is_expression(self.what, "pyarrow", "Expression"):
             for row in {int(mask.argmin()), int(mask.argmax())}:

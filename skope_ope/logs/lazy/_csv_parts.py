@@ -38,37 +38,19 @@ GUESS = 1 << 20  # bytes that tell the types of the features of a file
 
 @dataclass(frozen=True)
 class CsvPart:
-    """Where the rows of a partition lie in a csv file.
+    """Where the rows of a partition lie in a csv file."""
 
-    Parameters
-    ----------
-    path, key, name, file_system, constants : object
-        See `ParquetPart`.
-    block : int
-        Number of the block of rows.
-    span : tuple of (int, int)
-        First byte, and number of bytes.
-    n_rounds : int
-        Number of rows.
-    first_row : int
-        Rows of the file before them.
-    header : tuple of str
-        Names of the columns.
-    kinds : dict
-        Kinds of the labels in the columns of labels, of the whole log.
-    """
-
-    path: str
-    key: str
-    name: str
-    block: int
-    span: tuple
-    n_rounds: int
-    first_row: int
-    header: tuple
-    kinds: dict
-    constants: dict
-    file_system: object = None
+    path: str  # see `ParquetPart`
+    key: str  # see `ParquetPart`
+    name: str  # see `ParquetPart`
+    block: int  # number of the block of rows
+    span: tuple  # first byte, and number of bytes
+    n_rounds: int  # number of rows
+    first_row: int  # rows of the file before them
+    header: tuple  # names of the columns
+    kinds: dict  # kinds of the labels in the columns of labels, of the whole log
+    constants: dict  # see `ParquetPart`
+    file_system: object = None  # see `ParquetPart`
     file_of_whole = None  # blocks are read one by one
 
     @property
@@ -187,19 +169,7 @@ class ScannedCsv(Scanned):
 
 
 def scan_csv(files, labels):
-    """Return what csv files hold: rows are counted, kinds of labels are found.
-
-    Parameters
-    ----------
-    files : list of LogFile
-        At least one.
-    labels : list of str
-        Columns of labels.
-
-    Returns
-    -------
-    scanned : ScannedCsv
-    """
+    """Return what csv files hold: rows are counted, kinds of labels are found."""
     import_parquet()
     constants = folder_columns(files)
     labels = [name for name in labels if name not in constants[0]]

@@ -11,31 +11,15 @@ from skope_ope.logs.lazy._parquet_parts import Scanned, scan_parquet, stretches
 
 @dataclass(frozen=True)
 class FragmentPart:
-    """Where the rows of a partition lie in a file of a Dataset.
+    """Where the rows of a partition lie in a file of a Dataset."""
 
-    Parameters
-    ----------
-    fragment : pyarrow Fragment
-        The file.
-    schema : pyarrow Schema
-        Of the whole Dataset.
-    key, name : str
-        See `ParquetPart`.
-    rows : tuple of (int, int)
-        Which rows of the file.
-    of : tuple of (int, int)
-        Rows of the file, and 1.
-    constants : dict
-        Values of the columns that the partitioning tells.
-    """
-
-    fragment: object
-    schema: object
-    key: str
-    name: str
-    rows: tuple
-    of: tuple
-    constants: dict
+    fragment: object  # the file
+    schema: object  # of the whole Dataset
+    key: str  # see `ParquetPart`
+    name: str  # see `ParquetPart`
+    rows: tuple  # which rows of the file
+    of: tuple  # rows of the file, and 1
+    constants: dict  # values of the columns that the partitioning tells
     file_of_whole = None  # files are read one by one
 
     @property
@@ -84,17 +68,7 @@ class FragmentPart:
 
 
 def scan_dataset(dataset):
-    """Return what a Dataset of pyarrow holds.
-
-    Parameters
-    ----------
-    dataset : pyarrow Dataset
-        Of files.
-
-    Returns
-    -------
-    scanned : Scanned
-    """
+    """Return what a Dataset of pyarrow holds."""
     from pyarrow import ArrowException
     from pyarrow import dataset as datasets
 

@@ -8,18 +8,7 @@ REMEDY = "draw some, lazy.sample(100_000, random_state=0)"
 
 
 def kind_of(value):
-    """Return the name of a type; of lazy logs with what to do about them.
-
-    Parameters
-    ----------
-    value : object
-        What was given in place of logs in memory.
-
-    Returns
-    -------
-    text : str
-        What follows "got".
-    """
+    """Return the name of a type; of lazy logs with what to do about them."""
     if isinstance(value, LazyLogs):
         return f"LazyLogs, whose rounds are not in memory: {REMEDY}"
     return type(value).__name__

@@ -32,18 +32,7 @@ def is_dataset(source):
 
 
 def lazy_frame(source):
-    """Return the narwhals LazyFrame of a lazy frame of any library.
-
-    Parameters
-    ----------
-    source : object
-        What was scanned: no path, list or pyarrow Dataset.
-
-    Raises
-    ------
-    TypeError
-        If it is eager, a Ray Dataset, or no frame at all.
-    """
+    """Return the narwhals LazyFrame of a lazy frame of any library."""
     kind = type(source)
     if kind.__module__.split(".")[0] == "ray":
         raise TypeError(RAY)
@@ -70,13 +59,7 @@ def _library(thing):
 
 
 class ScannedFrame:
-    """A lazy frame, of which the columns are known.
-
-    Parameters
-    ----------
-    frame : narwhals LazyFrame
-        The frame.
-    """
+    """A lazy frame, of which the columns are known."""
 
     parts = None
 
@@ -109,10 +92,8 @@ class ScannedFrame:
         return out
 
     def types(self, uses):
-        """Raise where a column is missing or holds texts in place of numbers.
-
-        The frame knows the types itself.
-        """
+        """Raise where a column is missing or holds texts in place of numbers."""
+        # The frame knows the types itself.
         for name, use in uses.items():
             if name not in self.columns:
                 raise ValueError(
@@ -135,13 +116,7 @@ class ScannedFrame:
         return sha256(repr(told).encode()).hexdigest()[:40]
 
     def filter(self, what):
-        """Return the frame of the rows that fulfil a condition.
-
-        Parameters
-        ----------
-        what : expression
-            Of narwhals, or of the library of the frame.
-        """
+        """Return the frame of the rows that fulfil a condition."""
         native = self.frame.to_native()
         if is_expression(what, "narwhals", "Expr"):
             own = importlib.import_module(module_of(what))
@@ -159,26 +134,7 @@ class ScannedFrame:
 
 
 def sample_of_frame(frame, names, n, random_state):
-    """Return rows of a frame drawn at random, each as likely as any other.
-
-    Parameters
-    ----------
-    frame : narwhals LazyFrame
-        Of polars or duckdb.
-    names : list of str
-        Columns.
-    n : int
-        How many rows; all, where there are no more.
-    random_state : RandomState
-        Which rows are drawn.
-
-    Returns
-    -------
-    table : pyarrow Table
-        The rows.
-    rows : ndarray of int or None
-        Their numbers in the frame, where its rows have an order.
-    """
+    """Return rows of a frame drawn at random, each as likely as any other."""
     narwhals, library = import_narwhals(), str(frame.implementation)
     frame = frame.select(*names)
     if library == "polars":

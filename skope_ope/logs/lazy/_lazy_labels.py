@@ -18,15 +18,7 @@ LISTED_AS = {"action": "actions", "logger": "loggers"}
 
 
 def labelled(logs, n_jobs=None):
-    """Return lazy logs whose labels of actions and loggers are known.
-
-    Parameters
-    ----------
-    logs : LazyLogs
-        They may be known already.
-    n_jobs : int, default=None
-        Number of tasks at a time.
-    """
+    """Return lazy logs whose labels of actions and loggers are known."""
     roles, reading = logs.roles, logs._reading
     wanted = {}
     if "action" in roles and logs.actions is None:
@@ -117,19 +109,7 @@ def _of_frame(frame, wanted):
 
 
 def refuse_missing(field, name, labels, counts=None):
-    """Raise where a label of a frame is null or NaN.
-
-    Parameters
-    ----------
-    field : str
-        What is labelled.
-    name : str
-        Name of the column.
-    labels : list
-        The distinct labels.
-    counts : ndarray, default=None
-        How many rows have each, where it is known.
-    """
+    """Raise where a label of a frame is null or NaN."""
     missing = [k for k, one in enumerate(labels) if one is None or one != one]
     if missing:
         rows = "some rows"

@@ -40,10 +40,8 @@ def first_rows(logs, n):
 
 
 def seeing_first(logs, n):
-    """Return the same logs of a frame, which is asked for its first rows once.
-
-    `head` and `first_table` answer from them.
-    """
+    """Return the same logs of a frame, which is asked for its first rows once."""
+    # `head` and `first_table` answer from them.
     return logs._of(logs._scanned.seeing(n, logs._reading.names))
 
 
@@ -53,18 +51,7 @@ def first_table(logs, n, names):
 
 
 def all_rows(logs, most, n_jobs=None):
-    """Return all rows as ordinary logs where they are few, else None.
-
-    Parameters
-    ----------
-    logs : LazyLogs
-        The rounds.
-    most : int
-        What is few.
-    n_jobs : int, default=None
-        For the passes that count what a filter keeps and find labels, where these are
-        not known.
-    """
+    """Return all rows as ordinary logs where they are few, else None."""
     if logs.partitions is None:
         return None
     n_rounds = int(kept_sizes(logs, n_jobs).sum())
@@ -75,15 +62,7 @@ def all_rows(logs, most, n_jobs=None):
 
 @contextmanager
 def rows_told_by_files(lazy, logs):
-    """Have errors about a row of logs that were read say in which file it lies.
-
-    Parameters
-    ----------
-    lazy : LazyLogs
-        What was read.
-    logs : BanditLogs or SlateLogs
-        Its rows.
-    """
+    """Have errors about a row of logs that were read say in which file it lies."""
     try:
         yield
     except RowError as error:
@@ -159,10 +138,8 @@ def _taken(some):
 
 
 def _logs(logs, tables, rows, read=()):
-    """Return the rows of some tables as ordinary logs.
-
-    `read` are the partitions that they come from: an error is that of one of them.
-    """
+    """Return the rows of some tables as ordinary logs."""
+    # `read` are the partitions that they come from: an error is that of one of them.
     import pyarrow
 
     if not sum(map(len, tables)):

@@ -33,53 +33,25 @@ LIMITS = {  # of the numbers in a frame
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogDescription:
-    """What a log holds; made by `LazyLogs.describe`.
+    """What a log holds; made by `LazyLogs.describe`."""
 
-    Attributes
-    ----------
-    n_rounds : int
-        Number of rounds.
-    actions : ndarray of shape (n_actions,) or None
-        Labels of the actions; None for slates.
-    action_counts : ndarray of int of shape (n_actions,) or None
-        How often each was logged.
-    reward : tuple of (float, float, float)
-        Smallest, largest and mean reward.
-    propensity : tuple of (float, float) or None
-        Smallest and largest propensity.
-    inverse_propensity_z : float or None
-        Mean of 1 / propensity against the number of actions, in standard errors: far
-        from 0, the propensities are not those of these actions.
-    loggers : ndarray of shape (n_loggers,) or None
-        Labels of the loggers.
-    logger_counts : ndarray of int of shape (n_loggers,) or None
-        How many rounds each made.
-    n_groups : int or None
-        Number of groups; beyond 100,000 it is an estimate, off by half a percent.
-    time : tuple or None
-        Smallest and largest timestamp.
-    """
-
-    n_rounds: int
-    actions: object = None
-    action_counts: object = None
-    reward: tuple = None
-    propensity: tuple = None
+    n_rounds: int  # number of rounds
+    actions: object = None  # labels of the actions; None for slates
+    action_counts: object = None  # how often each was logged
+    reward: tuple = None  # smallest, largest and mean reward
+    propensity: tuple = None  # smallest and largest propensity
+    # Mean of 1 / propensity against the number of actions, in standard errors: far from
+    # 0, the propensities are not those of these actions
     inverse_propensity_z: float = None
-    loggers: object = None
-    logger_counts: object = None
+    loggers: object = None  # labels of the loggers
+    logger_counts: object = None  # how many rounds each made
+    # Number of groups; beyond 100,000 it is an estimate, off by half a percent
     n_groups: int = None
-    time: tuple = None
+    time: tuple = None  # smallest and largest timestamp
     source: str = ""
 
     def summary(self):
-        """Return what the log holds as a dict of short texts.
-
-        Returns
-        -------
-        summary : dict
-            Rounds, actions, range of rewards and propensities, loggers, groups.
-        """
+        """Return what the log holds as a dict of short texts."""
         out = {"rounds": f"{self.n_rounds:,}"}
         if self.actions is not None:
             out["actions"] = _shares(self.actions, self.action_counts)
@@ -162,10 +134,8 @@ def _part(partitions):
 
 
 def _bad_rows(nw, frame, columns):
-    """Return a column for every field that is 1 where a row is not what it should be.
-
-    Extremes and means leave out nulls without a word, and some NaN as well.
-    """
+    """Get a column for every field that is 1 where a row is not what it should be."""
+    # Extremes and means leave out nulls without a word, and some NaN as well.
     flags, types = {}, frame.collect_schema()
     for field, name in columns.items():
         column = nw.col(name)

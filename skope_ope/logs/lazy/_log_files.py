@@ -21,48 +21,17 @@ ABSENT = "__HIVE_DEFAULT_PARTITION__"  # what Hive writes in place of a missing 
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of a log.
+    """A file of a log."""
 
-    Parameters
-    ----------
-    path : str
-        Path in its file system.
-    key : str
-        The same whatever the spelling of the path.
-    name : str
-        What messages call it: the end of the path.
-    folders : dict
-        What the folders ``key=value`` on its path say, as texts.
-    file_system : object, default=None
-        A file system of pyarrow; `None`: that of the machine.
-    """
-
-    path: str
-    key: str
-    name: str
-    folders: dict
-    file_system: object = None
+    path: str  # path in its file system
+    key: str  # the same whatever the spelling of the path
+    name: str  # what messages call it: the end of the path
+    folders: dict  # what the folders ``key=value`` on its path say, as texts
+    file_system: object = None  # A file system of pyarrow; `None`: that of the machine
 
 
 def find_files(source, format=None):
-    """Return the files of a log, in the order of their names.
-
-    Parameters
-    ----------
-    source : list of paths
-        Files, folders or globs.
-    format : {"parquet", "csv"}, default=None
-        `None`: as the names of the files end.
-
-    Returns
-    -------
-    files : list of LogFile
-        In the order of the list; those of a folder or glob by name.
-    format : str
-        Their common format.
-    passed : dict
-        Files and folders that were passed over, and why.
-    """
+    """Return the files of a log, in the order of their names."""
     if format == "jsonl":
         raise ValueError(f"format='jsonl' cannot be scanned. {JSON_LINES}")
     if format not in (None, *FORMATS):
@@ -200,10 +169,8 @@ def named_over(passed, shown=4):
 
 
 def unpacked(name):
-    """Return the name that a compressed file would have without; others as is.
-
-    It belongs to the log of its folder, so it must not be passed over in silence.
-    """
+    """Return the name that a compressed file would have without; others as is."""
+    # It belongs to the log of its folder, so it must not be passed over in silence.
     base, end = os.path.splitext(name)
     return base if end in COMPRESSED else name
 
@@ -256,19 +223,7 @@ def _common_format(files):
 
 
 def folder_columns(files):
-    """Return the columns that folders tell, a dict by file with values of one type.
-
-    Parameters
-    ----------
-    files : list of LogFile
-        All files of a log.
-
-    Returns
-    -------
-    constants : list of dict
-        One for every file, of the names that all have: whole numbers where all folders
-        of this name hold such, otherwise texts; None where the value is missing.
-    """
+    """Return the columns that folders tell, a dict by file with values of one type."""
     shared = set.intersection(*(set(file.folders) for file in files))
     names = [name for name in files[0].folders if name in shared]
     whole = {

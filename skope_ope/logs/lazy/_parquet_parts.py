@@ -18,17 +18,7 @@ READERS = 8  # threads that read footers, most of whose time is spent waiting
 
 
 class Scanned:
-    """Files of a log, of which no row has been read.
-
-    Parameters
-    ----------
-    parts : tuple
-        Where the rows lie.
-    schemas : list of tuple (str, pyarrow Schema)
-        The distinct schemas, each with the name of the first file that has it.
-    constants : dict
-        Columns that the names of folders tell, with their types.
-    """
+    """Files of a log, of which no row has been read."""
 
     def __init__(self, parts, schemas, constants):
         self.parts = tuple(parts)
@@ -53,13 +43,7 @@ class Scanned:
         return found
 
     def only(self, keeps):
-        """Return the parts whose folders tell what is to be kept.
-
-        Parameters
-        ----------
-        keeps : callable
-            Tells of a dict, the columns that folders tell.
-        """
+        """Return the parts whose folders tell what is to be kept."""
         out = copy(self)
         told = {}
         for part in self.parts:
@@ -107,14 +91,7 @@ class Scanned:
         return label_kind(types.get(name))
 
     def types(self, roles):
-        """Return the type that every column has in all files.
-
-        Parameters
-        ----------
-        roles : dict
-            For every column that is read, whether it is used as "number", "label",
-            "time" or "feature".
-        """
+        """Return the type that every column has in all files."""
         types = dict(self._constants)
         for name, role in roles.items():
             if name in types:
@@ -141,21 +118,7 @@ class Scanned:
 
 
 def scan_parquet(files, constants=None, row_groups=None):
-    """Return what the footers of parquet files say.
-
-    Parameters
-    ----------
-    files : list of LogFile
-        At least one.
-    constants : list of dict, default=None
-        Columns that hold for every file. `None`: those that its folders tell.
-    row_groups : list of list of int, default=None
-        Which row groups of every file are part of the log. `None`: all.
-
-    Returns
-    -------
-    scanned : Scanned
-    """
+    """Return what the footers of parquet files say."""
     import_parquet()
     constants = folder_columns(files) if constants is None else constants
     with ThreadPoolExecutor(READERS) as threads:

@@ -25,37 +25,21 @@ TABLES = ("logging_proba", "logger_proba", "slate", "slot_reward")
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What is read of every partition, and what it means.
+    """What is read of every partition, and what it means."""
 
-    Parameters
-    ----------
-    log_type : type
-        `BanditLogs` or `SlateLogs`.
-    roles : dict
-        Names of the columns of every field, a tuple each, `context` among them.
-    columns : dict
-        For every named row field, the name of its column, or a tuple of names.
-    origin : str
-        Token of the source.
-    types : dict
-        Type that every column has in all partitions, as pyarrow has it.
-    stated : dict
-        Arguments of `log_type` that are the same in all rounds: `actions`,
-        `reward_range`, a number as `propensity`, `n_candidates`, `logging_policy`.
-    loggers : ndarray, default=None
-        All labels of the loggers, where they are known.
-    conditions : tuple, default=()
-        Which rows are kept.
-    """
-
-    log_type: type
+    log_type: type  # `BanditLogs` or `SlateLogs`
+    # Names of the columns of every field, a tuple each, `context` among them
     roles: dict
+    # For every named row field, the name of its column, or a tuple of names
     columns: dict
-    origin: str
+    origin: str  # token of the source
+    # Type that every column has in all partitions, as pyarrow has it
     types: dict = field(default_factory=dict)
+    # Arguments of `log_type` that are the same in all rounds: `actions`,
+    # `reward_range`, a number as `propensity`, `n_candidates`, `logging_policy`
     stated: dict = field(default_factory=dict)
-    loggers: object = None
-    conditions: tuple = ()
+    loggers: object = None  # all labels of the loggers, where they are known
+    conditions: tuple = ()  # which rows are kept
 
     def __post_init__(self):
         self.check_order(self.stated.get("actions"), self.loggers)
@@ -103,25 +87,7 @@ def as_tuple(names):
 
 
 def logs_of_table(reading, table, start, rows=None, partitions=None):
-    """Return the logs of the rows of a table.
-
-    Parameters
-    ----------
-    reading : Reading
-        What the columns mean.
-    table : pyarrow Table
-        With these columns; no row makes no logs.
-    start : int
-        Position of row 0 of the partition in the source.
-    rows : ndarray of int, default=None
-        Numbers that the rows of the table have in the partition. `None`: 0, 1, ...
-    partitions : sequence of Partition, default=None
-        Those that the rows were taken from. `None`: the source has no files.
-
-    Returns
-    -------
-    logs : BanditLogs or SlateLogs
-    """
+    """Return the logs of the rows of a table."""
     fields = {
         name: _field(reading, name, names, table)
         for name, names in reading.roles.items()
@@ -158,20 +124,7 @@ def logs_of_table(reading, table, start, rows=None, partitions=None):
 
 
 def frame_of(table, n_rows):
-    """Return a table of pyarrow as a frame that scikit-learn's transformers take.
-
-    Parameters
-    ----------
-    table : pyarrow Table
-        Columns of the context.
-    n_rows : int
-        Number of rows; a table without a column has forgotten it.
-
-    Returns
-    -------
-    frame : pandas DataFrame, polars DataFrame or pyarrow Table
-        The first of them that is installed; an array where there is no column.
-    """
+    """Return a table of pyarrow as a frame that scikit-learn's transformers take."""
     if not table.num_columns:
         return np.empty((n_rows, 0))
     with suppress(ImportError):
@@ -213,19 +166,7 @@ def _times(table, name):
 
 
 def labels_of(table, name, listed=None, all_of_them=False):
-    """Return labels of a column, with their codes where these are found quickly.
-
-    Parameters
-    ----------
-    table : pyarrow Table
-        With the column.
-    name : str
-        Name of the column.
-    listed : ndarray, default=None
-        The labels there are, where they are known.
-    all_of_them : bool, default=False
-        Whether the logs keep all of these labels, those that no row has too.
-    """
+    """Return labels of a column, with their codes where these are found quickly."""
     column = table.column(name)
     _refuse_nulls(column, name)
     coded = column_codes(column)
@@ -256,17 +197,7 @@ def plain_values(table, name, field=None):
 
 
 def table_of(table, names, single):
-    """Return columns side by side, or the lists of a single one, as an array.
-
-    Parameters
-    ----------
-    table : pyarrow Table
-        With the columns.
-    names : sequence of str
-        Names of the columns.
-    single : bool
-        Whether one column of numbers has one dimension.
-    """
+    """Return columns side by side, or the lists of a single one, as an array."""
     from pyarrow import types
 
     if len(names) > 1 or not single:

@@ -17,38 +17,18 @@ BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the m
 
 @dataclass(frozen=True)
 class ParquetPart:
-    """Where the rows of a partition lie in a parquet file.
+    """Where the rows of a partition lie in a parquet file."""
 
-    Parameters
-    ----------
-    path : str
-        Path of the file in its file system.
-    key : str
-        The same whatever the spelling of the path.
-    name : str
-        What the file is called in messages.
-    row_group : int
-        Number of the row group.
-    rows : tuple of (int, int)
-        Which rows of the row group: the first, and the one after the last.
-    of : tuple of (int, int)
-        Rows of the whole row group, and row groups of the file, as the footer said.
-    constants : dict
-        Values of the columns that the names of folders tell.
-    file_system : object
-        A file system of pyarrow; `None`: that of the machine.
-    whole : tuple of ParquetPart
-        Whole row groups that are read as this one part; empty: it is a single one.
-    """
-
-    path: str
-    key: str
-    name: str
-    row_group: int
-    rows: tuple
+    path: str  # path of the file in its file system
+    key: str  # the same whatever the spelling of the path
+    name: str  # what the file is called in messages
+    row_group: int  # number of the row group
+    rows: tuple  # which rows of the row group: the first, and the one after the last
+    # Rows of the whole row group, and row groups of the file, as the footer said
     of: tuple
-    constants: dict
-    file_system: object = None
+    constants: dict  # values of the columns that the names of folders tell
+    file_system: object = None  # A file system of pyarrow; `None`: that of the machine
+    # Whole row groups that are read as this one part; empty: it is a single one
     whole: tuple = ()
 
     @property
@@ -111,19 +91,7 @@ class ParquetPart:
         return file
 
     def batches(self, file, names, reading, n_rows):
-        """Yield the rows of the whole row group in record batches.
-
-        Parameters
-        ----------
-        file : ParquetFile
-            As `opened` returns it.
-        names : list of str
-            Columns.
-        reading : Reading
-            What the columns are used as.
-        n_rows : int
-            Rows of a batch, at most.
-        """
+        """Yield the rows of the whole row group in record batches."""
         found, whole = file.metadata, self.whole or (self,)
         if found.num_row_groups != self.of[1] or any(
             found.row_group(one.row_group).num_rows != one.of[0] for one in whole
@@ -141,25 +109,12 @@ class ParquetPart:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partition:
-    """A part of a lazy log, small and ready to travel to another process.
+    """A part of a lazy log, small and ready to travel to another process."""
 
-    Parameters
-    ----------
-    part : object
-        Where its rows lie.
-    reading : Reading
-        What is read, and what it means.
-    index : int
-        Number of the partition in its source.
-    start : int
-        Rows of the source before it.
-
-    """
-
-    part: object
-    reading: Reading
-    index: int
-    start: int
+    part: object  # where its rows lie
+    reading: Reading  # what is read, and what it means
+    index: int  # number of the partition in its source
+    start: int  # rows of the source before it
 
     @property
     def name(self):
@@ -177,39 +132,20 @@ class Partition:
         return None if self.reading.conditions else self.part.n_rounds
 
     def read(self):
-        """Return the rounds as ordinary logs.
-
-        Returns
-        -------
-        logs : BanditLogs, SlateLogs or None
-            `None` where there are no rounds.
-        """
+        """Return the rounds as ordinary logs."""
         return next(read_partitions([self]))[1]
 
     def __repr__(self):
         return f"Partition({self.name!r}, n_rounds={self.n_rounds})"
 
     def table(self, names):
-        """Return columns of all rows of the part, as a table of pyarrow.
-
-        Parameters
-        ----------
-        names : list of str
-            Columns.
-        """
+        """Return columns of all rows of the part, as a table of pyarrow."""
         with PartReader() as reader:
             return reader.table(self, names)
 
     @contextmanager
     def named(self, rows=None):
-        """Put file and row group in front of errors that are raised inside.
-
-        Parameters
-        ----------
-        rows : callable, default=None
-            Gives the number that a row of the error has in the partition. `None`: its
-            own.
-        """
+        """Put file and row group in front of errors that are raised inside."""
         try:
             yield
         except RowError as error:
@@ -221,20 +157,7 @@ class Partition:
             raise kind(f"{self.part}: {error}") from error
 
     def kept(self, reader):
-        """Return the rows that are kept, and their numbers in the partition.
-
-        Parameters
-        ----------
-        reader : PartReader
-            Who reads them.
-
-        Returns
-        -------
-        table : pyarrow Table
-            The columns that are read.
-        rows : ndarray of int or range
-            Numbers of its rows.
-        """
+        """Return the rows that are kept, and their numbers in the partition."""
         table = reader.table(self, self.reading.names)
         rows = np.arange(len(table)) if self.reading.conditions else range(len(table))
         with self.named():
@@ -259,13 +182,7 @@ class Partition:
         return replace(self, part=self.part.up_to(n_rows))
 
     def logs(self, reader):
-        """Return the rounds as ordinary logs; None where there are none.
-
-        Parameters
-        ----------
-        reader : PartReader
-            Who reads them.
-        """
+        """Return the rounds as ordinary logs; None where there are none."""
         return self.logs_of(*self.kept(reader))
 
     def logs_of(self, table, rows):
@@ -290,15 +207,7 @@ class PartReader:
         self._next, self._left = 0, []
 
     def table(self, partition, names):
-        """Return columns of a partition, as a table of pyarrow with one type each.
-
-        Parameters
-        ----------
-        partition : Partition
-            Where they lie.
-        names : list of str
-            Columns.
-        """
+        """Return columns of a partition, as a table of pyarrow with one type each."""
         part, types = partition.part, dict(partition.reading.types)
         coded = [name for name in partition.reading.coded if name in names]
         for name in coded:
@@ -403,23 +312,9 @@ def _typed(table, names, part, types):
 
 
 def read_partitions(partitions):
-    """Read partitions in turn, each as ordinary logs.
-
-    Stretches of one row group that follow each other are decoded in one go, so this is
-    cheaper than to call `read` of each.
-
-    Parameters
-    ----------
-    partitions : iterable of Partition
-        What is read.
-
-    Yields
-    ------
-    partition : Partition
-        One of them.
-    logs : BanditLogs, SlateLogs or None
-        Its rounds; `None` where there are none.
-    """
+    """Read partitions in turn, each as ordinary logs."""
+    # Stretches of one row group that follow each other are decoded in one go, so this
+    # is cheaper than to call `read` of each.
     with PartReader() as reader:
         for partition in partitions:
             yield partition, partition.logs(reader)

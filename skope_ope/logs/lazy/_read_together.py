@@ -10,20 +10,7 @@ from skope_ope.logs.lazy._partitions import STRETCH, PartReader
 
 
 def read_together(partitions):
-    """Read partitions in turn, small ones that follow each other as one.
-
-    Parameters
-    ----------
-    partitions : iterable of Partition
-        What is read.
-
-    Yields
-    ------
-    some : tuple of Partition
-        One of them, or several.
-    logs : BanditLogs, SlateLogs or None
-        Their rounds; `None` where there are none.
-    """
+    """Read partitions in turn, small ones that follow each other as one."""
     with PartReader() as reader:
         for some in _runs(partitions):
             joined = _joined(some, reader) if len(some) > 1 else None

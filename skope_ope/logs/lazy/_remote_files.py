@@ -23,26 +23,7 @@ PATIENCE = 60  # seconds; pyarrow would try a Google store for 15 minutes
 
 
 def remote_paths(uri, why_not, passed):
-    """Return the file system and the paths of the files of a URI.
-
-    Parameters
-    ----------
-    uri : str
-        ``scheme://path`` of a file, a folder, or with ``*`` and ``?`` of several;
-        options of the store, ``?name=value``, may follow.
-    why_not : callable
-        Tells of a path below a folder why it does not belong to the log, or None.
-    passed : dict
-        Takes the files that were passed over, and why.
-
-    Returns
-    -------
-    file_system : pyarrow FileSystem
-    paths : list of str
-        In the order of their names.
-    options : str
-        Options of the store, that `uri` ends with.
-    """
+    """Return the file system and the paths of the files of a URI."""
     from pyarrow import fs
 
     found = OPTIONS.search(uri)

@@ -19,23 +19,11 @@ LONGEST = 64  # characters of a text that is hashed with others at once
 
 
 class GroupSums:
-    """Sums by group.
+    """Sums by group."""
 
-    The groups have words, 64-bit hashes of their labels: the same wherever the label
-    comes back. Of many groups those with the smallest words are kept, whose sums are
-    those of the whole log.
-
-    Parameters
-    ----------
-    words : ndarray of uint64 of shape (n_kept,)
-        Sorted.
-    sums : dict of ndarray of shape (n_kept,)
-        By name; "last" takes the larger one of two parts instead of their sum.
-    complete : bool
-        Whether all groups are kept.
-    limits : tuple of two ints, default=FEW
-        How many groups are all kept, and how many of more.
-    """
+    # The groups have words, 64-bit hashes of their labels: the same wherever the label
+    # comes back. Of many groups those with the smallest words are kept, whose sums are
+    # those of the whole log.
 
     def __init__(self, words, sums, complete, limits=FEW):
         self.words, self.sums = words, sums
@@ -43,15 +31,7 @@ class GroupSums:
 
     @classmethod
     def of(cls, words, sums):
-        """Return the sums of some groups.
-
-        Parameters
-        ----------
-        words : WordsOfGroups
-            The groups of some logs.
-        sums : dict of ndarray of shape (n_kept,)
-            In the order of the words that are kept.
-        """
+        """Return the sums of some groups."""
         return cls(words.sorted, sums, words.complete, words.limits)
 
     def reduced(self, limits=None):
@@ -118,27 +98,7 @@ class GroupSums:
 
 
 class WordsOfGroups:
-    """64-bit words for the labels of the groups of some logs.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        With groups.
-
-    limits : tuple of two ints, default=FEW
-        How many groups are all kept, and how many of more.
-
-    Attributes
-    ----------
-    words : ndarray of uint64 of shape (n_groups,)
-        By the codes of the groups.
-    sorted : ndarray of uint64 of shape (n_kept,)
-        Those that are kept, from the smallest on.
-    order : ndarray of int of shape (n_kept,)
-        Codes of these.
-    complete : bool
-        Whether all are kept.
-    """
+    """64-bit words for the labels of the groups of some logs."""
 
     def __init__(self, logs, limits=FEW):
         self.words, self.limits = mixed(_plain_words(logs.groups)), limits
@@ -229,17 +189,7 @@ def _text_words(labels):
 
 
 def sums_of_groups(logs, words, values):
-    """Return the `GroupSums` of some rounds.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds, with groups.
-    words : WordsOfGroups
-        Of these.
-    values : dict of ndarray of shape (n_rounds,), or None
-        What is summed by group, by name; None stands for ones.
-    """
+    """Return the `GroupSums` of some rounds."""
     sizes, kept = logs.group_sizes, words.order
     # to sum all is faster than to choose
     sums = {"n": sizes[kept]}

@@ -36,76 +36,19 @@ LABELS = ("actions", "action_counts"), ("loggers", "logger_counts")
 
 
 class LogSums(SumsAsLogs):
-    """Counts, extremes and a sample of the rounds of a log, or of a part of it.
+    """Counts, extremes and a sample of the rounds of a log, or of a part of it."""
 
-    Parts add up to what one pass over the whole log gives, in any order and however it
-    is cut into stretches of rows. Wherever findings ask for facts about logs they take
-    these sums as well. What needs rows (tests of the propensities) looks at the sample:
-    20,000 rounds with the smallest hashes of their positions. In memory 20,000 rounds
-    are drawn by a generator: another sample, of the same law; the same one where the
-    log has no more.
-
-    Attributes
-    ----------
-    n : int
-        Number of rounds that enter values: those with a positive sample weight.
-    n_logged : int
-        Number of all rounds.
-    mass : float
-        Sum of the sample weights of the rounds that enter.
-    weight_low, weight_high : float
-        Smallest and largest of these, 1 where there are none.
-    actions : ndarray of shape (n_actions,) or None
-        Labels; None for slates.
-    action_counts : ndarray of int of shape (n_actions,) or None
-        How often each was logged, over the rounds that enter.
-    loggers : ndarray of shape (n_loggers,) or None
-        Labels of the loggers, where the logs tell them.
-    logger_counts : ndarray of int of shape (n_loggers,) or None
-        How many rounds each made.
-    fields : frozenset of str
-        Which fields the logs have, of those that not all logs have.
-    reward_range : tuple (float, float) or None
-        The bounds that were stated.
-    reward_low, reward_high, reward_sum : float
-        Of the rewards of the rounds that enter.
-    n_rewarded : int
-        Number of these whose reward is not zero.
-    propensities : PropensitySums or None
-        Sums of the propensities; None for slates, and where they are not known.
-    propensity_estimated : bool
-        Whether some of the propensities were estimated.
-    groups : GroupSums or None
-        Sums by group of the rounds that enter.
-    pairs : PairSums or None
-        Which groups took rare actions, where some were never logged.
-    orders : dict of OrderSums
-        Order of all rounds, by origin.
-    first_time, last_time : number, datetime64 or None
-        Smallest and largest timestamp of all rounds.
-    sample, first : RowSample
-        Rounds that enter, drawn by lot; the first ones of all rounds.
-    """
+    # Parts add up to what one pass over the whole log gives, in any order and however
+    # it is cut into stretches of rows. Wherever findings ask for facts about logs they
+    # take these sums as well. What needs rows (tests of the propensities) looks at the
+    # sample: 20,000 rounds with the smallest hashes of their positions. In memory
+    # 20,000 rounds are drawn by a generator: another sample, of the same law; the same
+    # one where the log has no more.
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
     def of(cls, logs, entering=None, limits=FEW):
-        """Return the sums of some rounds.
-
-        Parameters
-        ----------
-        logs : BanditLogs or SlateLogs
-            The rounds.
-        entering : BanditLogs or SlateLogs, default=None
-            Those of them that enter values. `None`: those whose own sample weight is
-            positive.
-        limits : tuple of two ints, default=FEW
-            How many groups are all kept, and how many of more.
-
-        Returns
-        -------
-        sums : LogSums
-        """
+        """Return the sums of some rounds."""
         weight = _weights(logs)
         if entering is None:
             some = weight is None or weight.all()
@@ -220,19 +163,7 @@ class LogSums(SumsAsLogs):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def to_table(self, n_rows=None):
-        """Return the sums as a dict of arrays of numbers and texts, for files.
-
-        Parameters
-        ----------
-        n_rows : int, default=None
-            How many rows of the samples, and how many groups, are kept: the smallest
-            table has few. `None`: all.
-
-        Returns
-        -------
-        table : dict of ndarray
-            All names begin with "log_".
-        """
+        """Return the sums as a dict of arrays of numbers and texts, for files."""
         return _log_table.table_of(self, n_rows)
 
     @classmethod
@@ -286,17 +217,7 @@ class LogSums(SumsAsLogs):
 
 
 def known_fields(logs):
-    """Return which fields some logs have, of those that not all logs have.
-
-    Parameters
-    ----------
-    logs : BanditLogs, SlateLogs or LogSums
-        The rounds.
-
-    Returns
-    -------
-    names : frozenset of str
-    """
+    """Return which fields some logs have, of those that not all logs have."""
     if isinstance(logs, LogSums):
         return logs.fields
     return frozenset(n for n in FIELDS if getattr(logs, n, None) is not None)

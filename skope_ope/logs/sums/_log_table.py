@@ -32,15 +32,7 @@ ARRAYS = "by_action", "law", "offered"
 
 
 def table_of(sums, n_rows=None):
-    """Return sums as a dict of arrays of numbers and texts.
-
-    Parameters
-    ----------
-    sums : LogSums
-        The sums.
-    n_rows : int, default=None
-        How many rows of a sample and how many groups are kept; `None`: all.
-    """
+    """Return sums as a dict of arrays of numbers and texts."""
     table = {name: np.array(getattr(sums, name)) for name in PLAIN}
     table["fields"] = np.array(sorted(sums.fields), dtype=str)
     for name in MAYBE:
@@ -75,15 +67,7 @@ PAIRS = "taken", "by", "words", "complete"
 
 
 def fill(sums, table):
-    """Give an empty `LogSums` what `table_of` wrote.
-
-    Parameters
-    ----------
-    sums : LogSums
-        Made without `of`.
-    table : mapping of ndarray
-        May hold other arrays, too.
-    """
+    """Give an empty `LogSums` what `table_of` wrote."""
     own = {
         name[len(PREFIX) :]: np.asarray(table[name])
         for name in table

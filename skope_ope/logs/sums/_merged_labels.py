@@ -10,21 +10,7 @@ from skope_ope.logs._factorise import objects
 
 
 def merged_labels(one, other):
-    """Return all labels of two arrays in order, and where those of each stand.
-
-    Parameters
-    ----------
-    one, other : ndarray or None
-        Labels, each in an order of its own.
-
-    Returns
-    -------
-    labels : ndarray or None
-        Sorted, or as they appear where they cannot be compared; of equal arrays the
-        first.
-    places, more : ndarray of int or None
-        Of the labels of each; None where they are all labels, in order.
-    """
+    """Return all labels of two arrays in order, and where those of each stand."""
     if one is None or one is other or _alike(one, other):
         return one, None, None
     mine, theirs = one.tolist(), other.tolist()

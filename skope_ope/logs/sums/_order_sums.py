@@ -16,25 +16,10 @@ ENDS = 2_000  # groups of every origin whose last rounds are kept, where it is s
 
 
 class OrderSums:
-    """Stretches of the rounds of one origin, and the gaps between their rewards.
+    """Stretches of the rounds of one origin, and the gaps between their rewards."""
 
-    A part of a log is one stretch: the rows between its first and its last one are its
-    own. Where those of several parts overlap nothing is known of the order.
-
-    Parameters
-    ----------
-    stretches : ndarray of int of shape (n_stretches, 8)
-        Sorted: first position, one past the last, number of rounds and of those
-        rewarded, rounds before the first rewarded one and after the last, position of
-        that (-1: none), how often the timestamp decreases.
-    times : ndarray of shape (n_stretches, 2) or None
-        First and last timestamp in the order of the rounds.
-    gaps : dict of int
-        How many gaps between rewarded rounds inside a stretch have each length.
-    ends : GroupSums or None
-        Position of the last round of every group in "last": twice, plus one where it
-        is rewarded.
-    """
+    # A part of a log is one stretch: the rows between its first and its last one are
+    # its own. Where those of several parts overlap nothing is known of the order.
 
     def __init__(self, stretches, times, gaps, ends):
         self.stretches, self.times = stretches, times
@@ -42,15 +27,7 @@ class OrderSums:
 
     @classmethod
     def of(cls, logs, words=None):
-        """Return the order of the rounds of a part of a log, at least one.
-
-        Parameters
-        ----------
-        logs : BanditLogs or SlateLogs
-            The rounds.
-        words : WordsOfGroups, default=None
-            Of these, where they have groups; `None`: all groups are kept.
-        """
+        """Return the order of the rounds of a part of a log, at least one."""
         logs = in_stored_order(logs)
         reward, time = logs.reward, logs.timestamp
         rewarded = np.flatnonzero(reward != 0)  # faster than of the numbers
@@ -193,16 +170,7 @@ class OrderSums:
         return inside + int(np.count_nonzero(self.times[1:, 0] < self.times[:-1, 1]))
 
     def units(self):
-        """Return what stands for independent rounds at the end of the log.
-
-        Returns
-        -------
-        n, n_rewarded, n_last : int
-            Number of rounds, of those rewarded, and of those after the last rewarded
-            round of the log: with groups, of the last rounds of the groups.
-        gaps : tuple of two ndarray of int
-            Lengths of the gaps between those rewarded, rising, and how many have each.
-        """
+        """Return what stands for independent rounds at the end of the log."""
         if self.ends is None:
             gaps = dict(self.gaps)
             for length in self._gaps_between():

@@ -11,19 +11,7 @@ TOP = 2.0**64
 
 
 class PairSums:
-    """How many groups took every action, none, one or several, and how many pairs.
-
-    Parameters
-    ----------
-    taken : ndarray of int of shape (n_actions,)
-        Number of groups that took each action: 0, 1, or 2 for more.
-    by : ndarray of uint64 of shape (n_actions,)
-        Word of the group, where it is one.
-    words : ndarray of uint64 of shape (n_kept,)
-        Sorted words of the distinct pairs: all of them, or the smallest.
-    complete : bool
-        Whether these are all.
-    """
+    """How many groups took every action, none, one or several, and how many pairs."""
 
     def __init__(self, taken, by, words, complete):
         self.taken, self.by = taken, by
@@ -57,17 +45,8 @@ class PairSums:
 
 
 def of(logs, words):
-    """Return the `PairSums` of some rounds with groups, None where none are needed.
-
-    They tell of actions that were never logged: where all were they tell nothing.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    words : WordsOfGroups
-        Of their groups.
-    """
+    """Return the `PairSums` of some rounds with groups, None where none are needed."""
+    # They tell of actions that were never logged: where all were they tell nothing.
     if not len(logs.unseen):
         return None
     n = logs.n_actions

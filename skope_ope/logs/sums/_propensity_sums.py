@@ -18,33 +18,10 @@ SUMS = "n", "total", "log_sum", "mass", "mass_square", "gap", "gap_cross", "gap_
 
 
 class PropensitySums:
-    r"""Sums of the propensities p of some rounds of logs with actions.
+    r"""Sums of the propensities p of some rounds of logs with actions."""
 
-    A gap is :math:`d = 1 / p - K`, with the number K of the actions that were offered;
-    it counts with the sample weight :math:`\omega` of its round.
-
-    Attributes
-    ----------
-    n : int
-        Number of rounds.
-    low, high, total, log_sum : float
-        Smallest and largest p, their sum and that of their logarithms.
-    mass, mass_square : float
-        Sums of the sample weights and of their squares.
-    gap, gap_square, gap_cross : float
-        :math:`\sum \omega d`, :math:`\sum \omega^2 d^2` and :math:`\sum \omega^2 d`.
-    by_action : ndarray of shape (n_actions,) or None
-        The propensity of every action where it belongs to the action alone, 0 where
-        none was logged; None where it does not.
-    law : ndarray of shape (2, n_actions) or None
-        Mean and variance of the counts of the actions by `logging_proba`, or by
-        uniform choices among those offered; None where neither is known.
-    offered : ndarray of shape (n_actions,) or None
-        How often each action was offered; None: always.
-    small : dict of ndarray
-        The smallest propensities among those that no log of the size of the part
-        should hold: "p", "position" and "action".
-    """
+    # A gap is :math:`d = 1 / p - K`, with the number K of the actions that were
+    # offered; it counts with the sample weight :math:`\omega` of its round.
 
     @classmethod
     def of(cls, logs):
@@ -153,15 +130,7 @@ def _same(one, other):
 
 
 def log_sum(p, lowest=-inf):
-    """Return the sum of the logarithms of some numbers in (0, 1].
-
-    Parameters
-    ----------
-    p : ndarray of shape (n,)
-        The numbers.
-    lowest : float
-        The smallest of them.
-    """
+    """Return the sum of the logarithms of some numbers in (0, 1]."""
     if lowest**CHUNK < 1e-290 or len(p) < CHUNK:  # their products are no floats
         return float(np.log(p).sum())
     whole = len(p) // CHUNK * CHUNK

@@ -16,26 +16,7 @@ ODD = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class RowSample:
-    """Rows of a log with the smallest keys, whose union is kept when parts are added.
-
-    Parameters
-    ----------
-    most : int
-        Number of rows that are kept.
-    origins : list of str
-        Origins of the rows.
-    origin : ndarray of int of shape (n,)
-        Which of them, by row.
-    position : ndarray of int of shape (n,)
-        Positions of the rows in their origin.
-    key : ndarray of uint64 of shape (n,)
-        Rows of the smallest keys are kept.
-    columns : dict of ndarray of shape (n, ...)
-        What is kept of the rows.
-    by_origin : bool
-        Whether rows of the first origins, in the order of their texts, are kept before
-        others.
-    """
+    """Rows of a log with the smallest keys; parts add to their union."""
 
     def __init__(self, most, origins, origin, position, key, columns, by_origin):
         self.most, self.origins, self.by_origin = most, list(origins), by_origin
@@ -44,30 +25,18 @@ class RowSample:
 
     @classmethod
     def by_lot(cls, most, logs, columns_of):
-        """Return rows drawn by a hash of their position.
-
-        Every row of a log is kept with the same probability, and another row of it
-        tells nothing of that. An origin that was drawn by lot itself does not count, so
-        that the sample of logs in memory is the same in every process.
-
-        Parameters
-        ----------
-        most : int
-            Number of rows that are kept.
-        logs : BanditLogs or SlateLogs
-            The rows.
-        columns_of : callable
-            Takes logs and row numbers and returns the dict of the rows' columns.
-        """
+        """Return rows drawn by a hash of their position."""
+        # Every row of a log is kept with the same probability, and another row of it
+        # tells nothing of that. An origin that was drawn by lot itself does not count,
+        # so that the sample of logs in memory is the same in every process.
         rows, key = _smallest_hashes(most, logs)
         return cls._of(most, logs, rows, key, columns_of, False)
 
     @classmethod
     def first(cls, most, logs, columns_of):
-        """Return the rows of the lowest positions; the arguments are those of `by_lot`.
-
-        Of several origins those of the first one are kept, in the order of their texts.
-        """
+        """Get the rows of the lowest positions; the arguments are those of `by_lot`."""
+        # Of several origins those of the first one are kept, in the order of their
+        # texts.
         rows = np.arange(min(len(logs), most))
         if not logs._in_order:
             rows = np.sort(np.argsort(logs.row_id.position, kind="stable")[:most])
@@ -162,17 +131,7 @@ class RowSample:
 
 
 def lowest(key, most, then=None):
-    """Return the rows of the smallest keys, in order.
-
-    Parameters
-    ----------
-    key : ndarray of shape (n,)
-        Keys, more than are wanted.
-    most : int
-        How many are.
-    then : ndarray of shape (n,), default=None
-        What decides between equal keys; `None`, and after it: their order.
-    """
+    """Return the rows of the smallest keys, in order."""
     limit = np.partition(key, most - 1)[most - 1]
     rows = np.flatnonzero(key <= limit)
     if len(rows) == most:
@@ -212,10 +171,8 @@ def _smallest_hashes(most, logs):
 
 
 def hashed(position, word):
-    """Return a 64-bit hash of every position, another one for every origin's word.
-
-    What is compared are its first bits, which follow from all of the position's.
-    """
+    """Return a 64-bit hash of every position, another one for every origin's word."""
+    # What is compared are its first bits, which follow from all of the position's.
     key = position.astype(np.uint64)
     key ^= word
     key *= ODD[0]

@@ -58,20 +58,7 @@ def first_columns(logs, rows):
 
 
 def logs_of(sums, sample):
-    """Return kept rows as logs.
-
-    Parameters
-    ----------
-    sums : LogSums
-        Knows the labels.
-    sample : RowSample
-        The rows; they stand in the order of the log.
-
-    Returns
-    -------
-    logs : BanditLogs or None
-        None for slates, and where there are no rows.
-    """
+    """Return kept rows as logs."""
     if sums.actions is None or not len(sample):
         return None
     rows = sample.order()

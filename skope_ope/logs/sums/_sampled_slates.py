@@ -32,15 +32,7 @@ def _is_kept(logs):
 
 
 def columns_of_slates(logs, rows):
-    """Return what is kept of some slates: nothing where no test looks at them.
-
-    Parameters
-    ----------
-    logs : SlateLogs
-        The rounds.
-    rows : ndarray of int of shape (n_kept,)
-        Which of them are kept.
-    """
+    """Return what is kept of some slates: nothing where no test looks at them."""
     if not _is_kept(logs):
         return {}
     offered = np.tile(ALL, (len(rows), 1))
@@ -63,18 +55,7 @@ def columns_of_slates(logs, rows):
 
 
 def slates_of(sample):
-    """Return kept slates as logs, in the order of the log.
-
-    Parameters
-    ----------
-    sample : RowSample
-        The slates.
-
-    Returns
-    -------
-    logs : SlateLogs or None
-        None where parts do not keep them, or differ in what candidates there are.
-    """
+    """Return kept slates as logs, in the order of the log."""
     rows = sample.order()
     kept = {name: values[rows] for name, values in sample.columns.items()}
     if not {"slate", "n_candidates", "offered"} <= kept.keys() or not len(rows):

@@ -20,24 +20,11 @@ MANY_ROUNDS = 10_000  # of one action, where threads may pay
 
 
 class ArmModels:
-    """Models of the reward, one clone per action, and the rounds they learn from.
+    """Models of the reward, one clone per action, and the rounds they learn from."""
 
-    An action whose model cannot be trained yet is estimated without contexts: by
-    (successes + 1) / (pulls + 2) where a classifier has not seen both rewards, by the
-    mean over all actions where a regressor has no rounds.
-
-    Parameters
-    ----------
-    model : regressor or classifier
-        A classifier learns 0/1 rewards and estimates by P(reward = 1). A model with
-        `partial_fit` is trained on new rounds only, others are fitted again on all.
-    n_actions : int
-        Number of actions.
-    random_state : int
-        Seeds nested models without a seed.
-    owner : str
-        Name of the policy, for messages.
-    """
+    # An action whose model cannot be trained yet is estimated without contexts: by
+    # (successes + 1) / (pulls + 2) where a classifier has not seen both rewards, by the
+    # mean over all actions where a regressor has no rounds.
 
     def __init__(self, model, n_actions, random_state, owner):
         self.classifies = is_classifier(model)
@@ -61,17 +48,7 @@ class ArmModels:
         self._known = np.zeros((n_actions, 2))
 
     def add(self, action, X, reward):
-        """Keep rounds of one action for the next training.
-
-        Parameters
-        ----------
-        action : int
-            Index of the action.
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
-        reward : ndarray of shape (n_rounds,)
-            Rewards.
-        """
+        """Keep rounds of one action for the next training."""
         if self.classifies:
             # rewards come one by one, where a set is faster than an array
             other = set(reward.tolist()) - {0, 1}
@@ -115,17 +92,7 @@ class ArmModels:
         self._contexts[action], self._rewards[action] = [X], [reward]
 
     def estimates(self, X):
-        """Estimate the reward of every action, as of the last training.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n_rounds, n_features)
-            Contexts.
-
-        Returns
-        -------
-        estimates : ndarray of shape (n_rounds, n_actions)
-        """
+        """Estimate the reward of every action, as of the last training."""
         pulls, totals = self._known.T
         if self.classifies:
             unconditional = (totals + 1) / (pulls + 2)
@@ -143,10 +110,8 @@ class ArmModels:
 
 
 def _one_thread(n_rounds):
-    """Return a context in which BLAS and OpenMP use one thread, where fits are small.
-
-    Waking the others takes many times longer than such a fit.
-    """
+    """Get a context in which BLAS and OpenMP use one thread, where fits are small."""
+    # Waking the others takes many times longer than such a fit.
     return _threads().limit(limits=1) if n_rounds < MANY_ROUNDS else nullcontext()
 
 

@@ -223,17 +223,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
 
 
 class _Trials:
-    """How often every action was explored so far, in every segment of the policy.
-
-    Parameters
-    ----------
-    policy : AdaptivePolicy
-        It knows the segments; others have one.
-    n_actions : int
-        Number of actions.
-    least : int
-        Trials from which on an action may be chosen.
-    """
+    """How often every action was explored so far, in every segment of the policy."""
 
     def __init__(self, policy, n_actions, least):
         self.policy, self.least = policy, least

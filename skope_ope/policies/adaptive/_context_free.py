@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 
 class ContextFreePolicy(AdaptivePolicy):
-    """Base class of policies whose scores depend on counts and mean rewards only.
+    """Base class of policies whose scores depend on counts and mean rewards only."""
 
-    A subclass implements `_scores()`, a list with the score of every action; the best
-    one is taken, mixed with `_epsilon` uniform exploration. Lists of Python numbers,
-    not arrays: at some ten actions they are several times faster.
-    """
+    # A subclass implements `_scores()`, a list with the score of every action; the best
+    # one is taken, mixed with `_epsilon` uniform exploration. Lists of Python numbers,
+    # not arrays: at some ten actions they are several times faster.
 
     context_free = takes_weight = True
     _epsilon = 0.0

@@ -83,22 +83,10 @@ class AllBounds:
 
 
 class BoundsOfGiven:
-    """Whether a given action is taken, in a block of rounds.
+    """Whether a given action is taken, in a block of rounds."""
 
-    A round is settled by one action whose bound is greater than that of the given one.
-    It stays settled until one of the two learns.
-
-    Parameters
-    ----------
-    policy : LinUCB
-        In its present state.
-    X : ndarray of shape (n_rounds, n_features)
-        Contexts.
-    action : ndarray of int of shape (n_rounds,)
-        The given actions.
-    available : ndarray of bool of shape (n_rounds, n_actions) or None
-        Offered actions.
-    """
+    # A round is settled by one action whose bound is greater than that of the given
+    # one. It stays settled until one of the two learns.
 
     def __init__(self, policy, X, action, available):
         if available is not None:

@@ -273,17 +273,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
 
 
 class SegmentRows:
-    """Contexts beside the segments that the logs hold.
-
-    Parameters
-    ----------
-    context : array, sparse matrix, frame or other rows
-        Contexts.
-    segment : ndarray of shape (n_rounds,)
-        Labels.
-    name : str
-        Name of the column of the logs.
-    """
+    """Contexts beside the segments that the logs hold."""
 
     def __init__(self, context, segment, name):
         self.context, self.segment, self.name = context, segment, name

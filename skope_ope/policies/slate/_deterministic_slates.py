@@ -11,13 +11,7 @@ from skope_ope.policies.slate._slate_moments import independent_moments
 
 
 class DeterministicSlates(BaseSlatePolicy):
-    """Compose given slates: an array for the rounds, a function of the logs, a column.
-
-    Parameters
-    ----------
-    chosen : ndarray of int of shape (n_rounds, n_slots), callable or str
-        The slates.
-    """
+    """Given slates: an array for the rounds, a function of the logs, a column."""
 
     def __init__(self, chosen):
         self.chosen = chosen

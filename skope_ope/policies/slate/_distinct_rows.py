@@ -6,19 +6,7 @@ import numpy as np
 
 
 def distinct_rows(table):
-    """Distinct rows of a table, and which of them every row is.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-        Numbers or booleans.
-
-    Returns
-    -------
-    first : ndarray of int of shape (n_distinct,)
-        A row of every kind.
-    index : ndarray of int of shape (n_rows,)
-    """
+    """Distinct rows of a table, and which of them every row is."""
     if len(table) == 1 or not table.shape[1]:
         return np.zeros(min(len(table), 1), np.intp), np.zeros(len(table), np.intp)
     # numbers are much faster to sort than rows; that no two rows met in one number
@@ -33,18 +21,7 @@ def distinct_rows(table):
 
 
 def row_codes(table):
-    """Numbers that nearly always differ where rows of a table do.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-        Numbers or booleans.
-
-    Returns
-    -------
-    codes : ndarray of int of shape (n_rows,)
-        Equal rows have equal numbers, in every call.
-    """
+    """Numbers that nearly always differ where rows of a table do."""
     return _codes(_words(table))
 
 

@@ -17,13 +17,7 @@ _MARGINALS_ONLY = (
 
 
 class GivenMarginals(BaseSlatePolicy):
-    """Slot marginals of a target, as an array or a column: all that PI needs of it.
-
-    Parameters
-    ----------
-    marginals : ndarray of shape (n_rounds, n_slots, n_candidates) or str
-        Probability of every candidate in every slot.
-    """
+    """Slot marginals of a target, as an array or a column: all that PI needs of it."""
 
     def __init__(self, marginals):
         self.marginals = marginals

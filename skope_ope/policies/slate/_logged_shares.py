@@ -27,30 +27,14 @@ MATERIAL = 1e-3  # of it per round: probabilities are off by some 4% at least
 
 
 def logged_shares(slates, weight=None):
-    """Return the distinct slates, and the (weighted) share of each in the rounds.
-
-    Parameters
-    ----------
-    slates : ndarray of int of shape (n_rounds, n_slots)
-        The logged slates.
-    weight : ndarray of shape (n_rounds,), default=None
-        Weights of the rounds.
-    """
+    """Return the distinct slates, and the (weighted) share of each in the rounds."""
     distinct, code = np.unique(slates, axis=0, return_inverse=True)
     count = np.bincount(code.ravel(), weight, len(distinct))
     return distinct, count / count.sum()
 
 
 def counts_of(known, slates):
-    """Return how often each of some distinct slates occurs among others.
-
-    Parameters
-    ----------
-    known : ndarray of int of shape (n_slates, n_slots)
-        Distinct slates.
-    slates : ndarray of int of shape (n_rounds, n_slots)
-        The logged ones.
-    """
+    """Return how often each of some distinct slates occurs among others."""
     both = np.concatenate([known, slates])
     code = np.unique(both, axis=0, return_inverse=True)[1].ravel()
     count = np.bincount(code[len(known) :], minlength=int(code.max()) + 1)
@@ -58,13 +42,7 @@ def counts_of(known, slates):
 
 
 def alike_ratio(counts):
-    """Return the logarithm of the ratio that speaks against equal probabilities.
-
-    Parameters
-    ----------
-    counts : list of ndarray of int of shape (n_slates,)
-        How often every slate of a list was logged, for every list.
-    """
+    """Return the logarithm of the ratio that speaks against equal probabilities."""
     ratio = np.zeros(len(ALPHA))
     alpha = ALPHA[:, None]
     for count in counts:
@@ -75,11 +53,9 @@ def alike_ratio(counts):
 
 
 def independent_rounds(logs):
-    """Return rounds that are independent draws of the logger, ndarray of int.
-
-    The first of every group; where rounds were kept with probabilities that their
-    weights make up for, as many of the others as all of these leave.
-    """
+    """Return rounds that are independent draws of the logger, ndarray of int."""
+    # The first of every group; where rounds were kept with probabilities that their
+    # weights make up for, as many of the others as all of these leave.
     rows = np.arange(len(logs))
     if logs.group is not None:
         rows = np.unique(logs.group_index, return_index=True)[1]
@@ -92,19 +68,7 @@ def independent_rounds(logs):
 
 
 def alike_warnings(name, labels, counts, slates):
-    """Return a warning where logged slates are not alike.
-
-    Parameters
-    ----------
-    name : str
-        Class of the policy.
-    labels : list
-        Label of every list; one is None where there is no other.
-    counts : list of ndarray of int of shape (n_slates,)
-        How often every slate was logged.
-    slates : list of ndarray of int of shape (n_slates, n_slots)
-        The slates of the lists.
-    """
+    """Return a warning where logged slates are not alike."""
     n = sum(int(count.sum()) for count in counts)
     ratio = alike_ratio(counts)
     if not ratio > max(SURPRISE, MATERIAL * n):

@@ -17,11 +17,10 @@ from skope_ope.policies.slate._slot_draws import (
 
 
 class RankingDistribution(BaseSlatePolicy):
-    """Base class of slates drawn without repetition.
+    """Base class of slates drawn without repetition."""
 
-    The parameters of a candidate are its weights: one for all slots, or one for every
-    slot; zero where it cannot be shown. A slot stays empty where nothing is left.
-    """
+    # The parameters of a candidate are its weights: one for all slots, or one for every
+    # slot; zero where it cannot be shown. A slot stays empty where nothing is left.
 
     _fills_slots = True
 

@@ -252,11 +252,9 @@ class RankingPolicy(BaseSlatePolicy):
         return best_slates(scores, offered, self.n_slots)
 
     def _softmax(self, logs):
-        """Weights of the softmax by slot, (n_rounds or 1, n_candidates, n_slots or 1).
-
-        A slot draws from its own candidates, so that weights are relative to the best
-        of them: what the best of another slot makes of them would underflow.
-        """
+        """Softmax weights by slot, (n_rounds or 1, n_candidates, n_slots or 1)."""
+        # A slot draws from its own candidates, so that weights are relative to the best
+        # of them: what the best of another slot makes of them would underflow.
         offered = offered_slots(logs, self.n_slots)
         scores = np.where(offered, self.scores(logs)[:, None], -np.inf)
         best = scores.max(axis=2, keepdims=True)
@@ -327,15 +325,7 @@ class RankingPolicy(BaseSlatePolicy):
 
 
 class SoftmaxRankings(RankingDistribution):
-    """Slates drawn slot by slot, by weights that each slot has for itself.
-
-    Parameters
-    ----------
-    weights : callable
-        From logs to weights of shape (n_rounds or 1, n_candidates, n_slots or 1).
-    n_slots : int
-        Number of slots.
-    """
+    """Slates drawn slot by slot, by weights that each slot has for itself."""
 
     def __init__(self, weights, n_slots):
         self.weights = weights
@@ -346,17 +336,7 @@ class SoftmaxRankings(RankingDistribution):
 
 
 def best_slates(scores, offered, n_slots):
-    """Slates that show the best candidates in order, shape (n_rounds, n_slots).
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rounds or 1, n_candidates)
-        How good the candidates are.
-    offered : ndarray of bool of shape (n_rounds or 1, n_slots or 1, n_candidates)
-        Who may be shown where.
-    n_slots : int
-        Number of slots.
-    """
+    """Slates that show the best candidates in order, shape (n_rounds, n_slots)."""
     n_rounds = max(len(scores), len(offered))
     left = np.array(np.broadcast_to(scores, (n_rounds, scores.shape[1])))
     slates = np.empty((n_rounds, n_slots), dtype=np.intp)

@@ -11,15 +11,7 @@ from skope_ope.logs._validation import check_labels, is_frame
 
 
 class LabelsOfRows:
-    """Labels that belong to given rows, wherever these rows are taken.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rounds,)
-        Label of every row.
-    row_id : RowId
-        The rows.
-    """
+    """Labels that belong to given rows, wherever these rows are taken."""
 
     def __init__(self, labels, row_id):
         self.labels, self.row_id = labels, row_id
@@ -42,16 +34,7 @@ class LabelsOfRows:
 
 
 def round_labels(by, logs):
-    """Return the label of every round, shape (n_rounds,).
-
-    Parameters
-    ----------
-    by : str, callable or array-like of shape (n_rounds,)
-        The name of a column, of a row field or of a column of the context (a frame), a
-        function of the logs, or the labels.
-    logs : SlateLogs
-        The rounds.
-    """
+    """Return the label of every round, shape (n_rounds,)."""
     name = "by"
     if isinstance(by, str):
         name, by = f"by={by!r}", _field(by, logs)

@@ -60,10 +60,8 @@ def check_n_slots(n_slots, logs):
 
 
 def row_values(values, logs, name, instead=""):
-    """Return a parameter that may be an array, a function of the logs or a column.
-
-    `instead` is what else the message about a missing column advises.
-    """
+    """Return a parameter that may be an array, a function of the logs or a column."""
+    # `instead` is what else the message about a missing column advises.
     if isinstance(values, str):
         if values not in logs.columns:
             raise ValueError(

@@ -19,48 +19,29 @@ MAX_BYTES = 2**24  # 16 MiB: what a batch of distributions may take
 
 
 class DistributionBatch(NamedTuple):
-    r"""Distributions whose types have the same sizes, and their moments.
+    r"""Distributions whose types have the same sizes, and their moments."""
 
-    Candidates of one type are exchangeable, so that :math:`\Gamma` acts separately on
-    the means over types and, type by type, on what differs from these means. With
-    :math:`n_t` candidates of type t, its blocks are
+    # Candidates of one type are exchangeable, so that :math:`\Gamma` acts separately on
+    # the means over types and, type by type, on what differs from these means. With
+    # :math:`n_t` candidates of type t, its blocks are
+    #
+    # .. math::
+    #
+    #     M_{(j,t),(k,u)} = \sqrt{n_t n_u} P_{jktu} + [t = u] (S_{jkt} - P_{jktt}),
+    #     \quad A^t_{jk} = S_{jkt} - P_{jktt}
+    #
+    # with `same` as S and `pairs` as P: one matrix of (n_slots n_types) squared on the
+    # vectors :math:`\sum_{a \in t} v_{ja} / \sqrt{n_t}`, and one of n_slots squared for
+    # every type of two candidates or more. Their pseudoinverses make that of
+    # :math:`\Gamma`, however many candidates there are.
 
-    .. math::
-
-        M_{(j,t),(k,u)} = \sqrt{n_t n_u} P_{jktu} + [t = u] (S_{jkt} - P_{jktt}),
-        \quad A^t_{jk} = S_{jkt} - P_{jktt}
-
-    with `same` as S and `pairs` as P: one matrix of (n_slots n_types) squared on the
-    vectors :math:`\sum_{a \in t} v_{ja} / \sqrt{n_t}`, and one of n_slots squared for
-    every type of two candidates or more. Their pseudoinverses make that of
-    :math:`\Gamma`, however many candidates there are.
-
-    Attributes
-    ----------
-    numbers : ndarray of int of shape (n_distributions,)
-        Which distributions these are.
-    sizes : ndarray of int of shape (n_types,)
-        Number of candidates of every type.
-    types : ndarray of int of shape (n_candidates,)
-        Type of every candidate, in the order of the distribution.
-    moments : TypeMoments
-    """
-
-    numbers: np.ndarray
-    sizes: np.ndarray
-    types: np.ndarray
+    numbers: np.ndarray  # which distributions these are
+    sizes: np.ndarray  # number of candidates of every type
+    types: np.ndarray  # type of every candidate, in the order of the distribution
     moments: TypeMoments
 
     def second_moments(self):
-        r""":math:`\Gamma = E[1_s 1_s^T]` of every distribution.
-
-        Returns
-        -------
-        gamma : ndarray
-            Of shape (n_distributions, n_slots, n_candidates, n_slots, n_candidates),
-            candidates in the order of the distribution; reshape the last four axes to
-            two to have the matrices.
-        """
+        r""":math:`\Gamma = E[1_s 1_s^T]` of every distribution."""
         same, pairs = self.moments
         gamma = pairs[..., self.types, :][..., self.types]
         each = np.arange(len(self.types))
@@ -69,38 +50,12 @@ class DistributionBatch(NamedTuple):
 
 
 class SlateDistributions:
-    r"""Distinct distributions of a policy on logs, and which of them every round has.
+    r"""Distinct distributions of a policy on logs, and which every round has."""
 
-    A distribution numbers the candidates in an order of its own, so that rounds which
-    only permute their candidates share it. `slates` and `marginals` translate. What is
-    held per round is the distribution's number and the order; logs of many rounds and
-    candidates are best taken in parts.
-
-    Parameters
-    ----------
-    policy : BaseSlatePolicy
-        Knows the moments of a distribution.
-    items : ndarray of shape (n_rounds or 1, n_candidates, n_parameters)
-        What the policy knows of the candidates; a single entry holds for all rounds.
-    n_rounds : int
-        Number of rounds.
-    n_slots : int
-        Number of slots.
-
-    Attributes
-    ----------
-    n_slots : int
-        Number of slots.
-    index : ndarray of int of shape (n_rounds,)
-        Distribution of every round.
-    items : ndarray of shape (n_distributions, n_candidates, n_parameters)
-        The distributions; equal rows of one distribution stand together where they were
-        sorted.
-    order : ndarray of int of shape (n_rounds or 1, n_candidates)
-        Candidate of the round that is candidate k of the distribution.
-    place : ndarray of int of shape (n_rounds or 1, n_candidates)
-        Its inverse: place of the round's candidate in the distribution.
-    """
+    # A distribution numbers the candidates in an order of its own, so that rounds which
+    # only permute their candidates share it. `slates` and `marginals` translate. What
+    # is held per round is the distribution's number and the order; logs of many rounds
+    # and candidates are best taken in parts.
 
     def __init__(self, policy, items, n_rounds, n_slots):
         self.policy = policy
@@ -121,14 +76,7 @@ class SlateDistributions:
         return len(self.items)
 
     def batches(self, max_bytes=MAX_BYTES):
-        """Yield the distributions with their moments, some at a time.
-
-        Parameters
-        ----------
-        max_bytes : int, default=2**24
-            What one batch may take, its working memory included; a batch has one
-            distribution at least.
-        """
+        """Yield the distributions with their moments, some at a time."""
         for numbers, sizes, types, items in self._groups():
             size = self._at_once(items, sizes, max_bytes)
             for start in range(0, len(numbers), size):
@@ -137,24 +85,11 @@ class SlateDistributions:
                 yield DistributionBatch(numbers[part], sizes, types, moments)
 
     def codes(self):
-        """Numbers that tell the distributions of several `SlateDistributions` apart.
-
-        Returns
-        -------
-        codes : ndarray of int of shape (n_distributions,)
-            Equal distributions have equal numbers. Different ones nearly always have
-            different numbers: good enough to put equal ones side by side.
-        """
+        """Numbers that tell the distributions of several `SlateDistributions` apart."""
         return row_codes(self.items.reshape(len(self), -1))
 
     def slot_marginals(self):
-        """Probability of every candidate in every slot, by distribution.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_distributions, n_slots, n_candidates)
-            Candidates in the order of the distribution.
-        """
+        """Probability of every candidate in every slot, by distribution."""
         out = np.empty((len(self), self.n_slots, self.items.shape[1]))
         for numbers, sizes, types, items in self._groups():
             size = self._at_once(items, sizes, MAX_BYTES)
@@ -165,33 +100,13 @@ class SlateDistributions:
         return out
 
     def slates(self, slates):
-        """Slates of the rounds, with candidates as the distribution numbers them.
-
-        Parameters
-        ----------
-        slates : ndarray of int of shape (n_rounds, n_slots)
-            Candidates of the rounds; -1 stays.
-
-        Returns
-        -------
-        slates : ndarray of int of shape (n_rounds, n_slots)
-        """
+        """Slates of the rounds, with candidates as the distribution numbers them."""
         place = np.broadcast_to(self.place, (len(slates), self.place.shape[1]))
         numbers = np.take_along_axis(place, np.maximum(slates, 0), axis=1)
         return np.where(slates < 0, slates, numbers)
 
     def marginals(self, marginals):
-        """Marginals of another policy in the rounds, in the order of the distributions.
-
-        Parameters
-        ----------
-        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-            Of any policy on the same rounds.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        """
+        """Marginals of another policy, in the order of the distributions."""
         return np.take_along_axis(marginals, self.order[:, None], axis=2)
 
     def _at_once(self, items, sizes, max_bytes):

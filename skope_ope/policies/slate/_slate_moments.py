@@ -10,31 +10,18 @@ from skope_ope.logs._slate_logs import EMPTY
 
 
 class TypeMoments(NamedTuple):
-    r"""Moments of slates by type of candidate.
+    r"""Moments of slates by type of candidate."""
 
-    Attributes
-    ----------
-    same : ndarray of shape (n_distributions, n_slots, n_slots, n_types)
-        Probability that both slots show the one candidate of the type; on the
-        diagonal, that the slot shows it: the slot marginals.
-    pairs : ndarray of shape (n_distributions, n_slots, n_slots, n_types, n_types)
-        Probability that the slots show two given, different candidates of the types.
-        Zero where both slots are the same, or where a type of one candidate meets
-        itself.
-    """
-
+    # Probability that both slots show the one candidate of the type; on the diagonal,
+    # that the slot shows it: the slot marginals
     same: np.ndarray
+    # Probability that the slots show two given, different candidates of the types. Zero
+    # where both slots are the same, or where a type of one candidate meets itself
     pairs: np.ndarray
 
 
 def independent_moments(slot_proba):
-    """Moments of slots that are filled independently of each other.
-
-    Parameters
-    ----------
-    slot_proba : ndarray of shape (n_distributions, n_slots, n_types)
-        Probability of one candidate of every type.
-    """
+    """Moments of slots that are filled independently of each other."""
     slots = np.arange(slot_proba.shape[1])
     pairs = slot_proba[:, :, None, :, None] * slot_proba[:, None, :, None, :]
     same = slot_proba[:, :, None] * slot_proba[:, None]
@@ -44,19 +31,7 @@ def independent_moments(slot_proba):
 
 
 def add_moments(same, pairs, slates, proba, types):
-    """Add the moments of slates with probabilities to those by type.
-
-    Parameters
-    ----------
-    same, pairs : ndarray of shape (n_slots, n_slots, n_types[, n_types])
-        Sums over candidates of the types, which are added to.
-    slates : ndarray of int of shape (n_slates, n_slots)
-        The slates.
-    proba : ndarray of shape (n_slates,)
-        Their probabilities.
-    types : ndarray of int of shape (n_candidates,)
-        Type of every candidate.
-    """
+    """Add the moments of slates with probabilities to those by type."""
     n_slots = slates.shape[1]
     for one in range(n_slots):
         for two in range(n_slots):
@@ -71,15 +46,5 @@ def add_moments(same, pairs, slates, proba, types):
 
 
 def couples(sizes):
-    """Numbers of ordered pairs of two different candidates, by type; at least one.
-
-    Parameters
-    ----------
-    sizes : ndarray of int of shape (n_types,)
-        Number of candidates of every type.
-
-    Returns
-    -------
-    couples : ndarray of shape (n_types, n_types)
-    """
+    """Numbers of ordered pairs of two different candidates, by type; at least one."""
     return np.maximum(sizes[:, None] * (sizes - np.eye(len(sizes))), 1)

@@ -28,23 +28,7 @@ def is_slate_policy(policy):
 
 
 def slate_policy(policy, logs):
-    """Return what may stand for a slate policy as one.
-
-    Parameters
-    ----------
-    policy : slate policy, array-like or str
-        A policy, also one that a search has found, or at the end of a Pipeline;
-        integers of shape (n_rounds, n_slots), the slates of a deterministic one; floats
-        of shape (n_rounds, n_slots, n_candidates), slot marginals; or the name of a
-        column of the logs with either. An object with one of `METHODS` is returned as
-        it is: `slot_marginals(logs)` gives the probability of every candidate in every
-        slot, `slate_proba(logs, slates)` that of whole slates, and
-        `shown_marginals(logs)`, of shape (n_rounds, n_slots, n_slots), says where a
-        policy that only moves what was shown moves it: by logged slot, the probability
-        of every new one.
-    logs : SlateLogs
-        The rounds, to which an array belongs.
-    """
+    """Return what may stand for a slate policy as one."""
     refuse_lazy(logs)
     policy = last_step(unwrap(policy))  # steps in front are for the logs
     if isinstance(policy, type):
@@ -82,11 +66,9 @@ def slate_policy(policy, logs):
 
 
 def as_slate_array(given):
-    """Return an array-like that stands for a policy as an array.
-
-    A frame has a column for every slot. Where their names end in numbers, such as
-    `slot_1` and `slot_2`, the numbers must rise.
-    """
+    """Return an array-like that stands for a policy as an array."""
+    # A frame has a column for every slot. Where their names end in numbers, such as
+    # `slot_1` and `slot_2`, the numbers must rise.
     if is_frame(given):
         names = list(getattr(given, "column_names", None) or given.columns)
         ends = [re.search(r"\d+$", str(name)) for name in names]

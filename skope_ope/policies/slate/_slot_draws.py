@@ -29,18 +29,9 @@ class Level(NamedTuple):
 
 
 def count_states(sizes, drawn):
-    """Count the states before every slot; None where slots draw different types.
-
-    They are the coefficients of a product: a type of n candidates has the polynomial
-    1 + z + ... + z^n, and the power is the number of candidates taken.
-
-    Parameters
-    ----------
-    sizes : ndarray of int of shape (n_types,)
-        Number of candidates of every type.
-    drawn : ndarray of bool of shape (n_slots, n_types)
-        Which types have weight in which slot.
-    """
+    """Count the states before every slot; None where slots draw different types."""
+    # They are the coefficients of a product: a type of n candidates has the polynomial
+    # 1 + z + ... + z^n, and the power is the number of candidates taken.
     if (drawn != drawn[0]).any():
         return None
     n_slots = len(drawn)
@@ -54,17 +45,7 @@ def count_states(sizes, drawn):
 
 
 def _check_entries(counts, sizes, drawn, exact=True):
-    """Raise where the table of the states before a slot is too large.
-
-    Parameters
-    ----------
-    counts : dict
-        Number of states before some slots, or the least that it can be.
-    sizes, drawn
-        See `count_states`.
-    exact : bool, default=True
-        Whether these are the numbers.
-    """
+    """Raise where the table of the states before a slot is too large."""
     n_slots, n_types = drawn.shape
     tables = {s: n * n_types * (n_slots - s) for s, n in counts.items()}
     slot = max(tables, key=tables.get)
@@ -84,17 +65,7 @@ def _check_entries(counts, sizes, drawn, exact=True):
 
 @lru_cache(maxsize=64)
 def levels_of(sizes, drawn, n_slots):
-    """States of every slot.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        Number of candidates of every type.
-    drawn : bytes
-        Booleans of shape (n_slots, n_types): which types have weight in which slot.
-    n_slots : int
-        Number of slots.
-    """
+    """States of every slot."""
     n_types = len(sizes)
     drawn = np.frombuffer(drawn, dtype=bool).reshape(n_slots, n_types)
     sizes = np.array(sizes)
@@ -136,20 +107,7 @@ def _distinct(counts, sizes, n_slots):
 
 
 def states_forward(weights, levels):
-    """Probabilities of the states before every slot, and of the draws from them.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_slots, n_types, n_distributions)
-        Weight of one candidate of every type.
-    levels : list of Level
-        States of the slots.
-
-    Yields
-    ------
-    reached : ndarray of shape (n_states, n_distributions)
-    proba : ndarray of shape (n_states, n_types, n_distributions)
-    """
+    """Probabilities of the states before every slot, and of the draws from them."""
     reached = np.ones((1, weights.shape[2]))
     for level, weight in zip(levels, weights, strict=True):
         proba = level.left[:, :, None] * weight
@@ -167,49 +125,20 @@ def states_forward(weights, levels):
 
 
 def type_marginals(weights, sizes):
-    """Probability that a slot shows a candidate of a type.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_distributions, n_slots, n_types)
-        Weight of one candidate of every type; zero in the same places in all
-        distributions.
-    sizes : ndarray of int of shape (n_types,)
-        Number of candidates of every type.
-
-    Returns
-    -------
-    marginals : ndarray of shape (n_distributions, n_slots, n_types)
-    """
+    """Probability that a slot shows a candidate of a type."""
     forward = states_forward(_distributions_last(weights), _levels(weights, sizes))
     draws = [np.einsum("sn,stn->nt", reached, proba) for reached, proba in forward]
     return np.stack(draws, axis=1)
 
 
 def type_pairs(weights, sizes):
-    r"""Probabilities of one and of two slots showing candidates of given types.
-
-    With the probability :math:`f_j(S)` of state :math:`S` before slot :math:`j` and
-    :math:`g_j(S; k, u)` that slot :math:`k` shows type :math:`u` after that state,
-
-    .. math::
-
-        P(s_j \in t, s_k \in u) = \sum_S f_j(S) p_j(t|S) g_{j+1}(S + t; k, u)
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_distributions, n_slots, n_types)
-        Weight of one candidate of every type; zero in the same places in all
-        distributions.
-    sizes : ndarray of int of shape (n_types,)
-        Number of candidates of every type.
-
-    Returns
-    -------
-    marginals : ndarray of shape (n_distributions, n_slots, n_types)
-    pairs : ndarray of shape (n_distributions, n_slots, n_types, n_slots, n_types)
-        Zero where both slots are the same.
-    """
+    r"""Probabilities of one and of two slots showing candidates of given types."""
+    # With the probability :math:`f_j(S)` of state :math:`S` before slot :math:`j` and
+    # :math:`g_j(S; k, u)` that slot :math:`k` shows type :math:`u` after that state,
+    #
+    # .. math::
+    #
+    #     P(s_j \in t, s_k \in u) = \sum_S f_j(S) p_j(t|S) g_{j+1}(S + t; k, u)
     levels = _levels(weights, sizes)
     n_distributions, n_slots, n_types = weights.shape
     # distributions stand last: what is gathered by state is then contiguous
