@@ -10,9 +10,9 @@ from sklearn.model_selection import cross_validate
 
 from skope_ope import (
     IPS,
-    IPSPolicy,
     BanditLogs,
     ClassifierPolicy,
+    IPSPolicy,
     PolicyScorer,
     UniformPolicy,
 )

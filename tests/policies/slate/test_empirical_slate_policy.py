@@ -82,7 +82,7 @@ def test_groups_choose_the_slates_where_they_are_named():
     assert not isinstance(EmpiricalSlatePolicy.seen_in(logs).slates, dict)
     by_group = EmpiricalSlatePolicy({0: [[0, 1]], 1: [[1, 0]]})
     shown = np.array([[0, 1]] * 4)
-    with pytest.raises(ValueError, match='`by` is missing.*or by="group"'):
+    with pytest.raises(ValueError, match=r'`by` is missing.*or by="group"'):
         by_group.slate_proba(logs, shown)
     proba = by_group.set_params(by="group").slate_proba(logs, shown)
     assert_array_equal(proba, [1, 1, 0, 0])
