@@ -29,9 +29,9 @@ SKOPE_OPE_DATA.
 #
 # **Learners**, all with logistic regression. `ClassifierPolicy` learns the rewarded
 # actions, weighted by reward over propensity. `RewardModelPolicy` models the reward per
-# action. `DRPolicy` and `SoftmaxPolicy` have their defaults. `IPSPolicy` has the mean as
-# its baseline. With its own default baseline, `IPSPolicy` learns from 0/1 rewards what
-# `ClassifierPolicy` learns.
+# action. `DRPolicy` and `SoftmaxPolicy` have their defaults. `IPSPolicy` has the mean
+# as its baseline. With its own default baseline, `IPSPolicy` learns from 0/1 rewards
+# what `ClassifierPolicy` learns.
 
 import argparse
 import warnings
