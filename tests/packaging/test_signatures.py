@@ -4,8 +4,30 @@
 
 import inspect
 
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
 import skope_ope
+from skope_ope import (
+    IPS,
+    AttentionDecay,
+    BanditLogs,
+    EpochGreedy,
+    PositionScavenging,
+    RewardModelPolicy,
+    UniformPolicy,
+    compare_policies,
+    logger_overlap,
+    with_logger_policies,
+)
+from skope_ope.datasets import make_slate_logs
 from skope_ope.utils import all_evaluators
+
+LOGS = BanditLogs(
+    np.zeros((4, 1)), [0, 1, 0, 1], [0.0, 1, 1, 0], [0.5] * 4, logger=[0, 1, 0, 1]
+)
+POLICIES = {0: UniformPolicy(), 1: UniformPolicy()}
 
 
 def public_callables():
@@ -55,3 +77,52 @@ def test_one_default_each():
             if one in parameters:
                 expected = 0 if seeded and one == "random_state" else None
                 assert parameters[one].default is expected, name
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: compare_policies(LOGS, POLICIES),
+            TypeError,
+            "policies must be a dict",
+        ),
+        (lambda: compare_policies(IPS(), POLICIES, LOGS), TypeError, "2 positional"),
+        (
+            lambda: compare_policies(POLICIES, LOGS, evaluator=IPS(), baseline=None),
+            ValueError,
+            "baseline must be one of the policies",
+        ),
+        (
+            lambda: with_logger_policies(LOGS, POLICIES),
+            TypeError,
+            r"The call is with_logger_policies\(policies, logs\)",
+        ),
+        (
+            lambda: logger_overlap(LOGS, UniformPolicy()),
+            TypeError,
+            r"The call is logger_overlap\(policy, logs\)",
+        ),
+        (lambda: PositionScavenging([1.0, 0.5]), TypeError, "positional"),
+        (lambda: RewardModelPolicy(regressor=Ridge()), TypeError, "'regressor'"),
+        (lambda: EpochGreedy().set_params(model=Ridge()), ValueError, "'model'"),
+        (
+            lambda: AttentionDecay(n_bootstrap=0).fit(make_slate_logs(9)),
+            ValueError,
+            "'n_bootstrap' parameter of AttentionDecay must be",
+        ),
+        (
+            lambda: (
+                IPS()
+                .fit(LOGS)
+                .evaluate(UniformPolicy())
+                .confidence_interval(method="clopper-pearson")
+            ),
+            ValueError,
+            "Did you mean 'clopper_pearson'",
+        ),
+    ],
+)
+def test_other_orders_and_names_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
