@@ -220,7 +220,6 @@ API_REFERENCE = {
             "IPSPolicy",
             "DRPolicy",
             "SoftmaxPolicy",
-            "OffsetTree",
             "RewardModelPolicy",
             "PseudoInverseRanker",
         ],

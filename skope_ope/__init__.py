@@ -76,7 +76,6 @@ from skope_ope.evaluators import (
 from skope_ope.learning import (
     DRPolicy,
     IPSPolicy,
-    OffsetTree,
     PseudoInverseRanker,
     RewardModelPolicy,
     SoftmaxPolicy,
@@ -264,7 +263,6 @@ __all__ = [  # noqa: RUF022
     # what to deploy
     "DRPolicy",
     "IPSPolicy",
-    "OffsetTree",
     "PseudoInverseRanker",
     "RewardModelPolicy",
     "SoftmaxPolicy",

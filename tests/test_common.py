@@ -52,7 +52,6 @@ from skope_ope import (
     MixtureSlatePolicy,
     MultiLoggerDR,
     MultiLoggerIPS,
-    OffsetTree,
     OnlineClassifierPolicy,
     PlackettLuceSlatePolicy,
     PositionScavenging,
@@ -204,7 +203,6 @@ BATCH_POLICIES = [BatchPolicy(EpsilonGreedy(), EXPLORATION, 2)]
 LEARNED_POLICIES = [
     IPSPolicy(),
     DRPolicy(),
-    OffsetTree(),
     RewardModelPolicy(Ridge()),
     SoftmaxPolicy(),
 ]

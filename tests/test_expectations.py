@@ -106,8 +106,6 @@ tuning of policies
     selection/test_policy_scorer.py::test_searches
 permutation_test_score
     test_permuted_labels_change_nothing
-deprecation
-    test_renamed.py::test_renamed_parameters_of_the_package
 changelog
     packaging/test_packaging.py::test_changes_are_fragments_of_a_known_type
 show_versions

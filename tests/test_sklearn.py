@@ -127,16 +127,3 @@ def test_reward_models_tell_what_they_are():
         assert repr(fitted.reward_model_) == text
     table = DoublyRobust(reward_model=np.zeros((60, 2))).fit(LOGS)
     assert repr(table.reward_model_) == "array of shape (60, 2)"
-
-
-def test_the_old_name_of_the_fitted_reward_model():
-    fitted = DoublyRobust().fit(LOGS)
-    with pytest.warns(
-        FutureWarning, match="reward_source_ of DoublyRobust is"
-    ) as caught:
-        assert fitted.reward_source_ is fitted.reward_model_
-    assert caught[0].filename == __file__
-    for evaluator in (DoublyRobust(), IPS().fit(LOGS)):  # nothing to warn of
-        assert not hasattr(evaluator, "reward_source_")
-    with pytest.raises(AttributeError, match="no attribute 'reward_sauce_'"):
-        _ = fitted.reward_sauce_

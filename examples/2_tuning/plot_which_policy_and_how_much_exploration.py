@@ -29,7 +29,6 @@ from skope_ope import (
     DoublyRobust,
     DRPolicy,
     IPSPolicy,
-    OffsetTree,
     OPESearchCV,
     PolicyScorer,
     RewardModelPolicy,
@@ -81,7 +80,6 @@ GRID = [
         "policy": [
             IPSPolicy(classifier),
             DRPolicy(classifier, reward_model=Ridge(), cv=2),
-            OffsetTree(classifier),
         ],
         "policy__epsilon": EPSILON,
     },

@@ -15,7 +15,6 @@ from skope_ope.utils.discovery import all_policies, all_slate_policies
 
 HELD = {  # by module: what policies are made of, and the rows that they know
     "evaluators.scavenging._reordering_policy": "ReorderingPolicy",
-    "learning._tournament": "Match",
     "logs._bandit_logs": "BanditLogs",
     "logs._context_encoder": "ContextEncoder",
     "logs._encoder_parts": "Categories Missing Number",

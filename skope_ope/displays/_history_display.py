@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
 from skope_ope.displays._shown import Shown, counted
@@ -108,22 +107,6 @@ class HistoryDisplay(Shown, Undrawn):
 
     def _held(self):
         return counted(self.n_rounds, "round")
-
-    @classmethod
-    def from_value(cls, value: PolicyValue) -> HistoryDisplay:
-        """Do what `from_values` does: the old name, accepted until 0.3.
-
-        Parameters
-        ----------
-        value : PolicyValue
-            Of a sequential evaluator.
-
-        Returns
-        -------
-        display : HistoryDisplay
-        """
-        renamed_method(cls, "from_value", "from_values")
-        return cls.from_values(value)
 
     @classmethod
     def from_values(cls, value: PolicyValue) -> HistoryDisplay:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_values
 from skope_ope.displays._looks import (
@@ -201,26 +200,6 @@ class PolicyComparisonDisplay(Shown, Undrawn):
         logs = evaluator.logs_ if logs is None else logs
         given = {"evaluator": evaluator, "baseline": baseline, "level": level}
         return cls.from_values(compare_policies(policies, logs, **given))
-
-    @classmethod
-    def from_comparison(
-        cls, comparison: PolicyComparison, *, level: float | None = None
-    ) -> PolicyComparisonDisplay:
-        """Do what `from_values` does: the old name, accepted until 0.3.
-
-        Parameters
-        ----------
-        comparison : PolicyComparison
-            What `compare_policies` returns.
-        level : float, default=None
-            Coverage of the intervals; `None`: that of the comparison.
-
-        Returns
-        -------
-        display : PolicyComparisonDisplay
-        """
-        renamed_method(cls, "from_comparison", "from_values")
-        return cls.from_values(comparison, level=level)
 
     def plot(
         self, ax: Any = None, *, truth: Mapping[Any, float] | None = None, **kwargs: Any

@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope._renamed import SINCE, UNTIL
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_values, values_of
 from skope_ope.displays._looks import (
@@ -265,17 +263,6 @@ class PolicyValueDisplay(Shown, Undrawn):
     @property
     def _evaluators(self):
         return [key[1] if isinstance(key, tuple) else key for key in self.keys]
-
-    @property
-    def model_error_included(self) -> Any:
-        """Whether each interval includes all bias, see `leaves_bias_out`."""
-        warnings.warn(
-            "model_error_included of PolicyValueDisplay is told by leaves_bias_out "
-            f"since skope_ope {SINCE}; the old name is accepted until {UNTIL}.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return np.array([not reason for reason in self.leaves_bias_out])
 
     def _tell_what_is_missing(self, ax):
         """Write what cannot be drawn; nothing drawn would look sure."""

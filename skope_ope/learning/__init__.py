@@ -4,7 +4,6 @@
 
 from skope_ope.learning._dr_policy import DRPolicy
 from skope_ope.learning._ips_policy import IPSPolicy
-from skope_ope.learning._offset_tree import OffsetTree
 from skope_ope.learning._pseudo_inverse_ranker import PseudoInverseRanker
 from skope_ope.learning._reward_model_policy import RewardModelPolicy
 from skope_ope.learning._softmax_policy import SoftmaxPolicy
@@ -12,7 +11,6 @@ from skope_ope.learning._softmax_policy import SoftmaxPolicy
 __all__ = [
     "DRPolicy",
     "IPSPolicy",
-    "OffsetTree",
     "PseudoInverseRanker",
     "RewardModelPolicy",
     "SoftmaxPolicy",

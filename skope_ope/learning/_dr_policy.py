@@ -113,8 +113,7 @@ class DRPolicy(CostSensitivePolicy):
     every step the examples of the logged actions have the same total weight as for the
     first classifier. So a penalty has the same effect in all steps.
 
-    A step has up to n_actions examples of every round; with many actions `OffsetTree`
-    is cheaper.
+    A step has up to n_actions examples of every round.
 
     References
     ----------

@@ -66,7 +66,6 @@ class IPSPolicy(CostSensitivePolicy):
     --------
     DRPolicy : Improves this classifier with a model of the rewards.
     SoftmaxPolicy : Maximises the estimated value itself.
-    OffsetTree : Cheaper where there are many actions.
 
     Notes
     -----

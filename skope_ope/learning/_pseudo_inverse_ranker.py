@@ -12,7 +12,6 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.exceptions import SupportWarning
 from skope_ope.learning._assignment import (
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 CHUNK = 2**18  # rows that are predicted at once
 
 
-@renamed_parameters(regressor="reward_model", regressor_="reward_model_")
 class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     r"""Learn rankings from the rewards of whole slates [1]_.
 

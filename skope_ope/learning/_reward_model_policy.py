@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from skope_ope._progress import step
-from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.learning._logs_policy import LogsPolicy, act
 from skope_ope.policies._action_probabilities import unwrap
@@ -36,7 +35,6 @@ def _features_vary(policy):
     )
 
 
-@renamed_parameters(regressor="reward_model")
 class RewardModelPolicy(LogsPolicy):
     r"""Act on a model of the rewards, learned from logs.
 

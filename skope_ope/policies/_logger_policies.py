@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope._renamed import reordered
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import (
     check_agreement,
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
 
 
-@reordered(
-    "logs",
-    "policies",
-    told_by=lambda first, *others, **named: isinstance(first, BanditLogs),
-)
 def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> BanditLogs:
     """Compute the probability of every logged action under every logger.
 

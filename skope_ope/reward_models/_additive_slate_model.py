@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._parallel import one_call
 from skope_ope._progress import TellsOfFit, step
-from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import Estimator, HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._encoding_notes import has_other_columns
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from skope_ope._types import Array
 
 
-@renamed_parameters(regressor="model", regressor_="model_")
 class AdditiveSlateModel(TellsOfFit, Estimator):
     r"""Model the reward of a slate as a sum over its slots.
 

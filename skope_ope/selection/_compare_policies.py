@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sklearn.base import clone
 
 from skope_ope._meant import meant
-from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.audit._assumptions import rests_on_propensities
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
@@ -35,7 +34,6 @@ from skope_ope.selection._act_alike import act_alike
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._policy_comparison import (
     LOGGER,
-    NO_CORRECTION,
     PolicyComparison,
 )
 from skope_ope.selection._policy_scorer import check_search_evaluator
@@ -51,13 +49,6 @@ if TYPE_CHECKING:
 FEW_ROUNDS = 200_000  # of lazy logs, which are read
 
 
-@reordered(
-    "evaluator",
-    "policies",
-    "logs",
-    told_by=lambda first, *others, **named: hasattr(first, "evaluate"),
-)
-@dropped_keyword("correction", NO_CORRECTION)
 def compare_policies(
     policies: Mapping[Any, PolicyLike],
     logs: BanditLogs | SlateLogs | LazyLogs,
@@ -134,7 +125,6 @@ def compare_policies(
     >>> comparison.decision, comparison.choice
     ('deploy', 'new')
     """
-    baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
     check_comparison(policies, logs, baseline, level)
     asked = {"baseline": baseline, "level": level, "accepted": accepted}
     if isinstance(evaluator, str):
@@ -146,9 +136,9 @@ def compare_policies(
         evaluator, logs = bare(_evaluator(evaluator, logs), logs)
         made = _of_rounds(policies, logs, evaluator, n_jobs, **asked)
     values, comparison, warned = made
-    warn_once(values.items(), stacklevel=4)
+    warn_once(values.items(), stacklevel=2)
     for warning in warned:
-        warnings.warn(warning, stacklevel=4)
+        warnings.warn(warning, stacklevel=2)
     return comparison
 
 

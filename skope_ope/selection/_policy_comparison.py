@@ -8,7 +8,6 @@ from functools import cached_property
 from math import nan
 from typing import TYPE_CHECKING
 
-from skope_ope._renamed import dropped_keyword
 from skope_ope.audit._assumptions import (
     NOTHING_OUTSIDE,
     slates_assumed,
@@ -41,13 +40,8 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.core._policy_value import PolicyValue
 
 LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
-NO_CORRECTION = (
-    "All intervals of gains hold together (Bonferroni), as the p-values do: leave it "
-    "out. For intervals that hold one by one, compare one policy at a time."
-)
 
 
-@dropped_keyword("correction", NO_CORRECTION)
 class PolicyComparison(ValueTable):
     """Policies against a baseline: gains, and what follows from them.
 

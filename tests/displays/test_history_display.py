@@ -142,10 +142,3 @@ def test_bad_input():
         HistoryDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())
     with pytest.raises(TypeError, match="the value of float has no history"):
         HistoryDisplay.from_values(0.5)
-
-
-def test_the_old_name_is_accepted():
-    _, result = evaluated(Replay(random_state=0))
-    with pytest.warns(FutureWarning, match="from_value of HistoryDisplay is called"):
-        display = HistoryDisplay.from_value(result)
-    assert display.n_rounds == 600

@@ -146,12 +146,6 @@ def test_values_by_name_and_an_evaluator_give_the_same(comparison):
             assert_allclose(getattr(display, name), getattr(want, name), rtol=1e-12)
 
 
-def test_the_old_name_is_accepted(comparison):
-    with pytest.warns(FutureWarning, match="from_comparison of Pol.* is called from_v"):
-        display = PolicyComparisonDisplay.from_comparison(comparison, level=0.9)
-    assert display.level == 0.9
-
-
 def test_bad_input(comparison):
     with pytest.raises(TypeError, match=r"values must be a ValueTable, a dict"):
         PolicyComparisonDisplay.from_values(0.5)

@@ -83,8 +83,6 @@ def test_what_intervals_leave_out(table):
     display = PolicyValueDisplay.from_values(table)
     assert display.leaves_bias_out == [False, False, "the error of the reward model"]
     assert display.methods == [v._interval().method for v in table.values()]
-    with pytest.warns(FutureWarning, match="is told by leaves_bias_out"):
-        assert display.model_error_included.tolist() == [True, True, False]
 
 
 def test_marks_are_drawn(pyplot):

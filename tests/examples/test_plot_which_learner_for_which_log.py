@@ -20,7 +20,7 @@ class FirstAction:
 
 
 LEARNERS = ["Classifier", "RewardModel", "DR", "Softmax", "IPS"]
-NAMES = [f"skope_ope.{name}Policy" for name in LEARNERS] + ["skope_ope.OffsetTree"]
+NAMES = [f"skope_ope.{name}Policy" for name in LEARNERS]
 
 test_every_assertion_can_fail = every_assertion_can_fail(
     "3_families/plot_which_learner_for_which_log.py",

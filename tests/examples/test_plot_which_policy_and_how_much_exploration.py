@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 from sklearn.pipeline import Pipeline
 
-from skope_ope import OffsetTree
+from skope_ope import RewardModelPolicy
 from tests.examples._assertions import every_assertion_can_fail
 
 
 def explorers_first(self, estimator):
-    """Stand for the score: the more exploration, the better, and trees most."""
+    """Stand for the score: the more exploration, the better, and reward models most."""
     policy = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    return policy.epsilon + isinstance(policy, OffsetTree), []
+    return policy.epsilon + isinstance(policy, RewardModelPolicy), []
 
 
 class Comparison(dict):

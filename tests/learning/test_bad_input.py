@@ -21,7 +21,6 @@ from skope_ope import (
     DoublyRobust,
     DRPolicy,
     IPSPolicy,
-    OffsetTree,
     RewardModelPolicy,
     SoftmaxPolicy,
     UniformPolicy,
@@ -42,11 +41,11 @@ class NoClassifier(BaseEstimator):
         return np.zeros(len(X))
 
 
-POLICIES = [IPSPolicy(), DRPolicy(cv=3), OffsetTree(), RewardModelPolicy(Ridge())]
+POLICIES = [IPSPolicy(), DRPolicy(cv=3), RewardModelPolicy(Ridge())]
 every_policy = pytest.mark.parametrize(
     "policy", POLICIES, ids=lambda policy: type(policy).__name__
 )
-WEIGHTED = [*POLICIES[:3], RewardModelPolicy(Ridge(), weight="inverse_propensity")]
+WEIGHTED = [*POLICIES[:2], RewardModelPolicy(Ridge(), weight="inverse_propensity")]
 
 
 # -- logs -----------------------------------------------------------------------------
@@ -150,7 +149,7 @@ def test_a_learned_policy_is_no_reward_model():
                 {"temperature": INF},
             )
         ),
-        *(type(policy)(classifier=3) for policy in POLICIES[:3]),
+        *(type(policy)(classifier=3) for policy in POLICIES[:2]),
         IPSPolicy(baseline="average"),
         IPSPolicy(baseline=NAN),
         IPSPolicy(baseline=INF),
@@ -159,9 +158,6 @@ def test_a_learned_policy_is_no_reward_model():
         IPSPolicy(shrinkage=-1.0),
         DRPolicy(shrinkage=-1.0),
         DRPolicy(shrinkage="none"),
-        OffsetTree(offset="half"),
-        OffsetTree(offset=None),
-        OffsetTree(offset=NAN),
         RewardModelPolicy(None),
         RewardModelPolicy(3),
         RewardModelPolicy(Ridge(), weight="propensity"),
@@ -179,8 +175,6 @@ def test_bad_parameters(policy):
     ("policy", "error", "match"),
     [
         (IPSPolicy(NoClassifier()), TypeError, "NoClassifier is not a classifier"),
-        (OffsetTree(NoClassifier()), TypeError, "NoClassifier is not a classifier"),
-        (OffsetTree(Ridge()), TypeError, "Ridge is not a classifier"),
         (IPSPolicy(LogisticRegression), TypeError, "Cannot clone object"),
         (DRPolicy(reward_model="q"), ValueError, "'q' is not a column of the logs"),
         (DRPolicy(reward_model=np.ones((5, 3))), ValueError, r"got \(5, 3\)"),
@@ -246,7 +240,7 @@ def test_rounds_without_weight(policy):
         clone(policy).fit(logs)
 
 
-@pytest.mark.parametrize("policy", POLICIES[:3], ids=lambda policy: repr(policy))
+@pytest.mark.parametrize("policy", POLICIES[:2], ids=lambda policy: repr(policy))
 def test_a_temperature_needs_probabilities(policy):
     policy = clone(policy).set_params(classifier=LinearSVC(), temperature=1.0)
     with pytest.raises(ValueError, match=r"needs predict_proba.* Use temperature=None"):

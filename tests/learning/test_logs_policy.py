@@ -33,7 +33,6 @@ from skope_ope import (
     DRPolicy,
     IPSPolicy,
     MixturePolicy,
-    OffsetTree,
     PropensityEstimator,
     RewardModelPolicy,
     SoftmaxPolicy,
@@ -49,12 +48,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning
 POLICIES = {
     "IPSPolicy": IPSPolicy(),
     "DRPolicy": DRPolicy(cv=3),  # with 5 folds all that follows takes twice as long
-    "OffsetTree": OffsetTree(),
     "RewardModelPolicy": RewardModelPolicy(Ridge()),
     "SoftmaxPolicy": SoftmaxPolicy(temperature=None),
     "weighted": RewardModelPolicy(Ridge(), weight="inverse_propensity"),
 }
-REDUCTIONS = {name: POLICIES[name] for name in ("IPSPolicy", "DRPolicy", "OffsetTree")}
+REDUCTIONS = {name: POLICIES[name] for name in ("IPSPolicy", "DRPolicy")}
 every_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
 every_reduction = pytest.mark.parametrize(
     "policy", REDUCTIONS.values(), ids=REDUCTIONS.keys()
@@ -299,7 +297,7 @@ def test_tags_and_pages(policy):
 
 def test_tags_follow_what_is_inside():
     tree = HistGradientBoostingClassifier()
-    assert not get_tags(OffsetTree(tree)).input_tags.sparse
+    assert not get_tags(IPSPolicy(tree)).input_tags.sparse
     assert get_tags(DRPolicy(tree)).input_tags.allow_nan
     assert not get_tags(DRPolicy(tree, reward_model=Ridge())).input_tags.allow_nan
     model = HistGradientBoostingRegressor()
@@ -320,8 +318,8 @@ def value_on_held_out(policy, logs, y=None):
             {"reward_model__alpha": [1, 10]},
         ),
         (DRPolicy(LogisticRegression(), cv=3, n_steps=1), {"classifier__C": [0.1, 1]}),
-        (OffsetTree(), {"offset": ["mean", "median"], "temperature": [None, 1e3]}),
-        (OffsetTree(), {"classifier": [GaussianNB(), KNeighborsClassifier()]}),
+        (IPSPolicy(), {"baseline": ["mean", "median"], "temperature": [None, 1e3]}),
+        (IPSPolicy(), {"classifier": [GaussianNB(), KNeighborsClassifier()]}),
         (
             RewardModelPolicy(Ridge()),
             {

@@ -17,7 +17,6 @@ FLOW = [
     "_types",
     "_pairs",
     "exceptions",
-    "_renamed",
     "_meant",
     "_sklearn",
     "_inside",

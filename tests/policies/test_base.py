@@ -12,7 +12,7 @@ from skope_ope import (
     IPS,
     BanditLogs,
     ClassifierPolicy,
-    OffsetTree,
+    IPSPolicy,
     PolicyScorer,
     UniformPolicy,
 )
@@ -165,7 +165,7 @@ def test_labels_are_needed():
 
 
 @pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
-@pytest.mark.parametrize("policy", [UniformPolicy(), ClassifierPolicy(), OffsetTree()])
+@pytest.mark.parametrize("policy", [UniformPolicy(), ClassifierPolicy(), IPSPolicy()])
 def test_metadata_routing_reads_the_methods_of_policies(policy):
     X = np.arange(40.0)[:, None] % 7
     logs = BanditLogs(X, [0, 1] * 20, X[:, 0] > 3, [0.5] * 40)

@@ -28,7 +28,6 @@ from skope_ope import (
     DRns,
     DRPolicy,
     IPSPolicy,
-    OffsetTree,
     OnlineClassifierPolicy,
     PolicyScorer,
     PropensityEstimator,
@@ -143,7 +142,7 @@ def test_labelled_contexts(make):
 @pytest.mark.parametrize("make", [CodesOnly, ColumnOfLabels])
 def test_learners_and_propensities(make):
     logs = LOGS["never rewarded"]
-    for kind in (IPSPolicy, DRPolicy, OffsetTree):
+    for kind in (IPSPolicy, DRPolicy):
         found = kind(make()).fit(logs).predict_proba(logs)
         assert_allclose(found, kind(LogisticRegression()).fit(logs).predict_proba(logs))
     steps = PropensityEstimator(make()), PropensityEstimator(LogisticRegression())
@@ -321,7 +320,7 @@ def test_classifiers_of_packages_act(package, logs):
 @pytest.mark.parametrize("package", [_lightgbm, _xgboost, _catboost])
 def test_classifiers_of_packages_learn(package):
     logs = LOGS["never rewarded"]
-    for kind in (IPSPolicy, DRPolicy, OffsetTree):
+    for kind in (IPSPolicy, DRPolicy):
         policy = kind(package("Classifier")).fit(logs)
         assert action_probabilities(policy, logs).shape == (300, 3)
     step = PropensityEstimator(package("Classifier"), cv=2)

@@ -30,7 +30,6 @@ from skope_ope import (
     IPSPolicy,
     MixturePolicy,
     MixtureSlatePolicy,
-    OffsetTree,
     PolicyScorer,
     PropensityClipper,
     PseudoInverse,
@@ -67,7 +66,6 @@ LEARNERS = [
     ClassifierPolicy(DUMMY, epsilon=0.5),
     IPSPolicy(DUMMY, epsilon=0.5),
     DRPolicy(DUMMY, epsilon=0.5, n_steps=1),
-    OffsetTree(DUMMY, epsilon=0.5),
     RewardModelPolicy(Ridge(), epsilon=0.5),
 ]
 SLATES = make_slate_logs(60, random_state=0)

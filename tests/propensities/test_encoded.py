@@ -41,7 +41,6 @@ from skope_ope import (
     IPSPolicy,
     LinUCB,
     LoggerPropensityEstimator,
-    OffsetTree,
     PropensityEstimator,
     RewardModelPolicy,
     SlateDirectMethod,
@@ -123,7 +122,6 @@ def test_reward_models_run_on_any_frame(library, model):
         ClassifierPolicy(KNeighborsClassifier(), temperature=1.0),
         ClassifierPolicy(CalibratedClassifierCV(GaussianNB(), cv=2)),
         IPSPolicy(LogisticRegression(max_iter=1000)),
-        OffsetTree(),
         DRPolicy(n_steps=1),
         DRPolicy(LogisticRegression(max_iter=1000), n_steps=1),
         SoftmaxPolicy(),
@@ -266,16 +264,11 @@ def test_a_gap_of_one_row_in_other_libraries(package):
 def test_policies_with_a_gap_that_they_do_not_learn_from():
     row = int(np.flatnonzero(CLICK == 0)[0])  # no policy learns from it
     logs = with_one_gap(row=row)
-    for policy in (
-        ClassifierPolicy(LogisticRegression()),
-        OffsetTree(LogisticRegression()),
-    ):
-        with encoding_told(LogisticRegression()):
-            proba = policy.fit(logs).predict_proba(logs.context)
-        assert_allclose(proba.sum(axis=1), 1)
+    policy = ClassifierPolicy(LogisticRegression())
     with encoding_told(LogisticRegression()):
-        fitted = ClassifierPolicy(LogisticRegression()).fit(logs).classifier_
-    assert isinstance(fitted[0], ContextEncoder)
+        proba = policy.fit(logs).predict_proba(logs.context)
+    assert_allclose(proba.sum(axis=1), 1)
+    assert isinstance(policy.classifier_[0], ContextEncoder)
     with encoding_told(LogisticRegression()):
         estimated = PropensityEstimator(LogisticRegression()).fit_transform(logs)
     assert np.isfinite(estimated.propensity).all()
@@ -460,7 +453,6 @@ def test_begins_with_encoder():
     assert not begins_with_encoder(Ridge())
     for policy, allows in (
         (ClassifierPolicy(), True),
-        (OffsetTree(), True),
         (ClassifierPolicy(LogisticRegression()), False),
     ):
         assert policy.__sklearn_tags__().input_tags.allow_nan is allows

@@ -545,21 +545,6 @@ def test_all_intervals_at_once_and_false_deploys(global_random_seed):
 
 
 @ignore
-def test_correction_is_no_parameter_any_more(problem_of_three):
-    logs, policies = problem_of_three
-    new = compare_policies(policies, logs, evaluator=IPS())
-    for correction in ("holm", "bonferroni", None):
-        with pytest.warns(FutureWarning, match="correction of compare_policies has no"):
-            old = compare_policies(
-                policies, logs, evaluator=IPS(), correction=correction
-            )
-        assert repr(old) == repr(new) and old.p_values == new.p_values
-    with pytest.warns(FutureWarning, match="correction of PolicyComparison") as caught:
-        PolicyComparison(dict(new), new.reference, "logger", correction="holm")
-    assert caught[0].filename == __file__
-
-
-@ignore
 def test_bad_input(problem_of_three):
     logs, policies = problem_of_three
     for bad, match in (([UniformPolicy()], "got list"), ({}, r"got \{\}")):

@@ -153,7 +153,7 @@ SAVED = [
         *test_common.SLATE_LEARNERS,
         ReorderingPolicy(),
     )
-    if "Tree" not in repr(one) or "OffsetTree" in repr(one)
+    if "Tree" not in repr(one)
 ]
 
 

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._parallel import one_call
 from skope_ope._progress import fit_progress, untold
-from skope_ope._renamed import renamed_attributes
 from skope_ope._sklearn import (
     CallbackSupport,
     Estimator,
@@ -105,7 +104,6 @@ class EvaluatorTags(Tags):
     consistent: bool = False
 
 
-@renamed_attributes(reward_source_="reward_model_")
 class BaseEvaluator(CallbackSupport, Estimator):
     """Base class of evaluators.
 

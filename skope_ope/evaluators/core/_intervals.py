@@ -8,7 +8,6 @@ from math import isnan, nan, sqrt
 from numbers import Real
 
 from skope_ope._meant import meant
-from skope_ope._renamed import renamed_value
 from skope_ope.evaluators.core._bootstrap import resampled_values
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._jackknife import jackknife_error
@@ -102,7 +101,6 @@ def one_sided(value, level, method, **options):
 def checked_method(method, given):
     """Return the name of a method as it is today."""
     # Raise if there is none, or if it does not use an option that was given.
-    method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
     if not isinstance(method, str) or method not in NAMES:
         known = ", ".join(map(repr, NAMES))
         raise ValueError(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope._renamed import reordered
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._loggers import Loggers, MixtureSupport
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
@@ -160,12 +159,6 @@ class LoggerOverlap:
         return table_html(title, *self._texts())
 
 
-def _had_logs_first(first, *others, **named):
-    """Tell whether logs come first though there is a policy, too."""
-    return isinstance(first, BanditLogs) and bool(others or "policy" in named)
-
-
-@reordered("logs", "policy", told_by=_had_logs_first)
 def logger_overlap(
     policy: PolicyLike = None, logs: BanditLogs | None = None
 ) -> LoggerOverlap:

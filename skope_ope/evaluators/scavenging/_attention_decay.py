@@ -12,11 +12,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import TellsOfFit
-from skope_ope._renamed import renamed_value
 from skope_ope._sklearn import (
     Estimator,
     Interval,
-    Options,
     StrOptions,
     fit_context,
     validate_params,
@@ -120,10 +118,6 @@ class AttentionDecay(TellsOfFit, Estimator):
         smallest variance if all clicks have the same variance. It takes any rewards.
         "min_variance" has the weights of the paper, which estimate the variance of
         every item. It takes clicks, 0 or 1. "uniform" has equal weights.
-
-        .. versionchanged:: 0.2
-            The default was "min_variance", whose coefficients are too low where
-            items have few impressions.
     n_bootstrap : int, default=None
         Bootstrap samples of pages for `standard_errors_`, two or more; `None`: none.
     random_state : int, RandomState instance or None, default=None
@@ -191,7 +185,6 @@ class AttentionDecay(TellsOfFit, Estimator):
         "method": [StrOptions({"equal_variance", "min_variance", "uniform", "naive"})],
         "n_bootstrap": [
             Interval(Integral, 2, None, closed="left"),
-            Options(Integral, {0}),  # the old name of None
             None,
         ],
         "random_state": ["random_state"],
@@ -235,9 +228,6 @@ class AttentionDecay(TellsOfFit, Estimator):
                 "SlateLogs(context, slate, reward, slot_reward=...)."
             )
         check_y(y, len(logs), type(self).__name__)
-        n_bootstrap = renamed_value(
-            "n_bootstrap", self.n_bootstrap, {0: None}, stacklevel=3
-        )
         pages = make_pages(logs)
         self._check_rewards(pages)
         self.n_slots_ = logs.n_slots
@@ -257,8 +247,9 @@ class AttentionDecay(TellsOfFit, Estimator):
                 ),
                 stacklevel=3,  # the decorator is one
             )
-        if n_bootstrap is not None:
-            seeds = seeds_of(check_random_state(self.random_state), n_bootstrap)
+        if self.n_bootstrap is not None:
+            rng = check_random_state(self.random_state)
+            seeds = seeds_of(rng, self.n_bootstrap)
             replicates = bootstrap(self._of_sample, pages, seeds)
             self.standard_errors_ = replicates.std(axis=0, ddof=1)
             self._warn_of_failures(replicates)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope._renamed import keyword_only
 from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._page_evaluator import (
     PageEvaluator,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 
 
-@keyword_only("attention")
 class PositionScavenging(PageEvaluator):
     r"""Expected rewards per page of another policy over slates, by positions [1]_.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope._renamed import keyword_only
 from skope_ope.evaluators.scavenging._page_evaluator import (
     PageEvaluator,
     PageFormula,
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 
 
-@keyword_only("attention")
 class ReorderingScavenging(PageEvaluator):
     r"""Expected clicks per logged click, had the shown items been reordered [1]_.
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
 
-from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 
-@renamed_parameters(model="reward_model")
 class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
     r"""Alternate one round of exploration with epochs of exploitation [1]_.
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from skope_ope._types import ArrayLike
 
 ALL = object()  # the only label, where all rounds have the same slates
-NOT_GIVEN = object()  # by=None means that all rounds are alike
 
 
 class EmpiricalSlatePolicy(BaseSlatePolicy):
@@ -53,9 +51,6 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         Only if `slates` is a dict. The name of a column, of a row field or of a context
         column of the logs with the label of every round, or a function of the logs
         that returns the labels.
-
-        .. deprecated:: 0.1
-            A dict without `by` means ``by="group"``, and warns.
 
     See Also
     --------
@@ -99,7 +94,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         logs: SlateLogs,
         frequencies: bool = True,
         *,
-        by: str | Callable[..., Any] | ArrayLike = NOT_GIVEN,
+        by: str | Callable[..., Any] | ArrayLike | None = None,
     ) -> EmpiricalSlatePolicy:
         """Policy over the slates that logs show, in all rounds or by label.
 
@@ -118,19 +113,11 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             Whether slates are drawn as often as they were seen (a column
             ``"sample_weight"`` weights the counts). `False`: all slates are equally
             likely. Use it only if you know that the logger draws so.
-
-            .. versionchanged:: 0.2
-                The default was False.
         by : str, callable or array-like of shape (n_rounds,), default=None
             A label of every round: rounds with the same label share a list of slates.
             Pass labels, a function of the logs, or the name of a column, of a row field
             or of a context column. An array belongs to the rows of these logs. `None`:
             all rounds share one list.
-
-            .. versionchanged:: 0.1
-                Before, it was the `group` of the logs. If the logs have groups and you
-                leave out `by`, a FutureWarning says so. ``by="group"`` is the former
-                behaviour.
 
         Returns
         -------
@@ -138,17 +125,6 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         """
         if not isinstance(logs, SlateLogs):
             raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
-        if by is NOT_GIVEN:
-            by = None
-            if logs.group is not None:
-                warnings.warn(
-                    "these logs have groups, which no longer choose the slates of "
-                    "EmpiricalSlatePolicy.seen_in: all rounds now share one list of "
-                    'slates. Pass by="group" for one list per group, as before, or '
-                    "by=None for one of all rounds.",
-                    FutureWarning,
-                    stacklevel=2,
-                )
         weight = column_weights(logs)
         if by is None:
             slates, proba = logged_shares(logs.slate, weight)
@@ -231,18 +207,13 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
 
     def _codes_of(self, labels, logs):
         """Return the position among the labels of that of every round."""
-        by = self.by
-        if by is None:
-            warnings.warn(
-                "slates are given by label, but `by` is missing. The `group` of the "
-                "logs is used; the next release will raise an error. Pass "
-                'by="group", or the name of a column.',
-                FutureWarning,
-                stacklevel=2,
+        if self.by is None:
+            raise ValueError(
+                "slates are given by label, but `by` is missing. Pass the name of a "
+                'column, or by="group".'
             )
-            by = "group"
         position = {plain(label): code for code, label in enumerate(labels)}
-        found = round_labels(by, logs)
+        found = round_labels(self.by, logs)
         codes = np.fromiter(
             (position.get(label, -1) for label in found.tolist()), np.intp, len(logs)
         )

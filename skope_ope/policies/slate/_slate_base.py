@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,29 +98,6 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         policy = self._for(logs)
         items = policy._items(logs)
         return SlateDistributions(policy, items, len(logs), self._slots_of(logs))
-
-    def laws(self, logs: SlateLogs) -> SlateDistributions:
-        """Former name of `distributions`.
-
-        .. deprecated:: 0.1
-            Use `distributions`.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-
-        Returns
-        -------
-        distributions : SlateDistributions
-        """
-        warnings.warn(
-            "laws(logs) is now called distributions(logs); the old name will go in the "
-            "next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.distributions(logs)
 
     def slot_marginals(self, logs: SlateLogs) -> Array:
         """Probability of every candidate in every slot.

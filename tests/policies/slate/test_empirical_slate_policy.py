@@ -77,14 +77,14 @@ def test_by_is_a_column_a_field_a_function_or_an_array(labels):
     assert_allclose(again.slate_proba(logs[rows]), np.take(want, rows))
 
 
-def test_groups_no_longer_choose_the_slates_and_a_warning_says_so():
+def test_groups_choose_the_slates_where_they_are_named():
     logs = rounds(4, 2, 3, group=[0, 0, 1, 1])
-    with pytest.warns(FutureWarning, match='by="group" for one list per group, as bef'):
-        seen = EmpiricalSlatePolicy.seen_in(logs)
-    assert not isinstance(seen.slates, dict)
+    assert not isinstance(EmpiricalSlatePolicy.seen_in(logs).slates, dict)
     by_group = EmpiricalSlatePolicy({0: [[0, 1]], 1: [[1, 0]]})
-    with pytest.warns(FutureWarning, match="`group` of the logs is used"):
-        proba = by_group.slate_proba(logs, np.array([[0, 1]] * 4))
+    shown = np.array([[0, 1]] * 4)
+    with pytest.raises(ValueError, match=r'`by` is missing.*or by="group"'):
+        by_group.slate_proba(logs, shown)
+    proba = by_group.set_params(by="group").slate_proba(logs, shown)
     assert_array_equal(proba, [1, 1, 0, 0])
 
 

@@ -218,10 +218,3 @@ def test_masks_for_other_slots_are_refused():
         ValueError, match=r"candidates has 2 slots, but the policy fills 3"
     ):
         UniformSlatePolicy(3).slot_marginals(logs)
-
-
-def test_the_former_name_of_the_distributions_warns():
-    policy, logs = UNIFORM, world(0)
-    with pytest.warns(FutureWarning, match=r"laws\(logs\) is now called distributions"):
-        former = policy.laws(logs)
-    assert_array_equal(former.index, policy.distributions(logs).index)
