@@ -8,8 +8,7 @@ import sys
 
 from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 
-# The flow of the data: a folder imports only from what stands before it. Displays draw
-# what they are given, so they stand before the evaluators, which may show themselves.
+# The flow of the data: a folder imports only from what stands before it.
 FLOW = [
     "_interrupted",
     "_harmless",
@@ -31,11 +30,11 @@ FLOW = [
     "policies",
     "reward_models",
     "intervals",
-    "displays",
     "evaluators",
     "audit",
     "selection",
     "learning",
+    "displays",
     "reports",
     "datasets",
     "utils",
@@ -71,7 +70,8 @@ DOORS = {
     ("logs/sums/_sampled_logs.py", "checks"),
     ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms
     ("evaluators/core/_policy_value.py", "audit"),
-    ("displays/_policy_comparison_display.py", "selection"),
+    ("evaluators/_value_table.py", "displays"),  # its plot
+    ("selection/_policy_comparison.py", "displays"),  # its plot
 }
 OPTIONAL = {
     "IPython",
