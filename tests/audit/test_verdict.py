@@ -36,10 +36,10 @@ from skope_ope import (
     summarize,
     verdict,
 )
-from skope_ope.audit._verdict import ANSWERS
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._names import STATIC
+from skope_ope.evaluators.core._verdict import ANSWERS
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs.checks._finding import Finding
 from tests._faults import FAULTS, RIGHT_LOGS, SEEN_BY, faulty, right

@@ -69,7 +69,6 @@ DOORS = {
     ("logs/sums/_sums_as_logs.py", "checks"),
     ("logs/sums/_sampled_logs.py", "checks"),
     ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms
-    ("evaluators/core/_policy_value.py", "audit"),
     ("evaluators/_value_table.py", "displays"),  # its plot
     ("selection/_policy_comparison.py", "displays"),  # its plot
 }
