@@ -60,11 +60,9 @@ ROOMS = {
 EXEMPT = {"__init__", "__main__", "_shell", "base"}
 # Methods that open a door further down, importing inside the function.
 DOORS = {
-    ("logs/_row_container.py", "audit"),
     ("logs/_bandit_logs.py", "checks"),
     ("logs/_slate_logs.py", "checks"),
     ("logs/_transformer.py", "lazy"),  # what is said of lazy logs
-    ("logs/lazy/_lazy_logs.py", "audit"),
     ("readers/_read_open_bandit.py", "policies"),  # a logger known to be random
     ("logs/sums/_sums_as_logs.py", "checks"),
     ("logs/sums/_sampled_logs.py", "checks"),
