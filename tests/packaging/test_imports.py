@@ -63,7 +63,6 @@ DOORS = {
     ("logs/_bandit_logs.py", "checks"),
     ("logs/_slate_logs.py", "checks"),
     ("logs/_transformer.py", "lazy"),  # what is said of lazy logs
-    ("readers/_read_open_bandit.py", "policies"),  # a logger known to be random
     ("logs/sums/_sums_as_logs.py", "checks"),
     ("logs/sums/_sampled_logs.py", "checks"),
     ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms
