@@ -86,7 +86,7 @@ def test_the_probability_of_the_shown_item_is_known(campaign, share):
     assert logs.logging_policy is None
     target = np.array([[1], [1]])
     assert SlateIPS().fit(logs).evaluate(target).value == 0
-    with pytest.raises(ValueError, match="logging_policy"):
+    with pytest.raises(ValueError, match=r"Pass logging_policy=.* or logs\.replace"):
         PseudoInverse().fit(logs)
     known = logs.replace(logging_policy=UniformSlatePolicy(1))
     np.testing.assert_array_equal(known.columns["position"], [3, 1])
