@@ -15,8 +15,8 @@ from skope_ope._interrupted import (
 )
 from skope_ope._shell._answer import message_of, write
 from skope_ope._shell._options import parser
-from skope_ope.displays._progress import Progress
-from skope_ope.displays._value_report import to_json
+from skope_ope._shell._progress import Progress
+from skope_ope._shell._value_report import to_json
 
 
 def main(argv=None):

@@ -4,8 +4,8 @@
 
 from skope_ope._shell._answer import LEVEL, Answer
 from skope_ope._shell._evaluate import recommendation, start_report
+from skope_ope._shell._value_report import report_record, to_text, warning_records
 from skope_ope.datasets._digits_demo import digits_demo
-from skope_ope.displays._value_report import report_record, to_text, warning_records
 from skope_ope.evaluators._defaults import DEFAULTS
 
 BIASED = ("DirectMethod", "DRos")  # beside the default ones, as a warning

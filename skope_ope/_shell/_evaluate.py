@@ -13,7 +13,7 @@ from skope_ope._shell._policies import wanted_policies
 from skope_ope._shell._report import refuse_report, write_report
 from skope_ope._shell._source import log_text, read_source
 from skope_ope._shell._target import rounds_and_targets
-from skope_ope.displays._value_report import (
+from skope_ope._shell._value_report import (
     report_record,
     row_name,
     to_text,

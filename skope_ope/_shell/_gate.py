@@ -7,10 +7,13 @@ from functools import cached_property
 from skope_ope._shell._policies import LOGGER
 from skope_ope._shell._require import GAIN, VALUE, VERDICT
 from skope_ope.audit import VerdictThresholds, verdict
-from skope_ope.audit._assumptions import NOTHING_OUTSIDE, rests_on_propensities
-from skope_ope.audit._missing_part import weight_findings
 from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.evaluators.core._assumptions import (
+    NOTHING_OUTSIDE,
+    rests_on_propensities,
+)
 from skope_ope.evaluators.core._grounds import ESTIMATED
+from skope_ope.evaluators.core._missing_part import weight_findings
 
 LIMIT = {"lower": "low", "upper": "high"}
 BIAS = "bias_left_out"

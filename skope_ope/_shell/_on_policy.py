@@ -6,7 +6,7 @@ import numpy as np
 
 from skope_ope._shell._source import read_source
 from skope_ope._shell._target import target
-from skope_ope.displays._value_report import report_record
+from skope_ope._shell._value_report import report_record
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.selection._agreement import agreement_caveat, drift

@@ -14,7 +14,7 @@ from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
 from skope_ope._shell._policies import LOGGER, NAME, RESERVED
-from skope_ope.audit._verdict import ANSWERS
+from skope_ope.evaluators.core._verdict import ANSWERS
 
 OPERATORS = {
     ">=": operator.ge,

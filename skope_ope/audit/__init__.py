@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """CAN THE LOG ANSWER? Findings about a log, alone or with a policy."""
 
+from skope_ope.audit import _method_of_logs  # noqa: F401  # logs.audit()
 from skope_ope.audit._audit import audit
 from skope_ope.audit._result import Audit
-from skope_ope.audit._verdict import Verdict, verdict
-from skope_ope.audit._verdict_thresholds import VerdictThresholds
+from skope_ope.audit._verdict import verdict
+from skope_ope.evaluators.core._verdict import Verdict
+from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
 
 __all__ = ["Audit", "Verdict", "VerdictThresholds", "audit", "verdict"]

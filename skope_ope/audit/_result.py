@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skope_ope.audit._texts import audit_html, audit_text, plain_record
+from skope_ope.audit._texts import audit_html, audit_text
 from skope_ope.logs.checks._finding import SEVERITIES
+from skope_ope.logs.checks._finding_texts import finding_record, plain_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,21 +86,7 @@ class Audit:
             Keys: severity, finding (its name), number, effect (None where there is
             none), columns, actions, rows (lists), text.
         """
-        return [
-            plain_record(
-                {
-                    "severity": one.severity,
-                    "finding": one.name,
-                    "number": one.number,
-                    "effect": one.effect,
-                    "columns": one.columns,
-                    "actions": one.actions,
-                    "rows": one.rows,
-                    "text": one.text,
-                }
-            )
-            for one in self.findings
-        ]
+        return list(map(finding_record, self.findings))
 
     def to_dict(self) -> dict[Any, Any]:
         """Return all of it as plain numbers, texts, lists and dicts, as JSON takes.

@@ -3,44 +3,24 @@
 """An audit as text, as HTML and as plain records."""
 
 from collections.abc import Mapping
-from math import isfinite
-from numbers import Real
 
 import numpy as np
 
-from skope_ope._harmless import harmless
 from skope_ope.evaluators.core._diagnostics import (
     is_number,
     is_share,
     named_text,
     number_text,
 )
-from skope_ope.logs._html import card, tag
-from skope_ope.logs._markup import element, joined, pairs, table
-from skope_ope.logs._shown_numbers import column, decimals, figure, fixed, share
+from skope_ope.logs._html import card
+from skope_ope.logs._markup import joined, pairs, table
+from skope_ope.logs._shown_numbers import column, decimals, fixed, share
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.logs._validation import plain
-from skope_ope.logs.checks._finding import STEPS
+from skope_ope.logs.checks._finding_texts import finding_html, places, short_label
 
 SHOWN = 12  # rows of a table
-SOME = 6  # columns, actions or rows of a finding
-LONGEST = 40  # characters of a label
-EFFECT_TOLD = ("low_overlap",)  # by the rounds that the sentence names
 ERRORS = "standard error"  # name of a column
-
-
-def plain_record(value):
-    """Return what JSON takes: no arrays, no numpy scalars, None for NaN."""
-    if isinstance(value, Mapping):
-        return {str(plain(name)): plain_record(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain_record(one) for one in value]
-    value = plain(value)
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, Real):
-        return float(value) if isfinite(value) else None
-    return str(value)
 
 
 def audit_text(audit):
@@ -75,20 +55,6 @@ def audit_html(audit):
     return card(headline(audit), *found, details=details)
 
 
-def finding_html(finding, answer):
-    """Return a finding as a part of a card: what was found, what to do, and where."""
-    name = element("span", finding.name, class_="title")
-    told = [element("p", tag(answer, finding.is_alarm), name)]
-    if len(finding.advice) < 2:
-        told.append(element("p", finding.text))
-    else:
-        steps = element("ol", *(element("li", one) for one in finding.advice))
-        told += [element("p", f"{finding.found} {STEPS}"), steps]
-    where = "; ".join(places(finding))
-    told += [element("p", where, class_="note")] if where else []
-    return element("div", *told, class_="finding")
-
-
 def headline(audit):
     """Return in a sentence how many findings of each severity there are."""
     counts = {
@@ -107,29 +73,11 @@ def headline(audit):
     return f"Audit: {told}."
 
 
-def places(finding):
-    """Return how large an effect is and where it shows, as short texts."""
-    told = []
-    if isfinite(finding.effect) and finding.name not in EFFECT_TOLD:
-        told.append(f"effect: {figure(finding.effect, 3)}")
-    for name in ("columns", "actions", "rows"):
-        values = [_short(plain(one)) for one in getattr(finding, name)]
-        if values:
-            more = ", ..." if len(values) > SOME else ""
-            told.append(f"{name}: {', '.join(values[:SOME])}{more}")
-    return told
-
-
 def _parted(facts):
     """Return facts of one line as texts, and those that are tables."""
     tables = {name: one for name, one in facts.items() if _is_table(one)}
     pairs = {n: named_text(n, one) for n, one in facts.items() if n not in tables}
     return pairs, tables
-
-
-def _short(label):
-    text = harmless(label)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _is_table(fact):
@@ -144,7 +92,7 @@ def _cells(columns):
     n_rows = len(next(iter(columns.values())))
     first, *others = (list(map(plain, v[:SHOWN])) for v in columns.values())
     titles = [str(name) for name in columns]
-    texts = [list(map(_short, first))]
+    texts = [list(map(short_label, first))]
     places = None
     if ERRORS in titles:  # all numbers of the table have the decimals of these
         places = decimals(others[titles.index(ERRORS) - 1])

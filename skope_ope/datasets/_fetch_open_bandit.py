@@ -12,6 +12,7 @@ from skope_ope._types import Path
 from skope_ope.datasets._load import DATA_HOME_VARIABLE
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.policies import UniformSlatePolicy
 from skope_ope.readers._read_open_bandit import read_open_bandit
 
 LOGGERS, CAMPAIGNS = ("random", "bts"), ("all", "men", "women")
@@ -66,7 +67,8 @@ def fetch_open_bandit(
     Returns
     -------
     logs : BanditLogs or SlateLogs
-        As :func:`~skope_ope.read_open_bandit` returns them.
+        As :func:`~skope_ope.read_open_bandit` returns them. Slates of the logger
+        "random" come with their `logging_policy`.
 
     Raises
     ------
@@ -111,9 +113,12 @@ def fetch_open_bandit(
     other = None
     if align:
         other = _find(home, next(one for one in LOGGERS if one != logger), campaign)
-    return read_open_bandit(
+    logs = read_open_bandit(
         path, align_with=other, as_frame=as_frame, as_slates=as_slates
     )
+    if as_slates and logger == "random":
+        return logs.replace(logging_policy=UniformSlatePolicy(1))
+    return logs
 
 
 def _find(home, logger, campaign):

@@ -27,8 +27,8 @@ from skope_ope.displays._looks import (
 )
 from skope_ope.displays._shown import Shown, counted
 from skope_ope.displays._undrawn import Undrawn
-from skope_ope.displays._value_record import stars_of
 from skope_ope.logs._shown_numbers import level_text
+from skope_ope.logs._value_record import stars_of
 
 if TYPE_CHECKING:
     from typing import Any

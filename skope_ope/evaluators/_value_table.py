@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 from skope_ope._meant import meant
 from skope_ope._pairs import WithPairs
-from skope_ope.displays._numbered_warnings import numbered_warnings
-from skope_ope.displays._value_record import (
-    LEFT,
-    NUMBERS,
-    bias_notes,
-    marks_of,
-    places_of,
-    value_record,
-)
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._intervals import intervals_of
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._html import listed, table_html, with_bars
 from skope_ope.logs._shown_numbers import counts, error_text, fixed
 from skope_ope.logs._text_table import text_table, wrapped
+from skope_ope.logs._value_record import (
+    LEFT,
+    NUMBERS,
+    bias_notes,
+    marks_of,
+    numbered_warnings,
+    places_of,
+    value_record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -263,28 +263,11 @@ class RowContainer:
         out.__dict__["columns"] = {**self.columns, **added}
         return out
 
-    def audit(
-        self, policy: PolicyLike = None, *, random_state: RandomSeed = 0
-    ) -> Audit:
-        """Check the logs, see :func:`~skope_ope.audit`.
+    if TYPE_CHECKING:  # the audit gives logs this method
 
-        Parameters
-        ----------
-        policy : policy, array or str, default=None
-            The policy to evaluate. `None` checks the logs alone.
-        random_state : int, RandomState instance or None, default=0
-            Seed of the rounds that are drawn for the checks that fit models.
-
-        Returns
-        -------
-        audit : Audit
-            A summary of the logs and the findings, worst first.
-        """
-        from skope_ope.audit import audit
-
-        if policy is None:
-            return audit(self, random_state=random_state)
-        return audit(policy, self, random_state=random_state)
+        def audit(
+            self, policy: PolicyLike = None, *, random_state: RandomSeed = 0
+        ) -> Audit: ...
 
     def _copy(self):
         """Copy shallowly: the same rows, without cached properties."""

@@ -17,7 +17,6 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._csv_cells import numbers_of
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._texts import Texts
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE
 from skope_ope.readers._csv_columns import (
     csv_file,
     line_of_row,
@@ -110,11 +109,10 @@ def read_open_bandit(
 
         Those of `SlateLogs` are the same `context`, `propensity`, `timestamp`,
         `reward_range` and column, the items as `slate` and `n_candidates`, the clicks
-        as `slot_reward`, and the features of the items as `item_features`. If every
-        probability is 1 / n_items, the logger was random, and `logging_policy` is
-        `UniformSlatePolicy(1)`. The files of `bts` have only the probability of the
-        item that was shown: `logging_policy` is None. `SlateIPS` can evaluate such
-        logs, `PseudoInverse` cannot.
+        as `slot_reward`, and the features of the items as `item_features`. The files
+        have only the probability of the item that was shown: `logging_policy` is None.
+        `SlateIPS` can evaluate such logs, `PseudoInverse` cannot. The logger `random`
+        is known: ``logs.replace(logging_policy=UniformSlatePolicy(1))``.
 
     Raises
     ------
@@ -179,7 +177,6 @@ def _logs(table, item_features, item_context, as_frame, as_slates):
             n_candidates=n_items,
             item_features=item_features,
             slot_reward=click[:, None],
-            logging_policy=_random_logger(common["propensity"], n_items),
             **common,
         )
     else:
@@ -192,14 +189,6 @@ def _logs(table, item_features, item_context, as_frame, as_slates):
             **common,
         )
     return logs.with_columns(position=table.position)
-
-
-def _random_logger(propensity, n_items):
-    """Return the policy of a logger to which all items were alike, else None."""
-    from skope_ope.policies import UniformSlatePolicy
-
-    alike = np.abs(propensity - 1 / n_items) <= PROBABILITY_TOLERANCE
-    return UniformSlatePolicy(1) if alike.all() else None
 
 
 def _log_file(path):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf, isnan
 
 from skope_ope.audit._support import ONE_ACTION
-from skope_ope.audit._verdict import spares
+from skope_ope.evaluators.core._verdict import spares
 from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
 from skope_ope.reports._units import Units

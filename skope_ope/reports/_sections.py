@@ -4,10 +4,10 @@
 
 from math import isfinite, isnan
 
-from skope_ope.displays._value_record import bias_notes, marks_of
 from skope_ope.logs._bars import Scale, axis, interval_bar, share_bar
 from skope_ope.logs._markup import Markup, bullets, element, joined, table
 from skope_ope.logs._shown_numbers import counts, figure, fixed, level_text, share
+from skope_ope.logs._value_record import bias_notes, marks_of
 from skope_ope.reports._units import Units
 from skope_ope.selection._comparison_texts import kind_of_mark
 from skope_ope.selection._sentence import MOST_ROUNDS, rough

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sklearn.base import clone
 
 from skope_ope._meant import meant
-from skope_ope.audit._assumptions import rests_on_propensities
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
@@ -23,6 +22,7 @@ from skope_ope.evaluators._recommended import recommended_evaluator
 from skope_ope.evaluators._row_names import row_of
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._warn_once import warn_once
+from skope_ope.evaluators.core._assumptions import rests_on_propensities
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._wrapped import bare

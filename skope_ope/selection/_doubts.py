@@ -25,14 +25,14 @@ What makes estimates uncertain, but is in the interval, is said and forbids noth
 from math import isfinite, isnan
 from typing import NamedTuple
 
-from skope_ope.audit._missing_part import (
+from skope_ope.evaluators.core._intervals import UNTOLD, WIDER
+from skope_ope.evaluators.core._missing_part import (
     BETTER,
     WORSE,
     turned,
     weight_findings,
 )
-from skope_ope.audit._verdict_thresholds import NO_ESTIMATE
-from skope_ope.evaluators.core._intervals import UNTOLD, WIDER
+from skope_ope.evaluators.core._verdict_thresholds import NO_ESTIMATE
 from skope_ope.exceptions import (
     AdaptiveLoggerWarning,
     ExplorationWarning,

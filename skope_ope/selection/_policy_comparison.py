@@ -8,15 +8,15 @@ from functools import cached_property
 from math import nan
 from typing import TYPE_CHECKING
 
-from skope_ope.audit._assumptions import (
+from skope_ope.evaluators._row_names import told_row
+from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.core._assumptions import (
     NOTHING_OUTSIDE,
     slates_assumed,
 )
-from skope_ope.audit._verdict_thresholds import VerdictThresholds
-from skope_ope.evaluators._row_names import told_row
-from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._grounds import ESTIMATED
 from skope_ope.evaluators.core._lift import Lift
+from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
 from skope_ope.logs._html import table_html, with_bars
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.selection._comparison_texts import (

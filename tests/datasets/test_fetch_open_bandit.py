@@ -6,7 +6,7 @@ import gzip
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope import SlateLogs, read_open_bandit
+from skope_ope import SlateLogs, UniformSlatePolicy, read_open_bandit
 from skope_ope.datasets import fetch_open_bandit
 
 HEADER = "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
@@ -49,6 +49,17 @@ def test_the_environment_names_the_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SKOPE_OPE_DATA", str(tmp_path))
     slates = fetch_open_bandit("women", as_slates=True)
     assert isinstance(slates, SlateLogs)
+
+
+@pytest.mark.parametrize(
+    ("logger", "policy"), [("random", "UniformSlatePolicy(n_slots=1)"), ("bts", "None")]
+)
+def test_slates_of_a_random_logger_have_its_policy(tmp_path, logger, policy):
+    write(tmp_path, logger)
+    logs = fetch_open_bandit(logger=logger, data_home=tmp_path, as_slates=True)
+    assert repr(logs.logging_policy) == policy
+    assert logs.columns["position"].tolist() == [3, 1]
+    assert_array_equal(UniformSlatePolicy(1).slate_proba(logs), logs.propensity)
 
 
 def test_a_flat_folder(data_dir):

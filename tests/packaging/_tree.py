@@ -42,8 +42,8 @@ def tracked_files():
 def imports_of(path):
     """Tuples (node, name, at module level) of every module named in an import.
 
-    What only a type checker imports is left out: a value may say that it is judged by
-    a verdict, which stands further down, and no module is loaded for that.
+    What only a type checker imports is left out: logs may say that they can be audited,
+    and the audit stands further down, and no module is loaded for that.
     """
 
     def visit(node, top):

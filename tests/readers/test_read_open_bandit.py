@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from skope_ope import PseudoInverse, SlateIPS
+from skope_ope import PseudoInverse, SlateIPS, UniformSlatePolicy
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.readers._read_open_bandit import read_open_bandit
 
@@ -78,24 +78,19 @@ def test_slates_of_one_slot(campaign):
     np.testing.assert_array_equal(logs.columns["position"], [3, 1])
 
 
-def test_a_random_logger_comes_with_its_slates(campaign):
-    rows = [
-        row.replace("0.5", "0.33333334").replace("0.25", "0.33333334") for row in ROWS
-    ]
+@pytest.mark.parametrize("share", ["0.33333334", "0.5"])
+def test_the_probability_of_the_shown_item_is_known(campaign, share):
+    rows = [row.replace("0.5", share).replace("0.25", share) for row in ROWS]
     (campaign / "men.csv").write_text(text(HEADER, *rows))
     logs = read_open_bandit(campaign, as_slates=True)
-    assert repr(logs.logging_policy) == "UniformSlatePolicy(n_slots=1)"
-    np.testing.assert_allclose(logs.logging_policy.slate_proba(logs), logs.propensity)
-    value = PseudoInverse().fit(logs).evaluate(np.array([[1], [1]]))
-    assert value.value == SlateIPS().fit(logs).evaluate(np.array([[1], [1]])).value == 0
-
-
-def test_of_another_logger_one_probability_is_known(campaign):
-    logs = read_open_bandit(campaign, as_slates=True)
     assert logs.logging_policy is None
-    assert SlateIPS().fit(logs).evaluate(np.array([[1], [1]])).value == 0
-    with pytest.raises(ValueError, match="logging_policy"):
+    target = np.array([[1], [1]])
+    assert SlateIPS().fit(logs).evaluate(target).value == 0
+    with pytest.raises(ValueError, match=r"Pass logging_policy=.* or logs\.replace"):
         PseudoInverse().fit(logs)
+    known = logs.replace(logging_policy=UniformSlatePolicy(1))
+    np.testing.assert_array_equal(known.columns["position"], [3, 1])
+    assert PseudoInverse().fit(known).evaluate(target).value == 0
 
 
 def test_the_folder_of_a_campaign_may_be_named(campaign):

@@ -27,6 +27,8 @@ from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
+from skope_ope.evaluators.core._verdict import verdict_on
+from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
 from skope_ope.evaluators.core._warnings import (
     group_warnings,
     one_unit_warnings,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skope_ope._types import Array
-    from skope_ope.audit._verdict import Verdict
+    from skope_ope.evaluators.core._verdict import Verdict
     from skope_ope.exceptions import OPEWarning
 
 
@@ -227,9 +229,7 @@ class PolicyValue(
         by the default thresholds. An audit of the log knows more, and thresholds can
         be changed: see `skope_ope.verdict`.
         """
-        from skope_ope.audit import verdict
-
-        return verdict(self)
+        return verdict_on(self, VerdictThresholds())
 
     @property
     def _grounds(self):

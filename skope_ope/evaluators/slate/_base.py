@@ -151,10 +151,10 @@ class SlateEvaluator(BaseEvaluator):
                 )
                 raise ValueError(
                     f"{name} needs the logging policy, which these logs do not have. "
-                    f"Pass logging_policy=...{instead if whole else ''} to SlateLogs: "
-                    "UniformSlatePolicy, ProductSlatePolicy, PlackettLuceSlatePolicy, "
-                    "or EmpiricalSlatePolicy.seen_in(logs, by=...) for one that "
-                    "drew from the slates it shows."
+                    f"Pass logging_policy=...{instead if whole else ''} to SlateLogs "
+                    "or logs.replace: UniformSlatePolicy, ProductSlatePolicy, "
+                    "PlackettLuceSlatePolicy, or EmpiricalSlatePolicy.seen_in(logs, "
+                    "by=...) for one that drew from the slates it shows."
                     f"{at_hand * ('slot_propensity' in logs.columns)}"
                 )
         elif self._asks_logger(logs):

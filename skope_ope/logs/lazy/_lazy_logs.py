@@ -366,33 +366,15 @@ class LazyLogs:
         """
         return describe(self, n_jobs)
 
-    def audit(
-        self,
-        policy: PolicyLike = None,
-        *,
-        random_state: RandomSeed = 0,
-        n_jobs: int | None = None,
-    ) -> Audit:
-        """Check the logs, see :func:`~skope_ope.audit`.
+    if TYPE_CHECKING:  # the audit gives logs this method
 
-        Parameters
-        ----------
-        policy : policy or str, default=None
-            The policy to evaluate. `None` checks the logs alone.
-        random_state : int, RandomState instance or None, default=0
-            Seed of the rounds that are drawn for some of the checks.
-        n_jobs : int, default=None
-            Number of tasks at a time, as in scikit-learn.
-
-        Returns
-        -------
-        audit : Audit
-            A summary of the logs and the findings, worst first.
-        """
-        from skope_ope.audit import audit
-
-        given = (self,) if policy is None else (policy, self)
-        return audit(*given, random_state=random_state, n_jobs=n_jobs)
+        def audit(
+            self,
+            policy: PolicyLike = None,
+            *,
+            random_state: RandomSeed = 0,
+            n_jobs: int | None = None,
+        ) -> Audit: ...
 
     def __repr__(self):
         n_rounds, n_parts = self.n_rounds, len(self.partitions or ())

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a table shows of one value."""
+"""What tables show of values: numbers, marks, and notes below them."""
+
+import re
 
 from skope_ope.logs._shown_numbers import decimals
 
@@ -14,6 +16,7 @@ BIASED = (
     "These intervals leave out a bias of their evaluators. They may miss the "
     "policy's value, however many rounds there are."
 )
+FIGURES = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?%?")
 LEFT = ("interval", "note", "warnings")  # columns of words, aligned to the left
 
 
@@ -64,3 +67,41 @@ def bias_notes(records):
     stars = stars_of(record.get("leaves_bias_out") for record in records)
     notes = [f"{star} leaves out {reason}" for reason, star in stars.items()]
     return [*notes, BIASED] if notes else []
+
+
+def numbered_warnings(values, recommended=()):
+    """Return numbers for the warnings of values and of their 95% intervals."""
+    # Warnings that differ in figures and evaluators alone share a number. Below the
+    # table stands the text of one, that of a recommended row where there is one.
+    alike, rows = {}, []
+    for name, value in values.items():
+        found = {}
+        for warning in (*value.warnings, *value._interval().warnings):
+            words = str(warning).replace(value.estimator, "")
+            key = type(warning).__name__, FIGURES.sub("", words)
+            found[key] = warning
+            alike.setdefault(key, {})[name] = warning
+        rows.append(found)
+    numbers = {key: i for i, key in enumerate(alike, 1)}
+    marks = [", ".join(str(numbers[key]) for key in found) for found in rows]
+    notes = [
+        f"[{i}] {key[0]} ({_told_of(alike[key], recommended)})"
+        f": {_chosen(alike[key], recommended)[1]}"
+        for key, i in numbers.items()
+    ]
+    return [f"[{mark}]" if mark else "" for mark in marks], notes
+
+
+def _chosen(warned, recommended):
+    """Return the row, and its warning, that stands for others."""
+    name = next((name for name in warned if name in recommended), next(iter(warned)))
+    return name, warned[name]
+
+
+def _told_of(warned, recommended):
+    name, _ = _chosen(warned, recommended)
+    text = f"{name[1]} of {name[0]}" if isinstance(name, tuple) else str(name)
+    more = len(warned) - 1
+    if not more:
+        return text
+    return f"{text}; alike in {more} other row{'s' if more > 1 else ''}"

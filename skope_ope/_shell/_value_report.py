@@ -5,14 +5,7 @@
 import json
 import math
 
-from skope_ope.displays._value_record import (
-    LEFT,
-    bias_notes,
-    marks_of,
-    places_of,
-    value_record,
-)
-from skope_ope.displays._verdict_lines import requirement_lines, verdict_lines
+from skope_ope._shell._verdict_lines import requirement_lines, verdict_lines
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._shown_numbers import (
     counts,
@@ -22,6 +15,13 @@ from skope_ope.logs._shown_numbers import (
     level_text,
 )
 from skope_ope.logs._text_table import text_table, wrapped
+from skope_ope.logs._value_record import (
+    LEFT,
+    bias_notes,
+    marks_of,
+    places_of,
+    value_record,
+)
 
 
 def report_record(name, value, level, *, policy=None, baseline=None, recommended=None):

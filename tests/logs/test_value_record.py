@@ -3,8 +3,8 @@
 
 from types import SimpleNamespace
 
-from skope_ope.displays._numbered_warnings import numbered_warnings
 from skope_ope.exceptions import FewEventsWarning, SupportWarning, TailWarning
+from skope_ope.logs._value_record import numbered_warnings
 
 
 def value(*warnings, of_interval=(), estimator="an evaluator"):

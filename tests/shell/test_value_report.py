@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, UniformPolicy, evaluate
-from skope_ope.displays._value_report import (
+from skope_ope._shell._value_report import (
     report_record,
     to_json,
     to_text,

@@ -4,11 +4,15 @@
 
 from math import isfinite, isnan, nan
 
-from skope_ope.audit._assumptions import rests_on_propensities
-from skope_ope.audit._missing_part import ADVICE, MISSING_WEIGHT, weight_findings
-from skope_ope.audit._verdict_thresholds import NO_ESTIMATE
+from skope_ope.evaluators.core._assumptions import rests_on_propensities
 from skope_ope.evaluators.core._grounds import ESTIMATED, UNKNOWN
 from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS
+from skope_ope.evaluators.core._missing_part import (
+    ADVICE,
+    MISSING_WEIGHT,
+    weight_findings,
+)
+from skope_ope.evaluators.core._verdict_thresholds import NO_ESTIMATE
 from skope_ope.exceptions import (
     FewEventsWarning,
     FewGroupsWarning,

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from skope_ope.displays import _progress
-from skope_ope.displays._progress import Progress
+from skope_ope._shell import _progress
+from skope_ope._shell._progress import Progress
 
 
 class Terminal(io.StringIO):
