@@ -88,6 +88,7 @@ from skope_ope.logs import (
     HashKFold,
     LazyLogs,
     SlateLogs,
+    concat,
     scan_logs,
 )
 from skope_ope.policies import (
@@ -156,6 +157,7 @@ __all__ = [  # noqa: RUF022
     "HashKFold",
     "LazyLogs",
     "SlateLogs",
+    "concat",
     "scan_logs",
     # where logs come from
     "from_obp",
