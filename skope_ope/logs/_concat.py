@@ -18,7 +18,8 @@ from skope_ope.logs._label_kinds import kind_of_labels
 from skope_ope.logs._row_container import RowContainer, freeze
 from skope_ope.logs._row_content import column_names
 from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.logs._validation import is_frame, label_codes, plain, short
+from skope_ope.logs._validation import is_frame, label_codes, plain
+from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     AnyLogs = TypeVar("AnyLogs", BanditLogs, SlateLogs)
 
+SAME = "Build all logs with the same."
+KINDS = "Build all logs with labels of one kind."
 ONE_VALUE = {  # what holds for all rounds, and what to do where it differs
     "reward_range": "Give all logs the range that holds for all rewards when you build "
     "them.",
@@ -86,7 +89,9 @@ def concat(logs: Iterable[AnyLogs]) -> AnyLogs:
     out = object.__new__(type(parts[0]))
     state = out.__dict__
     for name in set(out._carried_fields) & set(ONE_VALUE):
-        state[name] = _one_value(name, parts)
+        values = [getattr(part, name) for part in parts]
+        state[name] = values[0]
+        _agree(f"{name} is", values, ONE_VALUE[name], by=joblib.hash)
     state.update(_rows_of(parts), columns={})
     names = [name for name in out._row_fields if name not in CODES]
     values = {name: _values(name, parts) for name in names}
@@ -97,53 +102,46 @@ def concat(logs: Iterable[AnyLogs]) -> AnyLogs:
     out._set_group(state["group"])
     for name in dict.fromkeys(name for part in parts for name in part.columns):
         found = [part.columns.get(name) for part in parts]
-        called = f"column {name!r}"
-        _check_present(called, found)
-        _check_no_actions(called, found, parts)
-        state["columns"][name] = _stacked(called, found)
+        _check_present(f"column {name!r}", found)
+        _check_no_actions(name, found, parts)
+        state["columns"][name] = _stacked(f"column {name!r}", found)
     return out
 
 
 def _checked_parts(logs):
     """Return the logs as a list, all in memory and of one type."""
-    if isinstance(logs, RowContainer) or hasattr(logs, "partitions"):
-        raise TypeError(
-            f"concat takes a list of logs, got {type(logs).__name__}. Use "
-            "concat([logs, more])."
-        )
+    if isinstance(logs, (RowContainer, LazyLogs)):
+        name = type(logs).__name__
+        raise TypeError(f"concat takes a list, concat([logs, more]), got {name}.")
     parts = list(logs)
     if not parts:
-        raise ValueError("concat needs at least one log, got none.")
+        raise ValueError("concat needs at least one log, got an empty list.")
     for k, part in enumerate(parts):
-        if hasattr(part, "partitions"):
+        if isinstance(part, LazyLogs):
             raise TypeError(
                 f"logs {k} are lazy logs, whose rows are not in memory. scan_logs "
                 "takes a list of files: scan_logs([file, more], ...)."
             )
         if not isinstance(part, (BanditLogs, SlateLogs)):
             raise TypeError(
-                f"concat takes BanditLogs or SlateLogs, got {type(part).__name__} as "
+                f"concat joins BanditLogs or SlateLogs, got {type(part).__name__} as "
                 f"logs {k}. Build logs of it first."
             )
-        if type(part) is not type(parts[0]):
-            raise TypeError(
-                f"logs {k} are {type(part).__name__}, logs 0 are "
-                f"{type(parts[0]).__name__}. Join logs of one type."
-            )
+    names = [type(part).__name__ for part in parts]
+    _agree("the type is", names, "Join logs of one type.")
     return parts
 
 
-def _one_value(name, parts):
-    """Return what all logs must agree on."""
-    first = getattr(parts[0], name)
-    for k, part in enumerate(parts):
-        value = getattr(part, name)
-        if value is not first and joblib.hash(value) != joblib.hash(first):
+def _agree(what, values, remedy=SAME, by=None):
+    """Raise where values of logs differ; None agrees with all, unless seen `by`."""
+    keys = values if by is None else [by(value) for value in values]
+    first = next((k for k, key in enumerate(keys) if key is not None), 0)
+    for k, key in enumerate(keys):
+        if key is not None and key != keys[first]:
             raise ValueError(
-                f"{name} is {value!r} in logs {k} and {first!r} in logs 0. "
-                f"{ONE_VALUE[name]}"
+                f"{what} {values[k]} in logs {k} and {values[first]} in logs {first}. "
+                f"{remedy}"
             )
-    return first
 
 
 def _values(name, parts):
@@ -156,12 +154,11 @@ def _values(name, parts):
 
 
 def _check_present(name, found):
-    lacking = [k for k, value in enumerate(found) if value is None]
-    if lacking:
-        has = next(k for k, value in enumerate(found) if value is not None)
+    absent = [value is None for value in found]
+    if any(absent):
         raise ValueError(
-            f"logs {has} have {name}, and logs {lacking[0]} have none. Give it to all "
-            "logs, or leave it out of all."
+            f"logs {absent.index(False)} have {name}, and logs {absent.index(True)} "
+            "have none. Give it to all logs, or leave it out of all."
         )
 
 
@@ -220,180 +217,122 @@ def _check_once(position, sizes):
         )
 
 
-def _united(name, labels):
-    """Return all labels in the order in which they appear, and the places of each."""
-    _check_kinds(name, labels)
+def _united(parts, field, name):
+    """Return all labels as they appear; the places of each log's; and all codes."""
+    labels = [getattr(part, name) for part in parts]
+    kinds = [kind_of_labels(one) or None for one in labels]
+    _agree(f"{field} holds", kinds, KINDS)
     every = np.concatenate(labels)
     first = {label: row for row, label in reversed([*enumerate(every.tolist())])}
     united = freeze(every[sorted(first.values())])
-    return united, [label_codes(united, one) for one in labels]
-
-
-def _check_kinds(name, found):
-    """Raise where labels are of two kinds: 1 and "1" are not one label."""
-    kinds = [kind_of_labels(values) for values in found]
-    known = [k for k, kind in enumerate(kinds) if kind]
-    for k in known:
-        if kinds[k] != kinds[known[0]]:
-            raise ValueError(
-                f"{name} holds {kinds[k]} in logs {k} and {kinds[known[0]]} in logs "
-                f"{known[0]}. Build all logs with labels of one kind."
-            )
+    places = [label_codes(united, one) for one in labels]
+    codes = [getattr(part, f"{field}_index") for part in parts]
+    return united, places, freeze(np.concatenate([*map(np.take, places, codes)]))
 
 
 def _unite_actions(parts, values):
-    """Return what the logs tell of all actions and loggers; bring tables in order."""
-    actions, places = _united("action", [part.actions for part in parts])
-    state = {"actions": actions, "action_index": _codes("action_index", parts, places)}
+    """Return what the logs tell of actions and loggers; bring tables in their order."""
+    actions, places, codes = _united(parts, "action", "actions")
+    state = {"actions": actions, "action_index": codes}
+    state |= {"loggers": None, "logger_index": None}
     for name in ("logging_proba", "available"):
-        if values[name] is not None:
-            pairs = zip(values[name], places, strict=True)
-            values[name] = [_widened(*pair, len(actions)) for pair in pairs]
+        values[name] = _widened(values[name], places, len(actions))
     tables = values["action_context"]
-    if tables is not None and all(table.ndim == 2 for table in tables):
-        state["action_context"] = _united_features(tables, places, actions)
-        del values["action_context"]
-    elif tables is not None:
-        _check_all_known("action_context", parts, places, actions, "action")
-        pairs = zip(tables, places, strict=True)
-        values["action_context"] = [
-            table[..., np.argsort(at), :] for table, at in pairs
-        ]
-    if values["logger"] is None:
-        return state | {"loggers": None, "logger_index": None}
-    loggers, places = _united("logger", [part.loggers for part in parts])
-    if values["logger_proba"] is not None:
-        _check_all_known("logger_proba", parts, places, loggers, "logger")
-        pairs = zip(values["logger_proba"], places, strict=True)
-        values["logger_proba"] = [_widened(*pair, len(loggers)) for pair in pairs]
-    codes = _codes("logger_index", parts, places)
-    return state | {"loggers": loggers, "logger_index": codes}
+    if tables is not None:
+        _agree("action_context has", [f"{table.ndim} dimensions" for table in tables])
+        if tables[0].ndim == 2:
+            state["action_context"] = _united_features(tables, places, actions)
+            del values["action_context"]
+        else:
+            _check_all_known("action_context", places, actions)
+            pairs = zip(tables, places, strict=True)
+            tables = [table[:, np.argsort(at)] for table, at in pairs]
+            values["action_context"] = tables
+    if values["logger"] is not None:
+        loggers, places, codes = _united(parts, "logger", "loggers")
+        state |= {"loggers": loggers, "logger_index": codes}
+        if values["logger_proba"] is not None:
+            _check_all_known("logger_proba", places, loggers)
+            tables = _widened(values["logger_proba"], places, len(loggers))
+            values["logger_proba"] = tables
+    return state
 
 
-def _codes(name, parts, places):
-    pairs = zip(parts, places, strict=True)
-    return freeze(np.concatenate([at[getattr(part, name)] for part, at in pairs]))
+def _widened(tables, places, n):
+    """Return tables whose columns stand at their places among n, zeros elsewhere."""
+    if tables is None:
+        return None
+    wide = [np.zeros((*table.shape[:-1], n), dtype=table.dtype) for table in tables]
+    for out, at, table in zip(wide, places, tables, strict=True):
+        out[..., at] = table
+    return wide
 
 
-def _widened(table, places, n):
-    """Return a table whose columns stand at their places among n, zeros elsewhere."""
-    out = np.zeros((*table.shape[:-1], n), dtype=table.dtype)
-    out[..., places] = table
-    return out
-
-
-def _check_all_known(name, parts, places, labels, what):
+def _check_all_known(name, places, labels):
     for k, known in enumerate(places):
         lacking = np.setdiff1d(np.arange(len(labels)), known)
         if lacking.size:
             raise ValueError(
-                f"{name} of logs {k} has no column for {what} "
-                f"{plain(labels[lacking[0]])!r}, which other logs have. Build all logs "
-                f"with the same {what}s, or without {name}."
+                f"{name} of logs {k} has no column for {plain(labels[lacking[0]])!r}, "
+                f"which other logs have. Add it there, or leave out {name}."
             )
 
 
 def _united_features(tables, places, actions):
     """Return the features of all actions; logs that know an action must agree."""
-    _check_shapes("action_context", tables)
-    out = np.full((len(actions), tables[0].shape[1]), np.nan)
-    owner = np.full(len(actions), -1)
+    _agree("action_context has", [f"{table.shape[1]} columns" for table in tables])
+    out = np.empty((len(actions), tables[0].shape[1]))
+    of_logs = np.full(len(actions), -1)
     for k, (table, at) in enumerate(zip(tables, places, strict=True)):
-        differ = (owner[at] >= 0) & (out[at] != table).any(axis=1)
-        if differ.any():
-            code = at[np.argmax(differ)]
+        differ = at[(of_logs[at] >= 0) & (out[at] != table).any(axis=1)]
+        if differ.size:
             raise ValueError(
-                f"action_context of action {plain(actions[code])!r} in logs {k} is not "
-                f"that in logs {owner[code]}. Give an action the same features in all "
-                "logs, or features of shape (n_rounds, n_actions, n_action_features)."
+                f"action_context of {plain(actions[differ[0]])!r} differs in logs {k} "
+                f"and logs {of_logs[differ[0]]}. Give an action the same features in "
+                "all logs, or features of shape (n_rounds, n_actions, ...)."
             )
-        owner[at], out[at] = k, table
+        of_logs[at], out[at] = k, table
     return freeze(out)
 
 
 def _unite_candidates(parts, values):
-    """Return what the logs tell of all candidates; bring tables to one width."""
+    """Return what the logs tell of all candidates; bring masks to one width."""
     most = max(part.max_candidates for part in parts)
-    state = {"max_candidates": most}
-    counts = values["n_candidates"]
+    state, counts = {"max_candidates": most}, values["n_candidates"]
     if all(isinstance(one, int) and one == counts[0] for one in counts):
-        state["n_candidates"] = counts[0]
-        del values["n_candidates"]
+        state["n_candidates"] = values.pop("n_candidates")[0]
     else:
-        pairs = zip(counts, parts, strict=True)
-        values["n_candidates"] = [
-            np.broadcast_to(one, len(part)) for one, part in pairs
-        ]
-    if values["candidates"] is not None:
-        values["candidates"] = [
-            _widened(one, np.arange(one.shape[-1]), most)
-            for one in values["candidates"]
-        ]
+        sizes = map(len, parts)
+        values["n_candidates"] = [*map(np.broadcast_to, counts, sizes)]
+    masks = values["candidates"]
+    if masks is not None:
+        places = [np.arange(mask.shape[-1]) for mask in masks]
+        values["candidates"] = _widened(masks, places, most)
     tables, labels = values["item_features"], values["item_id"]
     if tables is not None and any(table.ndim == 2 for table in tables):
-        _check_same_items("item_features", tables)
-        state["item_features"] = tables[0]
-        del values["item_features"]
+        _agree("item_features are", tables, by=np.ndarray.tobytes)
+        state["item_features"] = values.pop("item_features")[0]
     if labels is not None and all((one == one[:1]).all() for one in labels):
-        _check_same_items("item_id", [one[:1] for one in labels if len(one)])
+        _agree("item_id is", [one[0].tolist() for one in labels if len(one)])
     return state
-
-
-def _check_same_items(name, tables):
-    for k, table in enumerate(tables):
-        if not np.array_equal(table, tables[0]):
-            raise ValueError(
-                f"{name} of logs {k} is not that of logs 0, so an index means another "
-                "candidate. Build all logs with the same candidates in the same order."
-            )
 
 
 def _stacked(name, found):
     """Return rows below each other, after a look at their kinds and shapes."""
     if name == "context":
-        _check_contexts(found)
+        _agree("context is", [*map(_container, found)])
+    if is_frame(found[0]):
+        _agree("context has the columns", [*map(column_names, found)])
+        for column, types in zip(
+            column_names(found[0]), zip(*map(_types, found), strict=True), strict=True
+        ):
+            _agree(f"column {column!r} of the context is", types)
     else:
-        _check_shapes(name, found)
-        _check_kinds(name, found)
+        _agree(f"{name} has rows of shape", [values.shape[1:] for values in found])
+    if name != "context":
+        kinds = [kind_of_labels(values) or None for values in found]
+        _agree(f"{name} holds", kinds, KINDS)
     return freeze(stack_rows(found))
-
-
-def _check_shapes(name, found):
-    for k, values in enumerate(found):
-        if values.shape[1:] != found[0].shape[1:]:
-            raise ValueError(
-                f"{name} has entries of shape {values.shape[1:]} in logs {k} and of "
-                f"shape {found[0].shape[1:]} in logs 0. Build all logs with the same "
-                "shape."
-            )
-
-
-def _check_contexts(found):
-    kinds = [_container(context) for context in found]
-    for k, context in enumerate(found):
-        if kinds[k] != kinds[0]:
-            raise ValueError(
-                f"context is {kinds[k]} in logs {k} and {kinds[0]} in logs 0. Build "
-                "all logs with contexts of one kind."
-            )
-        if not is_frame(context):
-            continue
-        names, others = column_names(context), column_names(found[0])
-        if names != others:
-            raise ValueError(
-                f"context has the columns {_shown(names)} in logs {k} and "
-                f"{_shown(others)} in logs 0. Build all logs with the same columns in "
-                "the same order."
-            )
-        pairs = zip(names, _types(context), _types(found[0]), strict=True)
-        for name, kind, other in pairs:
-            if kind != other:
-                raise ValueError(
-                    f"column {name!r} of the context is {kind} in logs {k} and {other} "
-                    "in logs 0. Give the column one type before you build the logs."
-                )
-    if not is_frame(found[0]):
-        _check_shapes("context", found)
 
 
 def _container(context):
@@ -407,10 +346,6 @@ def _container(context):
 
 def _types(frame):
     return list(frame.dtypes) if hasattr(frame, "dtypes") else frame.schema.types
-
-
-def _shown(names):
-    return short(np.array(names, dtype=object))
 
 
 def stack_rows(parts):
@@ -429,11 +364,11 @@ def stack_rows(parts):
 def _check_no_actions(name, found, parts):
     """Raise where a column may have a column per action, and actions differ."""
     actions = [getattr(part, "actions", np.zeros(0)).tolist() for part in parts]
+    if all(one == actions[0] for one in actions):
+        return
     for k, values in enumerate(found):
-        wide = values.ndim > 1 and values.shape[1] == len(actions[k])
-        if wide and any(one != actions[0] for one in actions):
+        if values.ndim > 1 and values.shape[1] == len(actions[k]):
             raise ValueError(
-                f"{name} has as many columns as logs {k} have actions, and the logs "
-                "have other actions, so which action a column stands for is unknown. "
-                "Add it after concat, with with_columns."
+                f"column {name!r} may have a column per action in logs {k}, and the "
+                "logs have other actions. Add it after concat, with with_columns."
             )
