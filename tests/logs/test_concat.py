@@ -3,6 +3,7 @@
 
 import pickle
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -46,10 +47,10 @@ def bandit_logs(seed=0, n=N, labels="abc", **more):
         "logger": rng.choice(["new", "old"], n),
         "logger_proba": np.column_stack([proba[np.arange(n), code]] * 2),
         "available": np.ones((n, k), dtype=bool),
-        "action_context": np.array([[ord(label)] for label in labels]),
+        "action_context": np.array([[ord(str(label))] for label in labels]),
         "timestamp": np.arange(n).astype("datetime64[s]"),
-        "group": rng.integers(0, 40, n),
-        "sample_weight": rng.integers(0, 3, n),
+        "group": rng.integers(0, 150, n),
+        "sample_weight": rng.integers(1, 4, n),
         "reward_range": (0, 1),
     }
     columns = more.pop("columns", {"note": np.arange(n)})
@@ -70,14 +71,14 @@ def slate_logs(seed=0, n=N, **more):
         "logging_policy": UniformSlatePolicy(2),
         "propensity": 1 / 12,
         "timestamp": np.arange(n),
-        "group": rng.choice(["ann", "bob", "cy"], n),
+        "group": rng.integers(0, 150, n).astype(str),
         "reward_range": (0, 1),
     }
     return SlateLogs(rng.normal(size=(n, 2)), **(fields | more))
 
 
 def parts_of(logs):
-    return [logs[start:stop] for start, stop in zip(CUTS[:-1], CUTS[1:], strict=True)]
+    return [logs[start:stop] for start, stop in pairwise(CUTS)]
 
 
 def dense(values):
@@ -105,7 +106,7 @@ def assert_same_logs(one, other):
     "logs",
     [
         bandit_logs(),
-        bandit_logs(actions=list("cab"), action_context=np.ones((N, 3, 2))),
+        bandit_logs(labels="cab", action_context=np.ones((N, 3, 2))),
         bandit_logs(group=[("u", k % 7) for k in range(N)], logging_proba=None),
         slate_logs(),
         slate_logs(item_features=np.ones((N, 4, 1)), item_feature_names=None),
@@ -132,7 +133,7 @@ def test_nothing_of_parts_can_be_written_through_the_whole():
     ("logs", "policy", "evaluator"),
     [
         (bandit_logs(), UniformPolicy(), IPS()),
-        (bandit_logs(), ConstantPolicy("b"), DoublyRobust(cv=KFold(3))),
+        (bandit_logs(), ConstantPolicy("b"), DoublyRobust(cv=HashKFold(3))),
         (bandit_logs().with_columns(q=np.full((N, 3), 0.3)), UniformPolicy(), "q"),
         (slate_logs(), UniformSlatePolicy(2), SlateIPS()),
     ],
@@ -196,10 +197,10 @@ def test_labels_are_united():
     assert_array_equal(both.groups, np.unique([*one.group, *two.group]))
     assert_array_equal(both.groups[both.group_index], [*one.group, *two.group])
     assert_array_equal(both.sample_weight, [*one.sample_weight, *two.sample_weight])
-    swapped = bandit_logs(2, 4, "ac", action_context=np.arange(8).reshape(4, 2, 1))
-    first = bandit_logs(3, 4, "ca", action_context=np.arange(8).reshape(4, 2, 1))
+    rows = {"action_context": np.arange(18).reshape(9, 2, 1)}
+    swapped, first = bandit_logs(2, 9, "ac", **rows), bandit_logs(3, 9, "ca", **rows)
     rows = concat([first, swapped]).action_context[:, :, 0]
-    assert_array_equal(rows[4:], swapped.action_context[:, ::-1, 0])
+    assert_array_equal(rows[9:], swapped.action_context[:, ::-1, 0])
     bare = {"actions": None, "logging_proba": None, "available": None}
     bare |= {"action_context": None, "propensity": 0.5, "logger_proba": None}
     bare = [bandit_logs(k, 9, some, **bare) for k, some in enumerate(("ab", "bc"))]
@@ -263,7 +264,7 @@ FRAME = {"x": np.arange(N), "y": np.ones(N)}
             r"row 0 of logs 1 is row 243 of logs 0 \(2 such rows\)",
         ),
         (
-            lambda: [ONE, bandit_logs(1, labels=[1, 2, 3])],
+            lambda: [ONE, bandit_logs(1, labels=range(3))],
             ValueError,
             "action holds numbers in logs 1 and texts in logs 0.*labels of one kind",
         ),
@@ -334,7 +335,7 @@ FRAME = {"x": np.arange(N), "y": np.ones(N)}
                 bandit_logs(1, context=make("pandas", dict(reversed(FRAME.items())))),
             ],
             ValueError,
-            r"context has the columns \['y', 'x'\] in logs 1 and \['x', 'y'\] in logs 0",
+            r"context has the columns \['y', 'x'\] in logs 1 and \['x', 'y'\] in",
         ),
         *(
             (
