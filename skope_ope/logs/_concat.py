@@ -19,7 +19,6 @@ from skope_ope.logs._row_container import RowContainer, freeze
 from skope_ope.logs._row_content import column_names
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import is_frame, label_codes, plain
-from skope_ope.logs.lazy._lazy_logs import LazyLogs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,14 +109,14 @@ def concat(logs: Iterable[AnyLogs]) -> AnyLogs:
 
 def _checked_parts(logs):
     """Return the logs as a list, all in memory and of one type."""
-    if isinstance(logs, (RowContainer, LazyLogs)):
+    if isinstance(logs, RowContainer) or hasattr(logs, "partitions"):
         name = type(logs).__name__
         raise TypeError(f"concat takes a list, concat([logs, more]), got {name}.")
     parts = list(logs)
     if not parts:
         raise ValueError("concat needs at least one log, got an empty list.")
     for k, part in enumerate(parts):
-        if isinstance(part, LazyLogs):
+        if hasattr(part, "partitions"):
             raise TypeError(
                 f"logs {k} are lazy logs, whose rows are not in memory. scan_logs "
                 "takes a list of files: scan_logs([file, more], ...)."

@@ -146,7 +146,7 @@ def test_values_of_joined_parts_are_those_of_the_whole(logs, policy, evaluator):
         evaluator.fit(some, *model).evaluate(policy) for some in (logs, joined)
     )
     assert_allclose(other.value, one.value, rtol=1e-12)
-    assert_allclose(other.std_error, one.std_error, rtol=1e-12)
+    assert_allclose(other.standard_error, one.standard_error, rtol=1e-12)
     assert_allclose((other - one).value, 0, atol=1e-12)
 
 
