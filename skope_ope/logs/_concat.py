@@ -325,7 +325,7 @@ def _stacked(name, found):
         for column, types in zip(
             column_names(found[0]), zip(*map(_types, found), strict=True), strict=True
         ):
-            _agree(f"column {column!r} of the context is", types)
+            _agree(f"column {column!r} of the context holds", types)
     else:
         _agree(f"{name} has rows of shape", [values.shape[1:] for values in found])
     if name != "context":
@@ -344,7 +344,9 @@ def _container(context):
 
 
 def _types(frame):
-    return list(frame.dtypes) if hasattr(frame, "dtypes") else frame.schema.types
+    """Return the types of the columns: of pandas' categories, which there are."""
+    types = frame.dtypes if hasattr(frame, "dtypes") else frame.schema.types
+    return [list(one.categories) if one == "category" else one for one in types]
 
 
 def stack_rows(parts):

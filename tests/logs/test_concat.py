@@ -344,9 +344,20 @@ FRAME = {"x": np.arange(N), "y": np.ones(N)}
                     bandit_logs(1, context=make(kind, FRAME | {"y": ["a"] * N})),
                 ],
                 ValueError,
-                "column 'y' of the context is .* in logs 1 and .* in logs 0. Build",
+                "column 'y' of the context holds .* in logs 1 and .* in logs 0. Build",
             )
             for kind in ("pandas", "polars", "pyarrow")
+        ),
+        (
+            lambda: [
+                bandit_logs(context=make("pandas", FRAME).astype({"x": "category"})),
+                bandit_logs(
+                    context=make("pandas", FRAME)[-5:].astype({"x": "category"}),
+                    n=5,
+                ),
+            ],
+            ValueError,
+            r"column 'x' of the context holds \[235, .*, 239\] in logs 1 and \[0, 1",
         ),
         (
             lambda: [PAGES, slate_logs(1, slate=np.tile([0, 1, 2], (N, 1)))],
