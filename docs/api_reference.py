@@ -32,6 +32,7 @@ API_REFERENCE = {
             "ContextEncoder",
             "DistinctViews",
             "HashKFold",
+            "concat",
             "scan_logs",
             "LazyLogs",
         ],

@@ -87,6 +87,7 @@ from skope_ope.logs import (
     HashKFold,
     LazyLogs,
     SlateLogs,
+    concat,
     scan_logs,
 )
 from skope_ope.policies import (
@@ -155,6 +156,7 @@ __all__ = [  # noqa: RUF022
     "HashKFold",
     "LazyLogs",
     "SlateLogs",
+    "concat",
     "scan_logs",
     # where logs come from
     "from_obp",

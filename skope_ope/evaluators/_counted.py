@@ -9,6 +9,8 @@ from uuid import uuid4
 
 import numpy as np
 
+from skope_ope.logs._file_rows import FileRows
+
 FRAME = "lazy frame "  # begins the name of one
 NAMED = 3  # places that a message names
 
@@ -34,8 +36,10 @@ class Counted:
         """Return the rows of some logs in memory."""
         if not len(logs):
             return cls()
-        found = logs.row_id
-        return cls(rows={str(found.origin): _runs(np.asarray(found.position))})
+        files = FileRows.of_logs(logs)
+        at, within = files.places(logs.row_id.position)
+        rows = {str(files.groups[k]): _runs(within[at == k]) for k in np.unique(at)}
+        return cls(rows=rows)
 
     @classmethod
     def of_frame(cls):

@@ -3,6 +3,7 @@
 """Containers of logged rounds."""
 
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._concat import concat
 from skope_ope.logs._context_encoder import ContextEncoder
 from skope_ope.logs._distinct_views import DistinctViews
 from skope_ope.logs._hash_folds import HashKFold
@@ -17,5 +18,6 @@ __all__ = [
     "HashKFold",
     "LazyLogs",
     "SlateLogs",
+    "concat",
     "scan_logs",
 ]

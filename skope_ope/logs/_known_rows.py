@@ -9,6 +9,7 @@ from math import nan
 import numpy as np
 from scipy.special import bdtrc, pdtr
 
+from skope_ope.logs._file_rows import FileRows
 from skope_ope.logs._row_content import (
     column_names,
     column_words,
@@ -29,9 +30,13 @@ _RATES = np.logspace(-9, 0, 400)
 
 def rows_among(logs, known):
     """Return the row of other logs that every row of logs is; -1: none."""
+    numbers, others = logs.row_id.position, known.row_id.position
     if logs._origin != known._origin:
-        return known._content.rows_of(logs)
-    return places_among(logs.row_id.position, known.row_id.position)
+        here, there = FileRows.of_logs(logs), FileRows.of_logs(known)
+        if not here.shares(there):
+            return known._content.rows_of(logs)
+        numbers, others = here.numbers(numbers), there.numbers(others)
+    return places_among(numbers, others)
 
 
 def places_among(numbers, known):
@@ -57,13 +62,15 @@ class KnownRows:
     # A bit for every row of the logs as they were built (of a log that is not in memory
     # 8 bytes for every row that is known), and 8 bytes for the content of every row
     # where it tells them apart, and for every group. Rows of a file that both logs have
-    # scanned are told by their place in it: of the rest, content tells.
+    # scanned are told by their place in it, and rows of joined logs by their origin: of
+    # the rest, content tells.
 
     _group_words = None  # also of what was pickled before there were any
 
     def __init__(self, logs):
-        self._origin, files = logs._origin, logs._files
-        self._groups = None if files is None else files.groups
+        self._files = FileRows.of_logs(logs)
+        # of rows as they were built: their numbers begin at 0, for which bits suffice
+        self._first = self._files.groups[0] if logs._files is None else 0
         self._bits = Bits(self._numbers(logs))
         self._content = logs._content.without_rows()
         if logs.group is not None:
@@ -85,13 +92,10 @@ class KnownRows:
 
     def _numbers(self, logs):
         """Return what numbers rows here and there; None where only content tells."""
-        files = logs._files
-        if self._groups is None or files is None:
-            same = logs._origin == self._origin
-            return logs.row_id.position if same else None
-        if not np.isin(files.groups, self._groups).any():
+        files = FileRows.of_logs(logs)
+        if not files.shares(self._files):
             return None
-        return files.numbers(logs.row_id.position)
+        return files.numbers(logs.row_id.position) - self._first
 
     def share_in_doubt(self, logs):
         """Get the share of rows of logs that may be known though nothing tells it."""
@@ -121,10 +125,13 @@ class Bits:
 
     def has(self, numbers):
         """Tell of every number whether it is in the set."""
+        inside = numbers >= 0
         if self._is_sparse:
-            return places_among(numbers, self._known) >= 0
+            return inside & (
+                places_among(np.where(inside, numbers, 0), self._known) >= 0
+            )
         known = np.unpackbits(self._known).view(bool)
-        inside = numbers < len(known)
+        inside &= numbers < len(known)
         return inside & known[np.where(inside, numbers, 0)]
 
 

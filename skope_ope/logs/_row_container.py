@@ -107,7 +107,7 @@ class RowContainer:
     _instead = ""  # what to call in place of what asks for an array
     _in_order = True  # whether rows were taken in the order in which they are stored
     _by_position = False  # whether messages call rows by their positions
-    _files = None  # `FileRows` of those that were read from files
+    _files = None  # `FileRows` of those that were read from files or joined
     _labels = ()  # of pandas, an Index of the rows that the context does not tell
 
     _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it

@@ -5,22 +5,6 @@
 import numpy as np
 from scipy import sparse
 
-from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._validation import is_frame
-
-
-def stack_rows(parts):
-    """One array, sparse matrix or frame from several with the same columns."""
-    if len(parts) == 1:
-        return parts[0]
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.vstack(parts, format="csr")
-    if is_frame(parts[0]):
-        narwhals = import_narwhals()
-        frames = [narwhals.from_native(part, eager_only=True) for part in parts]
-        return narwhals.concat(frames, how="vertical").to_native()
-    return np.concatenate(parts)
-
 
 def dense_rows(X, name):
     """Contexts as a float array of shape (n_rounds, n_features)."""

@@ -113,7 +113,7 @@ def logs_of_table(reading, table, start, rows=None, partitions=None):
     logs.__dict__["_origin"] = reading.origin
     logs.__dict__["_position"] = start if rows is None else start + rows
     if partitions is not None:
-        logs.__dict__["_files"] = FileRows(partitions)
+        logs.__dict__["_files"] = FileRows.of_partitions(partitions)
     added = {
         name: table_of(table, as_tuple(some), isinstance(some, str))
         for name, some in reading.columns.items()

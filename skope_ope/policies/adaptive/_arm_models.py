@@ -10,9 +10,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import has_method
+from skope_ope.logs._concat import stack_rows
 from skope_ope.logs._row_container import own
 from skope_ope.policies._base import n_rows
-from skope_ope.policies._rows import stack_rows
 from skope_ope.propensities._encoded import fit_encoded
 from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
 

@@ -1,0 +1,513 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeClassifier
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    DoublyRobust,
+    HashKFold,
+    SlateIPS,
+    SlateLogs,
+    UniformPolicy,
+    UniformSlatePolicy,
+    concat,
+    evaluate,
+    scan_logs,
+    summarize,
+)
+from skope_ope.exceptions import LearnedRoundsWarning
+
+N, CUTS = 240, (0, 70, 71, 160, 240)
+
+
+def bandit_logs(seed=0, n=N, labels="abc", **more):
+    """Logs with every field."""
+    rng = np.random.default_rng(seed)
+    labels = np.array(list(labels))
+    code, k = rng.integers(0, len(labels), n), len(labels)
+    proba = rng.dirichlet(np.full(k, 5.0), n)
+    fields = {
+        "action": labels[code],
+        "reward": rng.random(n),
+        "actions": labels,
+        "logging_proba": proba,
+        "logger": rng.choice(["new", "old"], n),
+        "logger_proba": np.column_stack([proba[np.arange(n), code]] * 2),
+        "available": np.ones((n, k), dtype=bool),
+        "action_context": np.array([[ord(str(label))] for label in labels]),
+        "timestamp": np.arange(n).astype("datetime64[s]"),
+        "group": rng.integers(0, 150, n),
+        "sample_weight": rng.integers(1, 4, n),
+        "reward_range": (0, 1),
+    }
+    columns = more.pop("columns", {"note": np.arange(n)})
+    logs = BanditLogs(more.pop("context", rng.normal(size=(n, 2))), **(fields | more))
+    return logs.with_columns(**columns)
+
+
+def slate_logs(seed=0, n=N, **more):
+    rng = np.random.default_rng(seed)
+    fields = {
+        "slate": rng.permuted(np.tile(np.arange(4), (n, 1)), axis=1)[:, :2],
+        "reward": rng.random(n),
+        "n_candidates": 4,
+        "candidates": np.ones((n, 4), dtype=bool),
+        "item_id": np.tile(list("wxyz"), (n, 1)),
+        "item_features": np.arange(8.0).reshape(4, 2),
+        "item_feature_names": ["size", "price"],
+        "logging_policy": UniformSlatePolicy(2),
+        "propensity": 1 / 12,
+        "timestamp": np.arange(n),
+        "group": rng.integers(0, 150, n).astype(str),
+        "reward_range": (0, 1),
+    }
+    return SlateLogs(rng.normal(size=(n, 2)), **(fields | more))
+
+
+def parts_of(logs):
+    return [logs[start:stop] for start, stop in pairwise(CUTS)]
+
+
+def dense(values):
+    if sparse.issparse(values):
+        return values.toarray()
+    return values if isinstance(values, list) else np.asarray(values)
+
+
+def assert_same_logs(one, other):
+    assert repr(one) == repr(other)
+    assert one.row_id == other.row_id
+    assert one.summary() == other.summary()
+    names = (*one._row_fields, *one._carried_fields, "groups", "group_index")
+    for name in names:
+        found, wanted = getattr(one, name), getattr(other, name)
+        assert type(found) is type(wanted), name
+        if wanted is not None:
+            assert_array_equal(dense(found), dense(wanted), err_msg=name)
+    assert one.columns.keys() == other.columns.keys()
+    for name, values in other.columns.items():
+        assert_array_equal(one.columns[name], values)
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        bandit_logs(),
+        bandit_logs(labels="cab", action_context=np.ones((N, 3, 2))),
+        bandit_logs(group=[("u", k % 7) for k in range(N)], logging_proba=None),
+        slate_logs(),
+        slate_logs(item_features=np.ones((N, 4, 1)), item_feature_names=None),
+        slate_logs(n_candidates=3 + np.arange(N) % 2, candidates=None, slate=[[2]] * N),
+        bandit_logs()[np.random.default_rng(1).permutation(N)],
+    ],
+)
+def test_parts_of_logs_are_the_logs_again(logs):
+    parts = parts_of(logs)
+    before = pickle.dumps(parts)
+    assert_same_logs(concat(iter(parts)), logs)
+    assert_same_logs(concat([logs]), logs)
+    assert pickle.dumps(parts) == before
+
+
+def test_nothing_of_parts_can_be_written_through_the_whole():
+    whole = concat(parts_of(bandit_logs()))
+    for name in ("context", "reward", "logging_proba", "group", "action_index"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(whole, name)[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("logs", "policy", "evaluator"),
+    [
+        (bandit_logs(), UniformPolicy(), IPS()),
+        (bandit_logs(), ConstantPolicy("b"), DoublyRobust(cv=HashKFold(3))),
+        (bandit_logs().with_columns(q=np.full((N, 3), 0.3)), UniformPolicy(), "q"),
+        (slate_logs(), UniformSlatePolicy(2), SlateIPS()),
+    ],
+)
+def test_values_of_joined_parts_are_those_of_the_whole(logs, policy, evaluator):
+    model = () if not isinstance(evaluator, str) else (evaluator,)
+    evaluator = DoublyRobust() if model else evaluator
+    joined = concat(parts_of(logs))
+    one, other = (
+        evaluator.fit(some, *model).evaluate(policy) for some in (logs, joined)
+    )
+    assert_allclose(other.value, one.value, rtol=1e-12)
+    assert_allclose(other.standard_error, one.standard_error, rtol=1e-12)
+    assert_allclose((other - one).value, 0, atol=1e-12)
+
+
+def make(kind, data):
+    if kind in ("pandas", "polars", "pyarrow"):
+        module = pytest.importorskip(kind)
+        return (module.table if kind == "pyarrow" else module.DataFrame)(data)
+    numbers = np.column_stack([data["x"], data["y"]])
+    return {
+        "array": np.asarray,
+        "csr": sparse.csr_matrix,
+        "csr array": sparse.csr_array,
+    }[kind](numbers)
+
+
+@pytest.mark.parametrize(
+    "kind", ["array", "csr", "csr array", "pandas", "polars", "pyarrow"]
+)
+def test_contexts_stay_what_they_are(kind):
+    data = {"x": np.arange(N) % 3, "y": np.linspace(0, 1, N)}
+    if kind in ("pandas", "polars", "pyarrow"):
+        data["city"] = ["Oslo", "Rome"] * (N // 2)
+    logs = bandit_logs(context=make(kind, data))
+    joined = concat(parts_of(logs))
+    assert_same_logs(joined, logs)
+    if kind == "pandas":
+        assert joined.context.dtypes.equals(logs.context.dtypes)
+        assert joined.context.index.equals(logs.context.index)
+    anew = bandit_logs(1, context=make(kind, data))
+    assert_array_equal(dense(concat([logs, anew])[N:].context), dense(anew.context))
+
+
+def test_labels_are_united():
+    one = bandit_logs(0, 5, "ca", logger=["old"] * 5, logger_proba=None)
+    two = bandit_logs(1, 7, "bc", logger=["new"] * 7, logger_proba=None)
+    both = concat([one, two])
+    assert both.actions.tolist() == ["c", "a", "b"]
+    assert both.loggers.tolist() == ["old", "new"]
+    assert_array_equal(both.logger_index, [0] * 5 + [1] * 7)
+    assert_array_equal(both.actions[both.action_index], both.action)
+    assert_array_equal(both.action, [*one.action, *two.action])
+    assert_array_equal(both.logging_proba[:5, :2], one.logging_proba)
+    assert_array_equal(both.logging_proba[5:, [2, 0]], two.logging_proba)
+    for table in (both.logging_proba, both.available):
+        assert not table[:5, 2].any()
+        assert not table[5:, 1].any()
+    assert_array_equal(both.action_context, [[99], [97], [98]])
+    assert_array_equal(both.groups, np.unique([*one.group, *two.group]))
+    assert_array_equal(both.groups[both.group_index], [*one.group, *two.group])
+    assert_array_equal(both.sample_weight, [*one.sample_weight, *two.sample_weight])
+    rows = {"action_context": np.arange(18).reshape(9, 2, 1)}
+    swapped, first = bandit_logs(2, 9, "ac", **rows), bandit_logs(3, 9, "ca", **rows)
+    rows = concat([first, swapped]).action_context[:, :, 0]
+    assert_array_equal(rows[9:], swapped.action_context[:, ::-1, 0])
+    bare = {"actions": None, "logging_proba": None, "available": None}
+    bare |= {"action_context": None, "propensity": 0.5, "logger_proba": None}
+    bare = [bandit_logs(k, 9, some, **bare) for k, some in enumerate(("ab", "bc"))]
+    assert concat(bare).available is None
+
+
+def test_slates_of_more_candidates():
+    few = {"item_id": None, "item_features": None, "item_feature_names": None}
+    wide = few | {"n_candidates": 5, "candidates": np.ones((3, 5), dtype=bool)}
+    both = concat([slate_logs(0, 2, **few), slate_logs(1, 3, **wide)])
+    assert both.max_candidates == 5
+    assert_array_equal(both.n_candidates, [4, 4, 5, 5, 5])
+    assert_array_equal(both.offered.sum(axis=1), [4, 4, 5, 5, 5])
+
+
+ONE, TWO = bandit_logs(0), bandit_logs(1)
+PAGES = slate_logs(0)
+FRAME = {"x": np.arange(N), "y": np.ones(N)}
+
+
+@pytest.mark.parametrize(
+    ("parts", "error", "words"),
+    [
+        (lambda: [], ValueError, "at least one log"),
+        (lambda: ONE, TypeError, r"concat\(\[logs, more\]\), got BanditLogs"),
+        (lambda: [ONE, ONE.context], TypeError, "got ndarray as logs 1. Build logs"),
+        (lambda: [ONE, PAGES], ValueError, "SlateLogs in logs 1 and BanditLogs in"),
+        (
+            lambda: [ONE, TWO.replace(available=None)],
+            ValueError,
+            "logs 0 have available, and logs 1 have none. Give it to all logs, or",
+        ),
+        (
+            lambda: [ONE.replace(group=None), TWO],
+            ValueError,
+            "logs 1 have group, and logs 0 have none",
+        ),
+        (
+            lambda: [ONE, TWO.with_columns(more=np.ones(N))],
+            ValueError,
+            "logs 1 have column 'more', and logs 0 have none",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, reward_range=(0, 2))],
+            ValueError,
+            r"reward_range is \(0.0, 2.0\) in logs 1 and \(0.0, 1.0\) in logs 0. Give",
+        ),
+        (
+            lambda: [PAGES, slate_logs(1, logging_policy=UniformSlatePolicy(3))],
+            ValueError,
+            r"logging_policy is UniformSlatePolicy\(n_slots=3\) in logs 1 and",
+        ),
+        (
+            lambda: [ONE[:9], TWO, ONE[5:20]],
+            ValueError,
+            r"row 0 of logs 2 is row 5 of logs 0 \(4 such rows\).*leave the rows out",
+        ),
+        (
+            lambda: [concat([TWO, ONE]), ONE[[3, 1]]],
+            ValueError,
+            r"row 0 of logs 1 is row 243 of logs 0 \(2 such rows\)",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, labels=range(3))],
+            ValueError,
+            "action holds numbers in logs 1 and texts in logs 0.*labels of one kind",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, group=["ann"] * N)],
+            ValueError,
+            "group holds texts in logs 1 and numbers in logs 0",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, timestamp=np.arange(N))],
+            ValueError,
+            "timestamp holds numbers in logs 1 and times in logs 0",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, action_context=[[97], [0], [99]])],
+            ValueError,
+            "action_context of 'b' differs in logs 1 and logs 0. Give an action the",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, action_context=np.ones((N, 3, 1)))],
+            ValueError,
+            "action_context has 3 dimensions in logs 1 and 2 dimensions in logs 0",
+        ),
+        (
+            lambda: [
+                bandit_logs(k, labels=some, action_context=np.ones((N, 3, 1)))
+                for k, some in enumerate(("abc", "abd"))
+            ],
+            ValueError,
+            "action_context of logs 0 has no column for 'd', which other logs have",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, logger=["new", "mid"] * (N // 2))],
+            ValueError,
+            "logger_proba of logs 0 has no column for 'mid', which other logs have",
+        ),
+        (
+            lambda: [
+                bandit_logs(k, labels=some, columns={"pi": np.full((N, 3), 1 / 3)})
+                for k, some in enumerate(("abc", "bac"))
+            ],
+            ValueError,
+            "column 'pi' may have a column per action in logs 0.*Add it after concat",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, columns={"note": np.ones((N, 2))})],
+            ValueError,
+            r"column 'note' has rows of shape \(2,\) in logs 1 and \(\) in logs 0",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, context=np.ones((N, 3)))],
+            ValueError,
+            r"context has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, context=sparse.csr_matrix((N, 2)))],
+            ValueError,
+            "context is a sparse matrix in logs 1 and an array in logs 0",
+        ),
+        (
+            lambda: [ONE, bandit_logs(1, context=make("polars", FRAME))],
+            ValueError,
+            "context is a frame of polars in logs 1 and an array in logs 0",
+        ),
+        (
+            lambda: [
+                bandit_logs(0, context=make("pandas", FRAME)),
+                bandit_logs(1, context=make("pandas", dict(reversed(FRAME.items())))),
+            ],
+            ValueError,
+            r"context has the columns \['y', 'x'\] in logs 1 and \['x', 'y'\] in",
+        ),
+        *(
+            (
+                lambda kind=kind: [
+                    bandit_logs(0, context=make(kind, FRAME)),
+                    bandit_logs(1, context=make(kind, FRAME | {"y": ["a"] * N})),
+                ],
+                ValueError,
+                "column 'y' of the context holds .* in logs 1 and .* in logs 0. Build",
+            )
+            for kind in ("pandas", "polars", "pyarrow")
+        ),
+        (
+            lambda: [
+                bandit_logs(context=make("pandas", FRAME).astype({"x": "category"})),
+                bandit_logs(
+                    context=make("pandas", FRAME)[-5:].astype({"x": "category"}),
+                    n=5,
+                ),
+            ],
+            ValueError,
+            r"column 'x' of the context holds \[235, .*, 239\] in logs 1 and \[0, 1",
+        ),
+        (
+            lambda: [PAGES, slate_logs(1, slate=np.tile([0, 1, 2], (N, 1)))],
+            ValueError,
+            r"slate has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
+        ),
+        (
+            lambda: [PAGES, slate_logs(1, item_id=np.tile(list("zyxw"), (N, 1)))],
+            ValueError,
+            r"item_id is \['z', 'y', 'x', 'w'\] in logs 1 and \['w'",
+        ),
+        (
+            lambda: [PAGES, slate_logs(1, item_features=np.ones((4, 2)))],
+            ValueError,
+            "item_features are .* in logs 1 and .* in logs 0. Build all logs with",
+        ),
+    ],
+)
+def test_logs_that_do_not_go_together(parts, error, words):
+    with pytest.raises(error, match=f"(?s){words}"):
+        concat(parts())
+
+
+def test_estimated_propensities_beside_known_ones():
+    from skope_ope import PropensityEstimator
+
+    known = BanditLogs(ONE.context, ONE.action, ONE.reward, 1 / 3)
+    guessed = PropensityEstimator().fit_transform(
+        BanditLogs(TWO.context, TWO.action, TWO.reward)
+    )
+    guessed = guessed.replace(logging_proba=None)
+    assert guessed.propensity_estimated
+    with pytest.raises(ValueError, match="propensity_estimated is True in logs 1 and"):
+        concat([known, guessed])
+    both = concat([known, guessed.replace(propensity=guessed.propensity)])
+    assert not both.propensity_estimated
+    assert concat([guessed[:9], guessed[9:]]).propensity_estimated
+
+
+def test_lazy_logs_are_told_the_list_of_files(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    for day in ("mon", "tue"):
+        table = {
+            "a": ["u", "v"] * 20,
+            "r": np.arange(40.0),
+            "p": 0.5,
+            "x": np.arange(40),
+        }
+        pandas.DataFrame(table).to_parquet(tmp_path / f"{day}.parquet")
+    roles = {"action": "a", "reward": "r", "propensity": "p", "context": ["x"]}
+    lazy = scan_logs(tmp_path, **roles)
+    with pytest.raises(TypeError, match=r"logs 1 are lazy.*scan_logs takes a list"):
+        concat([ONE, lazy])
+    with pytest.raises(TypeError, match=r"concat\(\[logs, more\]\), got LazyLogs"):
+        concat(lazy)
+    mon, tue = (one.read() for one in lazy.partitions)
+    assert_array_equal(concat([mon, tue]).row_id.position, np.arange(80))
+    again = scan_logs(tmp_path / "tue.parquet", **roles).partitions[0].read()
+    with pytest.raises(ValueError, match="row 0 of logs 1 is row 0 of logs 0"):
+        concat([tue, again])
+    policy = ClassifierPolicy(DecisionTreeClassifier(), epsilon=0.1).fit(again)
+    assert_learned(policy, concat([mon, tue]), 0.5)
+    assert_learned(policy, concat([tue, mon]), 0.5)
+
+
+def assert_learned(policy, logs, share):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluate(policy, logs, evaluators=["IPS"])
+    found = [w.message for w in caught if w.category is LearnedRoundsWarning]
+    assert [one.value for one in found] == ([share] if share else [])
+
+
+def few_contexts(seed, n):
+    """Logs whose rows have nothing that tells them apart but their ids."""
+    rng = np.random.default_rng(seed)
+    context = rng.integers(0, 2, (n, 1))
+    return BanditLogs(context, rng.choice(["a", "b"], n), rng.integers(0, 2, n), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("learn", "judge", "share"),
+    [
+        (lambda a, b: a, lambda a, b: concat([a, b]), 0.25),
+        (lambda a, b: a, lambda a, b: concat([b, a]), 0.25),
+        (lambda a, b: a[-40:], lambda a, b: concat([b[:60], a])[30:], 40 / 130),
+        (lambda a, b: concat([a, b]), lambda a, b: a[10:], 1),
+        (lambda a, b: concat([b, a[:50]]), lambda a, b: a, 0.5),
+        (lambda a, b: concat([a, b[::2]]), lambda a, b: concat([b, a[:60]]), 210 / 360),
+        (lambda a, b: concat([a[:50], b]), lambda a, b: a[50:], 0),
+        (lambda a, b: a, lambda a, b: concat([b, few_contexts(2, 50)]), 0),
+    ],
+)
+def test_rows_that_were_learned_from_are_recognised(learn, judge, share):
+    a, b = few_contexts(0, 100), few_contexts(1, 300)
+    policy = ClassifierPolicy(DecisionTreeClassifier(), epsilon=0.1).fit(learn(a, b))
+    assert_learned(policy, judge(a, b), share)
+    again = pickle.loads(pickle.dumps(policy))
+    assert_learned(again, judge(*pickle.loads(pickle.dumps([a, b]))), share)
+
+
+def test_out_of_fold_predictions_are_kept_after_concat():
+    a, b = few_contexts(0, 100), few_contexts(1, 300)
+    evaluator = DoublyRobust(cv=KFold(4)).fit(a, DecisionTreeClassifier())
+    alone = evaluator.evaluate(UniformPolicy(), a)
+    joined = evaluator.evaluate(UniformPolicy(), concat([b, a])[300:])
+    assert_allclose(joined.value, alone.value, rtol=1e-12)
+
+
+def test_differences_on_joined_logs():
+    a, b = few_contexts(0, 100), few_contexts(1, 300)
+    one = IPS().fit(concat([a, b])).evaluate(ConstantPolicy("a"))
+    two = IPS().fit(concat([a, b])).evaluate(ConstantPolicy("b"))
+    assert_allclose((one - two).value, one.value - two.value, rtol=1e-12)
+    swapped = IPS().fit(concat([b, a])).evaluate(ConstantPolicy("b"))
+    with pytest.raises(ValueError, match="row_id"):
+        one - swapped
+
+
+def test_rounds_of_joined_logs_are_counted_once():
+    a, b = few_contexts(0, 100), few_contexts(1, 300)
+    sums = [
+        summarize(ConstantPolicy("a"), logs, evaluators=["IPS"])
+        for logs in (concat([a, b]), a, few_contexts(2, 50))
+    ]
+    with pytest.raises(ValueError, match="rows 0 to 99 of the same logs in memory"):
+        sums[0] + sums[1]
+    assert sums[0] + sums[2] is not None
+
+
+def test_the_order_of_the_list_is_the_order_of_the_rounds():
+    a, b = few_contexts(0, 100), few_contexts(1, 300)
+    joined = concat([b, a])
+    assert_array_equal(joined.row_id.position, np.arange(400))
+    assert_array_equal(joined.reward, [*b.reward, *a.reward])
+    assert_same_logs(concat([joined[:200], joined[200:]]), joined)
+    assert_same_logs(pickle.loads(pickle.dumps(joined)), joined)
+    twice = concat([a[[0, 0, 1]], b])
+    assert_array_equal(twice.row_id.position[:3], [0, 0, 1])
+    users = concat([ONE[100:], TWO, ONE[:100]])
+    fold = HashKFold(3).fold_of(users)
+    assert_array_equal(fold[:140], HashKFold(3).fold_of(ONE)[100:])
+
+
+def test_labels_of_rows_are_kept():
+    pandas = pytest.importorskip("pandas")
+    index = pandas.Index([f"round {k}" for k in range(N)])
+    frame = pandas.DataFrame({"x": np.arange(N)}, index=index)
+    joined = concat(parts_of(bandit_logs(context=frame)))
+    with pytest.raises(ValueError, match="the index of reward has the label"):
+        joined.replace(reward=pandas.Series(np.ones(N), index=index[::-1]))
+    joined.replace(reward=pandas.Series(np.ones(N), index=index))
