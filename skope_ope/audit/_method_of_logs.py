@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 def audit_of_rows(
     self, policy: PolicyLike = None, *, random_state: RandomSeed = 0
 ) -> Audit:
-    """Check the logs, see :func:`~skope_ope.audit`."""
+    """Check the logs, see :func:`~skope_ope.audit`.
+
+    Parameters
+    ----------
+    policy : policy, array or str, default=None
+        The policy to evaluate. `None` checks the logs alone.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the rounds that are drawn for the checks that fit models.
+
+    Returns
+    -------
+    audit : Audit
+        A summary of the logs and the findings, worst first.
+    """
     given = (self,) if policy is None else (policy, self)
     return audit(*given, random_state=random_state)
 
@@ -30,7 +43,22 @@ def audit_of_parts(
     random_state: RandomSeed = 0,
     n_jobs: int | None = None,
 ) -> Audit:
-    """Check the logs, see :func:`~skope_ope.audit`."""
+    """Check the logs, see :func:`~skope_ope.audit`.
+
+    Parameters
+    ----------
+    policy : policy or str, default=None
+        The policy to evaluate. `None` checks the logs alone.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the rounds that are drawn for some of the checks.
+    n_jobs : int, default=None
+        Number of tasks at a time, as in scikit-learn.
+
+    Returns
+    -------
+    audit : Audit
+        A summary of the logs and the findings, worst first.
+    """
     given = (self,) if policy is None else (policy, self)
     return audit(*given, random_state=random_state, n_jobs=n_jobs)
 
