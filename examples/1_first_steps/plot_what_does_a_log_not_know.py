@@ -39,10 +39,10 @@ from skope_ope.exceptions import FewEventsWarning, TailWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="300 logs a cell")
-parser.add_argument("--repetitions", type=int, help="logs a cell; default 6")
+parser.add_argument("--repetitions", type=int, help="logs a cell; default 4")
 parser.add_argument("--n-rounds", type=int, nargs="+", default=[500, 3_000, 10_000])
 args = parser.parse_known_args()[0]
-repetitions = args.repetitions or (300 if args.full else 6)
+repetitions = args.repetitions or (300 if args.full else 4)
 
 # %%
 # Worlds
