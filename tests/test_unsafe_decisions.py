@@ -6,7 +6,6 @@ import json
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV
@@ -156,7 +155,9 @@ def test_the_remedy_works_and_the_name_overrides():
         compare_policies({"new": policy}, logs, accepted="missing_weight")
 
 
+@pytest.mark.frames
 def test_files_and_merged_days_say_the_same(tmp_path):
+    pd = pytest.importorskip("pandas")
     logs, policy, _ = hole()
     frame = pd.DataFrame(logs.context, columns=["a", "b", "c"]).assign(
         action=logs.action, reward=logs.reward, p=logs.propensity
@@ -180,6 +181,7 @@ def test_files_and_merged_days_say_the_same(tmp_path):
     assert "missing_weight" in [one.name for one in gain.verdict.alarms]
 
 
+@pytest.mark.frames
 @pytest.mark.parametrize(
     ("requirement", "holds"),
     [
@@ -190,6 +192,7 @@ def test_files_and_merged_days_say_the_same(tmp_path):
     ],
 )
 def test_the_gate_shares_the_rule(tmp_path, capsys, requirement, holds):
+    pd = pytest.importorskip("pandas")
     logs, policy, _ = hole(reward_range=(0, 1))
     frame = pd.DataFrame(
         {
@@ -215,7 +218,9 @@ def test_the_gate_shares_the_rule(tmp_path, capsys, requirement, holds):
         assert main(["evaluate", str(path), *words, "--accept", "missing_weight"]) == 0
 
 
+@pytest.mark.frames
 def test_the_gate_of_two_policies_shares_the_rule(tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
     random, n = np.random.default_rng(0), 6_000
     hidden = random.random(n) < 0.12  # where the logger never takes b
     p_b = np.where(hidden, 0.0, 0.4)
@@ -279,7 +284,9 @@ def test_the_advice_on_wrong_estimates_works():
     assert suggest(logs, ConstantPolicy(1)).stop is None
 
 
+@pytest.mark.frames
 def test_right_estimates_decide_under_a_condition(tmp_path, capsys):
+    pd = pytest.importorskip("pandas")
     logs, policy = estimated(right_estimate()), ConstantPolicy(1)
     found = compare_policies({"new": policy}, logs)
     assert found.decision == "deploy"
