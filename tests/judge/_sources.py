@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where the rounds of a world lie: memory, days that are added, files, lazy frames."""
 
+import weakref
 from functools import reduce
 from operator import add
 
@@ -83,7 +84,9 @@ def frame_world(logs, engine):
     import duckdb
 
     connection = duckdb.connect(config={"threads": 1})
-    return scan_logs(connection.from_arrow(table), **roles)
+    lazy = scan_logs(connection.from_arrow(table), **roles)
+    weakref.finalize(lazy, connection.close)  # duckdb 1.1 closes what nobody holds
+    return lazy
 
 
 def in_columns(world):
