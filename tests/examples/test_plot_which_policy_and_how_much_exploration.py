@@ -4,6 +4,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skope_ope import RewardModelPolicy
@@ -29,13 +30,20 @@ def compare(*_, **__):
     return Comparison(chosen=SimpleNamespace(value=5.0, standard_error=0.01))
 
 
+def at_random(self, X, available=None):
+    """Stand for a policy that has learned nothing."""
+    return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+
+
+BLIND = {
+    "skope_ope.selection._policy_scorer.HeldOutValue.judged": explorers_first,
+    "skope_ope.compare_policies": compare,
+}
 test_every_assertion_can_fail = every_assertion_can_fail(
     "2_tuning/plot_which_policy_and_how_much_exploration.py",
     {
-        "blind": {
-            "skope_ope.selection._policy_scorer.HeldOutValue.judged": explorers_first,
-            "skope_ope.compare_policies": compare,
-        }
+        "blind": BLIND,
+        "unlearned": BLIND | {"skope_ope.RewardModelPolicy.predict_proba": at_random},
     },
     args=["--repetitions", "2"],
 )
