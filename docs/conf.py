@@ -145,6 +145,29 @@ class Summary(Autosummary):
         ]
 
 
+HOMES = {
+    name.rpartition(".")[2]: f"skope_ope.{name}"
+    for section in api_reference.API_REFERENCE.values()
+    for name in section["objects"]
+}
+
+
+def find_home(app, env, node, contnode):
+    """Resolve a public name, or a member of it, without the folder that it is in."""
+    name, dot, member = node.get("reftarget", "").partition(".")
+    if node.get("refdomain") != "py" or name not in HOMES:
+        return None
+    return env.get_domain("py").resolve_xref(
+        env,
+        node["refdoc"],
+        app.builder,
+        node["reftype"],
+        HOMES[name] + dot + member,
+        node,
+        contnode,
+    )
+
+
 def thin_mathjax(app, exception):
     """Leave out the nine tenths of MathJax that no page loads: 24 MB are copied."""
     folder = Path(app.outdir) / "_static" / "mathjax"
@@ -161,6 +184,7 @@ def setup(app):
     # after the gallery, whose picture it shows
     app.connect("builder-inited", write_landing_picture, priority=900)
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("missing-reference", find_home)
     # It copies files and does no more, and does not say that it may run in parallel.
     offline = app.extensions["sphinx-mathjax-offline"]
     offline.parallel_read_safe = offline.parallel_write_safe = True

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope import PolicyValue
+from skope_ope.evaluators import PolicyValue
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._rows import Rows

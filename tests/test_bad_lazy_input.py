@@ -15,7 +15,6 @@ from skope_ope import (
     ClassifierPolicy,
     DoublyRobust,
     ExplorationScavenging,
-    HashKFold,
     PositionScavenging,
     SlateDoublyRobust,
     UniformPolicy,
@@ -25,6 +24,7 @@ from skope_ope import (
     scan_logs,
     summarize,
 )
+from skope_ope.logs import HashKFold
 
 pytestmark = pytest.mark.frames
 pyarrow = pytest.importorskip("pyarrow")

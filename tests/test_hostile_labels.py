@@ -19,10 +19,10 @@ from skope_ope import (
     audit,
     compare_policies,
     evaluate,
-    logger_overlap,
 )
 from skope_ope.__main__ import main
 from skope_ope._harmless import HIDDEN
+from skope_ope.evaluators import logger_overlap
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e<script>alert('1')</script>&\x7f"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J"

@@ -14,14 +14,13 @@ from skope_ope import (
     DoublyRobust,
     DRns,
     MultiLoggerDR,
-    OnlineClassifierPolicy,
     PropensityEstimator,
     SoftmaxPolicy,
     UniformPolicy,
-    action_probabilities,
     compare_policies,
 )
 from skope_ope._meant import meant, nearest
+from skope_ope.policies import OnlineClassifierPolicy, action_probabilities
 from skope_ope.reward_models._action_reward_model import match_actions
 
 LOGS = BanditLogs(np.zeros((4, 1)), ["mail", "none"] * 2, [1.0, 0, 0, 1], 0.5)

@@ -18,52 +18,51 @@ from skope_ope import (
     IPS,
     SNIPS,
     ActionRewardModel,
-    AdditiveSlateModel,
     AttentionDecay,
     ClassifierPolicy,
-    ClippingCurveDisplay,
     ConfidenceSequence,
-    ConfidenceSequenceDisplay,
     ContextEncoder,
-    ConvergenceDisplay,
-    DistinctViews,
     DoublyRobust,
     DRns,
     EpsilonGreedy,
     EvaluatorScorer,
-    HashKFold,
-    HistoryDisplay,
-    LoggerPropensityEstimator,
     OPESearchCV,
-    PolicyComparisonDisplay,
     PolicyScorer,
-    PolicyValueDisplay,
     PropensityClipper,
     PropensityEstimator,
-    QuantileCurveDisplay,
-    ReorderingPolicy,
-    SensitivityDisplay,
     SlopeSearch,
-    SupportDisplay,
     UniformPolicy,
     UniformSlatePolicy,
-    VerdictThresholds,
-    WeightsDisplay,
     audit,
     compare_policies,
     evaluate,
     exceptions,
-    logger_overlap,
     report,
     scan_logs,
     suggest,
     summarize,
 )
+from skope_ope.audit import VerdictThresholds
 from skope_ope.datasets import RankingWorld, make_bandit_logs, make_slate_logs
+from skope_ope.displays import (
+    ClippingCurveDisplay,
+    ConfidenceSequenceDisplay,
+    ConvergenceDisplay,
+    HistoryDisplay,
+    PolicyComparisonDisplay,
+    PolicyValueDisplay,
+    QuantileCurveDisplay,
+    SensitivityDisplay,
+    SupportDisplay,
+    WeightsDisplay,
+)
+from skope_ope.evaluators import ReorderingPolicy, logger_overlap
 from skope_ope.exceptions import RowError
 from skope_ope.intervals import ConfidenceInterval
-from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs import BanditLogs, DistinctViews, HashKFold, SlateLogs
 from skope_ope.logs._frames import LIBRARIES
+from skope_ope.propensities import LoggerPropensityEstimator
+from skope_ope.reward_models import AdditiveSlateModel
 from tests import test_common
 from tests.packaging._tree import public_objects
 

@@ -18,7 +18,6 @@ from skope_ope import (
     IPS,
     ActionRewardModel,
     AdaptiveDR,
-    AdditiveSlateModel,
     ClassifierPolicy,
     ConstantPolicy,
     DoublyRobust,
@@ -39,6 +38,7 @@ from skope_ope import (
 )
 from skope_ope._progress import fit_progress, untold
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.reward_models import AdditiveSlateModel
 from tests import test_common
 from tests.test_persistence import ESTIMATORS, logs_for
 

@@ -18,7 +18,6 @@ from skope_ope import (
     FunctionPolicy,
     PolicyScorer,
     PropensityEstimator,
-    VerdictThresholds,
     audit,
     compare_policies,
     evaluate,
@@ -29,6 +28,7 @@ from skope_ope import (
     verdict,
 )
 from skope_ope.__main__ import main
+from skope_ope.audit import VerdictThresholds
 from skope_ope.exceptions import PropensityWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

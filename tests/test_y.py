@@ -20,7 +20,6 @@ from sklearn.utils import get_tags
 from skope_ope import (
     IPS,
     ActionRewardModel,
-    AdditiveSlateModel,
     AttentionDecay,
     BanditLogs,
     ClassifierPolicy,
@@ -28,9 +27,7 @@ from skope_ope import (
     EvaluatorScorer,
     OPESearchCV,
     PolicyScorer,
-    ProductSlatePolicy,
     PropensityClipper,
-    ReorderingPolicy,
     ReorderingScavenging,
     SlateDoublyRobust,
     SlateIPS,
@@ -40,7 +37,10 @@ from skope_ope import (
     UniformSlatePolicy,
     scan_logs,
 )
+from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.exceptions import ExplorationWarning, OPEWarning
+from skope_ope.policies import ProductSlatePolicy
+from skope_ope.reward_models import AdditiveSlateModel
 from tests.test_common import (
     ADAPTIVE_POLICIES,
     DEFAULTS,

@@ -11,7 +11,8 @@ are known here, so the value of any policy is a sum over hours and devices.
 import numpy as np
 import pandas as pd
 
-from skope_ope import BanditLogs, action_probabilities
+from skope_ope import BanditLogs
+from skope_ope.policies import action_probabilities
 
 ITEMS = ["politics", "sport", "video"]
 DEVICES, TRAFFIC = ["desktop", "phone", "tablet"], [0.3, 0.6, 0.1]

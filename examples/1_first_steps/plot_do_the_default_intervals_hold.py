@@ -7,10 +7,11 @@ Do the default intervals hold? Few events, heavy weights, unknown ranges
 
 Some logs have two clicks in a thousand rounds, an action that the logger took once, or
 revenue with a heavy tail. Student's interval needs many rounds of similar weight, and
-there are few. So the default of :meth:`~skope_ope.PolicyValue.confidence_interval` also
-uses the range of the rewards and the largest weight. This script draws logs with
-exactly known values. It counts how often the default 95% interval, and Student's, miss
-the truth: for the value of a policy, and for the paired difference of two policies.
+there are few. So the default of
+:meth:`~skope_ope.evaluators.PolicyValue.confidence_interval` also uses the range of the
+rewards and the largest weight. This script draws logs with exactly known values. It
+counts how often the default 95% interval, and Student's, miss the truth: for the value
+of a policy, and for the paired difference of two policies.
 
 ``--repetitions 500 --n-rounds 100 1000 10000`` gives the tables of the guide's page on
 intervals.

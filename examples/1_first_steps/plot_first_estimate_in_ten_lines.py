@@ -84,7 +84,7 @@ print(table)
 # %%
 # The rewards of all ten bins are known here, so the truth is, too.
 
-from skope_ope import action_probabilities
+from skope_ope.policies import action_probabilities
 
 truth = {
     name: (action_probabilities(policy, test) * test_rewards).sum(axis=1).mean()

@@ -36,8 +36,8 @@ from skope_ope import (
     audit,
     compare_policies,
     evaluate,
-    rounds_needed,
 )
+from skope_ope.selection import rounds_needed
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--n-rounds", type=int, default=20_000)

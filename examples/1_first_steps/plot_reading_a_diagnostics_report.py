@@ -28,18 +28,11 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import train_test_split
 
-from skope_ope import (
-    IPS,
-    ClassifierPolicy,
-    ClippingCurveDisplay,
-    DoublyRobust,
-    PolicyValueDisplay,
-    PropensityEstimator,
-    WeightsDisplay,
-    action_probabilities,
-)
+from skope_ope import IPS, ClassifierPolicy, DoublyRobust, PropensityEstimator
 from skope_ope.datasets import make_logs_from_classification
+from skope_ope.displays import ClippingCurveDisplay, PolicyValueDisplay, WeightsDisplay
 from skope_ope.exceptions import OPEWarning
+from skope_ope.policies import action_probabilities
 
 # The results keep their warnings; they are printed from there.
 warnings.simplefilter("ignore", OPEWarning)

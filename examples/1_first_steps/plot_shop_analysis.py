@@ -37,20 +37,18 @@ from skope_ope import (
     DoublyRobust,
     FunctionPolicy,
     PolicyScorer,
-    PolicyValueDisplay,
     RewardModelPolicy,
-    SensitivityDisplay,
-    WeightsDisplay,
-    action_probabilities,
     audit,
     compare_policies,
     evaluate,
     report,
-    rounds_needed,
     suggest,
     verdict,
 )
 from skope_ope.datasets import make_shop_frame
+from skope_ope.displays import PolicyValueDisplay, SensitivityDisplay, WeightsDisplay
+from skope_ope.policies import action_probabilities
+from skope_ope.selection import rounds_needed
 
 visits, truth = make_shop_frame(40_000, random_state=0, return_truth=True)
 visits["age group"] = np.select(

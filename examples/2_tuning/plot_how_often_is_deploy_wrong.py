@@ -26,9 +26,9 @@ from skope_ope import (
     DRos,
     SwitchDR,
     compare_policies,
-    rounds_needed,
 )
 from skope_ope.exceptions import OPEWarning
+from skope_ope.selection import rounds_needed
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="200 logs a cell, all cells")
@@ -190,10 +190,10 @@ logger = usual_logger
 # --------------------
 #
 # The first policy takes actions that are clicked more often. How often is it called
-# better, with as many rounds as :func:`~skope_ope.rounds_needed` gives for a power of
-# .8? And how often does the number of rounds in the sentence decide? That number uses
-# an estimate of the gain. It comes from logs of a quarter of the rounds that cannot
-# tell the policy from the logger. We test it on new logs of that size.
+# better, with as many rounds as :func:`~skope_ope.selection.rounds_needed` gives for a
+# power of .8? And how often does the number of rounds in the sentence decide? That
+# number uses an estimate of the gain. It comes from logs of a quarter of the rounds
+# that cannot tell the policy from the logger. We test it on new logs of that size.
 
 TOO_MANY = 400_000  # rounds: a hopeless estimate is not tried
 

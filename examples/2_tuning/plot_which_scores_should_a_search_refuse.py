@@ -31,13 +31,8 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skope_ope import (
-    EmpiricalSlatePolicy,
-    PolicyScorer,
-    ProductSlatePolicy,
-    PseudoInverse,
-    SlateLogs,
-)
+from skope_ope import PolicyScorer, PseudoInverse, SlateLogs
+from skope_ope.policies import EmpiricalSlatePolicy, ProductSlatePolicy
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="1,000 worlds")

@@ -79,11 +79,12 @@ WORLDS = {
 # Two values, and a choice
 # ------------------------
 #
-# :meth:`~skope_ope.PolicyValue.by` gives the value of each part. The naive pooling has
-# such values. The balanced one does not, because its rounds average to the value only
-# over both parts together. The parts are independent, so the squares of their standard
-# errors add up. "If they agree" takes the balanced value if the two differ by less than
-# 1.96 standard errors. Otherwise it takes the value after the change.
+# :meth:`~skope_ope.evaluators.PolicyValue.by` gives the value of each part. The naive
+# pooling has such values. The balanced one does not, because its rounds average to the
+# value only over both parts together. The parts are independent, so the squares of
+# their standard errors add up. "If they agree" takes the balanced value if the two
+# differ by less than 1.96 standard errors. Otherwise it takes the value after the
+# change.
 
 EVALUATORS = {
     name: MultiLoggerDR(pooling=name, reward_model=Ridge(10.0), cv=2)

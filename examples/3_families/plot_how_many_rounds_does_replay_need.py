@@ -27,7 +27,8 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skope_ope import BanditLogs, EpsilonGreedy, Replay, replay_log_length
+from skope_ope import BanditLogs, EpsilonGreedy, Replay
+from skope_ope.evaluators import replay_log_length
 from skope_ope.exceptions import OPEWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
@@ -69,8 +70,8 @@ def run(policy, n_actions, seed):
 # --------------
 #
 # A round is used with probability 1/K, for any policy. A trajectory of T rounds needs K
-# T logged rounds on average. :func:`~skope_ope.replay_log_length` gives the number that
-# is enough in 95 of 100 logs.
+# T logged rounds on average. :func:`~skope_ope.evaluators.replay_log_length` gives the
+# number that is enough in 95 of 100 logs.
 
 print("actions  on average  in 95 of 100  share of logs that were long enough")
 shares = {}

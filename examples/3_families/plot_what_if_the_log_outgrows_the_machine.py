@@ -26,7 +26,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from skope_ope import BanditLogs, evaluate, load_summary, scan_logs, summarize
+from skope_ope import BanditLogs, evaluate, scan_logs, summarize
+from skope_ope.evaluators import load_summary
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--days", type=int, default=8)

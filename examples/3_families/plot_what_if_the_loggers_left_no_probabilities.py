@@ -17,8 +17,8 @@ The systems recognise handwritten digits, so the value of the new policy is know
 # ----------
 #
 # - *recorded*: the log has the probabilities of both loggers.
-# - *estimated*: :class:`~skope_ope.LoggerPropensityEstimator` fits each logger by
-#   itself, from the 16 numbers that the log has of an image.
+# - *estimated*: :class:`~skope_ope.propensities.LoggerPropensityEstimator` fits each
+#   logger by itself, from the 16 numbers that the log has of an image.
 # - *columns missing*: the same, but the log has only two of these numbers. The loggers
 #   used more than the log contains.
 #
@@ -33,8 +33,9 @@ import numpy as np
 from _digits import Digits, Part, in_errors
 from sklearn.linear_model import LogisticRegression
 
-from skope_ope import LoggerPropensityEstimator, MultiLoggerIPS
+from skope_ope import MultiLoggerIPS
 from skope_ope.exceptions import OPEWarning
+from skope_ope.propensities import LoggerPropensityEstimator
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--n-logs", type=int, default=30, help="logs that are drawn")

@@ -17,7 +17,8 @@ same. 200 kept rounds are one life of the bandit; then it starts anew. The page
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skope_ope import BanditLogs, DRns, EpsilonGreedy, HistoryDisplay
+from skope_ope import BanditLogs, DRns, EpsilonGreedy
+from skope_ope.displays import HistoryDisplay
 
 HORIZON = 200
 click_rates = np.array([0.05, 0.10, 0.15, 0.30])

@@ -20,12 +20,8 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skope_ope import (
-    BanditLogs,
-    ConfidenceSequence,
-    ConfidenceSequenceDisplay,
-    ConstantPolicy,
-)
+from skope_ope import BanditLogs, ConfidenceSequence, ConstantPolicy
+from skope_ope.displays import ConfidenceSequenceDisplay
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--repetitions", type=int, default=100)

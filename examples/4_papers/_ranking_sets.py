@@ -15,13 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from skope_ope import (
-    PlackettLuceSlatePolicy,
-    RankingPolicy,
-    UniformSlatePolicy,
-    rank_weights,
-)
+from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, UniformSlatePolicy
 from skope_ope.datasets import RankingWorld, load_ranking
+from skope_ope.policies import rank_weights
 
 
 def graded_documents(data_home):

@@ -42,12 +42,11 @@ import numpy as np
 from skope_ope import (
     AttentionDecay,
     PositionScavenging,
-    ReorderingPolicy,
     ReorderingScavenging,
     SlateLogs,
-    dcg_attention,
-    read_open_bandit,
 )
+from skope_ope.evaluators import ReorderingPolicy, dcg_attention
+from skope_ope.readers import read_open_bandit
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="two million pages")

@@ -40,18 +40,14 @@ import numpy as np
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from skope_ope import (
-    UCB1,
-    BanditLogs,
+from skope_ope import UCB1, BanditLogs, EpsilonGreedy, LinUCB, Replay
+from skope_ope.exceptions import OPEWarning
+from skope_ope.policies import (
     BatchPolicy,
-    EpsilonGreedy,
-    LinUCB,
     OnlineClassifierPolicy,
-    Replay,
     SegmentedPolicy,
     action_probabilities,
 )
-from skope_ope.exceptions import OPEWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="a million rounds, 100 runs")

@@ -38,7 +38,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import (
-    EmpiricalSlatePolicy,
     PlackettLuceSlatePolicy,
     PseudoInverse,
     SlateDirectMethod,
@@ -46,6 +45,7 @@ from skope_ope import (
     SlateLogs,
 )
 from skope_ope.exceptions import OPEWarning
+from skope_ope.policies import EmpiricalSlatePolicy
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="50 runs of the models")

@@ -35,16 +35,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.parallel import delayed
 
-from skope_ope import (
-    ActionRewardModel,
-    DirectMethod,
-    DRns,
-    OnlineClassifierPolicy,
-    RejectionSampling,
-    repeated_runs,
-)
+from skope_ope import ActionRewardModel, DirectMethod, DRns, RejectionSampling
 from skope_ope.datasets import make_logs_from_classification
+from skope_ope.evaluators import repeated_runs
 from skope_ope.exceptions import OPEWarning
+from skope_ope.policies import OnlineClassifierPolicy
 
 SETS = {  # horizon, fully labelled rows to start with
     "small": (40, 60),

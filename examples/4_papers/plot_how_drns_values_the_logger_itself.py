@@ -50,8 +50,8 @@ from skope_ope import (
     EpsilonGreedy,
     FunctionPolicy,
     RejectionSampling,
-    repeated_runs,
 )
+from skope_ope.evaluators import repeated_runs
 from skope_ope.exceptions import OPEWarning
 
 warnings.simplefilter("ignore", OPEWarning)  # the direct method warns of its interval

@@ -41,7 +41,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _multilabel import blocks_of, load, right
 
-from skope_ope import BanditLogs, MultiLoggerIPS, evaluate, pooling_variance_ratio
+from skope_ope import BanditLogs, MultiLoggerIPS, evaluate
+from skope_ope.evaluators import pooling_variance_ratio
 from skope_ope.exceptions import OPEWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)

@@ -34,15 +34,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skope_ope import (
-    IPS,
-    BanditLogs,
-    ClassifierPolicy,
-    action_probabilities,
-    evaluate,
-)
+from skope_ope import IPS, BanditLogs, ClassifierPolicy, evaluate
 from skope_ope.datasets import load_classification, make_logs_from_classification
 from skope_ope.exceptions import OPEWarning
+from skope_ope.policies import action_probabilities
 
 SHIPPED = ["digits", "wine", "breast_cancer", "iris"]
 SMALL = ["ecoli", "glass", "vehicle", "yeast"]

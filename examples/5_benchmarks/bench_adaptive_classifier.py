@@ -27,7 +27,8 @@ from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
-from skope_ope import BanditLogs, OnlineClassifierPolicy, Replay
+from skope_ope import BanditLogs, Replay
+from skope_ope.policies import OnlineClassifierPolicy
 
 N_ACTIONS, N_FEATURES, UPDATE_EVERY = 10, 20, 15
 END, PREDICT = 5, 40  # times less processor time than the naive loop

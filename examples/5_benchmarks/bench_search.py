@@ -38,8 +38,8 @@ from skope_ope import (
     EvaluatorScorer,
     OPESearchCV,
     PolicyScorer,
-    action_probabilities,
 )
+from skope_ope.policies import action_probabilities
 
 
 @dataclass

@@ -26,12 +26,11 @@ from _measure import missing
 
 from skope_ope import (
     PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
     PseudoInverse,
     SlateLogs,
     UniformSlatePolicy,
-    rank_weights,
 )
+from skope_ope.policies import ProductSlatePolicy, rank_weights
 
 M, L = 10, 5  # candidates and slots
 

@@ -42,11 +42,11 @@ from skope_ope import (
     LinUCB,
     Replay,
     UniformPolicy,
-    action_probabilities,
     compare_policies,
     evaluate,
-    read_vw,
 )
+from skope_ope.policies import action_probabilities
+from skope_ope.readers import read_vw
 
 K = 10
 SIX = ["IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos"]

@@ -62,12 +62,12 @@ def fetch_open_bandit(
     as_frame : bool, default=False
         Whether the context is a pandas frame.
     as_slates : bool, default=False
-        Whether to return slates of one slot, see :func:`~skope_ope.read_open_bandit`.
+        Whether to return slates of one slot, see `read_open_bandit`.
 
     Returns
     -------
     logs : BanditLogs or SlateLogs
-        As :func:`~skope_ope.read_open_bandit` returns them. Slates of the logger
+        As `read_open_bandit` returns them. Slates of the logger
         "random" come with their `logging_policy`.
 
     Raises
@@ -77,7 +77,7 @@ def fetch_open_bandit(
 
     See Also
     --------
-    skope_ope.read_open_bandit : Reads one file by its path.
+    skope_ope.readers.read_open_bandit : Reads one file by its path.
 
     Notes
     -----

@@ -82,7 +82,8 @@ class ClippingCurveDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import IPS, ClippingCurveDisplay
+    >>> from skope_ope import IPS
+    >>> from skope_ope.displays import ClippingCurveDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
     >>> evaluator = IPS().fit(logs)

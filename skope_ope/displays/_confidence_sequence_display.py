@@ -77,7 +77,8 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import ConfidenceSequence, ConfidenceSequenceDisplay
+    >>> from skope_ope import ConfidenceSequence
+    >>> from skope_ope.displays import ConfidenceSequenceDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(5000, random_state=0, return_truth=True)
     >>> sequence = ConfidenceSequence(baseline="logger", every=10)

@@ -82,7 +82,8 @@ class ConvergenceDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import ConvergenceDisplay, evaluate
+    >>> from skope_ope import evaluate
+    >>> from skope_ope.displays import ConvergenceDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
     >>> table = evaluate(policy, logs, evaluators=["IPS", "SNIPS"])

@@ -73,7 +73,8 @@ class HistoryDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import DRns, EpsilonGreedy, HistoryDisplay
+    >>> from skope_ope import DRns, EpsilonGreedy
+    >>> from skope_ope.displays import HistoryDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(5000, random_state=0)
     >>> evaluator = DRns(q=0.01, horizon=100, random_state=0).fit(logs)

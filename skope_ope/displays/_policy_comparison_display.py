@@ -88,7 +88,8 @@ class PolicyComparisonDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import PolicyComparisonDisplay, UniformPolicy, compare_policies
+    >>> from skope_ope import UniformPolicy, compare_policies
+    >>> from skope_ope.displays import PolicyComparisonDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
     >>> comparison = compare_policies({"new": policy}, logs)

@@ -86,7 +86,8 @@ class PolicyValueDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import PolicyValueDisplay, evaluate
+    >>> from skope_ope import evaluate
+    >>> from skope_ope.displays import PolicyValueDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
     >>> table = evaluate(policy, logs, evaluators=["IPS", "DoublyRobust"])

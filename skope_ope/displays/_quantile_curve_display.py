@@ -89,7 +89,8 @@ class QuantileCurveDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import DRns, EpsilonGreedy, QuantileCurveDisplay
+    >>> from skope_ope import DRns, EpsilonGreedy
+    >>> from skope_ope.displays import QuantileCurveDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(5000, random_state=0)
     >>> evaluator = DRns(horizon=50, random_state=0).fit(logs)

@@ -83,7 +83,8 @@ class SensitivityDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import SNIPS, SensitivityDisplay
+    >>> from skope_ope import SNIPS
+    >>> from skope_ope.displays import SensitivityDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
     >>> display = SensitivityDisplay.from_evaluator(

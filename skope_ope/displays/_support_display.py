@@ -93,7 +93,8 @@ class SupportDisplay(Shown, Undrawn):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import IPS, BanditLogs, SupportDisplay, UniformPolicy
+    >>> from skope_ope import IPS, BanditLogs, UniformPolicy
+    >>> from skope_ope.displays import SupportDisplay
     >>> logs = BanditLogs(np.zeros((4, 1)), ["a", "b", "b", "a"], [1, 0, 1, 0],
     ...                   propensity=[0.5] * 4, actions=["a", "b", "c"])
     >>> display = SupportDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())

@@ -96,7 +96,7 @@ class WeightsDisplay(Shown, Undrawn):
 
     Examples
     --------
-    >>> from skope_ope import WeightsDisplay
+    >>> from skope_ope.displays import WeightsDisplay
     >>> display = WeightsDisplay.from_values([0.0, 0.5, 0.5, 1.0, 8.0])
     >>> round(display.effective_sample_size, 2), display.max_weight_share
     (1.53, 0.8)

@@ -452,7 +452,8 @@ def load_summary(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from skope_ope import UniformPolicy, load_summary, summarize
+    >>> from skope_ope import UniformPolicy, summarize
+    >>> from skope_ope.evaluators import load_summary
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(random_state=0)
     >>> with TemporaryDirectory() as folder:

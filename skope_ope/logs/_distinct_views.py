@@ -55,7 +55,8 @@ class DistinctViews(BaseLogTransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, DistinctViews
+    >>> from skope_ope import BanditLogs
+    >>> from skope_ope.logs import DistinctViews
     >>> logs = BanditLogs(
     ...     np.empty((5, 0)),
     ...     ["a", "b", "a", "a", "b"],

@@ -51,7 +51,8 @@ class HashKFold(Estimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, HashKFold
+    >>> from skope_ope import BanditLogs
+    >>> from skope_ope.logs import HashKFold
     >>> user = ["ann", "bob", "cid", "ann", "dee", "bob"]
     >>> logs = BanditLogs(np.zeros((6, 1)), [0, 1] * 3, np.ones(6), group=user)
     >>> cv = HashKFold(n_splits=2)
@@ -147,7 +148,7 @@ class HashKFold(Estimator):
 
         Examples
         --------
-        >>> from skope_ope import HashKFold
+        >>> from skope_ope.logs import HashKFold
         >>> HashKFold(n_splits=2).fold_of(range(3), ["ann", "bob", "ann"]).tolist()
         [0, 1, 0]
         """

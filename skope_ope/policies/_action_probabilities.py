@@ -81,7 +81,8 @@ def action_probabilities(
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, UniformPolicy, action_probabilities
+    >>> from skope_ope import BanditLogs, UniformPolicy
+    >>> from skope_ope.policies import action_probabilities
     >>> logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], [0.5, 0.5])
     >>> action_probabilities(UniformPolicy(), logs)
     array([[0.5, 0.5],

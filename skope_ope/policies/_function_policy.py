@@ -58,7 +58,8 @@ class FunctionPolicy(FitFreePolicy):
     A rule that names the action of every round:
 
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, FunctionPolicy, action_probabilities
+    >>> from skope_ope import BanditLogs, FunctionPolicy
+    >>> from skope_ope.policies import action_probabilities
     >>> logs = BanditLogs([[0.2], [0.9]], ["a", "b"], [1.0, 0.0], [0.5, 0.5])
     >>> rule = FunctionPolicy(lambda X: np.where(X[:, 0] > 0.5, "a", "b"))
     >>> action_probabilities(rule, logs)

@@ -64,7 +64,8 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, UniformPolicy, with_logger_policies
+    >>> from skope_ope import BanditLogs, UniformPolicy
+    >>> from skope_ope.policies import with_logger_policies
     >>> logs = BanditLogs(
     ...     np.zeros((3, 1)), ["a", "b", "a"], [1.0, 0.0, 1.0], logger=[0, 1, 1]
     ... )

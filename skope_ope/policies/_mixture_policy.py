@@ -60,7 +60,7 @@ class MixturePolicy(FitFreePolicy):
     --------
     >>> import numpy as np
     >>> from skope_ope import BanditLogs, ConstantPolicy, MixturePolicy, UniformPolicy
-    >>> from skope_ope import action_probabilities
+    >>> from skope_ope.policies import action_probabilities
     >>> logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], [0.5, 0.5])
     >>> policy = MixturePolicy([ConstantPolicy("a"), UniformPolicy()], [0.8, 0.2])
     >>> action_probabilities(policy, logs)[0].round(1)

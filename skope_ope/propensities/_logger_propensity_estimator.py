@@ -60,7 +60,8 @@ class LoggerPropensityEstimator(PropensityEstimator):
     --------
     >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
-    >>> from skope_ope import BanditLogs, LoggerPropensityEstimator, MultiLoggerIPS
+    >>> from skope_ope import BanditLogs, MultiLoggerIPS
+    >>> from skope_ope.propensities import LoggerPropensityEstimator
     >>> rng = np.random.RandomState(0)
     >>> logger = np.repeat(["old", "new"], 500)
     >>> action = rng.random_sample(1000) < np.where(logger == "old", 0.2, 0.6)

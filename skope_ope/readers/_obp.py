@@ -64,7 +64,7 @@ def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import from_obp
+    >>> from skope_ope.readers import from_obp
     >>> feedback = {
     ...     "n_rounds": 3,
     ...     "n_actions": 2,
@@ -142,7 +142,7 @@ def to_obp(logs: BanditLogs | SlateLogs) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from skope_ope import from_obp, to_obp
+    >>> from skope_ope.readers import from_obp, to_obp
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(100, random_state=0)
     >>> feedback = to_obp(logs)

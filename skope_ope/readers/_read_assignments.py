@@ -128,7 +128,7 @@ def read_growthbook(
     Examples
     --------
     >>> import pandas as pd
-    >>> from skope_ope import read_growthbook
+    >>> from skope_ope.readers import read_growthbook
     >>> assignments = pd.DataFrame(
     ...     {
     ...         "user_id": ["u1", "u2", "u1"],
@@ -274,7 +274,7 @@ def read_eppo(
     Examples
     --------
     >>> import pandas as pd
-    >>> from skope_ope import read_eppo
+    >>> from skope_ope.readers import read_eppo
     >>> events = pd.DataFrame(
     ...     {
     ...         "subject": ["6141", "6142"],

@@ -119,7 +119,7 @@ def read_jsonl(
     Examples
     --------
     >>> import json, os, tempfile
-    >>> from skope_ope import read_jsonl
+    >>> from skope_ope.readers import read_jsonl
     >>> traces = [
     ...     {"user": {"plan": "free"}, "model": "small", "prob": 0.8, "solved": 1},
     ...     {"user": {"plan": "team"}, "model": "large", "prob": 0.2, "solved": 1},

@@ -131,7 +131,7 @@ def read_open_bandit(
     Examples
     --------
     >>> import os, tempfile
-    >>> from skope_ope import read_open_bandit
+    >>> from skope_ope.readers import read_open_bandit
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "men.csv")
     ...     with open(path, "w") as file:

@@ -188,7 +188,7 @@ def read_vw(
     Examples
     --------
     >>> import os, tempfile
-    >>> from skope_ope import read_vw
+    >>> from skope_ope.readers import read_vw
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "clicks.vw")
     ...     with open(path, "w") as file:

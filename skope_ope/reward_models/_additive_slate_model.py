@@ -68,7 +68,8 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
-    >>> from skope_ope import AdditiveSlateModel, SlateLogs
+    >>> from skope_ope import SlateLogs
+    >>> from skope_ope.reward_models import AdditiveSlateModel
     >>> slates = [[0, 1], [1, 0], [2, 1], [0, 2]]
     >>> logs = SlateLogs(np.zeros((4, 1)), slates, [3, 3, 5, 4])
     >>> model = AdditiveSlateModel(LinearRegression(), max_iter=200, tol=1e-9)

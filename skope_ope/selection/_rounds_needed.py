@@ -74,7 +74,7 @@ def rounds_needed(
     A gain of .002 clicks per round, where the difference of a round has the standard
     deviation .1:
 
-    >>> from skope_ope import rounds_needed
+    >>> from skope_ope.selection import rounds_needed
     >>> rounds_needed(0.002, 0.1)
     19623.0
     >>> rounds_needed(0.002, 0.1, n_comparisons=20)

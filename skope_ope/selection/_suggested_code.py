@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lines that `suggest` gives: they run where `logs` and `policy` are."""
 
+import sys
+
 from sklearn import config_context
 
 from skope_ope.selection._suggestion import one_line
@@ -17,11 +19,13 @@ def code_for(found):
 
 def _lines(evaluators, steps):
     last = [one[-1] if hasattr(one, "steps") else one for one in evaluators]
-    ours = {name for one in [*last, *steps] for name in _classes(one)}
-    foreign = {name for name in ours if name[0] != "skope_ope"}
-    lines = [f"from {where} import {name}" for where, name in sorted(foreign)]
-    names = ", ".join(sorted(name for where, name in ours - foreign))
-    lines += [f"from skope_ope import {names}", ""]
+    names = {}
+    for where, name in sorted(
+        {name for one in [*last, *steps] for name in _classes(one)}
+    ):
+        names.setdefault(where, []).append(name)
+    lines = [f"from {where} import {', '.join(own)}" for where, own in names.items()]
+    lines.append("")
     if steps:
         lines.append(f"known = {one_line(steps[0])}.fit_transform(logs)")
     for place, one in enumerate(last):
@@ -46,6 +50,7 @@ def _classes(evaluator):
 
 def _place(kind):
     package, *rest = kind.__module__.split(".")
-    if package == "skope_ope":
+    if kind.__name__ in getattr(sys.modules[package], "__all__", ()):
         return package, kind.__name__
-    return ".".join([package, *(one for one in rest if one[0] != "_")]), kind.__name__
+    public = [one for one in rest if one[0] != "_"]
+    return ".".join([package, *public]), kind.__name__

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from skope_ope import Audit
+from skope_ope.audit import Audit
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs.checks._finding import STEPS, Finding
 

@@ -5,17 +5,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import (
-    EmpiricalSlatePolicy,
-    PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
-    SampledSlatePolicy,
-    SlateLogs,
-    UniformSlatePolicy,
-    audit,
-)
+from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy, audit
 from skope_ope.audit._slate_logger import decision_laws, slate_logger_findings
 from skope_ope.datasets import make_slate_logs
+from skope_ope.policies import (
+    EmpiricalSlatePolicy,
+    ProductSlatePolicy,
+    SampledSlatePolicy,
+)
 
 WORLDS = {
     "rankings": {},

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from skope_ope import (
-    EmpiricalSlatePolicy,
     PlackettLuceSlatePolicy,
     PseudoInverse,
     SlateIPS,
@@ -16,6 +15,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
+from skope_ope.policies import EmpiricalSlatePolicy
 from tests._quiet import quiet
 from tests.audit._rounds import names
 

@@ -9,18 +9,17 @@ import pytest
 from skope_ope import (
     IPS,
     AdaptiveIPS,
-    Audit,
     BanditLogs,
     ConstantPolicy,
     DirectMethod,
     DoublyRobust,
     PseudoInverse,
     SlateIPS,
-    VerdictThresholds,
     audit,
     evaluate,
     verdict,
 )
+from skope_ope.audit import Audit, VerdictThresholds
 from skope_ope.datasets import make_adaptive_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators.core._verdict import ANSWERS

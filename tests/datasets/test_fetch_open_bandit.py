@@ -6,8 +6,9 @@ import gzip
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope import SlateLogs, UniformSlatePolicy, read_open_bandit
+from skope_ope import SlateLogs, UniformSlatePolicy
 from skope_ope.datasets import fetch_open_bandit
+from skope_ope.readers import read_open_bandit
 
 HEADER = "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
 ROWS = (

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import BanditLogs, ConstantPolicy, DoublyRobust, read_jsonl
+from skope_ope import BanditLogs, ConstantPolicy, DoublyRobust
 from skope_ope.datasets import make_router_traces
+from skope_ope.readers import read_jsonl
 
 FIELDS = {
     "action": "route.model",

@@ -12,23 +12,25 @@ from skope_ope import (
     IPS,
     SNIPS,
     BanditLogs,
-    ClippingCurveDisplay,
     ConfidenceSequence,
+    DRns,
+    RejectionSampling,
+    UniformPolicy,
+    compare_policies,
+    displays,
+    evaluate,
+)
+from skope_ope.displays import (
+    ClippingCurveDisplay,
     ConfidenceSequenceDisplay,
     ConvergenceDisplay,
-    DRns,
     HistoryDisplay,
     PolicyComparisonDisplay,
     PolicyValueDisplay,
     QuantileCurveDisplay,
-    RejectionSampling,
     SensitivityDisplay,
     SupportDisplay,
-    UniformPolicy,
     WeightsDisplay,
-    compare_policies,
-    displays,
-    evaluate,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

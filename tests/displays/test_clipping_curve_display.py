@@ -7,16 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from skope_ope import (
-    IPS,
-    SNIPS,
-    ClippingCurveDisplay,
-    DoublyRobust,
-    DRos,
-    SwitchDR,
-    UniformPolicy,
-)
+from skope_ope import IPS, SNIPS, DoublyRobust, DRos, SwitchDR, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import ClippingCurveDisplay
 from skope_ope.exceptions import LowOverlapWarning
 
 LOGS, POLICY, TRUTH = make_bandit_logs(400, random_state=1, return_truth=True)

@@ -4,13 +4,9 @@
 import numpy as np
 import pytest
 
-from skope_ope import (
-    ConfidenceSequence,
-    ConfidenceSequenceDisplay,
-    UniformPolicy,
-    evaluate,
-)
+from skope_ope import ConfidenceSequence, UniformPolicy, evaluate
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import ConfidenceSequenceDisplay
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from skope_ope import (
     SNDR,
     SNIPS,
     BanditLogs,
-    ConvergenceDisplay,
     DirectMethod,
     DRns,
     ExplorationScavenging,
@@ -19,6 +18,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import ConvergenceDisplay
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 LOGS, POLICY, TRUTH = make_bandit_logs(400, random_state=0, return_truth=True)

@@ -6,15 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-from skope_ope import (
-    IPS,
-    DRns,
-    EpsilonGreedy,
-    HistoryDisplay,
-    RejectionSampling,
-    Replay,
-    UniformPolicy,
-)
+from skope_ope import IPS, DRns, EpsilonGreedy, RejectionSampling, Replay, UniformPolicy
+from skope_ope.displays import HistoryDisplay
 from skope_ope.exceptions import OPEWarning
 from tests._worlds import uniform_logs
 

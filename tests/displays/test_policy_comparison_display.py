@@ -5,14 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import (
-    SNIPS,
-    BanditLogs,
-    ConstantPolicy,
-    PolicyComparisonDisplay,
-    UniformPolicy,
-    compare_policies,
-)
+from skope_ope import SNIPS, BanditLogs, ConstantPolicy, UniformPolicy, compare_policies
+from skope_ope.displays import PolicyComparisonDisplay
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 

@@ -14,12 +14,12 @@ from skope_ope import (
     ConstantPolicy,
     DoublyRobust,
     EpsilonGreedy,
-    PolicyValueDisplay,
     Replay,
     UniformPolicy,
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import PolicyValueDisplay
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 
 LOGS, POLICY, TRUTH = make_bandit_logs(

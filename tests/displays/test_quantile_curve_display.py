@@ -7,15 +7,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from skope_ope import (
-    IPS,
-    BanditLogs,
-    DRns,
-    EpsilonGreedy,
-    QuantileCurveDisplay,
-    Replay,
-    UniformPolicy,
-)
+from skope_ope import IPS, BanditLogs, DRns, EpsilonGreedy, Replay, UniformPolicy
+from skope_ope.displays import QuantileCurveDisplay
 from skope_ope.exceptions import BiasWarning
 from tests._quiet import quiet
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import IPS, SNIPS, SensitivityDisplay, compare_policies
+from skope_ope import IPS, SNIPS, compare_policies
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import SensitivityDisplay
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 LOGS, POLICY, TRUTH = make_bandit_logs(random_state=0, return_truth=True)

@@ -13,14 +13,14 @@ from skope_ope import (
     ConstantPolicy,
     DirectMethod,
     EpsilonGreedy,
-    ProductSlatePolicy,
     Replay,
     SlateIPS,
     SlateLogs,
-    SupportDisplay,
     UniformPolicy,
     audit,
 )
+from skope_ope.displays import SupportDisplay
+from skope_ope.policies import ProductSlatePolicy
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 ACTION = np.array([0, 1, 1, 0, 1, 1])

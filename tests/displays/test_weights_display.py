@@ -5,18 +5,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import (
-    IPS,
-    MRDR,
-    SNIPS,
-    DirectMethod,
-    DRos,
-    SwitchDR,
-    UniformPolicy,
-    WeightsDisplay,
-    action_probabilities,
-)
+from skope_ope import IPS, MRDR, SNIPS, DirectMethod, DRos, SwitchDR, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import WeightsDisplay
+from skope_ope.policies import action_probabilities
 
 LOGS, POLICY, TRUTH = make_bandit_logs(400, random_state=1, return_truth=True)
 WEIGHTS = (

@@ -11,9 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
-from skope_ope import BanditLogs, HashKFold, evaluate, summarize
+from skope_ope import BanditLogs, evaluate, summarize
 from skope_ope.base import BasePolicy
 from skope_ope.exceptions import OPEWarning
+from skope_ope.logs import HashKFold
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import FAMILIES, world_of

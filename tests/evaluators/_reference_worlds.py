@@ -13,13 +13,12 @@ import numpy as np
 
 from skope_ope import (
     BanditLogs,
-    EmpiricalSlatePolicy,
     EpsilonGreedy,
     PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
     SlateLogs,
     UniformSlatePolicy,
 )
+from skope_ope.policies import EmpiricalSlatePolicy, ProductSlatePolicy
 
 
 @dataclass

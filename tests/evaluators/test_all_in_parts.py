@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import HashKFold, evaluate
+from skope_ope import evaluate
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.logs import HashKFold
 from skope_ope.utils import all_evaluators
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS

@@ -34,7 +34,6 @@ from skope_ope import (
     MixturePolicy,
     MultiLoggerDR,
     MultiLoggerIPS,
-    PolicyValue,
     PseudoInverse,
     SlateDirectMethod,
     SlateIPS,
@@ -45,6 +44,7 @@ from skope_ope import (
 )
 from skope_ope.base import BaseEvaluator
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.evaluators import PolicyValue
 from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._names import STATIC
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, SupportWarning

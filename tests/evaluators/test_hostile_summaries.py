@@ -11,8 +11,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from skope_ope import UniformPolicy, load_summary, summarize
+from skope_ope import UniformPolicy, summarize
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators import load_summary
 
 LOGS = make_bandit_logs(200, random_state=0)
 GROUPS = LOGS.replace(group=np.arange(200) // 4)

@@ -15,7 +15,6 @@ from skope_ope import (
     SNIPS,
     AdaptiveDR,
     AdaptiveIPS,
-    AdditiveSlateModel,
     BanditLogs,
     CascadeDR,
     DirectMethod,
@@ -50,6 +49,7 @@ from skope_ope import (
     summarize,
 )
 from skope_ope.exceptions import OPEWarning
+from skope_ope.reward_models import AdditiveSlateModel
 
 SCALES = [10.0**k for k in (-300, -165, -140, -80, 80, 140, 165, 300)]
 N, RNG = 240, np.random.RandomState(0)

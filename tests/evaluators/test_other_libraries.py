@@ -20,12 +20,12 @@ from skope_ope import (
     BanditLogs,
     DirectMethod,
     DoublyRobust,
-    ProductSlatePolicy,
     PseudoInverse,
     SlateIPS,
     SlateLogs,
     SwitchDR,
 )
+from skope_ope.policies import ProductSlatePolicy
 from tests.packaging._tree import ROOT
 
 VW, REAGENT = "VW estimators", "ReAgent"

@@ -21,32 +21,32 @@ from skope_ope import (
     SNIPS,
     ActionRewardModel,
     AdaptiveIPS,
-    AdditiveSlateModel,
     ClassifierPolicy,
     DoublyRobust,
     DRns,
     EpsilonGreedy,
     EvaluatorScorer,
     FunctionPolicy,
-    HashKFold,
     IPSPolicy,
     OPESearchCV,
     PropensityEstimator,
     PseudoInverse,
     SlateDoublyRobust,
     UniformPolicy,
-    WeightsDisplay,
-    action_probabilities,
     compare_policies,
     evaluate,
     report,
     summarize,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import WeightsDisplay
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.evaluators.parts._partition_sums import logger_shares
 from skope_ope.exceptions import OPEWarning, SupportWarning
+from skope_ope.logs import HashKFold
+from skope_ope.policies import action_probabilities
+from skope_ope.reward_models import AdditiveSlateModel
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import FAMILIES, world_of

@@ -15,11 +15,9 @@ from skope_ope import (
     DoublyRobust,
     FunctionPolicy,
     UniformPolicy,
-    ValueTable,
     evaluate,
-    load_summary,
 )
-from skope_ope.evaluators import _value_summary
+from skope_ope.evaluators import ValueTable, _value_summary, load_summary
 from skope_ope.evaluators._summary_files import read_file, write_file
 from skope_ope.evaluators._warn_once import OF_WEIGHTS
 from skope_ope.evaluators.static._base import StaticEvaluator

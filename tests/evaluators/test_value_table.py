@@ -9,8 +9,9 @@ from xml.dom.minidom import parseString
 import numpy as np
 import pytest
 
-from skope_ope import IPS, BanditLogs, UniformPolicy, ValueTable, evaluate
+from skope_ope import IPS, BanditLogs, UniformPolicy, evaluate
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators import ValueTable
 from skope_ope.exceptions import FewEventsWarning, LowOverlapWarning, SupportWarning
 from tests._values import stated_value
 

@@ -16,7 +16,6 @@ from skope_ope import (
     CascadeIPS,
     DirectMethod,
     DoublyRobust,
-    EmpiricalSlatePolicy,
     ExplorationScavenging,
     IndependentSlotIPS,
     MultiLoggerIPS,
@@ -26,11 +25,12 @@ from skope_ope import (
     SlateIPS,
     SlateLogs,
     evaluate,
-    load_summary,
     summarize,
 )
+from skope_ope.evaluators import load_summary
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import ExplorationWarning, LoggerWarning
+from skope_ope.policies import EmpiricalSlatePolicy
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import parts_of, shares_of, world_of
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from skope_ope import ValueTable
+from skope_ope.evaluators import ValueTable
 from tests.examples._assertions import every_assertion_can_fail
 
 intervals = ValueTable.confidence_intervals
@@ -60,7 +60,7 @@ check = every_assertion_can_fail(
     "5_benchmarks/bench_intervals.py",
     {
         "a bootstrap that keeps what it draws": {
-            "skope_ope.ValueTable.confidence_intervals": heavy
+            "skope_ope.evaluators.ValueTable.confidence_intervals": heavy
         },
         "intervals that take ages": {"example:seconds": slow},
     },

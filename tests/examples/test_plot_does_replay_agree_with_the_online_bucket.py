@@ -28,7 +28,7 @@ def quick(*args, **options):
 
 
 OTHERS = {
-    "skope_ope.OnlineClassifierPolicy": quick,
+    "skope_ope.policies.OnlineClassifierPolicy": quick,
     "skope_ope.Replay.score": lambda self, policy: 0.1,
 }
 test_every_assertion_can_fail = every_assertion_can_fail(
@@ -38,7 +38,7 @@ test_every_assertion_can_fail = every_assertion_can_fail(
         "few rounds, one segment": OTHERS
         | {
             "skope_ope.Replay.fit": few_rounds,
-            "skope_ope.SegmentedPolicy": lambda policy, segment: policy,
+            "skope_ope.policies.SegmentedPolicy": lambda policy, segment: policy,
         },
     },
     args=["--n-rounds", "128000", "--n-runs", "6"],

@@ -8,7 +8,9 @@ from tests.examples._values import Stuck
 test_every_assertion_can_fail = every_assertion_can_fail(
     "3_families/plot_how_many_rounds_does_replay_need.py",
     {
-        "too short": {"skope_ope.replay_log_length": lambda n, *_, **__: float(n)},
+        "too short": {
+            "skope_ope.evaluators.replay_log_length": lambda n, *_, **__: float(n)
+        },
         "far off": {"skope_ope.Replay.evaluate": lambda *_: Stuck(other=(98, 99))},
     },
 )

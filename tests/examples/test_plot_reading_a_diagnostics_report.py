@@ -22,9 +22,11 @@ test_every_assertion_can_fail = every_assertion_can_fail(
         "all logs look alike": {
             "skope_ope.IPS.evaluate": lambda self, policy: ALIKE,
             "skope_ope.DoublyRobust.evaluate": lambda self, policy: ALIKE,
-            "skope_ope.PolicyValueDisplay": MagicMock(),
-            "skope_ope.ClippingCurveDisplay": MagicMock(),
-            "skope_ope.WeightsDisplay.share_of_largest": lambda self, share: share,
+            "skope_ope.displays.PolicyValueDisplay": MagicMock(),
+            "skope_ope.displays.ClippingCurveDisplay": MagicMock(),
+            "skope_ope.displays.WeightsDisplay.share_of_largest": lambda self, share: (
+                share
+            ),
         }
     },
 )

@@ -12,10 +12,10 @@ test_every_assertion_can_fail = every_assertion_can_fail(
     "1_first_steps/plot_shop_analysis.py",
     {
         "faults are seen, intervals hold nothing, the worst is kept": {
-            "skope_ope.Audit.ok": False,
-            "skope_ope.PolicyComparison.level_of_each": 0.001,
-            "skope_ope.PolicyComparison.decision": "keep",
-            "skope_ope.PolicyComparison.choice": "coupon for all",
+            "skope_ope.audit.Audit.ok": False,
+            "skope_ope.selection.PolicyComparison.level_of_each": 0.001,
+            "skope_ope.selection.PolicyComparison.decision": "keep",
+            "skope_ope.selection.PolicyComparison.choice": "coupon for all",
         },
     },
 )

@@ -7,7 +7,7 @@ from tests.examples._assertions import every_assertion_can_fail
 test_every_assertion_can_fail = every_assertion_can_fail(
     "1_first_steps/plot_shop_in_ten_lines.py",
     {
-        "the rule is kept back": {"skope_ope.Report.decision": "keep"},
+        "the rule is kept back": {"skope_ope.reports.Report.decision": "keep"},
         "the interval misses": {"example:new": 9.0},
     },
 )

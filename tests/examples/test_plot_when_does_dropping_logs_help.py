@@ -36,7 +36,7 @@ SIZES_IGNORED = {
 test_every_assertion_can_fail = every_assertion_can_fail(
     PATH,
     {
-        "no ratio": {"skope_ope.pooling_variance_ratio": lambda *_: 0.0},
+        "no ratio": {"skope_ope.evaluators.pooling_variance_ratio": lambda *_: 0.0},
         "sizes ignored": SIZES_IGNORED["the mixture"],
     },
     args=SMALL,

@@ -10,7 +10,7 @@ def says(**limits):
     def confidence_interval(self, level=0.95, method="auto", **_):
         return Interval(limits.get(method, limits["other"]))
 
-    return {"skope_ope.PolicyValue.confidence_interval": confidence_interval}
+    return {"skope_ope.evaluators.PolicyValue.confidence_interval": confidence_interval}
 
 
 test_every_assertion_can_fail = every_assertion_can_fail(

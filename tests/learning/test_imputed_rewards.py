@@ -8,15 +8,13 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from skope_ope import (
+from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy
+from skope_ope.learning._imputed_rewards import ImputedRewards
+from skope_ope.policies import (
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,
-    PlackettLuceSlatePolicy,
     ProductSlatePolicy,
-    SlateLogs,
-    UniformSlatePolicy,
 )
-from skope_ope.learning._imputed_rewards import ImputedRewards
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from tests.policies._slate_worlds import (
     enumerated_distribution,

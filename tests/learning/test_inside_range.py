@@ -11,15 +11,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from skope_ope import (
-    EmpiricalSlatePolicy,
-    ProductSlatePolicy,
-    PseudoInverse,
-    PseudoInverseRanker,
-    SlateLogs,
-    UniformSlatePolicy,
-)
+from skope_ope import PseudoInverse, PseudoInverseRanker, SlateLogs, UniformSlatePolicy
 from skope_ope.exceptions import LearnedRoundsWarning, SupportWarning
+from skope_ope.policies import EmpiricalSlatePolicy, ProductSlatePolicy
 
 
 def log_of(slates, phi, logger, **fields):

@@ -37,10 +37,10 @@ from skope_ope import (
     RewardModelPolicy,
     SoftmaxPolicy,
     UniformPolicy,
-    action_probabilities,
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.learning._logs_policy import centre, prefer
+from skope_ope.policies import action_probabilities
 from skope_ope.utils import all_evaluators
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

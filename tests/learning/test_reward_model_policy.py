@@ -10,14 +10,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skope_ope import (
-    ActionRewardModel,
-    BanditLogs,
-    DoublyRobust,
-    RewardModelPolicy,
-    action_probabilities,
-)
+from skope_ope import ActionRewardModel, BanditLogs, DoublyRobust, RewardModelPolicy
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.policies import action_probabilities
 
 LOGS = make_bandit_logs(300, reward="continuous", random_state=0)
 X = LOGS.context

@@ -29,7 +29,6 @@ from skope_ope import (
     LogSmoothing,
     PolicyScorer,
     SoftmaxPolicy,
-    action_probabilities,
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.learning import _softmax
@@ -42,6 +41,7 @@ from skope_ope.learning._objectives import (
     SNIPSValue,
 )
 from skope_ope.learning._softmax import SoftmaxRounds
+from skope_ope.policies import action_probabilities
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 

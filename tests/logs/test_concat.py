@@ -18,7 +18,6 @@ from skope_ope import (
     ClassifierPolicy,
     ConstantPolicy,
     DoublyRobust,
-    HashKFold,
     SlateIPS,
     SlateLogs,
     UniformPolicy,
@@ -29,6 +28,7 @@ from skope_ope import (
     summarize,
 )
 from skope_ope.exceptions import LearnedRoundsWarning
+from skope_ope.logs import HashKFold
 
 N, CUTS = 240, (0, 70, 71, 160, 240)
 

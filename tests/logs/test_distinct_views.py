@@ -8,8 +8,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skope_ope import BanditLogs, DistinctViews, Replay, UniformPolicy
+from skope_ope import BanditLogs, Replay, UniformPolicy
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs import DistinctViews
 
 
 def logs_of(users, actions, rewards, **fields):

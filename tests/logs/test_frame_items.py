@@ -10,9 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import (
     IndependentSlotIPS,
-    MixtureSlatePolicy,
     PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
     PseudoInverse,
     RankingPolicy,
     SlateIPS,
@@ -23,6 +21,7 @@ from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs._frame_items import Items, Shown
 from skope_ope.logs._frame_pages import Pages
 from skope_ope.logs._frames import opened
+from skope_ope.policies import MixtureSlatePolicy, ProductSlatePolicy
 
 pytestmark = pytest.mark.frames
 pytest.importorskip("narwhals")

@@ -19,12 +19,12 @@ from skope_ope import (
     BanditLogs,
     ClassifierPolicy,
     DoublyRobust,
-    HashKFold,
     PolicyScorer,
     SlateLogs,
     UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.logs import HashKFold
 
 RNG = np.random.default_rng(0)
 

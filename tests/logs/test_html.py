@@ -13,10 +13,10 @@ from skope_ope import (
     audit,
     compare_policies,
     evaluate,
-    logger_overlap,
     summarize,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.evaluators import logger_overlap
 from skope_ope.logs._html import (
     card,
     doubts,

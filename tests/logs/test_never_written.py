@@ -20,30 +20,23 @@ from sklearn.preprocessing import StandardScaler
 from skope_ope import (
     ActionRewardModel,
     AdaptiveDR,
-    AdaptiveFunctionPolicy,
-    AdditiveSlateModel,
     BanditLogs,
-    BatchPolicy,
     ClassifierPolicy,
     DirectMethod,
     DoublyRobust,
     DRns,
     DRPolicy,
-    EmpiricalSlatePolicy,
     EpsilonGreedy,
     FunctionPolicy,
     IPSPolicy,
     LinUCB,
     MixturePolicy,
-    OnlineClassifierPolicy,
     PlackettLuceSlatePolicy,
     PropensityEstimator,
     PseudoInverse,
     RankingPolicy,
     Replay,
     RewardModelPolicy,
-    SampledSlatePolicy,
-    SegmentedPolicy,
     SlateDirectMethod,
     SlateIPS,
     SlateLogs,
@@ -55,6 +48,15 @@ from skope_ope import (
     scan_logs,
 )
 from skope_ope.base import AdaptivePolicy, BaseLogTransformer, BasePolicy
+from skope_ope.policies import (
+    AdaptiveFunctionPolicy,
+    BatchPolicy,
+    EmpiricalSlatePolicy,
+    OnlineClassifierPolicy,
+    SampledSlatePolicy,
+    SegmentedPolicy,
+)
+from skope_ope.reward_models import AdditiveSlateModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 N, NAMES = 240, ["x0", "x1"]

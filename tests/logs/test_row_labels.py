@@ -12,15 +12,17 @@ from skope_ope import (
     IPS,
     BanditLogs,
     DoublyRobust,
-    EmpiricalSlatePolicy,
     FunctionPolicy,
-    SampledSlatePolicy,
     SlateLogs,
     UniformPolicy,
-    action_probabilities,
     evaluate,
 )
 from skope_ope.exceptions import LogsWarning, RowError
+from skope_ope.policies import (
+    EmpiricalSlatePolicy,
+    SampledSlatePolicy,
+    action_probabilities,
+)
 from skope_ope.policies.slate._slate_policy import slate_policy
 
 pandas = pytest.importorskip("pandas")

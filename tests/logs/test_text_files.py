@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-from skope_ope import read_jsonl
 from skope_ope.__main__ import main
 from skope_ope.logs import _text_files
 from skope_ope.logs._text_files import (
@@ -17,6 +16,7 @@ from skope_ope.logs._text_files import (
     sample_lines,
     utc_microseconds,
 )
+from skope_ope.readers import read_jsonl
 
 
 def test_lines_are_numbered_from_one_and_lose_their_ends(tmp_path):

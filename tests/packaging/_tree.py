@@ -7,8 +7,10 @@ import importlib
 import inspect
 import pkgutil
 import subprocess
+import sys
 import tomllib
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,14 @@ def imports_of(path):
                     yield from visit(child, top and not inner)
 
     return tuple(visit(ast.parse(path.read_text()), True))
+
+
+def named(name):
+    """Object of a name below skope_ope: `audit` is a function and a folder."""
+    folder, _, rest = name.partition(".")
+    if rest and f"skope_ope.{folder}" in sys.modules:
+        return attrgetter(rest)(sys.modules[f"skope_ope.{folder}"])
+    return attrgetter(name)(skope_ope)
 
 
 @cache

@@ -3,12 +3,11 @@
 
 import importlib.util
 from collections import Counter
-from operator import attrgetter
 
 import pytest
 
 import skope_ope
-from tests.packaging._tree import ROOT, public_objects
+from tests.packaging._tree import ROOT, named, public_objects
 
 FOLDER = ROOT / "docs"
 
@@ -30,12 +29,12 @@ NAMES = [name for section in SECTIONS.values() for name in section["objects"]]
 @pytest.mark.parametrize("name", NAMES)
 def test_name_on_the_page_exists(name):
     public = public_objects()
-    assert id(attrgetter(name)(skope_ope)) in public
+    assert id(named(name)) in public
 
 
 def test_every_public_symbol_stands_on_the_page_exactly_once():
     public = public_objects()
-    on_page = Counter(id(attrgetter(name)(skope_ope)) for name in NAMES)
+    on_page = Counter(id(named(name)) for name in NAMES)
     missing = [name for key, (name, _) in public.items() if key not in on_page]
     assert missing == []
     twice = [public[key][0] for key, count in on_page.items() if count > 1]

@@ -2,21 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import inspect
-from operator import attrgetter
 
 import pytest
 
-import skope_ope
-from tests.packaging._tree import public_objects, pyproject
+from tests.packaging._tree import named, public_objects, pyproject
 
 validate = pytest.importorskip("numpydoc.validate").validate
 
 
 # Their parameters are given by evaluators, or are those of scikit-learn's class.
 NOT_BUILT_BY_USERS = {
-    "skope_ope.LoggerOverlap",
-    "skope_ope.PolicyValue",
-    "skope_ope.ValueTable",
+    "skope_ope.evaluators.LoggerOverlap",
+    "skope_ope.evaluators.PolicyValue",
+    "skope_ope.evaluators.ValueTable",
     "skope_ope.base.EvaluatorTags",
 }
 
@@ -40,7 +38,7 @@ def documented_names():
 def test_docstring(name):
     checks = set(pyproject()["tool"]["numpydoc_validation"]["checks"])
     assert "all" in checks
-    value = attrgetter(name.removeprefix("skope_ope."))(skope_ope)
+    value = named(name.removeprefix("skope_ope."))
     inherits = inspect.isclass(value) and "__init__" not in vars(value)
     if inherits or name in NOT_BUILT_BY_USERS:
         checks.add("PR01")  # they stand in the base class, or nobody gives them

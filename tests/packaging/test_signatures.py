@@ -8,21 +8,20 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-import skope_ope
 from skope_ope import (
     IPS,
     AttentionDecay,
     BanditLogs,
-    EpochGreedy,
     PositionScavenging,
     RewardModelPolicy,
     UniformPolicy,
     compare_policies,
-    logger_overlap,
-    with_logger_policies,
 )
 from skope_ope.datasets import make_slate_logs
+from skope_ope.evaluators import logger_overlap
+from skope_ope.policies import EpochGreedy, with_logger_policies
 from skope_ope.utils import all_evaluators
+from tests.packaging._tree import public_objects
 
 LOGS = BanditLogs(
     np.zeros((4, 1)), [0, 1, 0, 1], [0.0, 1, 1, 0], [0.5] * 4, logger=[0, 1, 0, 1]
@@ -32,8 +31,8 @@ POLICIES = {0: UniformPolicy(), 1: UniformPolicy()}
 
 def public_callables():
     """Public functions, and public methods of public classes, by name."""
-    for name in skope_ope.__all__:
-        value = getattr(skope_ope, name)
+    for name, value in public_objects().values():
+        name = name.rpartition(".")[2]
         yield name, value
         if inspect.isclass(value):
             for method, member in inspect.getmembers(value, callable):
@@ -65,7 +64,13 @@ def test_parameters_of_evaluators_are_keyword_only():
 
 def test_one_default_each():
     """Policies, audits and intervals are seeded, all else is as scikit-learn's is."""
-    asked_twice = "audit", "confidence_interval", "confidence_intervals"
+    asked_twice = {
+        "audit",
+        "bootstrap_interval",
+        "confidence_interval",
+        "confidence_intervals",
+        "percentile_interval",
+    }
     for name, value in public_callables():
         try:
             parameters = inspect.signature(value).parameters

@@ -24,11 +24,28 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, train_test_split
 
 from skope_ope import (
-    BanditLogs, ClassifierPolicy, ConstantPolicy, DoublyRobust, DRns, EpsilonGreedy,
-    EvaluatorScorer, IPS, OPESearchCV, PolicyScorer, PolicyValue, Replay, SlateIPS,
-    SlateLogs, UniformPolicy, UniformSlatePolicy, audit, compare_policies, evaluate,
-    report, scan_logs,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    DoublyRobust,
+    DRns,
+    EpsilonGreedy,
+    EvaluatorScorer,
+    IPS,
+    OPESearchCV,
+    PolicyScorer,
+    Replay,
+    SlateIPS,
+    SlateLogs,
+    UniformPolicy,
+    UniformSlatePolicy,
+    audit,
+    compare_policies,
+    evaluate,
+    report,
+    scan_logs,
 )
+from skope_ope.evaluators import PolicyValue
 
 
 def analyse(frame: pd.DataFrame) -> float:

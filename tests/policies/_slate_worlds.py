@@ -6,13 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from skope_ope import (
-    MixtureSlatePolicy,
-    PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
-    SlateLogs,
-    UniformSlatePolicy,
-)
+from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy
+from skope_ope.policies import MixtureSlatePolicy, ProductSlatePolicy
 
 
 def rounds(n_rounds, n_slots, n_candidates, **fields):

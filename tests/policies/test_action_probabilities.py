@@ -27,9 +27,9 @@ from skope_ope import (
     FunctionPolicy,
     MixturePolicy,
     UniformPolicy,
-    action_probabilities,
 )
 from skope_ope.exceptions import SupportWarning
+from skope_ope.policies import action_probabilities
 from skope_ope.policies._action_probabilities import answers_alone
 from skope_ope.policies._base import BasePolicy
 

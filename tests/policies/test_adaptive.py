@@ -16,20 +16,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from skope_ope import (
-    IPS,
-    UCB1,
+from skope_ope import IPS, UCB1, DRns, EpsilonGreedy, LinUCB
+from skope_ope.base import AdaptivePolicy
+from skope_ope.evaluators.sequential import _engine
+from skope_ope.policies import (
     AdaptiveFunctionPolicy,
-    DRns,
     EpochGreedy,
-    EpsilonGreedy,
-    LinUCB,
     OnlineClassifierPolicy,
     SegmentedPolicy,
     action_probabilities,
 )
-from skope_ope.base import AdaptivePolicy
-from skope_ope.evaluators.sequential import _engine
 from skope_ope.policies._adaptive import Block, FrozenPolicy, fresh
 from skope_ope.utils import all_policies
 from skope_ope.utils.estimator_checks import check_adaptive_policy

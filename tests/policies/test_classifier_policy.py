@@ -21,7 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from skope_ope import BanditLogs, ClassifierPolicy, action_probabilities
+from skope_ope import BanditLogs, ClassifierPolicy
+from skope_ope.policies import action_probabilities
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(120, 3))

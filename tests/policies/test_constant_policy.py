@@ -9,8 +9,9 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope import IPS, BanditLogs, ConstantPolicy, action_probabilities
+from skope_ope import IPS, BanditLogs, ConstantPolicy
 from skope_ope.exceptions import OPEWarning
+from skope_ope.policies import action_probabilities
 
 LOGS = BanditLogs(np.zeros((3, 2)), ["a", "b", "c"], [1, 1, 1], actions=[*"cbaz"])
 

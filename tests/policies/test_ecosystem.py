@@ -28,15 +28,14 @@ from skope_ope import (
     DRns,
     DRPolicy,
     IPSPolicy,
-    OnlineClassifierPolicy,
     PolicyScorer,
     PropensityEstimator,
     RewardModelPolicy,
     UniformPolicy,
-    action_probabilities,
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
+from skope_ope.policies import OnlineClassifierPolicy, action_probabilities
 
 # rounds enough to fit, too few for a value to trust
 pytestmark = pytest.mark.filterwarnings(

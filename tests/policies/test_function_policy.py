@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import IPS, BanditLogs, FunctionPolicy, action_probabilities
+from skope_ope import IPS, BanditLogs, FunctionPolicy
 from skope_ope.evaluators.core._target import Target
+from skope_ope.policies import action_probabilities
 
 X = np.array([[0.2], [0.9], [0.5]])
 LOGS = BanditLogs(X, ["a", "b", "b"], [1, 1, 1])

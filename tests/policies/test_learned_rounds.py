@@ -29,7 +29,6 @@ from skope_ope import (
     EvaluatorScorer,
     IPSPolicy,
     MixturePolicy,
-    MixtureSlatePolicy,
     PolicyScorer,
     PropensityClipper,
     PseudoInverse,
@@ -48,6 +47,7 @@ from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators.core._warnings import learned_findings, rounds_warnings
 from skope_ope.exceptions import LearnedRoundsWarning, OPEWarning
 from skope_ope.logs._known_rows import KnownRows
+from skope_ope.policies import MixtureSlatePolicy
 from skope_ope.policies._learned_rounds import (
     LearnedRounds,
     has_learned,

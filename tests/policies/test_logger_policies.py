@@ -13,9 +13,8 @@ from skope_ope import (
     FunctionPolicy,
     MultiLoggerIPS,
     UniformPolicy,
-    with_logger_policies,
 )
-from skope_ope.policies import _logger_policies
+from skope_ope.policies import _logger_policies, with_logger_policies
 
 N = 60
 

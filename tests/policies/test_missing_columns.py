@@ -5,7 +5,8 @@
 import numpy as np
 import pytest
 
-from skope_ope import BanditLogs, FunctionPolicy, action_probabilities
+from skope_ope import BanditLogs, FunctionPolicy
+from skope_ope.policies import action_probabilities
 from skope_ope.policies._missing_columns import columns_told
 
 DATA = {"req.kind": ["x", "y", "x"], "age": [1.0, 2.0, 3.0]}

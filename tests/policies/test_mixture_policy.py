@@ -21,8 +21,8 @@ from skope_ope import (
     FunctionPolicy,
     MixturePolicy,
     UniformPolicy,
-    action_probabilities,
 )
+from skope_ope.policies import action_probabilities
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(40, 2))

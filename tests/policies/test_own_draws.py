@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skope_ope import DRns, Replay, repeated_runs
+from skope_ope import DRns, Replay
 from skope_ope.base import AdaptivePolicy
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators import repeated_runs
 from skope_ope.exceptions import OPEWarning
 from skope_ope.policies._own_draws import generator_states, repeated_draws
 from tests._quiet import quiet

@@ -8,7 +8,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope import BanditLogs, UniformPolicy, action_probabilities
+from skope_ope import BanditLogs, UniformPolicy
+from skope_ope.policies import action_probabilities
 
 LOGS = BanditLogs(np.zeros((3, 2)), ["a", "b", "c"], [1, 1, 1], actions=[*"cbaz"])
 OFFERED = np.array([[0, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]], dtype=bool)

@@ -30,17 +30,14 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skope_ope import (
     ActionRewardModel,
-    AdditiveSlateModel,
     BanditLogs,
     ClassifierPolicy,
     ContextEncoder,
     DoublyRobust,
     DRns,
     DRPolicy,
-    EpochGreedy,
     IPSPolicy,
     LinUCB,
-    LoggerPropensityEstimator,
     PropensityEstimator,
     RewardModelPolicy,
     SlateDirectMethod,
@@ -53,6 +50,8 @@ from skope_ope import (
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._frames import LIBRARIES
+from skope_ope.policies import EpochGreedy
+from skope_ope.propensities import LoggerPropensityEstimator
 from skope_ope.propensities._encoded import (
     begins_with_encoder,
     default_classifier,
@@ -61,6 +60,7 @@ from skope_ope.propensities._encoded import (
     is_bare,
     takes_sparse,
 )
+from skope_ope.reward_models import AdditiveSlateModel
 
 pytestmark = pytest.mark.frames
 RNG = np.random.RandomState(0)

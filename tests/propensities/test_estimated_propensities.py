@@ -10,12 +10,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skope_ope import (
-    BanditLogs,
-    LoggerPropensityEstimator,
-    PropensityClipper,
-    PropensityEstimator,
-)
+from skope_ope import BanditLogs, PropensityClipper, PropensityEstimator
+from skope_ope.propensities import LoggerPropensityEstimator
 
 RNG = np.random.RandomState(0)
 GIVEN = BanditLogs(

@@ -13,13 +13,13 @@ from skope_ope import (
     IPS,
     BanditLogs,
     IPSPolicy,
-    LoggerPropensityEstimator,
     MultiLoggerIPS,
     PolicyScorer,
     PropensityClipper,
     PropensityEstimator,
 )
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.propensities import LoggerPropensityEstimator
 
 
 def two_loggers(n=400, seed=0):

@@ -12,14 +12,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skope_ope import (
-    IPS,
-    DoublyRobust,
-    PropensityClipper,
-    UniformPolicy,
-    action_probabilities,
-)
+from skope_ope import IPS, DoublyRobust, PropensityClipper, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.policies import action_probabilities
 
 LOGS, POLICY, TRUTH = make_bandit_logs(
     300, logging_temperature=0.5, random_state=0, return_truth=True

@@ -6,8 +6,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from skope_ope import IPS, BanditLogs, SlateLogs, from_obp, to_obp
+from skope_ope import IPS, BanditLogs, SlateLogs
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.readers import from_obp, to_obp
 
 
 def feedback(n_rounds=20, n_actions=3, len_list=1, seed=0):

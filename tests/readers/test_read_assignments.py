@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import IPS, audit, read_eppo, read_growthbook
+from skope_ope import IPS, audit
 from skope_ope.exceptions import LogsWarning
+from skope_ope.readers import read_eppo, read_growthbook
 
 pytestmark = pytest.mark.frames
 pandas = pytest.importorskip("pandas")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope import read_jsonl, scan_logs
+from skope_ope import scan_logs
 from skope_ope.exceptions import LogsWarning
+from skope_ope.readers import read_jsonl
 
 pytestmark = pytest.mark.frames
 

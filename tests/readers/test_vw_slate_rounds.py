@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import (
-    ProductSlatePolicy,
-    SlateIPS,
-    SlateLogs,
-    UniformSlatePolicy,
-    read_vw,
-)
+from skope_ope import SlateIPS, SlateLogs, UniformSlatePolicy
 from skope_ope.exceptions import LogsWarning
+from skope_ope.policies import ProductSlatePolicy
+from skope_ope.readers import read_vw
 from tests.readers.test_vw_slates import CCB, SLATES, ccb_event
 
 FULL = SLATES.replace("2:0.6", "2:0.6,0:0.3,1:0.1")

@@ -15,12 +15,12 @@ from skope_ope import (
     DRns,
     EpsilonGreedy,
     UniformPolicy,
-    VerdictThresholds,
     compare_policies,
     evaluate,
     report,
 )
 from skope_ope._harmless import HIDDEN
+from skope_ope.audit import VerdictThresholds
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from tests.logs.test_markup import EVIL, Reader
 

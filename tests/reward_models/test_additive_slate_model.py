@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from skope_ope import AdditiveSlateModel, BanditLogs, PlackettLuceSlatePolicy, SlateLogs
-from skope_ope.reward_models import _slate_design
+from skope_ope import BanditLogs, PlackettLuceSlatePolicy, SlateLogs
+from skope_ope.reward_models import AdditiveSlateModel, _slate_design
 
 
 def some_logs(n_rounds=300, seed=0):

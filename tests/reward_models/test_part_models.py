@@ -20,20 +20,19 @@ from skope_ope import (
     SNDR,
     ActionRewardModel,
     AdaptiveDR,
-    AdditiveSlateModel,
     BanditLogs,
     CascadeDR,
     DirectMethod,
     DoublyRobust,
     DRns,
-    HashKFold,
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateLogs,
     UniformPolicy,
 )
 from skope_ope.exceptions import ModelErrorWarning
-from skope_ope.reward_models import _part_fits
+from skope_ope.logs import HashKFold
+from skope_ope.reward_models import AdditiveSlateModel, _part_fits
 from skope_ope.reward_models._part_models import part_models, source_on
 from skope_ope.reward_models._sources import reward_source
 from tests.reward_models._parts import Parts, read_parts

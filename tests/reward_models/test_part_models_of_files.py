@@ -19,21 +19,21 @@ from sklearn.preprocessing import StandardScaler
 from skope_ope import (
     IPS,
     ActionRewardModel,
-    AdditiveSlateModel,
     BanditLogs,
     DirectMethod,
     DoublyRobust,
-    HashKFold,
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateLogs,
     UniformPolicy,
     UniformSlatePolicy,
     evaluate,
-    load_summary,
     scan_logs,
     summarize,
 )
+from skope_ope.evaluators import load_summary
+from skope_ope.logs import HashKFold
+from skope_ope.reward_models import AdditiveSlateModel
 from tests.reward_models.test_part_models import Memory
 
 pytestmark = pytest.mark.frames

@@ -4,14 +4,9 @@
 
 import numpy as np
 
-from skope_ope import (
-    BanditLogs,
-    ConstantPolicy,
-    EpsilonGreedy,
-    ReorderingPolicy,
-    SlateLogs,
-)
+from skope_ope import BanditLogs, ConstantPolicy, EpsilonGreedy, SlateLogs
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
+from skope_ope.evaluators import ReorderingPolicy
 
 ALWAYS_ONE = ConstantPolicy(1)
 

@@ -17,17 +17,14 @@ from skope_ope import (
     DoublyRobust,
     DRns,
     DRos,
-    EmpiricalSlatePolicy,
     EpsilonGreedy,
     MultiLoggerDR,
     MultiLoggerIPS,
-    PolicyComparison,
     PseudoInverse,
     SlateLogs,
     UniformPolicy,
     UniformSlatePolicy,
     compare_policies,
-    read_open_bandit,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
@@ -36,6 +33,9 @@ from skope_ope.exceptions import (
     LowOverlapWarning,
     SupportWarning,
 )
+from skope_ope.policies import EmpiricalSlatePolicy
+from skope_ope.readers import read_open_bandit
+from skope_ope.selection import PolicyComparison
 from tests.selection._logs import problem
 
 ignore = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

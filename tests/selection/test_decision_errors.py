@@ -5,7 +5,8 @@
 import numpy as np
 import pytest
 
-from skope_ope import BanditLogs, compare_policies, rounds_needed
+from skope_ope import BanditLogs, compare_policies
+from skope_ope.selection import rounds_needed
 
 pytestmark = [
     pytest.mark.theory,

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from skope_ope import IPS, BanditLogs, rounds_needed
+from skope_ope import IPS, BanditLogs
 from skope_ope.exceptions import FewEventsWarning
+from skope_ope.selection import rounds_needed
 from skope_ope.selection._doubts import Doubt
 from skope_ope.selection._gain_answers import Comparison, GainAnswer, decide
 

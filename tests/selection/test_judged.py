@@ -15,11 +15,9 @@ from skope_ope import (
     ConstantPolicy,
     DirectMethod,
     DoublyRobust,
-    EmpiricalSlatePolicy,
     MultiLoggerIPS,
     OPESearchCV,
     PolicyScorer,
-    ProductSlatePolicy,
     PseudoInverse,
     SlateDoublyRobust,
     SlateIPS,
@@ -28,6 +26,7 @@ from skope_ope import (
 )
 from skope_ope.base import BaseSlatePolicy
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, SupportWarning
+from skope_ope.policies import EmpiricalSlatePolicy, ProductSlatePolicy
 
 
 class TwoContexts(BaseSlatePolicy):

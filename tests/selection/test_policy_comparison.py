@@ -13,10 +13,10 @@ from skope_ope import (
     SNIPS,
     BanditLogs,
     ConstantPolicy,
-    PolicyComparisonDisplay,
     UniformPolicy,
     compare_policies,
 )
+from skope_ope.displays import PolicyComparisonDisplay
 from skope_ope.exceptions import ZeroBaselineWarning
 from skope_ope.selection._comparison_texts import table_texts
 from tests.selection._logs import problem

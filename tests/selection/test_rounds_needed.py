@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skope_ope import IPS, BanditLogs, rounds_needed
+from skope_ope import IPS, BanditLogs
+from skope_ope.selection import rounds_needed
 
 
 def test_by_hand():

@@ -8,7 +8,8 @@ from html import unescape
 
 from sklearn.pipeline import make_pipeline
 
-from skope_ope import SNIPS, PropensityEstimator, Suggestion, suggest
+from skope_ope import SNIPS, PropensityEstimator, suggest
+from skope_ope.selection import Suggestion
 from skope_ope.selection._suggestion import one_line
 from tests.selection import _situations
 

@@ -23,23 +23,25 @@ from sklearn.tree import DecisionTreeClassifier
 from skope_ope import (
     IPS,
     ActionRewardModel,
-    AdaptiveFunctionPolicy,
-    BatchPolicy,
     ClassifierPolicy,
     ConstantPolicy,
     ContextEncoder,
-    EmpiricalSlatePolicy,
     FunctionPolicy,
     IPSPolicy,
     LinUCB,
-    ReorderingPolicy,
     RewardModelPolicy,
-    SegmentedPolicy,
 )
 from skope_ope.__main__ import main
 from skope_ope._shell._saved_policies import load_policy
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.policies import (
+    AdaptiveFunctionPolicy,
+    BatchPolicy,
+    EmpiricalSlatePolicy,
+    SegmentedPolicy,
+)
 from tests import test_common
 from tests._learned_share import learned_share
 from tests.shell.conftest import CONTEXT

@@ -4,7 +4,8 @@
 
 import numpy as np
 
-from skope_ope import PolicyValue, PseudoInverse
+from skope_ope import PseudoInverse
+from skope_ope.evaluators import PolicyValue
 from tests._values import stated_value
 from tests.utils._mutants import changed, fails
 

@@ -52,7 +52,7 @@ class VerdictThresholds:
 
     Examples
     --------
-    >>> from skope_ope import VerdictThresholds
+    >>> from skope_ope.audit import VerdictThresholds
     >>> VerdictThresholds(effective_rounds=(100, 30)).effective_rounds
     (100, 30)
     """

@@ -91,7 +91,7 @@ def pooling_variance_ratio(
 
     Examples
     --------
-    >>> from skope_ope import pooling_variance_ratio
+    >>> from skope_ope.evaluators import pooling_variance_ratio
     >>> round(pooling_variance_ratio([252.81, 4.271111], [1, 1]), 4)
     0.0654
     """

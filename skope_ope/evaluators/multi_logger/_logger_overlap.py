@@ -57,7 +57,8 @@ class LoggerOverlap:
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, logger_overlap
+    >>> from skope_ope import BanditLogs
+    >>> from skope_ope.evaluators import logger_overlap
     >>> logs = BanditLogs(
     ...     np.zeros((4, 1)), action=[0, 1, 1, 0], reward=[1, 0, 1, 0],
     ...     logger=["A", "A", "B", "B"],

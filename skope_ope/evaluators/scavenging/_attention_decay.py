@@ -59,7 +59,7 @@ def dcg_attention(n_slots: int, base: float = 2) -> Array:
 
     Examples
     --------
-    >>> from skope_ope import dcg_attention
+    >>> from skope_ope.evaluators import dcg_attention
     >>> dcg_attention(4).round(6)
     array([1.      , 0.63093 , 0.5     , 0.430677])
     """

@@ -57,7 +57,8 @@ class ReorderingPolicy(TellsOfFit, Estimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import ReorderingPolicy, SlateLogs
+    >>> from skope_ope import SlateLogs
+    >>> from skope_ope.evaluators import ReorderingPolicy
     >>> clicks = [[0, 1], [1, 0], [0, 0]]
     >>> logs = SlateLogs(np.zeros((3, 1)), [[0, 1], [1, 0], [0, 1]], None,
     ...                  slot_reward=clicks)

@@ -122,7 +122,7 @@ def drns_sum_bias_bound(
 
     Examples
     --------
-    >>> from skope_ope import drns_sum_bias_bound
+    >>> from skope_ope.evaluators import drns_sum_bias_bound
     >>> round(drns_sum_bias_bound(0.01, 20), 3)  # of a sum of 20 rewards
     2.121
     >>> round(drns_sum_bias_bound(0.01, 20) / 20, 3)  # a round

@@ -57,7 +57,7 @@ def replay_log_length(
 
     Examples
     --------
-    >>> from skope_ope import replay_log_length
+    >>> from skope_ope.evaluators import replay_log_length
     >>> replay_log_length(100, 20), replay_log_length(100, 20, delta=0.05)
     (2000.0, 2331.0)
     >>> round(replay_log_length(100, 20, delta=0.05, exact=False), 1)

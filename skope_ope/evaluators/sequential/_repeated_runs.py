@@ -163,7 +163,8 @@ def repeated_runs(
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import EpsilonGreedy, Replay, repeated_runs
+    >>> from skope_ope import EpsilonGreedy, Replay
+    >>> from skope_ope.evaluators import repeated_runs
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(5000, logging_temperature=np.inf, random_state=0)
     >>> runs = repeated_runs(Replay(), EpsilonGreedy(), logs, random_state=0)

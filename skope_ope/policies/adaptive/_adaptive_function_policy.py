@@ -65,7 +65,8 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import AdaptiveFunctionPolicy, BanditLogs
+    >>> from skope_ope import BanditLogs
+    >>> from skope_ope.policies import AdaptiveFunctionPolicy
     >>> def win_stay_lose_shift(X, history):
     ...     last = history.actions[-1] if len(history.actions) else 0
     ...     if len(history.rewards) and history.rewards[-1] == 0:

@@ -92,7 +92,8 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, BatchPolicy, EpsilonGreedy
+    >>> from skope_ope import BanditLogs, EpsilonGreedy
+    >>> from skope_ope.policies import BatchPolicy
     >>> logs = BanditLogs(
     ...     np.empty((4, 0)),
     ...     ["a", "b", "a", "b"],

@@ -80,7 +80,8 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, EpochGreedy
+    >>> from skope_ope import BanditLogs
+    >>> from skope_ope.policies import EpochGreedy
     >>> X = np.array([[1.0], [2.0]])
     >>> logs = BanditLogs(X, ["a", "b"], [0.0, 1.0], [0.5, 0.5])
     >>> policy = EpochGreedy(exploit=lambda epoch: 3).fit(logs)

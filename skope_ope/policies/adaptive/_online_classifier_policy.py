@@ -96,7 +96,8 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
     --------
     >>> import numpy as np
     >>> from sklearn.naive_bayes import GaussianNB
-    >>> from skope_ope import BanditLogs, OnlineClassifierPolicy
+    >>> from skope_ope import BanditLogs
+    >>> from skope_ope.policies import OnlineClassifierPolicy
     >>> X = np.array([[0.0], [0.1], [0.9], [1.0]])
     >>> logs = BanditLogs(X, ["a", "a", "b", "b"], np.ones(4), np.full(4, 0.5))
     >>> policy = OnlineClassifierPolicy(GaussianNB(), initial=(X, logs.action))

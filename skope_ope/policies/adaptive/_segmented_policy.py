@@ -66,7 +66,8 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import BanditLogs, EpsilonGreedy, SegmentedPolicy
+    >>> from skope_ope import BanditLogs, EpsilonGreedy
+    >>> from skope_ope.policies import SegmentedPolicy
     >>> X = np.array([[20.0], [70.0]])  # an age
     >>> logs = BanditLogs(X, ["a", "b"], [0.0, 1.0], [0.5, 0.5])
     >>> policy = SegmentedPolicy(EpsilonGreedy(0), lambda X: X[:, 0] > 50).fit(logs)

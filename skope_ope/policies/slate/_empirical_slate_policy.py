@@ -64,7 +64,8 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import EmpiricalSlatePolicy, SlateLogs
+    >>> from skope_ope import SlateLogs
+    >>> from skope_ope.policies import EmpiricalSlatePolicy
     >>> logs = SlateLogs(np.zeros((2, 1)), [[2, 0], [1, 2]], [1.0, 0.0])
     >>> EmpiricalSlatePolicy([[2, 0], [0, 1]]).slate_proba(logs)
     array([0.5, 0. ])

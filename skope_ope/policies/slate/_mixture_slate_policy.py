@@ -51,7 +51,8 @@ class MixtureSlatePolicy(BaseSlatePolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import MixtureSlatePolicy, PlackettLuceSlatePolicy
+    >>> from skope_ope import PlackettLuceSlatePolicy
+    >>> from skope_ope.policies import MixtureSlatePolicy
     >>> from skope_ope import SlateLogs, UniformSlatePolicy
     >>> logs = SlateLogs(np.zeros((1, 1)), [[2, 0]], [1.0])
     >>> steep = PlackettLuceSlatePolicy([1, 1, 2], n_slots=2)

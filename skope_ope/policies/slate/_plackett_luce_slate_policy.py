@@ -128,7 +128,7 @@ def rank_weights(rank: ArrayLike, alpha: float) -> Array:
 
     Examples
     --------
-    >>> from skope_ope import rank_weights
+    >>> from skope_ope.policies import rank_weights
     >>> rank_weights([1, 2, 3, 4, 7, 8], alpha=1)
     array([1.   , 0.5  , 0.5  , 0.25 , 0.25 , 0.125])
     """

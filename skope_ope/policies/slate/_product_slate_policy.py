@@ -43,7 +43,8 @@ class ProductSlatePolicy(BaseSlatePolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import ProductSlatePolicy, SlateLogs
+    >>> from skope_ope import SlateLogs
+    >>> from skope_ope.policies import ProductSlatePolicy
     >>> logs = SlateLogs(np.zeros((1, 1)), [[1, 1]], [1.0])
     >>> ProductSlatePolicy([[0.2, 0.8], [0.5, 0.5]]).slate_proba(logs)
     array([0.4])

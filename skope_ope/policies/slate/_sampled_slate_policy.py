@@ -54,7 +54,8 @@ class SampledSlatePolicy(BaseSlatePolicy):
     Examples
     --------
     >>> import numpy as np
-    >>> from skope_ope import SampledSlatePolicy, SlateLogs
+    >>> from skope_ope import SlateLogs
+    >>> from skope_ope.policies import SampledSlatePolicy
     >>> logs = SlateLogs(np.zeros((2, 1)), [[2, 0], [1, 2]], [1.0, 0.0])
     >>> def shuffle(logs, rng):
     ...     return np.stack([rng.permutation(3)[:2] for _ in range(len(logs))])

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 
 from skope_ope import (
     AttentionDecay,
-    EmpiricalSlatePolicy,
     ExplorationScavenging,
     PositionScavenging,
     PseudoInverse,
@@ -24,6 +23,7 @@ from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._estimate import difference
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import OPEWarning, SupportWarning, TailWarning
+from skope_ope.policies import EmpiricalSlatePolicy
 
 N = 600
 RNG = np.random.RandomState(0)

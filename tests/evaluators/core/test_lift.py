@@ -15,7 +15,6 @@ from skope_ope import (
     ConstantPolicy,
     DirectMethod,
     DoublyRobust,
-    EmpiricalSlatePolicy,
     EpsilonGreedy,
     MultiLoggerIPS,
     PseudoInverse,
@@ -33,6 +32,7 @@ from skope_ope.exceptions import (
     ZeroBaselineWarning,
 )
 from skope_ope.intervals import delta_ratio_interval, fieller_interval
+from skope_ope.policies import EmpiricalSlatePolicy
 
 N = 400
 LOGS, POLICY = make_bandit_logs(N, random_state=3, return_truth=True)[:2]

@@ -16,7 +16,6 @@ from skope_ope import (
     PositionScavenging,
     PseudoInverse,
     RankingPolicy,
-    ReorderingPolicy,
     ReorderingScavenging,
     SlateDirectMethod,
     SlateIPS,
@@ -24,6 +23,7 @@ from skope_ope import (
     UniformPolicy,
     UniformSlatePolicy,
 )
+from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.evaluators.core._slate_target import SlateTarget, method
 from skope_ope.evaluators.slate._support import knows_all, never_shown
 

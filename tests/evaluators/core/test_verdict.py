@@ -26,10 +26,10 @@ from skope_ope import (
     SlateDirectMethod,
     UniformPolicy,
     UniformSlatePolicy,
-    Verdict,
     evaluate,
     summarize,
 )
+from skope_ope.audit import Verdict
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._names import STATIC

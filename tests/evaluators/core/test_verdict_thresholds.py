@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from skope_ope import VerdictThresholds
+from skope_ope.audit import VerdictThresholds
 
 
 def test_numbers_can_be_changed_one_by_one():

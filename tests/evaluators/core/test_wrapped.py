@@ -22,26 +22,17 @@ from skope_ope import (
     IPS,
     SNIPS,
     ClassifierPolicy,
-    ClippingCurveDisplay,
-    ConvergenceDisplay,
     DoublyRobust,
     DRns,
     EvaluatorScorer,
-    HistoryDisplay,
     OPESearchCV,
-    PolicyComparisonDisplay,
     PolicyScorer,
-    PolicyValueDisplay,
     PropensityClipper,
     PropensityEstimator,
-    QuantileCurveDisplay,
     RankingPolicy,
-    SensitivityDisplay,
     SlateIPS,
     SlopeSearch,
-    SupportDisplay,
     UniformPolicy,
-    WeightsDisplay,
     compare_policies,
     evaluate,
     report,
@@ -49,6 +40,17 @@ from skope_ope import (
     summarize,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.displays import (
+    ClippingCurveDisplay,
+    ConvergenceDisplay,
+    HistoryDisplay,
+    PolicyComparisonDisplay,
+    PolicyValueDisplay,
+    QuantileCurveDisplay,
+    SensitivityDisplay,
+    SupportDisplay,
+    WeightsDisplay,
+)
 from skope_ope.evaluators.core._wrapped import bare, name_of
 from skope_ope.exceptions import OPEWarning
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import pooling_variance_ratio
+from skope_ope.evaluators import pooling_variance_ratio
 from skope_ope.evaluators.multi_logger._divergences import floored, optimal_weights
 
 

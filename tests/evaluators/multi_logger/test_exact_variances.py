@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import MultiLoggerIPS, evaluate, pooling_variance_ratio
+from skope_ope import MultiLoggerIPS, evaluate
+from skope_ope.evaluators import pooling_variance_ratio
 from skope_ope.exceptions import LoggerWarning
 from tests.evaluators.multi_logger._logs import POOLINGS
 from tests.evaluators.multi_logger._toy import (

@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import (
-    IPS,
-    BanditLogs,
-    EpsilonGreedy,
-    MultiLoggerDR,
-    MultiLoggerIPS,
-    logger_overlap,
-)
+from skope_ope import IPS, BanditLogs, EpsilonGreedy, MultiLoggerDR, MultiLoggerIPS
+from skope_ope.evaluators import logger_overlap
 from skope_ope.exceptions import (
     LoggerWarning,
     LowOverlapWarning,

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import BanditLogs, EpsilonGreedy, logger_overlap
+from skope_ope import BanditLogs, EpsilonGreedy
+from skope_ope.evaluators import logger_overlap
 from tests.evaluators.multi_logger._logs import (
     several,
     without_support,

@@ -20,8 +20,8 @@ from skope_ope import (
     MultiLoggerIPS,
     PropensityClipper,
     evaluate,
-    pooling_variance_ratio,
 )
+from skope_ope.evaluators import pooling_variance_ratio
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
 from tests.evaluators.multi_logger._logs import POOLINGS, several
 from tests.evaluators.multi_logger._toy import ml4

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from skope_ope import AttentionDecay, SlateLogs, dcg_attention
+from skope_ope import AttentionDecay, SlateLogs
+from skope_ope.evaluators import dcg_attention
 from skope_ope.evaluators.scavenging._attention_decay import (
     attention_coefficients,
     item_weights,

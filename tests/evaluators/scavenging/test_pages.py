@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import (
-    PositionScavenging,
-    ReorderingPolicy,
-    ReorderingScavenging,
-    SlateLogs,
-)
+from skope_ope import PositionScavenging, ReorderingScavenging, SlateLogs
+from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.scavenging import _pages
 from skope_ope.evaluators.scavenging._pages import item_labels, make_pages

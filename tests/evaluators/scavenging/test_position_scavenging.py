@@ -9,9 +9,9 @@ from skope_ope import (
     AttentionDecay,
     ExplorationScavenging,
     PositionScavenging,
-    ReorderingPolicy,
     SlateLogs,
 )
+from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.exceptions import ExplorationWarning, SupportWarning
 from tests.evaluators.core.test_slate_target import Marginals
 from tests.evaluators.scavenging._toys import (

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skope_ope import ReorderingPolicy, ReorderingScavenging, SlateLogs
+from skope_ope import ReorderingScavenging, SlateLogs
+from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.exceptions import LearnedRoundsWarning
 from tests._learned_share import learned_share
 from tests.evaluators.scavenging._toys import SL4_SLATES, biased_pages, s6, sl4

@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import (
-    AttentionDecay,
-    ReorderingPolicy,
-    ReorderingScavenging,
-    SlateLogs,
-)
+from skope_ope import AttentionDecay, ReorderingScavenging, SlateLogs
+from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.exceptions import ExplorationWarning, SupportWarning
 from tests.evaluators.core.test_slate_target import Marginals
 from tests.evaluators.scavenging._toys import (

@@ -16,7 +16,6 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from skope_ope import (
     ActionRewardModel,
-    AdaptiveFunctionPolicy,
     BanditLogs,
     DoublyRobust,
     DRns,
@@ -35,6 +34,7 @@ from skope_ope.exceptions import (
     SingleTrajectoryWarning,
     SupportWarning,
 )
+from skope_ope.policies import AdaptiveFunctionPolicy
 from tests._learners import RulePolicy, greedy_rule, spec_rule
 from tests._quiet import quiet
 

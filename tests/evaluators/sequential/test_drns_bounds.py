@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skope_ope import drns_sum_bias_bound
+from skope_ope.evaluators import drns_sum_bias_bound
 from tests._learners import spec_rule
 
 MU = (0.25, 0.75)

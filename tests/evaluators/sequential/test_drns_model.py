@@ -15,10 +15,10 @@ from skope_ope import (
     EpsilonGreedy,
     OPESearchCV,
     UniformPolicy,
-    read_open_bandit,
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators.sequential._drns_model import EarlierMeans
+from skope_ope.readers import read_open_bandit
 from skope_ope.selection import EvaluatorScorer, in_order
 from tests._quiet import quiet
 

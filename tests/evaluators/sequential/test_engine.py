@@ -9,16 +9,11 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
-from skope_ope import (
-    BanditLogs,
-    DRns,
-    OnlineClassifierPolicy,
-    RejectionSampling,
-    Replay,
-    repeated_runs,
-)
+from skope_ope import BanditLogs, DRns, RejectionSampling, Replay
 from skope_ope.base import AdaptivePolicy
+from skope_ope.evaluators import repeated_runs
 from skope_ope.evaluators.sequential import _engine, _quantile
+from skope_ope.policies import OnlineClassifierPolicy
 from skope_ope.policies._adaptive import seeds_of
 from tests import _sequential_loops as loops
 from tests._learners import (

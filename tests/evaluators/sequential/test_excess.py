@@ -7,16 +7,9 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from skope_ope import (
-    UCB1,
-    BanditLogs,
-    DRns,
-    EpsilonGreedy,
-    LinUCB,
-    SegmentedPolicy,
-    UniformPolicy,
-)
+from skope_ope import UCB1, BanditLogs, DRns, EpsilonGreedy, LinUCB, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.policies import SegmentedPolicy
 from tests._learners import RulePolicy, spec_rule
 from tests._quiet import quiet
 

@@ -19,17 +19,17 @@ from skope_ope import (
     DRns,
     EpsilonGreedy,
     FunctionPolicy,
-    HashKFold,
     LinUCB,
     PropensityEstimator,
     RejectionSampling,
     Replay,
     evaluate,
-    repeated_runs,
     scan_logs,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators import repeated_runs
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
+from skope_ope.logs import HashKFold
 from tests._quiet import quiet
 
 pytestmark = pytest.mark.frames

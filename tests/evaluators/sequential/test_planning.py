@@ -4,7 +4,8 @@
 import numpy as np
 import pytest
 
-from skope_ope import BanditLogs, ConstantPolicy, Replay, replay_log_length
+from skope_ope import BanditLogs, ConstantPolicy, Replay
+from skope_ope.evaluators import replay_log_length
 
 
 def test_the_example_of_the_specification():

@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skope_ope import (
-    IPS,
-    DRns,
-    EpsilonGreedy,
-    OnlineClassifierPolicy,
-    SegmentedPolicy,
-    UniformPolicy,
-    action_probabilities,
-)
+from skope_ope import IPS, DRns, EpsilonGreedy, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import OPEWarning
+from skope_ope.policies import (
+    OnlineClassifierPolicy,
+    SegmentedPolicy,
+    action_probabilities,
+)
 from tests._learners import RulePolicy, greedy_rule
 
 

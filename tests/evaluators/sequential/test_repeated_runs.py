@@ -17,8 +17,8 @@ from skope_ope import (
     PropensityClipper,
     Replay,
     UniformPolicy,
-    repeated_runs,
 )
+from skope_ope.evaluators import repeated_runs
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning
 from tests._worlds import uniform_logs
 

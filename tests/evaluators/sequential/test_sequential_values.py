@@ -18,7 +18,6 @@ from skope_ope import (
     ClassifierPolicy,
     DRns,
     EpsilonGreedy,
-    HashKFold,
     LinUCB,
     RejectionSampling,
     Replay,
@@ -27,6 +26,7 @@ from skope_ope import (
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators.sequential._sequential_values import sequential_values
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs import HashKFold
 from tests.evaluators.sequential._parts import Part, Parts, cut
 
 N = 600

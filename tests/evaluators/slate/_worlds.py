@@ -7,14 +7,9 @@ from itertools import permutations, product
 
 import numpy as np
 
-from skope_ope import (
-    EmpiricalSlatePolicy,
-    PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
-    SlateLogs,
-    UniformSlatePolicy,
-)
+from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy
 from skope_ope.exceptions import OPEWarning
+from skope_ope.policies import EmpiricalSlatePolicy, ProductSlatePolicy
 from tests.policies._slate_worlds import distribution_by_formula, enumerated_moments
 
 

@@ -14,7 +14,6 @@ from skope_ope import (
     CascadeDR,
     CascadeIPS,
     IndependentSlotIPS,
-    ProductSlatePolicy,
     PseudoInverse,
     SlateDirectMethod,
     SlateDoublyRobust,
@@ -25,6 +24,7 @@ from skope_ope import (
 from skope_ope.base import SlateEvaluator
 from skope_ope.evaluators.slate._base import SlateTerms, logged_proba
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
+from skope_ope.policies import ProductSlatePolicy
 from tests.evaluators.slate._worlds import quietly, rankings, warned
 
 

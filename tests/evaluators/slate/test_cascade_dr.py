@@ -11,7 +11,6 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from skope_ope import (
     CascadeDR,
     CascadeIPS,
-    EmpiricalSlatePolicy,
     PlackettLuceSlatePolicy,
     SlateIPS,
     SlateLogs,
@@ -19,6 +18,7 @@ from skope_ope import (
 )
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, first_slots
+from skope_ope.policies import EmpiricalSlatePolicy
 from tests.evaluators.slate._worlds import quietly
 from tests.evaluators.slate.test_slot_rewards import (
     LOGGERS,

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from skope_ope import (
-    EmpiricalSlatePolicy,
     PlackettLuceSlatePolicy,
     PseudoInverse,
     SlateLogs,
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.policies import EmpiricalSlatePolicy
 from tests.evaluators.slate._worlds import EMPTY_WORLDS, empty_world, quietly, warned
 
 

@@ -5,8 +5,9 @@
 import numpy as np
 import pytest
 
-from skope_ope import EmpiricalSlatePolicy, PseudoInverse, SlateIPS, SlateLogs
+from skope_ope import PseudoInverse, SlateIPS, SlateLogs
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.policies import EmpiricalSlatePolicy
 from tests.evaluators.slate._worlds import quietly
 from tests.evaluators.slate.test_pseudo_inverse import golden_logs, range_world
 

@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import (
-    EmpiricalSlatePolicy,
     IndependentSlotIPS,
     PlackettLuceSlatePolicy,
     PseudoInverse,
@@ -18,6 +17,7 @@ from skope_ope import (
     SlateLogs,
 )
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.policies import EmpiricalSlatePolicy
 from tests._quiet import quiet
 
 PHI = np.array([[0.6, 0.2, 0.1], [0.3, 0.15, 0.05]])

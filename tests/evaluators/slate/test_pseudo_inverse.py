@@ -10,19 +10,21 @@ import pytest
 from skope_ope import (
     IPS,
     BanditLogs,
-    EmpiricalSlatePolicy,
     PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
     PseudoInverse,
-    SampledSlatePolicy,
     SlateLogs,
     UniformSlatePolicy,
-    rank_weights,
 )
 from skope_ope.exceptions import (
     LowOverlapWarning,
     PropensityWarning,
     SupportWarning,
+)
+from skope_ope.policies import (
+    EmpiricalSlatePolicy,
+    ProductSlatePolicy,
+    SampledSlatePolicy,
+    rank_weights,
 )
 from tests.evaluators.slate._worlds import (
     additive,

@@ -7,15 +7,10 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from skope_ope import (
-    EmpiricalSlatePolicy,
-    MixtureSlatePolicy,
     PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
     RankingPolicy,
-    SampledSlatePolicy,
     SlateLogs,
     UniformSlatePolicy,
-    rank_weights,
 )
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
@@ -23,6 +18,13 @@ from skope_ope.evaluators.slate._pseudo_inverse_weights import (
     mean_of_weights,
     round_weights,
     second_moment,
+)
+from skope_ope.policies import (
+    EmpiricalSlatePolicy,
+    MixtureSlatePolicy,
+    ProductSlatePolicy,
+    SampledSlatePolicy,
+    rank_weights,
 )
 from tests.evaluators.slate._worlds import (
     products,

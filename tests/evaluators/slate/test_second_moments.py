@@ -5,16 +5,11 @@
 import numpy as np
 import pytest
 
-from skope_ope import (
-    EmpiricalSlatePolicy,
-    MixtureSlatePolicy,
-    PlackettLuceSlatePolicy,
-    SlateLogs,
-    UniformSlatePolicy,
-)
+from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate import _second_moments, _tables
 from skope_ope.evaluators.slate._second_moments import pseudoinverse, solved
+from skope_ope.policies import EmpiricalSlatePolicy, MixtureSlatePolicy
 from skope_ope.policies.slate import _slate_distributions
 from skope_ope.policies.slate._slate_tables import offered_slots
 from tests.evaluators.slate._worlds import rankings

@@ -9,14 +9,14 @@ from sklearn.linear_model import LassoCV, LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import (
-    AdditiveSlateModel,
     PlackettLuceSlatePolicy,
-    SampledSlatePolicy,
     SlateDirectMethod,
     SlateLogs,
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.policies import SampledSlatePolicy
+from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_design import slate_design
 from tests.evaluators.slate._worlds import additive, quietly, rankings, warned
 

@@ -9,18 +9,17 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import (
-    AdditiveSlateModel,
-    EmpiricalSlatePolicy,
     PlackettLuceSlatePolicy,
     PseudoInverse,
     SlateDoublyRobust,
     SlateLogs,
     UniformSlatePolicy,
-    rank_weights,
 )
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
 from skope_ope.exceptions import SupportWarning
+from skope_ope.policies import EmpiricalSlatePolicy, rank_weights
+from skope_ope.reward_models import AdditiveSlateModel
 from tests.evaluators.slate._worlds import (
     EMPTY_WORLDS,
     additive,

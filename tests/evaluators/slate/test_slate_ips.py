@@ -5,16 +5,13 @@
 import numpy as np
 import pytest
 
-from skope_ope import (
+from skope_ope import PlackettLuceSlatePolicy, SlateIPS, SlateLogs, UniformSlatePolicy
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.policies import (
     EmpiricalSlatePolicy,
-    PlackettLuceSlatePolicy,
     ProductSlatePolicy,
     SampledSlatePolicy,
-    SlateIPS,
-    SlateLogs,
-    UniformSlatePolicy,
 )
-from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from tests.evaluators.slate._worlds import quietly, rankings, warned, world
 
 GOLDEN = {

@@ -9,15 +9,14 @@ import skope_ope
 from skope_ope import (
     CascadeDR,
     CascadeIPS,
-    EmpiricalSlatePolicy,
     IndependentSlotIPS,
     PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
     SlateIPS,
     SlateLogs,
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import SupportWarning
+from skope_ope.policies import EmpiricalSlatePolicy, ProductSlatePolicy
 from tests.evaluators.slate._worlds import products, quietly, rankings, warned, world
 
 PHI = np.random.RandomState(0).random_sample((3, 4))

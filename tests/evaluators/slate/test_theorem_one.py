@@ -7,13 +7,11 @@ import pickle
 import numpy as np
 import pytest
 
-from skope_ope import (
+from skope_ope import PlackettLuceSlatePolicy, PseudoInverse, SlateLogs
+from skope_ope.policies import (
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,
-    PlackettLuceSlatePolicy,
     ProductSlatePolicy,
-    PseudoInverse,
-    SlateLogs,
 )
 from tests.evaluators.slate._worlds import quietly, rankings, world
 from tests.evaluators.slate.test_pseudo_inverse import EXACT, golden_logs

@@ -10,7 +10,6 @@ from skope_ope import (
     IPS,
     SNIPS,
     BanditLogs,
-    ClippingCurveDisplay,
     ConstantPolicy,
     DoublyRobust,
     DRos,
@@ -18,10 +17,10 @@ from skope_ope import (
     SubGaussianIPS,
     SwitchDR,
     UniformPolicy,
-    WeightsDisplay,
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.displays import ClippingCurveDisplay, WeightsDisplay
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static import _auto
 from tests._worlds import d8, d8_logs

@@ -12,7 +12,6 @@ from skope_ope import (
     DirectMethod,
     EpsilonGreedy,
     LinUCB,
-    OnlineClassifierPolicy,
     UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs
@@ -22,6 +21,7 @@ from skope_ope.exceptions import (
     ModelErrorWarning,
     SingleTrajectoryWarning,
 )
+from skope_ope.policies import OnlineClassifierPolicy
 from tests import _sequential_loops as loops
 from tests._learners import RulePolicy, as_target, contextual_rule, greedy_rule
 from tests._quiet import quiet

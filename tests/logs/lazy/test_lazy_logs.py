@@ -14,7 +14,8 @@ from numpy.testing import assert_array_equal
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import train_test_split
 
-from skope_ope import BanditLogs, HashKFold, LazyLogs, evaluate, scan_logs
+from skope_ope import BanditLogs, evaluate, scan_logs
+from skope_ope.logs import HashKFold, LazyLogs
 from skope_ope.logs.lazy import _parquet_parts
 from skope_ope.logs.lazy._remote_files import file_system
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skope_ope import AdaptiveFunctionPolicy, BanditLogs, BatchPolicy, Replay
+from skope_ope import BanditLogs, Replay
 from skope_ope.base import AdaptivePolicy
+from skope_ope.policies import AdaptiveFunctionPolicy, BatchPolicy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._histories import live, make_logs, replayed, row_by_row
 

@@ -9,18 +9,14 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from skope_ope import (
-    IPS,
-    BanditLogs,
+from skope_ope import IPS, BanditLogs, EpsilonGreedy, LinUCB, UniformPolicy
+from skope_ope.evaluators.sequential import Replay
+from skope_ope.policies import (
     BatchPolicy,
-    EpsilonGreedy,
-    LinUCB,
     OnlineClassifierPolicy,
     SegmentedPolicy,
-    UniformPolicy,
     action_probabilities,
 )
-from skope_ope.evaluators.sequential import Replay
 from skope_ope.policies._adaptive import fresh
 from tests.policies._histories import make_logs
 

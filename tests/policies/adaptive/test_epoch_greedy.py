@@ -7,7 +7,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, SGDRegres
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from skope_ope import BanditLogs, EpochGreedy
+from skope_ope import BanditLogs
+from skope_ope.policies import EpochGreedy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._histories import live, make_logs
 

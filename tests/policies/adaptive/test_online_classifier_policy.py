@@ -11,7 +11,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skope_ope import BanditLogs, OnlineClassifierPolicy
+from skope_ope import BanditLogs
+from skope_ope.policies import OnlineClassifierPolicy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._histories import live, make_logs, replayed
 

@@ -6,17 +6,13 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from skope_ope import (
-    UCB1,
-    BanditLogs,
-    DRns,
-    EpsilonGreedy,
-    LinUCB,
+from skope_ope import UCB1, BanditLogs, DRns, EpsilonGreedy, LinUCB
+from skope_ope.exceptions import SingleTrajectoryWarning
+from skope_ope.policies import (
     OnlineClassifierPolicy,
     SegmentedPolicy,
     action_probabilities,
 )
-from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.policies._adaptive import fresh
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._histories import live, make_logs, replayed, row_by_row

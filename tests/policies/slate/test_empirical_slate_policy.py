@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from skope_ope import EmpiricalSlatePolicy, SlateLogs
+from skope_ope import SlateLogs
+from skope_ope.policies import EmpiricalSlatePolicy
 from tests.policies._slate_worlds import check_moments, check_sample, rounds
 
 SLATES = [[0, 1], [1, 2], [0, 1], [2, 2], [1, -1]]

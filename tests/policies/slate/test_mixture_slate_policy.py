@@ -8,13 +8,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from skope_ope import (
-    MixtureSlatePolicy,
     PlackettLuceSlatePolicy,
-    ProductSlatePolicy,
     RankingPolicy,
     UniformPolicy,
     UniformSlatePolicy,
 )
+from skope_ope.policies import MixtureSlatePolicy, ProductSlatePolicy
 from tests.policies._slate_worlds import rounds
 
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import PlackettLuceSlatePolicy, UniformSlatePolicy, rank_weights
+from skope_ope import PlackettLuceSlatePolicy, UniformSlatePolicy
+from skope_ope.policies import rank_weights
 from tests.policies._slate_worlds import rounds
 
 

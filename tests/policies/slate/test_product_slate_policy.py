@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import ProductSlatePolicy, SlateLogs
+from skope_ope import SlateLogs
+from skope_ope.policies import ProductSlatePolicy
 from tests.policies._slate_worlds import check_moments, check_sample, rounds
 
 TABLE = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])

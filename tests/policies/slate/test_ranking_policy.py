@@ -12,7 +12,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, SlateLogs, rank_weights
+from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, SlateLogs
+from skope_ope.policies import rank_weights
 from skope_ope.policies.slate._ranking_policy import best_slates
 from tests.policies._slate_worlds import rounds
 

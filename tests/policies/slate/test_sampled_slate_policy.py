@@ -6,13 +6,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import (
-    MixtureSlatePolicy,
     PlackettLuceSlatePolicy,
     PseudoInverse,
-    SampledSlatePolicy,
     SlateLogs,
     UniformSlatePolicy,
 )
+from skope_ope.policies import MixtureSlatePolicy, SampledSlatePolicy
 from tests.evaluators.slate._worlds import additive, quietly, rankings, world
 from tests.policies._slate_worlds import moments_of_distributions, rounds
 

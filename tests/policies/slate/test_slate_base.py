@@ -11,13 +11,15 @@ from sklearn.linear_model import LinearRegression
 
 from skope_ope import (
     BanditLogs,
+    PlackettLuceSlatePolicy,
+    RankingPolicy,
+    UniformSlatePolicy,
+)
+from skope_ope.policies import (
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,
-    PlackettLuceSlatePolicy,
     ProductSlatePolicy,
-    RankingPolicy,
     SampledSlatePolicy,
-    UniformSlatePolicy,
 )
 from skope_ope.policies.slate import _slate_base
 from tests.policies._slate_worlds import check_moments, check_sample, rounds

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import (
+from skope_ope import PlackettLuceSlatePolicy, UniformSlatePolicy
+from skope_ope.policies import (
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,
-    PlackettLuceSlatePolicy,
     ProductSlatePolicy,
-    UniformSlatePolicy,
     rank_weights,
 )
 from skope_ope.policies.slate import _slate_distributions
