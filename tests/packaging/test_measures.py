@@ -1,7 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The numbers of the package's size are what their names say."""
+"""The scripts of .ci: numbers of the package's size, and words to avoid."""
 
+import ast
 import importlib.util
 import sys
 
@@ -68,14 +69,26 @@ OUTSIDE = [
 ]
 
 
-@pytest.fixture(scope="module")
-def measures():
-    spec = importlib.util.spec_from_file_location(
-        "measure_house", ROOT / ".ci" / "measure_house.py"
-    )
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def measures():
+    return script("measure_house")
+
+
+def test_phrases_are_found_across_lines_and_in_messages():
+    words = script("check_words")
+    text = "Nothing here.\nIt holds the T\n   that was reached; GOOD BARGAIN"
+    assert [line for line, _ in words.found(text)] == [2, 3]
+    source = 'def f(x):\n    """Its luck."""\n    raise E(f"{x} bears " "on y")\n'
+    messages = " ".join(text for _, text in words.strings(ast.parse(source)))
+    assert len(list(words.found(messages))) == 2
+    assert list(words.found("on the way to the truth; a plucked string")) == []
 
 
 @pytest.fixture

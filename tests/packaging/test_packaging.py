@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import configparser
-import inspect
 import re
-from pathlib import Path
 
 import pytest
 
@@ -38,10 +36,6 @@ REGISTRY = re.compile(
 MACHINE_PATH = re.compile(r"/(work|farm|root|home|opt|Users)/\w|/tmp/\w")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 SPDX = "# Authors: the skope_ope developers\n# SPDX-License-Identifier: BSD-3-Clause\n"
-
-# Modules with a public name that have no test file of the same stem, and the file below
-# tests/ that tests them. The table may only shrink.
-TESTED_ELSEWHERE = {"logs/lazy/_scan_logs.py": "logs/lazy/test_lazy_logs.py"}
 
 # Pages of docs/changes; all else there is a fragment of the next release.
 CHANGES_PAGES = {"first_release.rst", "index.rst"}
@@ -91,32 +85,6 @@ def test_every_python_file_starts_with_author_and_licence():
 def test_no_unfinished_marks_in_the_package():
     names = [str(path.relative_to(ROOT)) for path in MODULES]
     assert [name for name in names if UNFINISHED.search(text_of(name))] == []
-
-
-def test_a_file_is_one_concept():
-    lengths = {str(path): path.read_text().count("\n") for path in MODULES}
-    # a signature with types has a line for every parameter
-    assert {name: length for name, length in lengths.items() if length > 540} == {}
-
-
-def test_every_public_concept_has_a_test_file_of_the_same_stem():
-    """skope_ope/logs/_bandit_logs.py is tested by tests/logs/test_bandit_logs.py.
-
-    Modules without a public name are tested through those that have one, or by a test
-    file of their own.
-    """
-    missing = set()
-    for _, value in public_objects().values():
-        path = Path(inspect.getfile(inspect.unwrap(value))).relative_to(PACKAGE)
-        mirror = path.with_name(f"test_{path.name.removeprefix('_')}")
-        if path.name.startswith("_") and not (ROOT / "tests" / mirror).exists():
-            missing.add(path.as_posix())
-    assert sorted(missing) == sorted(TESTED_ELSEWHERE), (
-        f"without a test file: {sorted(missing - set(TESTED_ELSEWHERE))}; "
-        f"to take off the table: {sorted(set(TESTED_ELSEWHERE) - missing)}"
-    )
-    for test_file in TESTED_ELSEWHERE.values():
-        assert (ROOT / "tests" / test_file).exists()
 
 
 def lower_bounds(requirements):
