@@ -139,7 +139,6 @@ API_REFERENCE = {
         "guide": "evaluators",
         "objects": [
             "evaluate",
-            "evaluators.load_summary",
             "summarize",
             "IPS",
             "SNIPS",

@@ -117,7 +117,7 @@ def read_evaluator(name, stored, given):
             why = f"{stored['class']} is not an evaluator of skope_ope"
         raise NotRestored(
             f"the file cannot restore evaluator {name!r}: {why}. Pass it: "
-            f"load_summary(path, evaluators={{{name!r}: {stored['class']}(...)}})."
+            f"ValueSummary.load(path, evaluators={{{name!r}: {stored['class']}(...)}})."
         )
     found = kind(**stored["params"])
     found._validate_params()
