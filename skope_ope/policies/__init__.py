@@ -21,10 +21,7 @@ from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
 from skope_ope.policies.adaptive._ucb1 import UCB1
 from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy
 from skope_ope.policies.slate._mixture_slate_policy import MixtureSlatePolicy
-from skope_ope.policies.slate._plackett_luce_slate_policy import (
-    PlackettLuceSlatePolicy,
-    rank_weights,
-)
+from skope_ope.policies.slate._plackett_luce_slate_policy import PlackettLuceSlatePolicy
 from skope_ope.policies.slate._product_slate_policy import ProductSlatePolicy
 from skope_ope.policies.slate._ranking_policy import RankingPolicy
 from skope_ope.policies.slate._sampled_slate_policy import SampledSlatePolicy
@@ -56,6 +53,5 @@ __all__ = [
     "UniformPolicy",
     "UniformSlatePolicy",
     "action_probabilities",
-    "rank_weights",
     "with_logger_policies",
 ]
