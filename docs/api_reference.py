@@ -90,7 +90,6 @@ API_REFERENCE = {
             "policies.EmpiricalSlatePolicy",
             "policies.MixtureSlatePolicy",
             "policies.SampledSlatePolicy",
-            "policies.with_logger_policies",
         ],
     },
     "reward_models": {

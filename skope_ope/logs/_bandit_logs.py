@@ -36,9 +36,10 @@ from skope_ope.logs._validation import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-    from skope_ope._types import Array, ArrayLike, Contexts
+    from skope_ope._types import Array, ArrayLike, Contexts, PolicyLike
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -325,6 +326,12 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             state["loggers"], state["logger_index"] = found
 
     _check_logger_proba = check_logger_proba
+
+    if TYPE_CHECKING:  # policies give logs this method
+
+        def with_logger_policies(
+            self, policies: Mapping[Any, PolicyLike]
+        ) -> BanditLogs: ...
 
     def replace(self, **fields: Any) -> BanditLogs:
         """Return the same rows with other values in some fields.

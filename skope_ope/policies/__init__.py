@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policies, and their probabilities on logs."""
 
+from skope_ope.policies import _logger_policies  # noqa: F401  # with_logger_policies
 from skope_ope.policies._action_probabilities import action_probabilities
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import BasePolicy
 from skope_ope.policies._classifier_policy import ClassifierPolicy
 from skope_ope.policies._constant_policy import ConstantPolicy
 from skope_ope.policies._function_policy import FunctionPolicy
-from skope_ope.policies._logger_policies import with_logger_policies
 from skope_ope.policies._mixture_policy import MixturePolicy
 from skope_ope.policies._uniform_policy import UniformPolicy
 from skope_ope.policies.adaptive._adaptive_function_policy import AdaptiveFunctionPolicy
@@ -53,5 +53,4 @@ __all__ = [
     "UniformPolicy",
     "UniformSlatePolicy",
     "action_probabilities",
-    "with_logger_policies",
 ]

@@ -53,7 +53,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
 
     See Also
     --------
-    with_logger_policies : If you have the policies of the loggers.
+    BanditLogs.with_logger_policies : If you have the policies of the loggers.
     PropensityEstimator : For a single logger.
 
     Examples

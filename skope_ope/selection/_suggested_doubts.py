@@ -67,9 +67,8 @@ def _of_situation(situation):
     if situation == "several_loggers_apart":
         return {
             "support_of_each": "Every logger must be able to take all actions of the "
-            "policy. With logger_proba (see with_logger_policies) "
-            "one logger is enough for each action: "
-            "MultiLoggerDR(pooling='balanced')."
+            "policy. With logger_proba (see logs.with_logger_policies) one logger is "
+            "enough for each action: MultiLoggerDR(pooling='balanced')."
         }
     return dict(_OF.get(situation, {}))
 

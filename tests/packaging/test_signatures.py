@@ -19,7 +19,7 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_slate_logs
 from skope_ope.evaluators import logger_overlap
-from skope_ope.policies import EpochGreedy, with_logger_policies
+from skope_ope.policies import EpochGreedy
 from skope_ope.utils import all_evaluators
 from tests.packaging._tree import public_objects
 
@@ -97,11 +97,6 @@ def test_one_default_each():
             lambda: compare_policies(POLICIES, LOGS, evaluator=IPS(), baseline=None),
             ValueError,
             "baseline must be one of the policies",
-        ),
-        (
-            lambda: with_logger_policies(LOGS, POLICIES),
-            TypeError,
-            r"The call is with_logger_policies\(policies, logs\)",
         ),
         (
             lambda: logger_overlap(LOGS, UniformPolicy()),
