@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a call about a log in parts asks for, checked before long work begins."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
 
 from skope_ope._meant import meant
-from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._memory_logs import MemoryLogs
 from skope_ope.evaluators.frames._frame_log import FIRST
@@ -23,6 +22,7 @@ from skope_ope.policies._action_probabilities import (
     unwrap,
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._policies_of_call import policies_by_name
 from skope_ope.policies.slate._slate_policy import slate_policy
 from skope_ope.reward_models._part_models import check_model_column, part_models
 from skope_ope.reward_models._sources import model_and_folds
@@ -96,12 +96,9 @@ def prepared(
     n_sample="auto",
 ):
     """Return what a call asks of a log; see `summarize`."""
-    check_n_jobs(n_jobs)
+    policies = policies_by_name("summarize", policies, logs, n_jobs)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
-    policies = dict(policies) if isinstance(policies, Mapping) else {None: policies}
-    if not policies:
-        raise ValueError("policies is empty. Name at least one policy.")
     by = (by,) if isinstance(by, str) else by or ()
     if not isinstance(by, (list, tuple)) or not all(map(_is_name, by)):
         raise TypeError(
@@ -118,7 +115,6 @@ def prepared(
         head = head_of(logs)
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
     else:
-        check_memory(logs)
         head, n_loggers = logs, None
     named = evaluators
     evaluators, left_out, made = named_evaluators(
@@ -231,17 +227,6 @@ def _is_name(one):
     return isinstance(one, str)
 
 
-def check_memory(logs):
-    """Raise unless there are rounds in memory."""
-    if not isinstance(logs, (BanditLogs, SlateLogs)):
-        raise TypeError(
-            "logs must be LazyLogs, BanditLogs or SlateLogs, got "
-            f"{type(logs).__name__}. The call is summarize(policies, logs)."
-        )
-    if not len(logs):
-        raise ValueError("the logs are empty: an estimate needs at least one round.")
-
-
 def check_columns(lazy, policies, by, evaluators):
     """Raise where a policy or `by` names a column that the logs do not have."""
     named = {_who(name): one for name, one in policies.items() if _is_name(one)}
@@ -269,13 +254,6 @@ def check_columns(lazy, policies, by, evaluators):
 def refuse_arrays(policies):
     """Raise where a policy is an array, whose rows lazy logs cannot match."""
     for name, policy in policies.items():
-        if isinstance(policy, (list, tuple)) and policy and all(map(_is_name, policy)):
-            named = {one: one for one in policy}
-            raise TypeError(
-                f"{_who(name)} is a list of names, {list(policy)}. If each name is "
-                f"a policy, pass {named!r}. If they are the columns of one policy, "
-                "name them in scan_logs(..., columns={'pi': [...]}) and pass 'pi'."
-            )
         is_table = isinstance(policy, (np.ndarray, list, tuple))
         if is_table or (hasattr(policy, "__array__") and not hasattr(policy, "fit")):
             raise TypeError(

@@ -368,13 +368,7 @@ class LazyLogs:
 
     if TYPE_CHECKING:  # the audit gives logs this method
 
-        def audit(
-            self,
-            policy: PolicyLike = None,
-            *,
-            random_state: RandomSeed = 0,
-            n_jobs: int | None = None,
-        ) -> Audit: ...
+        def audit(self, policies: PolicyLike = None, **how: Any) -> Audit: ...
 
     def __repr__(self):
         n_rounds, n_parts = self.n_rounds, len(self.partitions or ())

@@ -407,7 +407,7 @@ def test_every_answer_of_wrong_candidates_says_so():
     of_log = audit(wrong)
     assert of_log.alarms[0].name == "slate_pairs"
     assert verdict(value, audit=of_log).answer == "not supported"
-    suggested = suggest(wrong)
+    suggested = suggest(None, wrong)
     assert suggested.evaluator is None
     assert "candidates" in suggested.stop
 
