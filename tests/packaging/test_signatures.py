@@ -7,17 +7,25 @@ import inspect
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import (
     IPS,
     AttentionDecay,
     BanditLogs,
+    ConstantPolicy,
+    EpsilonGreedy,
     PositionScavenging,
     RewardModelPolicy,
     UniformPolicy,
+    audit,
     compare_policies,
+    evaluate,
+    report,
+    suggest,
+    summarize,
 )
-from skope_ope.datasets import make_slate_logs
+from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators import logger_overlap
 from skope_ope.policies import EpochGreedy
 from skope_ope.utils import all_evaluators
@@ -27,6 +35,8 @@ LOGS = BanditLogs(
     np.zeros((4, 1)), [0, 1, 0, 1], [0.0, 1, 1, 0], [0.5] * 4, logger=[0, 1, 0, 1]
 )
 POLICIES = {0: UniformPolicy(), 1: UniformPolicy()}
+CALLS = (audit, compare_policies, evaluate, report, suggest, summarize)
+each_call = pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 
 
 def public_callables():
@@ -125,3 +135,113 @@ def test_one_default_each():
 def test_other_orders_and_names_are_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@each_call
+def test_calls_take_the_same_policies_model_folds_seed_and_workers(call):
+    parameters = inspect.signature(call).parameters
+    assert list(parameters)[:2] == ["policies", "logs"]
+    of_evaluate = inspect.signature(evaluate).parameters
+    for name in ("reward_model", "cv", "random_state", "n_jobs"):
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+        if (call, name) != (audit, "random_state"):  # the same audit each time
+            assert parameters[name].default == of_evaluate[name].default
+
+
+@each_call
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ((LOGS, UniformPolicy()), TypeError, r"The call is {}\(policies, logs\)"),
+        ((LOGS, LOGS), TypeError, r"a policy is expected.* is {}\(policies, logs\)"),
+        (
+            (UniformPolicy(), LOGS.context),
+            TypeError,
+            r"got ndarray.* {}\(policies, logs",
+        ),
+        (([UniformPolicy()], LOGS), TypeError, r"a dict by name: {}\({{'a': .*a list"),
+        (
+            (("a", "b"), LOGS),
+            TypeError,
+            r"{}\({{'a': 'a', 'b': 'b'}}, logs\), got a tup",
+        ),
+        (([], LOGS), TypeError, r"a dict by name: {}\("),
+        (({}, LOGS), ValueError, "policies is empty"),
+        ((UniformPolicy(), LOGS[:0]), ValueError, "logs are empty: {} needs"),
+    ],
+)
+def test_what_is_no_policy_or_no_logs_is_refused_alike(call, given, error, message):
+    with pytest.raises(error, match=message.format(call.__name__)):
+        call(*given)
+
+
+@each_call
+def test_a_number_of_workers_is_checked(call):
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        call(UniformPolicy(), LOGS, n_jobs=0)
+
+
+def test_suggest_without_logs_says_the_order():
+    with pytest.raises(TypeError, match=r"suggest\(policies, logs\), or suggest\(None"):
+        suggest(LOGS)
+
+
+@pytest.mark.parametrize("call", [audit, suggest], ids=lambda call: call.__name__)
+def test_a_dict_gives_an_answer_by_name(call):
+    logs = make_bandit_logs(300, random_state=0)
+    policies = {"one": ConstantPolicy(1), 2: UniformPolicy()}
+    found = call(policies, logs, n_jobs=2)
+    assert list(found) == list(policies)
+    for name, policy in policies.items():
+        assert repr(found[name]) == repr(call(policy, logs))
+
+
+@pytest.mark.parametrize("call", [compare_policies, report], ids=lambda c: c.__name__)
+def test_a_single_policy_is_compared_under_its_own_name(call):
+    logs, policy, _ = make_bandit_logs(2000, random_state=0, return_truth=True)
+    found = call(policy, logs)
+    assert found.choice == "the policy"
+    assert found.sentence == call({"the policy": policy}, logs).sentence
+
+
+MODEL = {"reward_model": DecisionTreeRegressor(max_features=1), "cv": 3}
+
+
+def test_a_comparison_uses_the_model_the_folds_and_the_seed_of_the_table():
+    logs, policy, _ = make_bandit_logs(300, random_state=0, return_truth=True)
+    for n_jobs in (None, 2):
+        how = {**MODEL, "random_state": 1, "n_jobs": n_jobs}
+        found = compare_policies(policy, logs, **how)["the policy"]
+        table = evaluate(policy, logs, **how)
+        assert float(found) == float(table["DoublyRobust"])
+        assert float(found) != float(evaluate(policy, logs)["DoublyRobust"])
+
+
+def test_a_suggestion_has_the_model_the_folds_and_the_seed():
+    logs, policy, _ = make_bandit_logs(300, random_state=0, return_truth=True)
+    found = suggest(policy, logs, **MODEL, random_state=1)
+    assert found.evaluator.cv == 3
+    assert found.evaluator.reward_model.random_state is not None
+    assert MODEL["reward_model"].random_state is None
+    names = {"logs": logs, "policy": policy}
+    exec(found.code, names)
+    assert float(names["value"]) == found.evaluator.fit(logs).score(policy)
+    learner = EpsilonGreedy()
+    seeds = [
+        suggest(learner, logs, random_state=seed).evaluator.random_state
+        for seed in (None, 1, 1, 2)
+    ]
+    assert seeds[0] == 0
+    assert seeds[1] == seeds[2] != seeds[3]
+
+
+@pytest.mark.parametrize("make", [make_bandit_logs, make_slate_logs])
+def test_an_audit_tells_how_well_the_model_predicts(make):
+    logs = make(300, random_state=0)
+    name = "R^2 of the reward model, out of fold"
+    assert name not in audit(logs).facts
+    found = audit(logs, reward_model=DecisionTreeRegressor(max_depth=2), cv=3)
+    assert -1 < found.facts[name] < 1
+    assert audit(logs, reward_model=0.5).facts[name] <= 0
+    other = logs.audit(reward_model=DecisionTreeRegressor(max_depth=2), cv=3)
+    assert other.facts[name] == found.facts[name]
