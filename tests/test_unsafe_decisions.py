@@ -333,7 +333,7 @@ def test_no_step_scorer_or_search_tests_estimates(monkeypatch):
     def refuse(self):
         raise AssertionError("a test of estimated propensities")
 
-    monkeypatch.setattr(BanditLogs, "estimated_propensity_findings", property(refuse))
+    monkeypatch.setattr(BanditLogs, "_estimated_propensity_findings", property(refuse))
     logs = estimated(wrong_estimate(600))
     scoring = PolicyScorer(IPS())
     search = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.0, 0.5]}, scoring=scoring)

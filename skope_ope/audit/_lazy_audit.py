@@ -55,7 +55,7 @@ def lazy_audits(
     # at as many from the start on.
     random = check_random_state(random_state)
     lazy = lazy.labelled(n_jobs)
-    fields = lazy.needing(context=False, columns=_weight(lazy))
+    fields = lazy._needing(context=False, columns=_weight(lazy))
     sums = sum_over(fields, _facts_of_part, None, n_jobs)
     if sums is None:
         raise ValueError("the logs are empty: an audit needs at least one round.")
@@ -101,7 +101,7 @@ def _of_sums(sums, sample):
     """Return what the sums tell, and the order of the rounds of the sample."""
     facts, found = {}, []
     if sums.log.actions is not None:
-        facts, found = sums.log.quick_propensity_findings
+        facts, found = sums.log._quick_propensity_findings
     return dict(facts), found + order_findings_of_sums(sums.log, sample)
 
 

@@ -111,7 +111,7 @@ def prepared(
         if logs.frame is None or _needs_labels(logs):
             logs = logs.labelled(n_jobs=n_jobs)
         if logs.frame is not None:
-            logs = seeing_first(logs.needing(context=False), FIRST)
+            logs = seeing_first(logs._needing(context=False), FIRST)
         head = head_of(logs)
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
     else:
@@ -201,7 +201,7 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
     """Return lazy logs that read no more than somebody looks at."""
     # A policy that is an object may look at any column, as policies and loggers of
     # slates may.
-    if lazy.log_type is SlateLogs or not all(map(_is_name, policies.values())):
+    if lazy._log_type is SlateLogs or not all(map(_is_name, policies.values())):
         return lazy
     users = [one for one in evaluators.values() if one._uses_model]
     models = [model_and_folds(one, reward_model)[0] for one in users]
@@ -214,7 +214,7 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
     plain = (str, Real, type(None))
     context = not all(isinstance(model, plain) for model in models)
     columns = [name for name in lazy.columns if name in words]
-    return lazy.needing(context=context, columns=columns)
+    return lazy._needing(context=context, columns=columns)
 
 
 def _needs_labels(lazy):
@@ -239,7 +239,7 @@ def check_columns(lazy, policies, by, evaluators):
                 "scan_logs(..., columns=[...])."
             )
         names = known.get(column)
-        if who == "by" or isinstance(names, str) or lazy.log_type is not BanditLogs:
+        if who == "by" or isinstance(names, str) or lazy._log_type is not BanditLogs:
             continue
         for arm in {getattr(one, "match", "action") for one in evaluators.values()}:
             labels = lazy.loggers if arm == "logger" else lazy.actions

@@ -4,8 +4,6 @@
 
 from skope_ope.policies import _logger_policies  # noqa: F401  # with_logger_policies
 from skope_ope.policies._action_probabilities import action_probabilities
-from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._base import BasePolicy
 from skope_ope.policies._classifier_policy import ClassifierPolicy
 from skope_ope.policies._constant_policy import ConstantPolicy
 from skope_ope.policies._function_policy import FunctionPolicy
@@ -25,15 +23,11 @@ from skope_ope.policies.slate._plackett_luce_slate_policy import PlackettLuceSla
 from skope_ope.policies.slate._product_slate_policy import ProductSlatePolicy
 from skope_ope.policies.slate._ranking_policy import RankingPolicy
 from skope_ope.policies.slate._sampled_slate_policy import SampledSlatePolicy
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._uniform_slate_policy import UniformSlatePolicy
 
 __all__ = [
     "UCB1",
     "AdaptiveFunctionPolicy",
-    "AdaptivePolicy",
-    "BasePolicy",
-    "BaseSlatePolicy",
     "BatchPolicy",
     "ClassifierPolicy",
     "ConstantPolicy",

@@ -154,7 +154,7 @@ def compare_policies(
     }
     asked = {"baseline": baseline, "level": level, "accepted": accepted}
     if isinstance(evaluator, str):
-        kind = logs.log_type if isinstance(logs, LazyLogs) else type(logs)
+        kind = logs._log_type if isinstance(logs, LazyLogs) else type(logs)
         evaluator = evaluator_named(evaluator, kind)
     if isinstance(logs, LazyLogs):
         made = _of_lazy_logs(policies, logs, evaluator, how, **asked)
@@ -232,7 +232,7 @@ def _doubted(values, logs):
     estimated = getattr(logs, "propensity_estimated", False)
     if not (estimated and any(map(rests_on_propensities, values.values()))):
         return values, []
-    warned = warnings_of(logs.estimated_propensity_findings[1])
+    warned = warnings_of(logs._estimated_propensity_findings[1])
     return {name: one._with_warnings(warned) for name, one in values.items()}, warned
 
 

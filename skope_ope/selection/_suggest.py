@@ -220,7 +220,7 @@ def _for(logs, policy):
         if predictability(logs, logs.action_index).certain:
             stop = CERTAIN
             return _answer("deterministic", None, link="guide/propensities", stop=stop)
-        found = logs.estimated_propensity_findings[1]
+        found = logs._estimated_propensity_findings[1]
         alarms = [one for one in found if one.severity == "error"]
     if alarms:
         return _of_misfits(logs, alarms)

@@ -77,7 +77,7 @@ def _weighed(logs, situation):
     """Return logs whose propensities are those by which rounds will be weighted."""
     if situation != "several_loggers":
         return logs
-    share = logs.logger_counts / logs.logger_counts.sum()
+    share = logs._logger_counts / logs._logger_counts.sum()
     one = dict.fromkeys(("logger_proba", "logging_proba"))
     return logs.replace(propensity=logs.logger_proba @ share, **one)
 

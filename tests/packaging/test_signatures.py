@@ -3,12 +3,14 @@
 """Public signatures share one order and one default each."""
 
 import inspect
+from importlib import import_module
 
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
+import skope_ope
 from skope_ope import (
     IPS,
     AttentionDecay,
@@ -22,6 +24,7 @@ from skope_ope import (
     compare_policies,
     evaluate,
     report,
+    scan_logs,
     suggest,
     summarize,
 )
@@ -135,6 +138,52 @@ def test_one_default_each():
 def test_other_orders_and_names_are_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_public_name_stands_in_one_folder():
+    modules = [import_module(f"skope_ope.{name}") for name in skope_ope.FOLDERS]
+    names = [name for one in modules for name in getattr(one, "__all__", vars(one))]
+    names = [name for name in names if not name.startswith("__")]
+    assert {name for name in names if names.count(name) > 1} == set()
+    assert set(skope_ope.__all__) - set(names) == set()
+
+
+# What a user finds on logs: the fields, and what follows from them.
+OF_ROWS = {
+    *("audit", "columns", "context", "from_frame", "group", "group_index", "groups"),
+    *("n_features", "n_groups", "n_rounds", "propensity", "replace", "reward"),
+    *("reward_range", "row_id", "shape", "summary", "timestamp", "to_frame"),
+    "with_columns",
+}
+SHOWN = {
+    "BanditLogs": OF_ROWS
+    | {
+        *("action", "action_context", "action_index", "actions", "available"),
+        *("logger", "logger_index", "logger_proba", "loggers", "logging_proba"),
+        *("n_actions", "propensities_drift", "propensity_estimated", "sample_weight"),
+        "with_logger_policies",
+    },
+    "SlateLogs": OF_ROWS
+    | {
+        *("candidates", "item_feature_names", "item_features", "item_id"),
+        *("logging_policy", "max_candidates", "n_candidates", "n_slots", "offered"),
+        *("slate", "slot_reward"),
+    },
+    "LazyLogs": {
+        *("actions", "audit", "columns", "describe", "filter", "frame", "head"),
+        *("labelled", "loggers", "n_rounds", "partitions", "read", "reward_range"),
+        *("roles", "sample", "source", "summary"),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_logs_show_what_a_user_needs_and_no_inner_measure(kind, tmp_path):
+    logs = make_slate_logs(9) if kind == "SlateLogs" else make_bandit_logs(9)
+    if kind == "LazyLogs":
+        (tmp_path / "log.csv").write_text("item,click,p\n0,1,0.5\n1,0,0.5\n")
+        logs = scan_logs(tmp_path, action="item", reward="click", propensity="p")
+    assert {name for name in dir(logs) if not name.startswith("_")} == SHOWN[kind]
 
 
 @each_call
