@@ -37,7 +37,7 @@ def audit(
     cv: SplitterLike | Literal["prefit"] | None = None,
     random_state: RandomSeed = 0,
     n_jobs: int | None = None,
-) -> Audit | dict[Any, Audit]:
+) -> Audit | Any:
     """Check whether a log can answer, alone or for policies.
 
     `evaluate` runs only quick checks. An audit runs all checks, also those that fit

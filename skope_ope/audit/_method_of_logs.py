@@ -26,7 +26,7 @@ def audit_of_logs(
     cv: SplitterLike | Literal["prefit"] | None = None,
     random_state: RandomSeed = 0,
     n_jobs: int | None = None,
-) -> Audit | dict[Any, Audit]:
+) -> Audit | Any:
     """Check the logs, see :func:`~skope_ope.audit`.
 
     Parameters

@@ -84,7 +84,7 @@ def suggest(
     cv: SplitterLike | Literal["prefit"] | None = None,
     random_state: RandomSeed = None,
     n_jobs: int | None = None,
-) -> Suggestion | dict[Any, Suggestion]:
+) -> Suggestion | Any:
     """Suggest an evaluator for a log, say why, and say what to doubt.
 
     The answer depends on the fields of the log, on the weights of the policy and on

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from skope_ope._types import PolicyLike, RandomSeed
-    from skope_ope.audit._result import Audit
+    from skope_ope._types import AuditLike, PolicyLike, RandomSeed
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
     from skope_ope.logs.lazy._lazy_frames import ScannedFrame
@@ -333,7 +332,7 @@ class LazyLogs:
 
     if TYPE_CHECKING:  # the audit gives logs this method
 
-        def audit(self, policies: PolicyLike = None, **how: Any) -> Audit: ...
+        def audit(self, policies: PolicyLike = None, **how: Any) -> AuditLike | Any: ...
 
     def __repr__(self):
         n_rounds, n_parts = self.n_rounds, len(self.partitions or ())
