@@ -93,37 +93,26 @@ def audit(
                 "are not fixed and cannot be checked against a log. Audit the log "
                 "alone, or audit what the policy has learned so far: policy.frozen()."
             )
-    of_log, of_policies = audits(
-        {} if policies is None else named,
-        logs,
-        reward_model=reward_model,
-        cv=cv,
-        random_state=random_state,
-        n_jobs=n_jobs,
+    named, model = {} if policies is None else named, (reward_model, cv)
+    of_log, of_policies = audits(named, logs, random_state, n_jobs, *model)
+    return (
+        of_policies if isinstance(policies, Mapping) else of_policies.get(None, of_log)
     )
-    if isinstance(policies, Mapping):
-        return of_policies
-    return of_policies.get(None, of_log)
 
 
-def audits(policies, logs, *, reward_model=None, cv=None, random_state=0, n_jobs=None):
+def audits(policies, logs, random_state=0, n_jobs=None, *model):
     """Audit a log, alone and for several policies; the log is checked once."""
-    how = {
-        "reward_model": reward_model,
-        "cv": cv,
-        "random_state": random_state,
-        "n_jobs": n_jobs,
-    }
+    how = random_state, n_jobs, *model
     if isinstance(logs, LazyLogs):
         refuse_frame(logs)
         few = small_logs(logs, n_jobs)
         if few is None:
-            return lazy_audits(policies, logs, **how)
+            return lazy_audits(policies, logs, *how)
         with rows_told_by_files(logs, few):
-            return audits(policies, few, **how)
+            return audits(policies, few, *how)
     slates = isinstance(logs, SlateLogs)
     facts, findings = _told(SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state)
-    facts |= model_facts(logs, **how)
+    facts |= model_facts(logs, *how)
     of_policies = {}
     for name, policy in policies.items():
         checks = SLATE_POLICY_CHECKS if slates else POLICY_CHECKS

@@ -45,9 +45,7 @@ def small_logs(lazy, n_jobs=None):
     return None if lazy.n_rounds is None else all_rows(lazy, MOST_ROUNDS, n_jobs)
 
 
-def lazy_audits(
-    policies, lazy, reward_model=None, cv=None, random_state=0, n_jobs=None
-):
+def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
     """Audit lazy logs, alone and for several policies."""
     # Counts, ranges, groups, propensities, times and rewards that are missing at the
     # end are those of all rounds, from one pass. What fits models, looks for copies or
@@ -71,8 +69,7 @@ def lazy_audits(
             told["loggers, of the sample"] = told.pop("loggers")
         facts |= told
         found += more
-    how = {"cv": cv, "random_state": random, "n_jobs": n_jobs}
-    facts |= model_facts(sample, reward_model, **how)
+    facts |= model_facts(sample, random, n_jobs, *model)
     whole, of_policies = len(sample) == n_rounds, {}
     for name, policy in policies.items():
         told, more = lazy_policy_findings(policy, lazy, sample, whole, random, n_jobs)

@@ -36,10 +36,9 @@ from skope_ope.logs._validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
-    from skope_ope._types import Array, ArrayLike, Contexts, PolicyLike
+    from skope_ope._types import Array, ArrayLike, Contexts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -329,9 +328,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
     if TYPE_CHECKING:  # policies give logs this method
 
-        def with_logger_policies(
-            self, policies: Mapping[Any, PolicyLike]
-        ) -> BanditLogs: ...
+        def with_logger_policies(self, policies: dict[Any, Any]) -> BanditLogs: ...
 
     def replace(self, **fields: Any) -> BanditLogs:
         """Return the same rows with other values in some fields.

@@ -36,16 +36,11 @@ def policies_by_name(
     if not isinstance(logs, LazyLogs) and not len(logs):
         raise ValueError(f"the logs are empty: {call} needs at least one round.")
     if isinstance(policies, (list, tuple)) and not _is_table(policies):
-        columns, named = "", "{'a': ..., 'b': ...}"
-        if policies and all(isinstance(one, str) for one in policies):
-            named = {one: one for one in policies}
-            columns = (
-                " If they are the columns of one policy, name them in "
-                "scan_logs(..., columns={'pi': [...]}) and pass 'pi'."
-            )
+        texts = policies and all(isinstance(one, str) for one in policies)
+        named = {one: one for one in policies} if texts else "{'a': ..., 'b': ...}"
         raise TypeError(
             f"several policies go into a dict by name: {call}({named}, logs), got a "
-            f"{_kind(policies)}.{columns}"
+            f"{_kind(policies)}."
         )
     check_n_jobs(n_jobs)
     if not isinstance(policies, Mapping):

@@ -143,15 +143,18 @@ def suggest(
     """
     alone = "suggest(None, logs)"
     named = policies_by_name("suggest", policies, logs, n_jobs, lazy=False, alone=alone)
-    given = {"reward_model": reward_model, "cv": cv}
+    given = {"reward_model": clone(reward_model, safe=False), "cv": cv}
+    given = {name: one for name, one in given.items() if one is not None}
+    if random_state is not None:  # the same for all policies, whoever works on them
+        random_state = check_random_state(random_state).randint(2**31 - 1)
     tasks = [partial(_one, one, logs, given, random_state) for one in named.values()]
     found = dict(zip(named, run_tasks(tasks, n_jobs), strict=True))
     return found if isinstance(policies, Mapping) else found[None]
 
 
-def _one(policy, logs, given, random_state):
+def _one(policy, logs, given, seed):
     """Return the suggestion for one policy, or for the log alone."""
-    found = _for_slates(logs, policy) if _are_slates(logs) else _for(logs, policy)
+    found = (_for_slates if isinstance(logs, SlateLogs) else _for)(logs, policy)
     found["questions"] = _questions(logs)
     if found["stop"] is None:
         told, stop = doubts_of(logs, policy, found)
@@ -160,11 +163,12 @@ def _one(policy, logs, given, random_state):
     if found["stop"] is not None:
         found |= {"evaluator": None, "check": None}
         return Suggestion(**found)
-    if given["reward_model"] is None:
+    if "reward_model" not in given:
         found["evaluator"], told = with_model_of_actions(found["evaluator"], logs)
         found["reasons"] += told
     for place in ("evaluator", "check"):
-        found[place] = _with_given(found[place], given, random_state)
+        if found[place] is not None:
+            found[place] = _with_given(found[place], given, seed)
     return Suggestion(**found, code=code_for(found))
 
 
@@ -173,25 +177,14 @@ def _questions(logs):
     return tuple(one for one in ASKED if logs.group is None or one != USERS_ASKED)
 
 
-def _with_given(evaluator, given, random_state):
+def _with_given(evaluator, given, seed):
     """Return an evaluator with the model, the folds and the seed of the call."""
-    if evaluator is None:
-        return None
     last = evaluator[-1] if hasattr(evaluator, "steps") else evaluator
+    if seed is not None:
+        given = given | {"random_state": None}  # in place of the suggested seed
     names = last.get_params(deep=False)
-    wanted = {name: one for name, one in given.items() if one is not None}
-    if random_state is not None:
-        wanted["random_state"] = None  # in place of the seed that is suggested
-    last.set_params(
-        **{k: clone(one, safe=False) for k, one in wanted.items() if k in names}
-    )
-    if random_state is None:
-        return evaluator
-    return with_seed(evaluator, check_random_state(random_state))
-
-
-def _are_slates(logs):
-    return isinstance(logs, SlateLogs)
+    last.set_params(**{name: one for name, one in given.items() if name in names})
+    return evaluator if seed is None else with_seed(evaluator, check_random_state(seed))
 
 
 def _answer(situation, evaluator, *reasons, check=None, link, stop=None, assumes=()):

@@ -76,7 +76,7 @@ def counts_of(lazy, by=None, with_propensity=False):
     out = {label: _counts(part, labels, weight, ends) for label, part in parts.items()}
     if by is not None:
         return out
-    stated = lazy._stated.get("propensity")
+    stated = lazy._reading.stated.get("propensity")
     if stated is not None:
         shape = out[None].counts.shape
         out[None].lowest = out[None].highest = np.full(shape, stated)

@@ -123,7 +123,7 @@ def query_reward(whole):
 
 def first_rows(lazy, counts):
     """Return the first rows of a frame as logs that know all labels."""
-    stated = {**lazy._stated, "actions": np.array(counts.actions)}
+    stated = {**lazy._reading.stated, "actions": np.array(counts.actions)}
     loggers = None if counts.loggers is None else np.array(counts.loggers)
     known = lazy._needing(context=False, columns=[])
     return known._with(stated=stated, loggers=loggers).head(FIRST)

@@ -224,12 +224,8 @@ def _miscounted(logs, inverse):
         counts, law, slack = inverse.counts, law_of(inverse.mu), 0.0
         sizes = inverse.group_sizes
     elif logs._action_count_law is not None:
-        counts, law, sizes = (
-            logs._action_counts,
-            logs._action_count_law,
-            logs._group_sizes,
-        )
-        slack = inverse.half_step * len(logs)
+        law, sizes = logs._action_count_law, logs._group_sizes
+        counts, slack = logs._action_counts, inverse.half_step * len(logs)
     else:
         return None
     mean, variance = law

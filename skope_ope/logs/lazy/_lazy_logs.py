@@ -102,11 +102,6 @@ class LazyLogs:
         return dict(self._reading.columns)
 
     @property
-    def _stated(self) -> Mapping[str, Any]:
-        """What was stated of all rounds: `actions`, `reward_range` and others."""
-        return dict(self._reading.stated)
-
-    @property
     def _origin(self) -> Any:
         """Token of the source, the same in all processes."""
         return self._reading.origin
