@@ -7,6 +7,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
@@ -17,8 +18,10 @@ from skope_ope import (
     BanditLogs,
     ConstantPolicy,
     EpsilonGreedy,
+    PlackettLuceSlatePolicy,
     PositionScavenging,
     RewardModelPolicy,
+    SlateLogs,
     UniformPolicy,
     audit,
     compare_policies,
@@ -294,3 +297,51 @@ def test_an_audit_tells_how_well_the_model_predicts(make):
     assert audit(logs, reward_model=0.5).facts[name] <= 0
     other = logs.audit(reward_model=DecisionTreeRegressor(max_depth=2), cv=3)
     assert other.facts[name] == found.facts[name]
+
+
+def lazy_of(logs, folder):
+    rows = zip(
+        logs.context[:, 0], logs.action, logs.reward, logs.propensity, strict=True
+    )
+    text = "\n".join(",".join(map(str, row)) for row in rows)
+    (folder / "log.csv").write_text(f"x,item,click,p\n{text}\n")
+    roles = {"action": "item", "reward": "click", "propensity": "p", "context": ["x"]}
+    return scan_logs(folder, **roles)
+
+
+def test_lazy_logs_are_compared_with_the_model_and_the_folds_of_the_table(tmp_path):
+    logs = make_bandit_logs(300, random_state=0)
+    lazy, how = lazy_of(logs, tmp_path), {"reward_model": Ridge(), "cv": 3}
+    found = compare_policies(UniformPolicy(), lazy, **how)["the policy"]
+    table = evaluate(UniformPolicy(), lazy, **how)
+    assert float(found) == pytest.approx(float(table["DoublyRobust"]), rel=1e-12)
+    other = evaluate(UniformPolicy(), lazy, reward_model=Ridge())["DoublyRobust"]
+    assert float(found) != pytest.approx(float(other), rel=1e-6)
+
+
+@pytest.mark.parametrize("most", [50, 200_000])
+def test_lazy_logs_are_audited_for_several_policies(tmp_path, monkeypatch, most):
+    module = import_module("skope_ope.audit._lazy_audit")
+    monkeypatch.setattr(module, "MOST_ROUNDS", most)
+    lazy = lazy_of(make_bandit_logs(300, random_state=0), tmp_path)
+    policies, model = {"one": ConstantPolicy(1), 2: UniformPolicy()}, Ridge()
+    found = audit(policies, lazy, reward_model=model)
+    assert list(found) == list(policies)
+    alone = audit(policies["one"], lazy, reward_model=model)
+    assert found["one"].to_dict() == alone.to_dict()
+    assert (
+        "R^2 of the reward model, out of fold" in audit(lazy, reward_model=model).facts
+    )
+
+
+@pytest.mark.parametrize(
+    "ranks", [[2, 1, 3], "rank", lambda logs: logs.columns["rank"]]
+)
+def test_weights_of_ranks_are_given_as_weights_are(ranks):
+    logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [2, 1]], [1.0, 0.0])
+    logs = logs.with_columns(rank=[[2, 1, 3], [2, 1, 3]])
+    policy = clone(PlackettLuceSlatePolicy.from_ranks(ranks, 2, alpha=2))
+    expected = PlackettLuceSlatePolicy([0.25, 1, 0.25], 2).slot_marginals(logs)
+    np.testing.assert_allclose(policy.slot_marginals(logs), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="alpha must be at least 0"):
+        PlackettLuceSlatePolicy.from_ranks(ranks, 2, alpha=-1)
