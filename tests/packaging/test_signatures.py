@@ -310,7 +310,9 @@ def lazy_of(logs, folder):
 
 
 def test_lazy_logs_are_compared_with_the_model_and_the_folds_of_the_table(tmp_path):
-    logs = make_bandit_logs(300, random_state=0)
+    x = np.random.RandomState(0).normal(size=(300, 1))
+    action, reward = np.arange(300) % 3, (x[:, 0] > 0) * 1.0
+    logs = BanditLogs(x, action, reward, np.full(300, 1 / 3))
     lazy, how = lazy_of(logs, tmp_path), {"reward_model": Ridge(), "cv": 3}
     found = compare_policies(UniformPolicy(), lazy, **how)["the policy"]
     table = evaluate(UniformPolicy(), lazy, **how)
