@@ -90,8 +90,6 @@ API_REFERENCE = {
             "policies.EmpiricalSlatePolicy",
             "policies.MixtureSlatePolicy",
             "policies.SampledSlatePolicy",
-            "policies.rank_weights",
-            "policies.with_logger_policies",
         ],
     },
     "reward_models": {
@@ -139,7 +137,6 @@ API_REFERENCE = {
         "guide": "evaluators",
         "objects": [
             "evaluate",
-            "evaluators.load_summary",
             "summarize",
             "IPS",
             "SNIPS",

@@ -20,6 +20,7 @@ __all__ = [
     "AnyEvaluator",
     "Array",
     "ArrayLike",
+    "AuditLike",
     "Axes",
     "Contexts",
     "Frame",
@@ -43,6 +44,15 @@ class Splitter(Protocol):
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of pairs."""
+
+
+class AuditLike(Protocol):
+    """An `Audit`, which logs return and stand above."""
+
+    facts: dict[str, Any]
+    findings: tuple[Any, ...]
+    alarms: tuple[Any, ...]
+    ok: bool
 
 
 Array: TypeAlias = NDArray[Any]

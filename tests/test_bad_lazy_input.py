@@ -363,7 +363,7 @@ def test_a_misspelt_name_and_a_list_of_names(tmp_path):
             evaluate("fiirst", rounds, evaluators=["SNIPS"])
     with pytest.raises(ValueError, match=r"'seconnd' is not.* Did you mean 'second'\?"):
         scan_logs(tmp_path, **ROLES | {"columns": ["seconnd"]})
-    told = re.escape("If each name is a policy, pass {'pi': 'pi', 'first':")
+    told = re.escape("a dict by name: evaluate({'pi': 'pi', 'first':")
     with pytest.raises(TypeError, match=told):
         evaluate(["pi", "first"], logs)
 

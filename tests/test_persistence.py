@@ -271,7 +271,7 @@ def others():
         "world": RankingWorld(X, y, [7, 7, 7, 7, 9, 9, 9, 9], n_slots=2),
         "clipper": PropensityClipper(0.1).fit(LOGS),
         "encoder": ContextEncoder().fit(X),
-        "suggestion": suggest(LOGS, UNIFORM),
+        "suggestion": suggest(UNIFORM, LOGS),
     }
 
 

@@ -268,9 +268,9 @@ def test_wrong_estimates_stop_what_wrong_records_stop(world, name):
     value = IPS().fit(logs).evaluate(policy)
     assert verdict(value).answer == "not supported"
     assert verdict(value, audit=audit(policy, logs)).answer == "not supported"
-    stop = suggest(logs, policy).stop
+    stop = suggest(policy, logs).stop
     if world is rule:  # what it says of the raw log
-        assert stop == suggest(world(), policy).stop
+        assert stop == suggest(policy, world()).stop
     assert stop is not None
     gone = pickle.loads(pickle.dumps(value)).verdict
     assert "so they were not tested: audit the log" in str(gone.reasons)
@@ -281,7 +281,7 @@ def test_the_advice_on_wrong_estimates_works():
     logs = estimated(wrong_estimate(), better)
     assert audit(logs).ok
     assert compare_policies({"new": ConstantPolicy(1)}, logs).decision == "undecided"
-    assert suggest(logs, ConstantPolicy(1)).stop is None
+    assert suggest(ConstantPolicy(1), logs).stop is None
 
 
 @pytest.mark.frames
@@ -333,7 +333,7 @@ def test_no_step_scorer_or_search_tests_estimates(monkeypatch):
     def refuse(self):
         raise AssertionError("a test of estimated propensities")
 
-    monkeypatch.setattr(BanditLogs, "estimated_propensity_findings", property(refuse))
+    monkeypatch.setattr(BanditLogs, "_estimated_propensity_findings", property(refuse))
     logs = estimated(wrong_estimate(600))
     scoring = PolicyScorer(IPS())
     search = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.0, 0.5]}, scoring=scoring)

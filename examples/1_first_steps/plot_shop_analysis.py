@@ -157,7 +157,7 @@ policies = {
 # `skope_ope.suggest` reads the log and says which evaluator fits, and why. It
 # estimates nothing, so that you cannot choose by the answer.
 
-suggest(test, policies["tuned"])
+suggest(policies["tuned"], test)
 
 # %%
 # The values

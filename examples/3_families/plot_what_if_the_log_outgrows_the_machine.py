@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from skope_ope import BanditLogs, evaluate, scan_logs, summarize
-from skope_ope.evaluators import load_summary
+from skope_ope.evaluators import ValueSummary
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--days", type=int, default=8)
@@ -126,7 +126,7 @@ for day in range(DAYS):
     )
     summary = summarize("new", today, evaluators=["SNIPS"])
     if total.exists():
-        summary = load_summary(total) + summary
+        summary = ValueSummary.load(total) + summary
     summary.save(total)
     values.append(summary.values()["SNIPS"])
 

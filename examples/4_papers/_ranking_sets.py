@@ -17,7 +17,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, UniformSlatePolicy
 from skope_ope.datasets import RankingWorld, load_ranking
-from skope_ope.policies import rank_weights
 
 
 def graded_documents(data_home):
@@ -125,8 +124,9 @@ class RankingSetting:
         if logger != UNIFORM:
             kind, alpha = logger
             scores = models[kind, "title"].predict(X)
-            by_rank = rank_weights(np.arange(1, m + 1), alpha)
-            self.logger = PlackettLuceSlatePolicy(by_rank, n_slots)
+            self.logger = PlackettLuceSlatePolicy.from_ranks(
+                np.arange(1, m + 1), n_slots, alpha=alpha
+            )
         options = {"n_slots": n_slots, "scores": scores[rows], "max_grade": 4}
         self.worlds = {
             metric: RankingWorld(X[rows], y[rows], qid[rows], metric=metric, **options)

@@ -30,7 +30,7 @@ from skope_ope import (
     SlateLogs,
     UniformSlatePolicy,
 )
-from skope_ope.policies import ProductSlatePolicy, rank_weights
+from skope_ope.policies import ProductSlatePolicy
 
 M, L = 10, 5  # candidates and slots
 
@@ -146,7 +146,10 @@ def main(n_rounds):
     ranks = np.argsort(rng.random((n_distributions, m)), axis=1) + 1
     scale = np.linspace(0.5, 2, n_distributions)  # another distribution in every round
     weights = np.stack(
-        [rank_weights(rank, a) for rank, a in zip(ranks, scale, strict=True)]
+        [
+            PlackettLuceSlatePolicy.from_ranks(rank, n_slots, alpha=a).weights
+            for rank, a in zip(ranks, scale, strict=True)
+        ]
     )
     logger = PlackettLuceSlatePolicy("w", n_slots)
     logs = logs_of(rankings(n_distributions, rng, m, n_slots), None, rng, m)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from skope_ope.audit._checks import (
@@ -13,24 +14,31 @@ from skope_ope.audit._checks import (
     SLATE_POLICY_CHECKS,
 )
 from skope_ope.audit._explained import explained
-from skope_ope.audit._lazy_audit import lazy_audit, refuse_frame, small_logs
+from skope_ope.audit._lazy_audit import lazy_audits, refuse_frame, small_logs
+from skope_ope.audit._model_facts import model_facts
 from skope_ope.audit._result import Audit
-from skope_ope.logs import BanditLogs, LazyLogs, SlateLogs
+from skope_ope.logs import LazyLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_rows import rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._policies_of_call import policies_by_name
 
 if TYPE_CHECKING:
-    from skope_ope._types import PolicyLike, RandomSeed
+    from typing import Any, Literal
+
+    from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
+    from skope_ope.logs import BanditLogs
 
 
 def audit(
-    policy: PolicyLike,
+    policies: PolicyLike | Mapping[Any, PolicyLike],
     logs: BanditLogs | SlateLogs | LazyLogs | None = None,
     *,
+    reward_model: RewardModelLike = None,
+    cv: SplitterLike | Literal["prefit"] | None = None,
     random_state: RandomSeed = 0,
     n_jobs: int | None = None,
-) -> Audit:
-    """Check whether a log can answer, alone or for a policy.
+) -> Audit | Any:
+    """Check whether a log can answer, alone or for policies.
 
     `evaluate` runs only quick checks. An audit runs all checks, also those that fit
     models or sort rounds, and describes the log. Read more in the :ref:`User Guide
@@ -38,27 +46,34 @@ def audit(
 
     Parameters
     ----------
-    policy : policy, array or str, or BanditLogs, SlateLogs or LazyLogs
-        The policy to evaluate. Pass only the logs to check the log alone:
-        ``audit(logs)``.
+    policies : policy, array, str, or dict of them
+        The policies to evaluate, as in `evaluate`. Pass only the logs, ``audit(logs)``,
+        to check the log alone.
     logs : BanditLogs, SlateLogs or LazyLogs, default=None
         The logged rounds. Lazy logs of files may have more than 200,000 rounds. Then
         counts and sums use all rounds, and checks of single rounds use a sample of
         200,000. The facts say so.
+    reward_model : model, number, array or str, default=None
+        The reward model to evaluate with. The facts tell how well it predicts the
+        rewards out of fold. `None`: no reward model is checked.
+    cv : int, splitter, iterable or "prefit", default=None
+        How rounds are split for cross-fitting of the reward model. `None`: 5 folds.
     random_state : int, RandomState instance or None, default=0
-        Seeds the draw of rounds for the checks that fit models.
+        Seeds the draw of rounds for the checks that fit models, so that an audit is the
+        same each time. Seeds also the reward model if its own `random_state` is None.
     n_jobs : int, default=None
-        Tasks at a time over the partitions of lazy logs, as in scikit-learn.
+        Number of parallel tasks, as in `evaluate`.
 
     Returns
     -------
-    audit : Audit
-        Facts about the log, and the findings, the worst first.
+    audit : Audit, or dict of Audit
+        Facts about the log, and the findings, the worst first. For a dict of policies,
+        an audit by name of the policy. The log itself is checked once.
 
     Raises
     ------
     TypeError
-        If there are no logs, or the policy learns while it acts.
+        If there are no logs, `policies` is a list, or a policy learns while it acts.
 
     Examples
     --------
@@ -69,41 +84,35 @@ def audit(
     True
     """
     if logs is None:
-        policy, logs = None, policy
-    elif isinstance(policy, (BanditLogs, SlateLogs, LazyLogs)):
-        raise TypeError(
-            "the policy comes before the logs: audit(policy, logs), got "
-            f"audit({type(policy).__name__}, {type(logs).__name__})."
-        )
-    if not isinstance(logs, (BanditLogs, SlateLogs, LazyLogs)):
-        raise TypeError(
-            "logs must be BanditLogs, SlateLogs or LazyLogs, got "
-            f"{type(logs).__name__}. The call is audit(logs) or audit(policy, logs)."
-        )
-    if isinstance(policy, AdaptivePolicy):
-        raise TypeError(
-            f"{type(policy).__name__} learns while it acts, so its probabilities are "
-            "not fixed and cannot be checked against a log. Audit the log alone, or "
-            "audit what the policy has learned so far: policy.frozen()."
-        )
+        policies, logs = None, policies
+    named = policies_by_name("audit", policies, logs, n_jobs, alone="audit(logs)")
+    for policy in named.values():
+        if isinstance(policy, AdaptivePolicy):
+            raise TypeError(
+                f"{type(policy).__name__} learns while it acts, so its probabilities "
+                "are not fixed and cannot be checked against a log. Audit the log "
+                "alone, or audit what the policy has learned so far: policy.frozen()."
+            )
+    named, model = {} if policies is None else named, (reward_model, cv)
+    of_log, of_policies = audits(named, logs, random_state, n_jobs, *model)
+    return (
+        of_policies if isinstance(policies, Mapping) else of_policies.get(None, of_log)
+    )
+
+
+def audits(policies, logs, random_state=0, n_jobs=None, *model):
+    """Audit a log, alone and for several policies; the log is checked once."""
+    how = random_state, n_jobs, *model
     if isinstance(logs, LazyLogs):
         refuse_frame(logs)
         few = small_logs(logs, n_jobs)
         if few is None:
-            return lazy_audit(policy, logs, random_state, n_jobs)
+            return lazy_audits(policies, logs, *how)
         with rows_told_by_files(logs, few):
-            return audit(policy, few, random_state=random_state)
-    if not len(logs):
-        raise ValueError("the logs are empty: an audit needs at least one round.")
-    policies = {} if policy is None else {"": policy}
-    of_log, of_policies = audits(policies, logs, random_state=random_state)
-    return of_policies.get("", of_log)
-
-
-def audits(policies, logs, *, random_state=0):
-    """Audit a log, alone and for several policies; the log is checked once."""
+            return audits(policies, few, *how)
     slates = isinstance(logs, SlateLogs)
     facts, findings = _told(SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state)
+    facts |= model_facts(logs, *how)
     of_policies = {}
     for name, policy in policies.items():
         checks = SLATE_POLICY_CHECKS if slates else POLICY_CHECKS

@@ -45,7 +45,7 @@ def _largest(logs):
     """Return labels and rounds of the largest loggers; None where logs name none."""
     if logs.loggers is None:
         return [(None, np.arange(len(logs)))]
-    count = logs.logger_counts
+    count = logs._logger_counts
     order = np.argsort(-count, kind="stable")[:MOST_LOGGERS]
     return [
         (plain(logs.loggers[k]), np.flatnonzero(logs.logger_index == k))

@@ -14,6 +14,7 @@ from skope_ope.audit._checks import (
 )
 from skope_ope.audit._explained import explained
 from skope_ope.audit._lazy_policy import lazy_policy_findings
+from skope_ope.audit._model_facts import model_facts
 from skope_ope.audit._result import Audit
 from skope_ope.evaluators.parts._partition_sums import sum_over
 from skope_ope.logs import BanditLogs
@@ -44,15 +45,15 @@ def small_logs(lazy, n_jobs=None):
     return None if lazy.n_rounds is None else all_rows(lazy, MOST_ROUNDS, n_jobs)
 
 
-def lazy_audit(policy, lazy, random_state=0, n_jobs=None):
-    """Audit lazy logs, alone or for a policy."""
+def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
+    """Audit lazy logs, alone and for several policies."""
     # Counts, ranges, groups, propensities, times and rewards that are missing at the
     # end are those of all rounds, from one pass. What fits models, looks for copies or
     # asks a policy looks at 200,000 rounds drawn at random; what compares neighbours,
     # at as many from the start on.
     random = check_random_state(random_state)
     lazy = lazy.labelled(n_jobs)
-    fields = lazy.needing(context=False, columns=_weight(lazy))
+    fields = lazy._needing(context=False, columns=_weight(lazy))
     sums = sum_over(fields, _facts_of_part, None, n_jobs)
     if sums is None:
         raise ValueError("the logs are empty: an audit needs at least one round.")
@@ -68,11 +69,12 @@ def lazy_audit(policy, lazy, random_state=0, n_jobs=None):
             told["loggers, of the sample"] = told.pop("loggers")
         facts |= told
         found += more
-    if policy is None:
-        return Audit(facts, explained(found))
-    whole = len(sample) == n_rounds
-    told, more = lazy_policy_findings(policy, lazy, sample, whole, random, n_jobs)
-    return Audit(facts | told, explained(found + more), True)
+    facts |= model_facts(sample, random, n_jobs, *model)
+    whole, of_policies = len(sample) == n_rounds, {}
+    for name, policy in policies.items():
+        told, more = lazy_policy_findings(policy, lazy, sample, whole, random, n_jobs)
+        of_policies[name] = Audit(facts | told, explained(found + more), True)
+    return Audit(facts, explained(found)), of_policies
 
 
 def _weight(lazy):
@@ -96,7 +98,7 @@ def _of_sums(sums, sample):
     """Return what the sums tell, and the order of the rounds of the sample."""
     facts, found = {}, []
     if sums.log.actions is not None:
-        facts, found = sums.log.quick_propensity_findings
+        facts, found = sums.log._quick_propensity_findings
     return dict(facts), found + order_findings_of_sums(sums.log, sample)
 
 

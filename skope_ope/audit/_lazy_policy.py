@@ -95,6 +95,6 @@ def _of_all_rounds(policy, lazy, n_jobs):
 def _never_logged(tally, log):
     """Return the never logged actions that the policy wants most."""
     wanted = dict(zip(tally.actions, tally.wanted.sum(axis=0).tolist(), strict=True))
-    unseen = [plain(label) for label in log.actions[log.unseen].tolist()]
+    unseen = [plain(label) for label in log.actions[log._unseen].tolist()]
     unseen.sort(key=lambda label: -wanted.get(label, 0.0))
     return [label for label in unseen[:10] if wanted.get(label, 0.0) > 0]

@@ -31,7 +31,7 @@ def logger_findings(logs, random_state=0):
     if logs.loggers is None:
         return {}, []
     random = check_random_state(random_state)
-    count = logs.logger_counts
+    count = logs._logger_counts
     acting = np.flatnonzero(count)
     order = acting[np.argsort(-count[acting], kind="stable")]
     rows = {
@@ -74,20 +74,20 @@ def _label(logs, k):
 
 # -- notes ----------------------------------------------------------------------------
 def _few_rounds(logs, acting):
-    few = [int(k) for k in acting if logs.logger_counts[k] < FEW]
+    few = [int(k) for k in acting if logs._logger_counts[k] < FEW]
     if not few or len(acting) < 2:
         return []
-    fewest = min(few, key=lambda k: logs.logger_counts[k])
+    fewest = min(few, key=lambda k: logs._logger_counts[k])
     return [
         Finding(
             "few_rounds_of_a_logger",
             "note",
             f"{len(few):,} of {len(acting):,} loggers have fewer than {FEW} rounds "
-            f"(logger {_label(logs, fewest)} has {logs.logger_counts[fewest]:,}). "
+            f"(logger {_label(logs, fewest)} has {logs._logger_counts[fewest]:,}). "
             "Their variance, and faults in their rounds, are hard to see.",
             ("Pool them with pooling='balanced', or leave them out.",),
-            number=int(logs.logger_counts[fewest]),
-            effect=float(logs.logger_counts[few].sum() / len(logs)),
+            number=int(logs._logger_counts[fewest]),
+            effect=float(logs._logger_counts[few].sum() / len(logs)),
             actions=[plain(logs.loggers[k]) for k in few[:SHOWN]],
         )
     ]

@@ -89,7 +89,7 @@ def slate_logger_findings(logs, random_state=0):
     facts = {WHAT: _compared(logs, len(rows))}
     uniform = is_uniform(logs)
     if uniform:
-        told, found = logs.quick_propensity_findings
+        told, found = logs._quick_propensity_findings
         # the others are told before
         pages = [one for one in found if one.name in (NAME, ORDER)]
         facts, findings = facts | told, pages + findings

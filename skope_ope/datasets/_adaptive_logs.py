@@ -119,7 +119,7 @@ def make_adaptive_logs(
     BanditLogs(n_rounds=1000, n_features=1, n_actions=2)
     >>> truth.action_values
     array([0.5, 0.4])
-    >>> logs.action_counts.tolist()
+    >>> [int((logs.action == arm).sum()) for arm in logs.actions]
     [677, 323]
     """
     world = AdaptiveWorld(means, logger, floor_decay, update_every, reward, noise)

@@ -15,7 +15,7 @@ from skope_ope.evaluators import (
 )
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._summarize import summarize
-from skope_ope.evaluators._value_summary import ValueSummary, load_summary
+from skope_ope.evaluators._value_summary import ValueSummary
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger import *
 from skope_ope.evaluators.core._lift import Lift
@@ -34,7 +34,6 @@ __all__ = [
     "ValueSummary",
     "ValueTable",
     "evaluate",
-    "load_summary",
     "summarize",
     *static.__all__,
     *sequential.__all__,

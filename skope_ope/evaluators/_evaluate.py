@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from skope_ope._parallel import check_n_jobs, one_call
+from skope_ope._parallel import one_call
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._lazy_values import lazy_table
 from skope_ope.evaluators._passes import values_of
@@ -21,9 +21,8 @@ from skope_ope.evaluators._recommended import (
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import rows_of, warn_once
-from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
-from skope_ope.policies.slate._slate_policy import is_slate_policy
+from skope_ope.policies._policies_of_call import policies_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
         RewardModelLike,
         SplitterLike,
     )
+    from skope_ope.logs._bandit_logs import BanditLogs
+    from skope_ope.logs._slate_logs import SlateLogs
 
 
 def evaluate(
@@ -151,7 +152,7 @@ def quiet_table(
     verbose=0,
 ):
     """Return what `evaluate` does; the warnings of the values are in them alone."""
-    _check_arguments(policies, logs, n_jobs)
+    wanted = policies_by_name("evaluate", policies, logs, n_jobs)
     if isinstance(logs, LazyLogs):
         how = {"random_state": random_state, "n_jobs": n_jobs}
         asked = prepared(policies, logs, evaluators, reward_model, cv, **how)
@@ -161,7 +162,6 @@ def quiet_table(
     asked = evaluators
     evaluators, left_out, made = named_evaluators(evaluators, logs)
     single = not isinstance(policies, Mapping)
-    wanted = {None: policies} if single else policies
     if asked is None and reward_model is None:
         evaluators, left_out = for_recorded(wanted, logs, evaluators, left_out)
     # the rule knows these rounds, not those that the steps of a Pipeline made of them
@@ -188,27 +188,3 @@ def quiet_table(
 
 def _without(evaluators, names):
     return {name: one for name, one in evaluators.items() if name not in names}
-
-
-def _check_arguments(policies, logs, n_jobs):
-    """Raise unless there are policies and rounds."""
-    if not isinstance(logs, (BanditLogs, SlateLogs, LazyLogs)):
-        raise TypeError(
-            "logs must be BanditLogs, SlateLogs or LazyLogs, got "
-            f"{type(logs).__name__}. The call is evaluate(policies, logs); files "
-            "become logs by scan_logs(path, action=..., reward=...), frames by "
-            "BanditLogs.from_frame."
-        )
-    if not isinstance(logs, LazyLogs) and not len(logs):
-        raise ValueError("the logs are empty: an estimate needs at least one round.")
-    if isinstance(policies, Mapping) and not policies:
-        raise ValueError("policies is empty; name at least one.")
-    if isinstance(policies, (list, tuple)) and any(
-        hasattr(policy, "predict_proba") or is_slate_policy(policy)
-        for policy in policies
-    ):
-        raise TypeError(
-            "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
-            "logs), got a list."
-        )
-    check_n_jobs(n_jobs)

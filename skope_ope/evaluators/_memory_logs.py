@@ -12,13 +12,13 @@ class MemoryLogs:
     frame = None
 
     def __init__(self, logs):
-        self._logs, self.log_type = logs, type(logs)
+        self._logs, self._log_type = logs, type(logs)
         self.n_rounds, self.columns = len(logs), logs.columns
         self.partitions = (self,)
         self.roles = {} if logs.group is None else {"group": ("group",)}
 
     @property
-    def origin(self):
+    def _origin(self):
         """Token of the rows."""
         return self._logs.row_id.origin
 
@@ -30,11 +30,11 @@ class MemoryLogs:
         """Return all rounds, as a partition does."""
         return self._logs
 
-    def needing(self, context=True, columns=None):
+    def _needing(self, context=True, columns=None):
         """Return self: all of it is in memory."""
         return self
 
-    def tasks(self, n_tasks):
+    def _tasks(self, n_tasks):
         """Return the one partition as a task."""
         return [self.partitions]
 

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a call about a log in parts asks for, checked before long work begins."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
 
 from skope_ope._meant import meant
-from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._memory_logs import MemoryLogs
 from skope_ope.evaluators.frames._frame_log import FIRST
@@ -23,6 +22,7 @@ from skope_ope.policies._action_probabilities import (
     unwrap,
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._policies_of_call import policies_by_name
 from skope_ope.policies.slate._slate_policy import slate_policy
 from skope_ope.reward_models._part_models import check_model_column, part_models
 from skope_ope.reward_models._sources import model_and_folds
@@ -96,12 +96,9 @@ def prepared(
     n_sample="auto",
 ):
     """Return what a call asks of a log; see `summarize`."""
-    check_n_jobs(n_jobs)
+    policies = policies_by_name("summarize", policies, logs, n_jobs)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
-    policies = dict(policies) if isinstance(policies, Mapping) else {None: policies}
-    if not policies:
-        raise ValueError("policies is empty. Name at least one policy.")
     by = (by,) if isinstance(by, str) else by or ()
     if not isinstance(by, (list, tuple)) or not all(map(_is_name, by)):
         raise TypeError(
@@ -114,11 +111,10 @@ def prepared(
         if logs.frame is None or _needs_labels(logs):
             logs = logs.labelled(n_jobs=n_jobs)
         if logs.frame is not None:
-            logs = seeing_first(logs.needing(context=False), FIRST)
+            logs = seeing_first(logs._needing(context=False), FIRST)
         head = head_of(logs)
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
     else:
-        check_memory(logs)
         head, n_loggers = logs, None
     named = evaluators
     evaluators, left_out, made = named_evaluators(
@@ -205,7 +201,7 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
     """Return lazy logs that read no more than somebody looks at."""
     # A policy that is an object may look at any column, as policies and loggers of
     # slates may.
-    if lazy.log_type is SlateLogs or not all(map(_is_name, policies.values())):
+    if lazy._log_type is SlateLogs or not all(map(_is_name, policies.values())):
         return lazy
     users = [one for one in evaluators.values() if one._uses_model]
     models = [model_and_folds(one, reward_model)[0] for one in users]
@@ -218,7 +214,7 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
     plain = (str, Real, type(None))
     context = not all(isinstance(model, plain) for model in models)
     columns = [name for name in lazy.columns if name in words]
-    return lazy.needing(context=context, columns=columns)
+    return lazy._needing(context=context, columns=columns)
 
 
 def _needs_labels(lazy):
@@ -229,17 +225,6 @@ def _needs_labels(lazy):
 
 def _is_name(one):
     return isinstance(one, str)
-
-
-def check_memory(logs):
-    """Raise unless there are rounds in memory."""
-    if not isinstance(logs, (BanditLogs, SlateLogs)):
-        raise TypeError(
-            "logs must be LazyLogs, BanditLogs or SlateLogs, got "
-            f"{type(logs).__name__}. The call is summarize(policies, logs)."
-        )
-    if not len(logs):
-        raise ValueError("the logs are empty: an estimate needs at least one round.")
 
 
 def check_columns(lazy, policies, by, evaluators):
@@ -254,7 +239,7 @@ def check_columns(lazy, policies, by, evaluators):
                 "scan_logs(..., columns=[...])."
             )
         names = known.get(column)
-        if who == "by" or isinstance(names, str) or lazy.log_type is not BanditLogs:
+        if who == "by" or isinstance(names, str) or lazy._log_type is not BanditLogs:
             continue
         for arm in {getattr(one, "match", "action") for one in evaluators.values()}:
             labels = lazy.loggers if arm == "logger" else lazy.actions
@@ -269,13 +254,6 @@ def check_columns(lazy, policies, by, evaluators):
 def refuse_arrays(policies):
     """Raise where a policy is an array, whose rows lazy logs cannot match."""
     for name, policy in policies.items():
-        if isinstance(policy, (list, tuple)) and policy and all(map(_is_name, policy)):
-            named = {one: one for one in policy}
-            raise TypeError(
-                f"{_who(name)} is a list of names, {list(policy)}. If each name is "
-                f"a policy, pass {named!r}. If they are the columns of one policy, "
-                "name them in scan_logs(..., columns={'pi': [...]}) and pass 'pi'."
-            )
         is_table = isinstance(policy, (np.ndarray, list, tuple))
         if is_table or (hasattr(policy, "__array__") and not hasattr(policy, "fit")):
             raise TypeError(

@@ -187,7 +187,7 @@ def misfits(logs):
     told = known_fields(logs)
     if not {"slate", "propensity"} & told:
         return []
-    return [one for one in logs.quick_propensity_findings[1] if one.is_alarm]
+    return [one for one in logs._quick_propensity_findings[1] if one.is_alarm]
 
 
 def misfit_reason(logs):

@@ -90,7 +90,7 @@ def summarize(
 
     See Also
     --------
-    load_summary : A summary from its file.
+    ValueSummary.load : A summary from its file.
     evaluate : Values at once.
 
     Examples

@@ -47,7 +47,7 @@ class NotRestored(ValueError):
 def facts(policies, evaluators, logs, reward_model=None):
     """Return what must be the same in all summaries that add up, as texts by name."""
     roles = getattr(logs, "roles", {})
-    found = {"kind of logs": getattr(logs, "log_type", type(logs)).__name__}
+    found = {"kind of logs": getattr(logs, "_log_type", type(logs)).__name__}
     for role in COLUMNS:
         found[f"{role} column"] = _column_text(roles.get(role))
     found["reward_range"] = str(logs.reward_range)
@@ -117,7 +117,7 @@ def read_evaluator(name, stored, given):
             why = f"{stored['class']} is not an evaluator of skope_ope"
         raise NotRestored(
             f"the file cannot restore evaluator {name!r}: {why}. Pass it: "
-            f"load_summary(path, evaluators={{{name!r}: {stored['class']}(...)}})."
+            f"ValueSummary.load(path, evaluators={{{name!r}: {stored['class']}(...)}})."
         )
     found = kind(**stored["params"])
     found._validate_params()
@@ -178,7 +178,7 @@ def _column_text(columns):
 def _kind_of(logs, field, labels):
     """Return the kind of the labels of a field."""
     if hasattr(logs, "partitions"):
-        return logs.label_kind(field)
+        return logs._label_kind(field)
     known = getattr(logs, field, None) is not None
     return kind_of_labels(getattr(logs, labels)) if known else UNKNOWN
 

@@ -90,7 +90,6 @@ class ValueSummary:
     See Also
     --------
     summarize : Makes it.
-    load_summary : Reads it from a file.
 
     Examples
     --------
@@ -393,6 +392,57 @@ class ValueSummary:
         tables = {} if self._sums is None else self._sums.to_table()
         write_file(path, header, tables)
 
+    @classmethod
+    def load(cls, path: Path, evaluators: Mapping[Any, Any] | None = None) -> Self:
+        """Read a summary from a file.
+
+        Parameters
+        ----------
+        path : str or path
+            What `save` wrote. Nothing in it is run, and it is read only if it unpacks
+            to at most 1 GiB by its own word, which is held to it.
+        evaluators : dict, default=None
+            Evaluators by name. Only needed for evaluators of your classes: a file has
+            the names and plain parameters of ours, and no code.
+
+        Returns
+        -------
+        summary : ValueSummary
+            It adds up with others, and gives the same values.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the file is not a summary, is damaged or of another version, is too
+            large, or has unknown evaluators.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from skope_ope import UniformPolicy, summarize
+        >>> from skope_ope.evaluators import ValueSummary
+        >>> from skope_ope.datasets import make_bandit_logs
+        >>> logs = make_bandit_logs(random_state=0)
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "total.npz"
+        ...     summarize({"uniform": UniformPolicy()}, logs[:400]).save(path)
+        ...     total = ValueSummary.load(path)
+        ...     total += summarize({"uniform": UniformPolicy()}, logs[400:])
+        ...     total.save(path)
+        >>> total.n_rounds
+        1000
+        """
+        header, tables = read_file(path, FORMAT)
+        try:
+            return _restored(header, tables, {} if evaluators is None else evaluators)
+        except NotRestored as error:
+            raise ValueError(f"{path!s}: {error}") from error
+        except Exception as error:  # whatever hostile names and numbers lead to
+            raise damaged(path, repr(error)) from error
+
     def __repr__(self):
         lines = [f"{name:<{self._width}}  {text}" for name, text in self._rows()]
         return "\n".join(["ValueSummary", *lines])
@@ -419,59 +469,6 @@ class ValueSummary:
     def _frame(self):
         joint = next(iter(self._sums.by_evaluator.values()))
         return joint.summary(joint.policies[0]).sums.frame
-
-
-def load_summary(
-    path: Path, evaluators: Mapping[Any, Any] | None = None
-) -> ValueSummary:
-    """Read a summary from a file.
-
-    Parameters
-    ----------
-    path : str or path
-        What `ValueSummary.save` wrote. Nothing in it is run, and it is read only if it
-        unpacks to at most 1 GiB by its own word, which is held to it.
-    evaluators : dict, default=None
-        Evaluators by name. Only needed for evaluators of your classes: a file has the
-        names and plain parameters of ours, and no code.
-
-    Returns
-    -------
-    summary : ValueSummary
-        It adds up with others, and gives the same values.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is not a summary, is damaged or of another version, is too large, or
-        has unknown evaluators.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from skope_ope import UniformPolicy, summarize
-    >>> from skope_ope.evaluators import load_summary
-    >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs = make_bandit_logs(random_state=0)
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "total.npz"
-    ...     summarize({"uniform": UniformPolicy()}, logs[:400]).save(path)
-    ...     total = load_summary(path)
-    ...     total += summarize({"uniform": UniformPolicy()}, logs[400:])
-    ...     total.save(path)
-    >>> total.n_rounds
-    1000
-    """
-    header, tables = read_file(path, FORMAT)
-    try:
-        return _restored(header, tables, {} if evaluators is None else evaluators)
-    except NotRestored as error:
-        raise ValueError(f"{path!s}: {error}") from error
-    except Exception as error:  # whatever hostile names and numbers lead to
-        raise damaged(path, repr(error)) from error
 
 
 def _restored(header, tables, given):

@@ -26,7 +26,7 @@ class CostSensitivePolicy(LogsPolicy, ClassifierActor):
     }
 
     def _fit(self, logs):
-        if (logs.action_counts > 0).sum() == 1:  # nothing to choose from
+        if (logs._action_counts > 0).sum() == 1:  # nothing to choose from
             self._learn(logs, np.zeros(1, int), logs.action_index[:1], np.ones(1))
         else:
             self._fit_classifier(logs)
@@ -45,7 +45,7 @@ class CostSensitivePolicy(LogsPolicy, ClassifierActor):
 
 def offered_actions(logs):
     """Actions that were offered and that the logs have taken, for broadcasting."""
-    logged = logs.action_counts > 0
+    logged = logs._action_counts > 0
     return logged if logs.available is None else logged & logs.available
 
 

@@ -55,7 +55,7 @@ def queries_of(logs, n_slots, user):
         index = index * len(first) + other
     _, first, index = np.unique(index, return_index=True, return_inverse=True)
     rounds = logs[first]
-    features = rounds.per_candidate(rounds.item_features)
+    features = rounds._per_candidate(rounds.item_features)
     features = np.broadcast_to(features, (len(first), *features.shape[1:]))
     offered = offered_slots(rounds, n_slots)
     n_offered = offered.any(axis=1).sum(axis=1)[:, None, None]

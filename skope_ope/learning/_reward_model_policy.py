@@ -137,7 +137,7 @@ class RewardModelPolicy(LogsPolicy):
                 weight = weight * logs.sample_weight
         with step(self, logs, "reward model", model):
             self.reward_model_ = model.fit(logs, sample_weight=weight)
-        self.known_ = logs.action_counts > 0
+        self.known_ = logs._action_counts > 0
         if model.encoding == "action_context":
             self.known_ = np.ones(logs.n_actions, dtype=bool)
 

@@ -226,7 +226,7 @@ class SoftmaxPolicy(LogsPolicy):
         self.random_state = random_state
 
     def _fit(self, logs):
-        self.known_ = logs.action_counts > 0
+        self.known_ = logs._action_counts > 0
         phi = self._fit_features(logs.context)
         omega = np.ones(len(logs)) if logs.sample_weight is None else logs.sample_weight
         share = omega / omega.sum()

@@ -207,7 +207,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         found = encoded("action", coded, actions, "actions")
         state["actions"], state["action_index"] = found
         if actions is None:  # then each of them was logged
-            state["unseen"] = np.zeros(0, dtype=np.intp)
+            state["_unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
         state["_labels"] = labels_to_keep(
             {
@@ -326,6 +326,10 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
     _check_logger_proba = check_logger_proba
 
+    if TYPE_CHECKING:  # policies give logs this method
+
+        def with_logger_policies(self, policies: dict[Any, Any]) -> BanditLogs: ...
+
     def replace(self, **fields: Any) -> BanditLogs:
         """Return the same rows with other values in some fields.
 
@@ -380,27 +384,27 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return len(self.actions)
 
     @cached_property
-    def action_counts(self) -> Array:
+    def _action_counts(self) -> Array:
         """How often each action was logged, ndarray of shape (n_actions,)."""
         return count_codes(self.action_index, self.n_actions)
 
     @cached_property
-    def logger_counts(self) -> Array:
+    def _logger_counts(self) -> Array:
         """How many rounds each logger made, ndarray of shape (n_loggers,)."""
         return count_codes(self.logger_index, len(self.loggers))
 
     @cached_property
-    def unseen(self) -> Array:
+    def _unseen(self) -> Array:
         """Codes of the actions that were never logged."""
-        return np.flatnonzero(self.action_counts == 0)
+        return np.flatnonzero(self._action_counts == 0)
 
     @cached_property
-    def lowest_propensity(self) -> float:
+    def _lowest_propensity(self) -> float:
         """The smallest propensity."""
         return float(self.propensity.min())
 
     @cached_property
-    def mean_log_propensity(self) -> float:
+    def _mean_log_propensity(self) -> float:
         """Mean of the logarithms of the propensities."""
         return float(np.log(self.propensity).mean())
 
@@ -411,14 +415,14 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return self.propensity[rows], rows, self.action_index[rows]
 
     @cached_property
-    def quick_propensity_findings(self) -> Any:
+    def _quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 
         return quick_propensity_findings(self)
 
     @cached_property
-    def estimated_propensity_findings(self) -> Any:
+    def _estimated_propensity_findings(self) -> Any:
         """The same of estimated propensities, which decisions and audits ask for."""
         from skope_ope.logs.checks._estimated_propensities import (
             estimated_propensity_findings,
@@ -427,7 +431,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return estimated_propensity_findings(self)
 
     @cached_property
-    def learning_findings(self) -> Any:
+    def _learning_findings(self) -> Any:
         """Finding where the propensities of the first rounds follow earlier rewards."""
         from skope_ope.logs.checks._adaptive_logger import (
             MOST_ROUNDS,
@@ -437,27 +441,27 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return learning_findings(self, MOST_ROUNDS)
 
     @property
-    def weighs_unevenly(self) -> bool:
+    def _weighs_unevenly(self) -> bool:
         """Whether the sample weights differ."""
         return _propensity_audit.uneven_weight(self, slice(None)) is not None
 
     @cached_property
-    def choices(self) -> Any:
+    def _choices(self) -> Any:
         """What the rounds say about the actions that the logger could take."""
         from skope_ope.logs.checks._left_out import choices_of
 
         return choices_of(self)
 
     @cached_property
-    def left_out_by_chance(self) -> Any:
+    def _left_out_by_chance(self) -> Any:
         """Whether the logger could take the actions that it never took."""
         from skope_ope.logs.checks._left_out import left_out_by_chance
 
         return left_out_by_chance(self)
 
-    inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
-    propensity_by_action = cached_property(_propensity_audit.propensity_by_action)
-    action_count_law = cached_property(_propensity_audit.action_count_law)
+    _inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
+    _propensity_by_action = cached_property(_propensity_audit.propensity_by_action)
+    _action_count_law = cached_property(_propensity_audit.action_count_law)
     propensities_drift = cached_property(_propensity_audit.propensities_drift)
 
     def __repr__(self):

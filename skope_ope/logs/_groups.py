@@ -175,7 +175,7 @@ class Grouped:
         return self._grouping[1]
 
     @cached_property
-    def group_sizes(self) -> Array | None:
+    def _group_sizes(self) -> Array | None:
         """Numbers of rounds of the groups, ndarray of shape (n_groups,)."""
         if self.group is None:
             return None

@@ -19,7 +19,7 @@ def logs_html(logs) -> str:
     facts = logs.summary()
     lead = f"{facts.pop('rounds')} rounds"
     content = [pairs(facts)]
-    counts = getattr(logs, "action_counts", None)  # slates have none
+    counts = getattr(logs, "_action_counts", None)  # slates have none
     if counts is not None and len(logs):
         content.insert(0, _shares(logs.actions, counts))
     return card(type(logs).__name__, *content, lead=lead)

@@ -26,7 +26,7 @@ def acting_loggers(logs):
     """Return how many loggers acted; logs that do not say who did have one."""
     if getattr(logs, "loggers", None) is None:
         return 1
-    return int((logs.logger_counts > 0).sum())
+    return int((logs._logger_counts > 0).sum())
 
 
 def estimating_step(logs):
@@ -55,10 +55,10 @@ def inverse_propensity_z(logs: BanditLogs) -> float:
         return nan
     total = square = 0.0
     grouped = None if logs.group is None else np.zeros((2, logs.n_groups))
-    offered = logs.n_actions - len(logs.unseen)
+    offered = logs.n_actions - len(logs._unseen)
     for rows in _blocks(logs):
         if logs.available is not None:
-            offered = (logs.available[rows] & (logs.action_counts > 0)).sum(axis=1)
+            offered = (logs.available[rows] & (logs._action_counts > 0)).sum(axis=1)
         gap = 1 / logs.propensity[rows] - offered
         if logs.sample_weight is not None:
             gap *= logs.sample_weight[rows]
@@ -122,7 +122,7 @@ def action_count_law(logs: BanditLogs) -> tuple[Array, Array] | None:
         return None
     if logs.available is not None:
         return uniform_law(logs)
-    return law_by_action(logs.propensity_by_action, len(logs))
+    return law_by_action(logs._propensity_by_action, len(logs))
 
 
 def law_of(mu):
@@ -179,9 +179,9 @@ def action_count_z(logs):
     """Return how far the counts are from their means, in standard deviations."""
     # With groups the deviations are those of rounds that all repeat the choice of their
     # group: the largest that there can be.
-    mean, variance = logs.action_count_law
-    variance = variance * group_sizes(logs.group_sizes)[0]
-    excess = logs.action_counts - mean
+    mean, variance = logs._action_count_law
+    variance = variance * group_sizes(logs._group_sizes)[0]
+    excess = logs._action_counts - mean
     return np.divide(
         excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
     )

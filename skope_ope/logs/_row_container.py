@@ -21,8 +21,7 @@ from skope_ope.logs._row_labels import check_row_labels
 if TYPE_CHECKING:
     from typing import Any, Self
 
-    from skope_ope._types import PolicyLike, RandomSeed
-    from skope_ope.audit._result import Audit
+    from skope_ope._types import AuditLike, PolicyLike
 
 
 class RowId:
@@ -265,9 +264,7 @@ class RowContainer:
 
     if TYPE_CHECKING:  # the audit gives logs this method
 
-        def audit(
-            self, policy: PolicyLike = None, *, random_state: RandomSeed = 0
-        ) -> Audit: ...
+        def audit(self, policies: PolicyLike = None, **how: Any) -> AuditLike | Any: ...
 
     def _copy(self):
         """Copy shallowly: the same rows, without cached properties."""

@@ -347,20 +347,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
             and numbers.max() < n_items
         )
 
-    def per_candidate(self, values: Array) -> Array:
-        """Arrange values of the rows of `item_features` by round and candidate.
-
-        Parameters
-        ----------
-        values : ndarray
-            One entry per row of `item_features`: of shape (n_candidates, ...),
-            (n_items, ...) or (n_rounds, n_candidates, ...).
-
-        Returns
-        -------
-        values : ndarray of shape (n_rounds or 1, n_candidates, ...)
-            One entry on the first axis if all rounds have the same values.
-        """
+    def _per_candidate(self, values):
+        """Arrange values of the rows of `item_features` by round and candidate."""
         if self.item_features.ndim == 3:
             return values
         if len(self.item_features) == self.max_candidates:
@@ -440,7 +428,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         )
 
     @cached_property
-    def offered_counts(self) -> Any:
+    def _offered_counts(self) -> Any:
         """How many candidates each round offers, in any slot; None: all of them."""
         offered = self.offered
         if offered is None:
@@ -448,7 +436,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         return (offered.any(axis=1) if offered.ndim > 2 else offered).sum(axis=1)
 
     @cached_property
-    def quick_propensity_findings(self) -> Any:
+    def _quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of the logger."""
         from skope_ope.logs.checks._quick_slates import quick_slate_findings
 
@@ -463,7 +451,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
 
     def _told_per_page(self):
         """Return how many candidates a round has, where they differ from the whole."""
-        counts = self.offered_counts
+        counts = self._offered_counts
         if counts is None or not counts.size or (counts == self.max_candidates).all():
             return ""
         low, high = int(counts.min()), int(counts.max())

@@ -10,7 +10,7 @@ from skope_ope.logs._validation import value_range
 
 def bandit_summary(logs):
     """Return rounds, actions, features, ranges and loggers as a dict of texts."""
-    counts = logs.action_counts
+    counts = logs._action_counts
     if not len(logs):
         return {"rounds": "0", "actions": f"{logs.n_actions}"}
     out = {

@@ -2,13 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policies, and their probabilities on logs."""
 
+from skope_ope.policies import _logger_policies  # noqa: F401  # with_logger_policies
 from skope_ope.policies._action_probabilities import action_probabilities
-from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._base import BasePolicy
 from skope_ope.policies._classifier_policy import ClassifierPolicy
 from skope_ope.policies._constant_policy import ConstantPolicy
 from skope_ope.policies._function_policy import FunctionPolicy
-from skope_ope.policies._logger_policies import with_logger_policies
 from skope_ope.policies._mixture_policy import MixturePolicy
 from skope_ope.policies._uniform_policy import UniformPolicy
 from skope_ope.policies.adaptive._adaptive_function_policy import AdaptiveFunctionPolicy
@@ -21,22 +19,15 @@ from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
 from skope_ope.policies.adaptive._ucb1 import UCB1
 from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy
 from skope_ope.policies.slate._mixture_slate_policy import MixtureSlatePolicy
-from skope_ope.policies.slate._plackett_luce_slate_policy import (
-    PlackettLuceSlatePolicy,
-    rank_weights,
-)
+from skope_ope.policies.slate._plackett_luce_slate_policy import PlackettLuceSlatePolicy
 from skope_ope.policies.slate._product_slate_policy import ProductSlatePolicy
 from skope_ope.policies.slate._ranking_policy import RankingPolicy
 from skope_ope.policies.slate._sampled_slate_policy import SampledSlatePolicy
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._uniform_slate_policy import UniformSlatePolicy
 
 __all__ = [
     "UCB1",
     "AdaptiveFunctionPolicy",
-    "AdaptivePolicy",
-    "BasePolicy",
-    "BaseSlatePolicy",
     "BatchPolicy",
     "ClassifierPolicy",
     "ConstantPolicy",
@@ -56,6 +47,4 @@ __all__ = [
     "UniformPolicy",
     "UniformSlatePolicy",
     "action_probabilities",
-    "rank_weights",
-    "with_logger_policies",
 ]

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the loggers' own policies say of the logged actions."""
+"""`logs.with_logger_policies()`: logs stand above policies, so these give it them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from skope_ope.logs._validation import (
     check_propensity,
     plain,
 )
-from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._action_probabilities import (
     policy_probabilities,
     resolve_policy,
@@ -26,10 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from skope_ope._types import PolicyLike
+
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
 
 
-def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> BanditLogs:
+def with_logger_policies(self, policies: Mapping[Any, PolicyLike]) -> BanditLogs:
     """Compute the probability of every logged action under every logger.
 
     The policies of the loggers give `logger_proba`, and `propensity` if the logs have
@@ -41,8 +42,6 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
         The policy of every logger, by label: a policy object, an array of shape
         (n_rounds, n_actions), or the name of such a column. An array of shape
         (n_rounds,) gives the probabilities of the logged actions only.
-    logs : BanditLogs
-        Logs with `logger`.
 
     Returns
     -------
@@ -65,12 +64,11 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
     --------
     >>> import numpy as np
     >>> from skope_ope import BanditLogs, UniformPolicy
-    >>> from skope_ope.policies import with_logger_policies
     >>> logs = BanditLogs(
     ...     np.zeros((3, 1)), ["a", "b", "a"], [1.0, 0.0, 1.0], logger=[0, 1, 1]
     ... )
     >>> b_mostly = np.tile([0.2, 0.8], (3, 1))
-    >>> logs = with_logger_policies({0: UniformPolicy(), 1: b_mostly}, logs)
+    >>> logs = logs.with_logger_policies({0: UniformPolicy(), 1: b_mostly})
     >>> logs.logger_proba
     array([[0.5, 0.2],
            [0.5, 0.8],
@@ -78,11 +76,7 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
     >>> logs.propensity
     array([0.5, 0.8, 0.2])
     """
-    if not isinstance(logs, BanditLogs):
-        raise TypeError(
-            f"logs must be BanditLogs, got {kind_of(logs)}. The call is "
-            "with_logger_policies(policies, logs)."
-        )
+    logs = self
     if logs.loggers is None:
         raise ValueError(
             "the logs have no logger: build them with logger=..., the label of the "
@@ -123,6 +117,11 @@ def with_logger_policies(policies: Mapping[Any, Any], logs: BanditLogs) -> Bandi
         )
     check_agreement(logs.propensity, "the policies of the loggers", told)
     return logs.replace(logger_proba=proba)
+
+
+# its name in messages, and by which pickles find it
+with_logger_policies.__qualname__ = "BanditLogs.with_logger_policies"
+BanditLogs.with_logger_policies = with_logger_policies
 
 
 def _logged_probability(policy, label, logs):

@@ -53,7 +53,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
 
     See Also
     --------
-    with_logger_policies : If you have the policies of the loggers.
+    BanditLogs.with_logger_policies : If you have the policies of the loggers.
     PropensityEstimator : For a single logger.
 
     Examples
@@ -82,7 +82,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
                 "LoggerPropensityEstimator needs logs with logger=..., the label of "
                 "the logger of every round. For one logger use PropensityEstimator."
             )
-        acted = np.flatnonzero(logs.logger_counts)
+        acted = np.flatnonzero(logs._logger_counts)
         self.loggers_ = logs.loggers[acted]
         self.estimators_, odd = {}, odd_part(logs.context)
         with one_call():
@@ -111,7 +111,7 @@ class LoggerPropensityEstimator(PropensityEstimator):
         if logs.loggers is None:
             raise ValueError("the logs have no logger, but those of fit had one.")
         unknown = label_codes(self.loggers_, logs.loggers) < 0
-        acted = logs.logger_counts > 0
+        acted = logs._logger_counts > 0
         if (unknown & acted).any():
             raise ValueError(
                 f"logger {plain(logs.loggers[unknown & acted][0])!r} of the logs was "

@@ -5,15 +5,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
-from skope_ope.logs.lazy._kind_of import kind_of
-from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._policies_of_call import SINGLE, policies_by_name
 from skope_ope.reports._provenance import call_text, fingerprint, versions
 from skope_ope.reports._result import Report
 from skope_ope.reports._write import checked_path, write_whole
@@ -21,7 +19,7 @@ from skope_ope.selection._compare_policies import check_comparison, comparison_o
 from skope_ope.selection._policy_comparison import LOGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, Literal
 
     from skope_ope._types import (
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 
-SINGLE = "the policy"  # what one is called that came without a name
-
 
 def report(
     policies: PolicyLike | Mapping[Any, PolicyLike],
@@ -47,7 +43,7 @@ def report(
     level: float = 0.95,
     evaluators: Sequence[Any] | Mapping[Any, Any] | None = None,
     reward_model: RewardModelLike = None,
-    cv: SplitterLike | Literal["prefit"] = 5,
+    cv: SplitterLike | Literal["prefit"] | None = None,
     random_state: RandomSeed = None,
     n_jobs: int | None = None,
     command: str | None = None,
@@ -63,9 +59,9 @@ def report(
 
     Parameters
     ----------
-    policies : dict of policies, or policy
-        Policies by name, of any kind that evaluators take. They must not have learned
-        from `logs`.
+    policies : policy, array, str, or dict of them
+        The policies to evaluate, as in `evaluate`. A dict gives names. A single policy
+        is called "the policy". They must not have learned from `logs`.
     logs : BanditLogs or SlateLogs
         The rounds.
     path : str or os.PathLike, default=None
@@ -82,12 +78,14 @@ def report(
         if it is not among them, by the first one.
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose `reward_model` is None, as in `evaluate`.
-    cv : int, splitter, iterable or "prefit", default=5
-        How rounds are split for cross-fitting of the reward model.
+    cv : int, splitter, iterable or "prefit", default=None
+        How rounds are split for cross-fitting of the shared reward model. `None`: the
+        `cv` of each evaluator, which is 5 by default.
     random_state : int, RandomState instance or None, default=None
-        Seeds what is random in evaluators and the reward model.
+        Seeds the evaluators and the shared reward model if their own `random_state` is
+        None.
     n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn.
+        Number of parallel tasks, as in `evaluate`.
     command : str, default=None
         The command that repeats the page, as shown on the page. `None`: the call.
     thresholds : VerdictThresholds, default=None
@@ -126,11 +124,10 @@ def report(
     Deploy new
     """
     target = checked_path(path)
-    if not isinstance(policies, Mapping):
-        policies = {SINGLE: policies}
-    if isinstance(logs, LazyLogs):
-        raise TypeError(f"a report is about logs in memory, got {kind_of(logs)}.")
-    check_comparison(policies, logs, baseline, level)
+    policies = policies_by_name(
+        "report", policies, logs, n_jobs, single=SINGLE, lazy=False
+    )
+    check_comparison(policies, baseline, level)
     if thresholds is not None and not isinstance(thresholds, VerdictThresholds):
         raise TypeError(
             "thresholds must be VerdictThresholds(...) or None, got "

@@ -13,7 +13,7 @@ class CommonPartitions:
     """Where the rounds of some lazy logs lie in others."""
 
     def __init__(self, lazy, known):
-        self.origin = lazy.origin
+        self.origin = lazy._origin
         starts = {part.key: part.start for part in known.partitions}
         common = [part.key in starts for part in lazy.partitions]
         self.n_common = sum(common)

@@ -171,7 +171,7 @@ class CrossFittedModel(FoldModels):
     def _warn_of_missing_actions(self):
         logs = self.logs
         [counts] = self.held_out_.train_sums(logs.action_index, logs.n_actions, [None])
-        warn_of_missing(logs.actions, counts, logs.action_counts, self.model)
+        warn_of_missing(logs.actions, counts, logs._action_counts, self.model)
 
     def _fit_folds(self, n_jobs, progress):
         """Return the models of all folds, in their order."""

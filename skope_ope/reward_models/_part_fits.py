@@ -45,7 +45,7 @@ class Fits:
 
     def of(self, model, cv):
         """Return the source of a model."""
-        kind = PartSlateModels if self.lazy.log_type is SlateLogs else PartModels
+        kind = PartSlateModels if self.lazy._log_type is SlateLogs else PartModels
         if isinstance(model, (MeanReward, MeanSlateModel)):
             found = self._means(model, cv)
         elif self._learns_in_parts(model):
@@ -70,8 +70,8 @@ class Fits:
     def _sums(self):
         """`FoldSums` by folds, from one pass without contexts."""
         folds = {_key(cv): cv for cv in self.folds}
-        lazy = self.lazy.needing(context=False, columns=())
-        tasks = lazy.tasks(task_count(len(lazy.partitions)))
+        lazy = self.lazy._needing(context=False, columns=())
+        tasks = lazy._tasks(task_count(len(lazy.partitions)))
         total = merge_parts(
             _sums_of_part,
             tasks,
@@ -111,7 +111,7 @@ class Fits:
         fold = cv.fold_of(sample)
         check_folds(np.bincount(fold), cv)
         held_out = HeldOut.of_folds(sample, fold)
-        if self.lazy.log_type is SlateLogs:
+        if self.lazy._log_type is SlateLogs:
             progress = self.engine["progress"]
             fitted = CrossFittedSlateModel(model, sample, held_out, progress)
         else:
@@ -125,7 +125,7 @@ class Fits:
 
     @property
     def _with_context(self):
-        return self.lazy.needing(context=True, columns=())
+        return self.lazy._needing(context=True, columns=())
 
     @cached_property
     def _sample(self):

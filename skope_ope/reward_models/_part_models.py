@@ -69,7 +69,7 @@ def source_on(source, lazy):
     if hasattr(source, "on"):
         return source.on(lazy)
     if hasattr(source, "held_out_"):
-        slates = lazy.log_type is SlateLogs
+        slates = lazy._log_type is SlateLogs
         model = "AdditiveSlateModel" if slates else "ActionRewardModel"
         raise ValueError(
             "the reward model was fitted to logs in memory, whose rounds cannot be "
@@ -112,7 +112,7 @@ class _Plan:
 
     def __init__(self, evaluator, model, cv, lazy):
         self.given = self.model = self.cv = None
-        slates = lazy.log_type is SlateLogs
+        slates = lazy._log_type is SlateLogs
         if is_source(model):
             self.given = model
         elif slates:

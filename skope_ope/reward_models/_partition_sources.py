@@ -30,7 +30,7 @@ class _OnPartitions:
         return {"model_rounds": self.model_rounds, "model_fitted_to": self.way}
 
     def _folds(self, logs):
-        if logs._origin == self.lazy.origin:
+        if logs._origin == self.lazy._origin:
             return self._fold_of(logs)
         fold = np.full(len(logs), FULL)
         if self._common is not None:
@@ -68,7 +68,7 @@ class _OnPartitions:
         # too. It is fitted here, before this travels to workers, where it is needed.
         group, own = lazy.roles.get("group"), self.lazy.roles.get("group")
         others = own is not None and group != own
-        if lazy.origin == self.lazy.origin:
+        if lazy._origin == self.lazy._origin:
             if others:
                 raise self._of_other_groups(group)
             return self

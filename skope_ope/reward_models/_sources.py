@@ -19,7 +19,7 @@ from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import as_array, as_numbers
-from skope_ope.policies import BasePolicy
+from skope_ope.policies._base import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
 from skope_ope.reward_models._cross_fit import (
     CrossFittedModel,

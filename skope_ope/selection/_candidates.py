@@ -12,9 +12,9 @@ from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import RowContainer
-from skope_ope.policies import BasePolicy
 from skope_ope.policies._action_probabilities import refuse_non_policies, unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._base import BasePolicy
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 
 

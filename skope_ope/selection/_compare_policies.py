@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING
@@ -29,9 +29,9 @@ from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import all_rows, rows_told_by_files
+from skope_ope.policies._policies_of_call import SINGLE, policies_by_name
 from skope_ope.reward_models._part_models import hash_folds
 from skope_ope.selection._act_alike import act_alike
-from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._policy_comparison import (
     LOGGER,
     PolicyComparison,
@@ -39,10 +39,16 @@ from skope_ope.selection._policy_comparison import (
 from skope_ope.selection._policy_scorer import check_search_evaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from typing import Any
+    from collections.abc import Collection, Mapping
+    from typing import Any, Literal
 
-    from skope_ope._types import AnyEvaluator, PolicyLike
+    from skope_ope._types import (
+        AnyEvaluator,
+        PolicyLike,
+        RandomSeed,
+        RewardModelLike,
+        SplitterLike,
+    )
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 
@@ -50,12 +56,15 @@ FEW_ROUNDS = 200_000  # of lazy logs, which are read
 
 
 def compare_policies(
-    policies: Mapping[Any, PolicyLike],
+    policies: PolicyLike | Mapping[Any, PolicyLike],
     logs: BanditLogs | SlateLogs | LazyLogs,
     *,
     evaluator: AnyEvaluator = None,
     baseline: str = LOGGER,
     level: float = 0.95,
+    reward_model: RewardModelLike = None,
+    cv: SplitterLike | Literal["prefit"] | None = None,
+    random_state: RandomSeed = None,
     n_jobs: int | None = None,
     accepted: Collection[str] = (),
 ) -> PolicyComparison:
@@ -72,9 +81,10 @@ def compare_policies(
 
     Parameters
     ----------
-    policies : dict of policies
-        Policies by name, of any kind that evaluators take. They must not have learned
-        from `logs`.
+    policies : policy, array, str, or dict of them
+        The policies to compare with the baseline, as in `evaluate`. A dict gives
+        names. A single policy is called "the policy". They must not have learned from
+        `logs`.
     logs : BanditLogs, SlateLogs or LazyLogs
         The rounds. Lazy logs of up to 200,000 rounds are read into memory, with the
         folds of `HashKFold`. For more rounds the gains come from sums.
@@ -90,6 +100,13 @@ def compare_policies(
     level : float, default=0.95
         Coverage of the intervals of all gains together. If no policy is better, the
         probability of "deploy" is at most about (1 - level) / 2.
+    reward_model : model, number, array or str, default=None
+        Used if the evaluator has no reward model of its own, as in `evaluate`.
+    cv : int, splitter, iterable or "prefit", default=None
+        How rounds are split for cross-fitting of this reward model. `None`: the `cv`
+        of the evaluator.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the evaluator and the reward model if their own `random_state` is None.
     n_jobs : int, default=None
         Number of parallel tasks, as in `evaluate`. The comparison does not depend on
         it.
@@ -105,7 +122,7 @@ def compare_policies(
     Raises
     ------
     TypeError
-        If `policies` is no dict, `logs` are no logs or `evaluator` is no evaluator.
+        If `policies` is a list, `logs` are no logs or `evaluator` is no evaluator.
     ValueError
         If there is no policy to compare. If the baseline does not exist, or has the
         name of a policy. If `evaluate` recommends no evaluator for such logs.
@@ -125,16 +142,25 @@ def compare_policies(
     >>> comparison.decision, comparison.choice
     ('deploy', 'new')
     """
-    check_comparison(policies, logs, baseline, level)
+    policies = policies_by_name(
+        "compare_policies", policies, logs, n_jobs, single=SINGLE
+    )
+    check_comparison(policies, baseline, level)
+    how = {
+        "reward_model": reward_model,
+        "cv": list(cv) if isinstance(cv, Iterator) else cv,  # used by more than one fit
+        "random_state": random_state,
+        "n_jobs": n_jobs,
+    }
     asked = {"baseline": baseline, "level": level, "accepted": accepted}
     if isinstance(evaluator, str):
-        kind = logs.log_type if isinstance(logs, LazyLogs) else type(logs)
+        kind = logs._log_type if isinstance(logs, LazyLogs) else type(logs)
         evaluator = evaluator_named(evaluator, kind)
     if isinstance(logs, LazyLogs):
-        made = _of_lazy_logs(policies, logs, evaluator, n_jobs, **asked)
+        made = _of_lazy_logs(policies, logs, evaluator, how, **asked)
     else:
         evaluator, logs = bare(_evaluator(evaluator, logs), logs)
-        made = _of_rounds(policies, logs, evaluator, n_jobs, **asked)
+        made = _of_rounds(policies, logs, evaluator, how, **asked)
     values, comparison, warned = made
     warn_once(values.items(), stacklevel=2)
     for warning in warned:
@@ -142,14 +168,15 @@ def compare_policies(
     return comparison
 
 
-def _of_lazy_logs(policies, lazy, evaluator, n_jobs, **asked_for):
+def _of_lazy_logs(policies, lazy, evaluator, how, **asked_for):
     """Return values and comparison on lazy logs, and what is to be warned of."""
     # That of many rounds is made from merged sums. Few are read: sums tell of few
     # rounds too little of the tails of gains for a decision.
+    n_jobs = how["n_jobs"]
     lazy = lazy.labelled(n_jobs=n_jobs)
     recommended = evaluator is None
     if recommended:
-        asked = prepared(policies, lazy)
+        asked = prepared(policies, lazy, reward_model=how["reward_model"])
         evaluator = _evaluator(None, asked.head, asked.n_loggers)
         kept = asked.evaluators  # of the first table
         if evaluator._uses_model and evaluator not in kept.values():
@@ -158,13 +185,15 @@ def _of_lazy_logs(policies, lazy, evaluator, n_jobs, **asked_for):
         check_search_evaluator(evaluator, "compare_policies")
         evaluator, _ = bare(evaluator, lazy)
         _refuse_walks(evaluator)
-    asked = prepared(policies, lazy, {"": evaluator}, n_jobs=n_jobs)
+    asked = prepared(policies, lazy, {"": evaluator}, **how)
     few = all_rows(asked.logs, FEW_ROUNDS, n_jobs)
     if few is not None:
         refuse_learning(policies)
         evaluator = _with_hash_folds(evaluator)
+        if how["cv"] is not None:
+            how["cv"] = _hash_folds(how["cv"])
         with rows_told_by_files(lazy, few):
-            return _of_rounds(policies, few, evaluator, n_jobs, **asked_for)
+            return _of_rounds(policies, few, evaluator, how, **asked_for)
     if recommended and has_many_terms(evaluator):
         one = clone(evaluator).set_params(control_variates="single")
         asked = replace(asked, evaluators={"": one})
@@ -190,9 +219,9 @@ def _of_lazy_logs(policies, lazy, evaluator, n_jobs, **asked_for):
     return values, comparison, ()
 
 
-def _of_rounds(policies, logs, evaluator, n_jobs, **asked):
+def _of_rounds(policies, logs, evaluator, how, **asked):
     """Return values and comparison in memory, and what is to be warned of."""
-    table = quiet_table(policies, logs, {"": evaluator}, n_jobs=n_jobs, keep=True)
+    table = quiet_table(policies, logs, {"": evaluator}, keep=True, **how)
     values = {name: table[name, ""] for name in policies}
     asked["evaluator"] = row_of(evaluator)
     return values, *comparison_of(values, policies, logs, **asked)
@@ -203,15 +232,19 @@ def _doubted(values, logs):
     estimated = getattr(logs, "propensity_estimated", False)
     if not (estimated and any(map(rests_on_propensities, values.values()))):
         return values, []
-    warned = warnings_of(logs.estimated_propensity_findings[1])
+    warned = warnings_of(logs._estimated_propensity_findings[1])
     return {name: one._with_warnings(warned) for name, one in values.items()}, warned
 
 
 def _with_hash_folds(evaluator):
     """Return an evaluator whose folds are those that parts of a log have."""
-    if isinstance(evaluator.get_params(deep=False).get("cv", "none"), str):
+    if "cv" not in evaluator.get_params(deep=False):
         return evaluator
-    return clone(evaluator).set_params(cv=hash_folds(evaluator.cv))
+    return clone(evaluator).set_params(cv=_hash_folds(evaluator.cv))
+
+
+def _hash_folds(cv):
+    return cv if isinstance(cv, str) else hash_folds(cv)
 
 
 def _refuse_walks(evaluator):
@@ -254,20 +287,8 @@ def comparison_of(values, policies, logs, baseline, level, evaluator=None, accep
     return comparison, (*doubts, *warned)
 
 
-def check_comparison(policies, logs, baseline, level):
-    """Raise unless there are policies, rounds and a baseline to compare."""
-    if not isinstance(policies, Mapping) or not policies:
-        raise TypeError(
-            "policies must be a dict of policies by name, {'a': policy, ...}, got "
-            f"{type(policies).__name__ if not isinstance(policies, dict) else '{}'}."
-        )
-    if not is_logs(logs) and not isinstance(logs, LazyLogs):
-        raise TypeError(
-            f"logs must be BanditLogs, got {type(logs).__name__}. The policies come "
-            "first, then the logs."
-        )
-    if is_logs(logs) and not len(logs):
-        raise ValueError("the logs are empty: a comparison needs rounds.")
+def check_comparison(policies, baseline, level):
+    """Raise unless the policies, by name, can be compared with a baseline."""
     names = list(policies)
     _check_texts(names)
     if baseline == LOGGER and LOGGER in names:

@@ -4,10 +4,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
-from skope_ope._types import PolicyLike
+from skope_ope._parallel import run_tasks
+from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators._recommended import (
     learns,
     misfit_reason,
@@ -16,6 +22,7 @@ from skope_ope.evaluators._recommended import (
 )
 from skope_ope.evaluators.adaptive_logger import AdaptiveDR
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.multi_logger import MultiLoggerIPS
 from skope_ope.evaluators.scavenging import (
     AttentionDecay,
@@ -33,10 +40,11 @@ from skope_ope.evaluators.scavenging._predictability import (
 )
 from skope_ope.evaluators.slate import IndependentSlotIPS, SlateIPS
 from skope_ope.evaluators.static import SNIPS
-from skope_ope.logs import BanditLogs, LazyLogs, SlateLogs
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
+from skope_ope.policies._policies_of_call import policies_by_name
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
 from skope_ope.selection._suggested_code import code_for
 from skope_ope.selection._suggested_doubts import THIN, doubts_of, with_model_of_actions
@@ -68,7 +76,15 @@ STEPS = {
 SURE = 1 - 1e-9  # a propensity that leaves no choice
 
 
-def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggestion:
+def suggest(
+    policies: PolicyLike | Mapping[Any, PolicyLike],
+    logs: BanditLogs | SlateLogs | None = None,
+    *,
+    reward_model: RewardModelLike = None,
+    cv: SplitterLike | Literal["prefit"] | None = None,
+    random_state: RandomSeed = None,
+    n_jobs: int | None = None,
+) -> Suggestion | Any:
     """Suggest an evaluator for a log, say why, and say what to doubt.
 
     The answer depends on the fields of the log, on the weights of the policy and on
@@ -78,22 +94,34 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
 
     Parameters
     ----------
+    policies : policy, array, str, or dict of them, or None
+        The policies to evaluate, as in `evaluate`. `None`: only the log is used, and a
+        policy that does not learn is assumed.
     logs : BanditLogs or SlateLogs
-        The rounds on which the policy is to be evaluated.
-    policy : policy, array or str, default=None
-        The policy to evaluate. `None`: only the log is used, and a policy that does not
-        learn is assumed.
+        The rounds on which the policies are to be evaluated.
+    reward_model : model, number or str, default=None
+        The reward model of the suggested evaluator, if it uses one. `None`: one is
+        suggested.
+    cv : int, splitter, iterable or "prefit", default=None
+        How the suggested evaluator splits rounds for cross-fitting of the reward model.
+        `None`: its default, 5 folds.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the suggested evaluator, its steps and the reward model. `None`: 0 for an
+        evaluator that draws rounds, and no seed for others.
+    n_jobs : int, default=None
+        Number of parallel tasks, one for each policy.
 
     Returns
     -------
-    suggestion : Suggestion
+    suggestion : Suggestion, or dict of Suggestion
         `evaluator`, `check`, `interval`, `stop`, `reasons`, `doubts`, `assumptions`,
-        `questions`, `link` and `code`.
+        `questions`, `link` and `code`. For a dict of policies, a suggestion by name of
+        the policy.
 
     Raises
     ------
     TypeError
-        If `logs` are not logs in memory.
+        If `logs` are not logs in memory, or `policies` is a list.
     ValueError
         If the logs are empty.
 
@@ -106,13 +134,27 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
     --------
     >>> from skope_ope import suggest
     >>> from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
-    >>> suggest(make_bandit_logs(random_state=0)).evaluator
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> suggest(policy, logs).evaluator
     DoublyRobust()
-    >>> suggest(make_adaptive_logs(5000, means=(0.6, 0.4), random_state=0)).evaluator
+    >>> logs = make_adaptive_logs(5000, means=(0.6, 0.4), random_state=0)
+    >>> suggest(None, logs).evaluator  # what the log alone tells
     AdaptiveDR()
     """
-    _check_logs(logs)
-    found = _for_slates(logs, policy) if _are_slates(logs) else _for(logs, policy)
+    alone = "suggest(None, logs)"
+    named = policies_by_name("suggest", policies, logs, n_jobs, lazy=False, alone=alone)
+    given = {"reward_model": clone(reward_model, safe=False), "cv": cv}
+    given = {name: one for name, one in given.items() if one is not None}
+    if random_state is not None:  # the same for all policies, whoever works on them
+        random_state = check_random_state(random_state).randint(2**31 - 1)
+    tasks = [partial(_one, one, logs, given, random_state) for one in named.values()]
+    found = dict(zip(named, run_tasks(tasks, n_jobs), strict=True))
+    return found if isinstance(policies, Mapping) else found[None]
+
+
+def _one(policy, logs, given, seed):
+    """Return the suggestion for one policy, or for the log alone."""
+    found = (_for_slates if isinstance(logs, SlateLogs) else _for)(logs, policy)
     found["questions"] = _questions(logs)
     if found["stop"] is None:
         told, stop = doubts_of(logs, policy, found)
@@ -121,8 +163,12 @@ def suggest(logs: BanditLogs | SlateLogs, policy: PolicyLike = None) -> Suggesti
     if found["stop"] is not None:
         found |= {"evaluator": None, "check": None}
         return Suggestion(**found)
-    found["evaluator"], told = with_model_of_actions(found["evaluator"], logs)
-    found["reasons"] += told
+    if "reward_model" not in given:
+        found["evaluator"], told = with_model_of_actions(found["evaluator"], logs)
+        found["reasons"] += told
+    for place in ("evaluator", "check"):
+        if found[place] is not None:
+            found[place] = _with_given(found[place], given, seed)
     return Suggestion(**found, code=code_for(found))
 
 
@@ -131,23 +177,14 @@ def _questions(logs):
     return tuple(one for one in ASKED if logs.group is None or one != USERS_ASKED)
 
 
-def _check_logs(logs):
-    if isinstance(logs, LazyLogs):
-        raise TypeError(
-            "suggest needs single rounds, and these logs are lazy. Pass a sample: "
-            "suggest(logs.sample(100_000))."
-        )
-    if not isinstance(logs, (BanditLogs, SlateLogs)):
-        raise TypeError(
-            f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
-            "logs come first: suggest(logs, policy)."
-        )
-    if not len(logs):
-        raise ValueError("the logs are empty: a suggestion needs at least one round.")
-
-
-def _are_slates(logs):
-    return isinstance(logs, SlateLogs)
+def _with_given(evaluator, given, seed):
+    """Return an evaluator with the model, the folds and the seed of the call."""
+    last = evaluator[-1] if hasattr(evaluator, "steps") else evaluator
+    if seed is not None:
+        given = given | {"random_state": None}  # in place of the suggested seed
+    names = last.get_params(deep=False)
+    last.set_params(**{name: one for name, one in given.items() if name in names})
+    return evaluator if seed is None else with_seed(evaluator, check_random_state(seed))
 
 
 def _answer(situation, evaluator, *reasons, check=None, link, stop=None, assumes=()):
@@ -176,7 +213,7 @@ def _for(logs, policy):
         if predictability(logs, logs.action_index).certain:
             stop = CERTAIN
             return _answer("deterministic", None, link="guide/propensities", stop=stop)
-        found = logs.estimated_propensity_findings[1]
+        found = logs._estimated_propensity_findings[1]
         alarms = [one for one in found if one.severity == "error"]
     if alarms:
         return _of_misfits(logs, alarms)

@@ -67,9 +67,8 @@ def _of_situation(situation):
     if situation == "several_loggers_apart":
         return {
             "support_of_each": "Every logger must be able to take all actions of the "
-            "policy. With logger_proba (see with_logger_policies) "
-            "one logger is enough for each action: "
-            "MultiLoggerDR(pooling='balanced')."
+            "policy. With logger_proba (see logs.with_logger_policies) one logger is "
+            "enough for each action: MultiLoggerDR(pooling='balanced')."
         }
     return dict(_OF.get(situation, {}))
 
@@ -78,7 +77,7 @@ def _weighed(logs, situation):
     """Return logs whose propensities are those by which rounds will be weighted."""
     if situation != "several_loggers":
         return logs
-    share = logs.logger_counts / logs.logger_counts.sum()
+    share = logs._logger_counts / logs._logger_counts.sum()
     one = dict.fromkeys(("logger_proba", "logging_proba"))
     return logs.replace(propensity=logs.logger_proba @ share, **one)
 

@@ -49,7 +49,7 @@ class Suggestion:
     >>> from skope_ope import suggest
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
-    >>> found = suggest(logs, policy)
+    >>> found = suggest(policy, logs)
     >>> found.evaluator, found.check, found.interval, found.stop
     (DoublyRobust(), SNIPS(), 'auto', None)
     """

@@ -15,7 +15,7 @@ from skope_ope.evaluators.slate import PseudoInverse
 from skope_ope.evaluators.static import DirectMethod, DoublyRobust
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from skope_ope.logs import BanditLogs
-from skope_ope.policies import BasePolicy
+from skope_ope.policies._base import BasePolicy
 from skope_ope.selection._candidates import refuse_array_models
 
 # by kind of logs, for policies that do not learn; of slates where slots add up

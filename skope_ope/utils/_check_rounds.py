@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs import BanditLogs
-from skope_ope.policies import BasePolicy
+from skope_ope.policies._base import BasePolicy
 
 
 @dataclass(frozen=True)

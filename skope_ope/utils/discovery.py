@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.policies import BasePolicy, BaseSlatePolicy
+from skope_ope.policies._base import BasePolicy
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 if TYPE_CHECKING:
     from typing import Any

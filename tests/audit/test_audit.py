@@ -33,16 +33,16 @@ def test_slates_are_audited():
 
 
 def test_arguments_in_the_wrong_order_are_named():
-    with pytest.raises(TypeError, match="policy comes before the logs"):
+    with pytest.raises(TypeError, match="Policies come before logs"):
         audit(LOGS, LOGS)
-    with pytest.raises(TypeError, match=r"audit\(logs\) or audit\(policy, logs\)"):
+    with pytest.raises(TypeError, match=r"audit\(policies, logs\), or audit\(logs\)"):
         audit(UniformPolicy())
     with pytest.raises(TypeError, match="got ndarray"):
         audit(UniformPolicy(), np.zeros((3, 2)))
 
 
 def test_no_rounds_are_refused():
-    with pytest.raises(ValueError, match="an audit needs at least one round"):
+    with pytest.raises(ValueError, match="audit needs at least one round"):
         audit(LOGS[:0])
 
 

@@ -257,11 +257,11 @@ def test_slates_are_audited(build, policy):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: audit(logs_of(), UniformPolicy()), TypeError, "policy comes before"),
+        (lambda: audit(logs_of(), UniformPolicy()), TypeError, "Policies come before"),
         (
             lambda: audit(logs_of(), logs_of()),
             TypeError,
-            "policy comes before the logs",
+            "Policies come before logs",
         ),
         (
             lambda: audit(UniformPolicy()),
@@ -304,5 +304,5 @@ def test_bad_arguments_say_what_is_wrong(call, error, message):
 def test_the_method_of_logs_says_the_same():
     logs = make_bandit_logs(N, random_state=0)
     assert logs.audit().to_dict() == audit(logs).to_dict()
-    with pytest.raises(TypeError, match="policy comes before the logs"):
+    with pytest.raises(TypeError, match="Policies come before logs"):
         logs.audit(logs)

@@ -13,7 +13,7 @@ import pytest
 
 from skope_ope import UniformPolicy, summarize
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators import load_summary
+from skope_ope.evaluators import ValueSummary
 
 LOGS = make_bandit_logs(200, random_state=0)
 GROUPS = LOGS.replace(group=np.arange(200) // 4)
@@ -155,11 +155,11 @@ HOSTILE = {
 def test_hostile_contents_are_one_error(case, good, tmp_path):
     members, outer, inner = json.loads(json.dumps([None, *good[1:]]))
     members, path = dict(good[0]), tmp_path / "total.npz"
-    assert load_summary(write(path, members, outer, inner)).n_rounds == 200
+    assert ValueSummary.load(write(path, members, outer, inner)).n_rounds == 200
     HOSTILE[case](members, outer, inner)
     write(path, members, outer, inner)
     with pytest.raises(ValueError, match=f"{re.escape(str(path))} is damaged, or no"):
-        load_summary(path)
+        ValueSummary.load(path)
 
 
 def sized(path, said):
@@ -213,7 +213,7 @@ def test_hostile_files_are_one_error(case, suffix, tmp_path):
     made = FILES[case](tmp_path / "made")
     path.write_bytes(in_arrow(made) if suffix == ".arrow" and "a " in case else made)
     with pytest.raises(ValueError, match=f"{re.escape(str(path))} is damaged, or no"):
-        load_summary(path)
+        ValueSummary.load(path)
 
 
 def test_the_largest_size_is_said_and_what_is_saved_can_be_read(tmp_path, monkeypatch):
@@ -222,10 +222,10 @@ def test_the_largest_size_is_said_and_what_is_saved_can_be_read(tmp_path, monkey
     with pytest.raises(
         ValueError, match=r"3,221,225,472 bytes, and at most 1,073,741,"
     ):
-        load_summary(path)
+        ValueSummary.load(path)
     monkeypatch.setattr("skope_ope.readers._zip_files.MOST", 1000)
     with pytest.raises(ValueError, match=r"bytes, and at most 1,000 are unpacked"):
         summary.save(path)
     monkeypatch.undo()
     summary.save(path)
-    assert load_summary(path).n_rounds == 200
+    assert ValueSummary.load(path).n_rounds == 200

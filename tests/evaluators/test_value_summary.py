@@ -17,7 +17,7 @@ from skope_ope import (
     UniformPolicy,
     evaluate,
 )
-from skope_ope.evaluators import ValueTable, _value_summary, load_summary
+from skope_ope.evaluators import ValueSummary, ValueTable, _value_summary
 from skope_ope.evaluators._summary_files import read_file, write_file
 from skope_ope.evaluators._warn_once import OF_WEIGHTS
 from skope_ope.evaluators.static._base import StaticEvaluator
@@ -163,7 +163,7 @@ def test_groups_of_several_columns_survive_a_file(suffix, tmp_path):
     days = [world(200, k, group=group) for k in range(2)]
     parts = [summary_of(POLICIES, EVALUATORS, day) for day in days]
     parts[0].save(tmp_path / f"total{suffix}")
-    total = load_summary(tmp_path / f"total{suffix}")
+    total = ValueSummary.load(tmp_path / f"total{suffix}")
     assert "exact groups" in repr(total)
     assert_same(total + parts[1], parts[0] + parts[1])
 
@@ -201,10 +201,10 @@ def test_a_daily_job_keeps_its_total_in_a_file(suffix, tmp_path):
     days = np.array_split(np.arange(300), 3)
     summary_of(POLICIES, EVALUATORS, logs[days[0]], by="day").save(path)
     for day in days[1:]:
-        total = load_summary(path)
+        total = ValueSummary.load(path)
         total += summary_of(POLICIES, EVALUATORS, logs[day], by="day")
         total.save(str(path))
-    total = load_summary(path)
+    total = ValueSummary.load(path)
     assert_same(total, summed(POLICIES, EVALUATORS, logs, days), 1e-10)
     with pytest.raises(ValueError, match="Add summaries of parts"):
         total + summary_of(POLICIES, EVALUATORS, logs[days[1]], by="day")
@@ -244,7 +244,7 @@ def test_labels_survive_a_file(labels, tmp_path):
     found = summary_of(POLICIES, EVALUATORS, logs[:250])
     found.save(path)
     rest = summary_of(POLICIES, EVALUATORS, logs[250:])
-    assert_same(load_summary(path) + rest, found + rest, 1e-10)
+    assert_same(ValueSummary.load(path) + rest, found + rest, 1e-10)
 
 
 def test_files_of_other_versions_and_kinds_are_refused(tmp_path, monkeypatch):
@@ -253,16 +253,16 @@ def test_files_of_other_versions_and_kinds_are_refused(tmp_path, monkeypatch):
     known = _value_summary.FORMAT
     monkeypatch.setattr(_value_summary, "FORMAT", known + 1)
     with pytest.raises(ValueError, match=f"has format {known}, and this version"):
-        load_summary(path)
+        ValueSummary.load(path)
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"ends with \.npz or \.arrow"):
-        load_summary(path).save(tmp_path / "total.pickle")
+        ValueSummary.load(path).save(tmp_path / "total.pickle")
     header, tables = read_file(path, _value_summary.FORMAT)
     del header["kind"]
     some = dict(list(tables.items())[:5])
     write_file(path, header, some)
     with pytest.raises(ValueError, match="is damaged"):
-        load_summary(path)
+        ValueSummary.load(path)
 
 
 class Doubled(StaticEvaluator):
@@ -282,13 +282,13 @@ def test_a_file_without_some_of_its_header_is_damaged(tmp_path):
     for name in ("facts", "counted", "single", "left_out", "models", "evaluators"):
         write_file(path, {k: v for k, v in header.items() if k != name}, tables)
         with pytest.raises(ValueError, match=f"is damaged, or no file .*'{name}'"):
-            load_summary(path)
+            ValueSummary.load(path)
     write_file(path, {**header, "counted": "{}"}, tables)
     with pytest.raises(ValueError, match="is damaged, or no file"):
-        load_summary(path)
+        ValueSummary.load(path)
     write_file(path, {k: v for k, v in header.items() if k != "format"}, tables)
     with pytest.raises(ValueError, match="has format None"):
-        load_summary(path)
+        ValueSummary.load(path)
 
 
 def test_evaluators_of_others_are_given_again(tmp_path):
@@ -299,10 +299,10 @@ def test_evaluators_of_others_are_given_again(tmp_path):
     with pytest.raises(
         ValueError, match=r"Doubled is not an evaluator of skope_ope\. Pass"
     ):
-        load_summary(path)
+        ValueSummary.load(path)
     with pytest.raises(ValueError, match=r"evaluators\['twice'\] is a IPS, but the"):
-        load_summary(path, evaluators={"twice": IPS()})
-    again = load_summary(path, evaluators={"twice": Doubled()})
+        ValueSummary.load(path, evaluators={"twice": IPS()})
+    again = ValueSummary.load(path, evaluators={"twice": Doubled()})
     assert_same(again, found)
     assert again.evaluators["IPS"].cmax == 3
 

@@ -27,7 +27,7 @@ from skope_ope import (
     evaluate,
     summarize,
 )
-from skope_ope.evaluators import load_summary
+from skope_ope.evaluators import ValueSummary
 from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import ExplorationWarning, LoggerWarning
 from skope_ope.policies import EmpiricalSlatePolicy
@@ -175,7 +175,7 @@ def test_intervals_of_slates_reach_as_far_as_in_memory(
     exact = evaluate(policies, logs, evaluators=named)
     parts = [summarize(policies, logs[k::2], evaluators=named) for k in (0, 1)]
     sum(parts).save(tmp_path / "total.npz")
-    found = load_summary(tmp_path / "total.npz").values()
+    found = ValueSummary.load(tmp_path / "total.npz").values()
     pairs = [(found[key], exact[key]) for key in exact]
     pairs.append([table["a", "one"] - table["b", "one"] for table in (found, exact)])
     for one, other in pairs:

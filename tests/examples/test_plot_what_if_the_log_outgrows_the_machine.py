@@ -16,7 +16,9 @@ test_every_assertion_can_fail = every_assertion_can_fail(
             f"{SUMMED}.value": property(lambda self: 0.9),
             f"{SUMMED}.standard_error": property(lambda self: 1e-3),
         },
-        "a total that forgets": {"skope_ope.evaluators.load_summary": lambda path: 0},
+        "a total that forgets": {
+            "skope_ope.evaluators.ValueSummary.load": lambda path: 0
+        },
     },
     args=["--days", "3", "--rounds", "4000"],
 )

@@ -227,7 +227,7 @@ def reported(world, source):
 
 def suggested(world, source):
     """The evaluator that fits a log."""
-    found = suggest(source.logs, world.policies[0])
+    found = suggest(world.policies[0], source.logs)
     yield "situation", [found.situation, type(found.evaluator).__name__, found.interval]
 
 

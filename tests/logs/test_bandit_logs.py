@@ -79,7 +79,7 @@ def test_every_field_is_kept():
     assert logs.logger_index.tolist() == [0, 1, 1, 0]
     assert logs.reward_range == (0.0, 5.0)
     assert logs.n_actions == 3
-    assert logs.action_counts.tolist() == [1, 2, 1]
+    assert logs._action_counts.tolist() == [1, 2, 1]
     assert logs.shape == (4, 2)
     assert len(logs) == 4
     assert logs.columns == {}
@@ -112,7 +112,7 @@ def test_actions_have_the_given_order():
     logs = logs_of(actions=["z", "c", "b", "a"])
     assert logs.actions.tolist() == ["z", "c", "b", "a"]
     assert logs.action_index.tolist() == [2, 3, 2, 1]
-    assert logs.action_counts.tolist() == [0, 1, 2, 1]
+    assert logs._action_counts.tolist() == [0, 1, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_rows_of_every_field(key):
         assert indexed.loggers is logs.loggers
         assert indexed.reward_range == (0, 5)
         assert_array_equal(
-            indexed.action_counts, np.bincount(logs.action_index[rows], minlength=3)
+            indexed._action_counts, np.bincount(logs.action_index[rows], minlength=3)
         )
 
 

@@ -33,12 +33,12 @@ def test_by_hand():
     logs = BanditLogs(log.x.reshape(-1, 1), log.action, log.reward, p)
     gap = 1 / logs.propensity - 3
     z = gap.mean() / (gap.std(ddof=1) / np.sqrt(8))
-    assert logs.inverse_propensity_z == pytest.approx(z, rel=1e-12)
+    assert logs._inverse_propensity_z == pytest.approx(z, rel=1e-12)
     assert round(z, 3) == 0.375
 
 
 def test_right_propensities_are_left_alone(global_random_seed):
-    assert abs(logged(20_000, global_random_seed).inverse_propensity_z) < 4.5
+    assert abs(logged(20_000, global_random_seed)._inverse_propensity_z) < 4.5
 
 
 def test_varying_offers(global_random_seed):
@@ -46,14 +46,14 @@ def test_varying_offers(global_random_seed):
     available = rng.random_sample((20_000, 3)) < 0.7
     available[:, 0] = True
     logs = logged(20_000, global_random_seed, available=available)
-    assert abs(logs.inverse_propensity_z) < 4.5
+    assert abs(logs._inverse_propensity_z) < 4.5
 
 
 def test_wrong_propensities_warn(global_random_seed):
     # uniform propensities recorded for a logger that is not uniform fit no worse on
     # average; the probabilities of other actions do
     logs = logged(2000, global_random_seed, wrong=[0.2, 0.3, 0.5])
-    assert logs.inverse_propensity_z > 4
+    assert logs._inverse_propensity_z > 4
     with pytest.warns(PropensityWarning) as caught:
         IPS().fit(logs).evaluate(UniformPolicy())
     assert "propensities predict" in "".join(str(w.message) for w in caught)
@@ -68,7 +68,7 @@ def test_actions_that_were_never_logged_do_not_count():
         np.full(100, 0.5),
         actions=[0, 1, 2],
     )
-    assert logs.inverse_propensity_z == 0
+    assert logs._inverse_propensity_z == 0
 
 
 def test_the_same_wrong_number_everywhere():
@@ -79,12 +79,12 @@ def test_the_same_wrong_number_everywhere():
 
     # of four actions two were never drawn, a probability of 6 / 2^n at most
     few, many = z(4, 0.25), z(400, 0.25)
-    assert few.inverse_propensity_z == pytest.approx(np.sqrt(2 * np.log(16 / 6)))
-    assert many.inverse_propensity_z > 20
-    assert z(1500, 1 / 300, 296).inverse_propensity_z < 2  # as uniform draws do
-    assert z(50, 0.25, group=np.arange(50) // 25).inverse_propensity_z < 2
-    assert z(40, 0.5, 4).inverse_propensity_z == -np.inf  # two of four at a time
-    assert np.isnan(few[:1].inverse_propensity_z)
+    assert few._inverse_propensity_z == pytest.approx(np.sqrt(2 * np.log(16 / 6)))
+    assert many._inverse_propensity_z > 20
+    assert z(1500, 1 / 300, 296)._inverse_propensity_z < 2  # as uniform draws do
+    assert z(50, 0.25, group=np.arange(50) // 25)._inverse_propensity_z < 2
+    assert z(40, 0.5, 4)._inverse_propensity_z == -np.inf  # two of four at a time
+    assert np.isnan(few[:1]._inverse_propensity_z)
 
 
 # -- how often each action was logged -------------------------------------------------
@@ -92,7 +92,7 @@ def test_counts_by_hand():
     log = d8()
     X = log.x.reshape(-1, 1)
     logs = BanditLogs(X, log.action, log.reward, logging_proba=log.mu)
-    mean, variance = logs.action_count_law
+    mean, variance = logs._action_count_law
     np.testing.assert_allclose(mean, log.mu.sum(axis=0))
     np.testing.assert_allclose(variance, (log.mu * (1 - log.mu)).sum(axis=0))
     np.testing.assert_allclose(action_count_z(logs), [0.156, 0, -0.158], atol=5e-4)
@@ -100,18 +100,18 @@ def test_counts_by_hand():
 
 def test_the_law_of_the_counts_is_known_or_not():
     logs = logged(5000, 0)  # propensities belong to the actions
-    mean, variance = logs.action_count_law
+    mean, variance = logs._action_count_law
     np.testing.assert_allclose(mean, [2500, 1500, 1000])
     np.testing.assert_allclose(variance, [1250, 1050, 800])
     rng = np.random.RandomState(0)
     p = rng.uniform(0.2, 0.9, 5000)
-    assert logs.replace(propensity=p).action_count_law is None
+    assert logs.replace(propensity=p)._action_count_law is None
     one = logs.propensity.copy()
     one[-1] = 0.45  # a single row of another experiment
-    assert logs.replace(propensity=one).action_count_law is None
-    assert logs.replace(propensity=None).action_count_law is None
+    assert logs.replace(propensity=one)._action_count_law is None
+    assert logs.replace(propensity=None)._action_count_law is None
     # shares of another experiment: left to the mean of 1 / p
-    assert logs.replace(propensity=np.full(5000, 0.25)).action_count_law is None
+    assert logs.replace(propensity=np.full(5000, 0.25))._action_count_law is None
 
 
 def test_uniform_choices_among_varying_offers(global_random_seed):
@@ -122,15 +122,15 @@ def test_uniform_choices_among_varying_offers(global_random_seed):
     action = (rng.random_sample((20_000, 1)) > mu.cumsum(axis=1)).sum(axis=1)
     p = mu[np.arange(20_000), action]
     logs = BanditLogs(np.empty((20_000, 0)), action, p, p, available=available)
-    np.testing.assert_allclose(logs.action_count_law[0], mu.sum(axis=0))
+    np.testing.assert_allclose(logs._action_count_law[0], mu.sum(axis=0))
     assert np.abs(action_count_z(logs)).max() < 4.5
-    assert logs.replace(propensity=p / 2).action_count_law is None
+    assert logs.replace(propensity=p / 2)._action_count_law is None
 
 
 def test_the_chance_bounds_the_binomial():
     logs = logged(2000, 0)
     for counts in ([900, 700, 400], [1400, 500, 100], [1000, 600, 400]):
-        mean, variance = logs.action_count_law
+        mean, variance = logs._action_count_law
         chance = count_chance(np.array(counts) - mean, variance)
         for k, p in enumerate([0.5, 0.3, 0.2]):
             above = bdtrc(max(counts[k], 2000 * p) - 1, 2000, p)
@@ -144,14 +144,14 @@ def test_a_rare_action_that_was_logged_is_no_alarm():
     p = np.where(np.arange(1000) == 0, 1e-5, 1 - 1e-5)
     logs = BanditLogs(np.empty((1000, 0)), np.arange(1000) > 0, p, p)
     assert action_count_z(logs)[0] > 9
-    mean, variance = logs.action_count_law
-    assert count_chance(logs.action_counts - mean, variance).min() > 0.01
+    mean, variance = logs._action_count_law
+    assert count_chance(logs._action_counts - mean, variance).min() > 0.01
 
 
 def test_a_constant_propensity_that_is_wrong_is_noticed(global_random_seed):
     logs = logged(2000, global_random_seed)
     wrong = logs.replace(propensity=np.full(2000, 1 / 3))
-    assert abs(wrong.inverse_propensity_z) < 1e-6  # 1 / p is three everywhere
+    assert abs(wrong._inverse_propensity_z) < 1e-6  # 1 / p is three everywhere
     with pytest.warns(PropensityWarning, match="propensities predict 666"):
         IPS().fit(wrong).evaluate(UniformPolicy())
     with pytest.warns(PropensityWarning, match="recorded propensities are"):

@@ -688,7 +688,7 @@ def test_rows_are_put_back_in_the_order_in_which_they_are_stored():
 def test_what_was_asked_of_logs_changes_neither_pickles_nor_parts():
     logs = make_logs()
     before = pickle.dumps(logs)
-    asked = (logs.action_counts, logs.unseen, logs.logger_counts)
+    asked = (logs._action_counts, logs._unseen, logs._logger_counts)
     assert logs.propensities_drift is False and len(asked) == 3
     assert pickle.dumps(logs) == before
     rows = np.arange(9)

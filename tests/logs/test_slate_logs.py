@@ -217,15 +217,15 @@ def test_summary_names_what_there_is():
 
 
 def test_candidates_of_pages_are_counted():
-    assert slates_of().offered_counts is None
-    assert_array_equal(slates_of(n_candidates=[2, 3, 4]).offered_counts, [2, 3, 4])
+    assert slates_of()._offered_counts is None
+    assert_array_equal(slates_of(n_candidates=[2, 3, 4])._offered_counts, [2, 3, 4])
     by_slot = np.zeros((3, 2, 4), dtype=bool)
     slate = slates_of().slate
     rows, slots = np.nonzero(slate >= 0)
     by_slot[rows, slots, slate[rows, slots]] = True
     want = [len(set(one[one >= 0])) for one in slate]
     logs = slates_of(candidates=by_slot)
-    assert_array_equal(logs.offered_counts, want)
+    assert_array_equal(logs._offered_counts, want)
     everywhere = slates_of(candidates=np.ones((3, 4), dtype=bool))
     assert repr(everywhere).endswith("n_candidates=4)")
     assert repr(slates_of(n_candidates=[3, 3, 4])[:2]).endswith("4, 3 per page)")
@@ -249,12 +249,12 @@ def test_features_of_a_catalogue():
     numbers = np.array([[0, 5, 2, 1], [3, 4, 0, 1], [2, 2, 1, 0]])
     table = np.arange(12.0).reshape(6, 2)
     logs = slates_of(n_candidates=4, item_id=numbers, item_features=table)
-    assert_array_equal(logs.per_candidate(table), table[numbers])
-    assert_array_equal(logs[[1]].per_candidate(table[:, 0]), table[numbers[[1]], 0])
+    assert_array_equal(logs._per_candidate(table), table[numbers])
+    assert_array_equal(logs[[1]]._per_candidate(table[:, 0]), table[numbers[[1]], 0])
     own = slates_of(n_candidates=4, item_features=table[:4])
-    assert_array_equal(own.per_candidate(table[:4, 1]), [table[:4, 1]])
+    assert_array_equal(own._per_candidate(table[:4, 1]), [table[:4, 1]])
     by_round = slates_of(n_candidates=4, item_features=table[numbers])
-    assert by_round.per_candidate(numbers) is numbers
+    assert by_round._per_candidate(numbers) is numbers
     for ids in (None, numbers + 1, numbers.astype(str)):
         with pytest.raises(ValueError, match="item_id to hold the numbers of these"):
             slates_of(n_candidates=4, item_id=ids, item_features=table)

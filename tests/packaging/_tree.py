@@ -44,8 +44,7 @@ def tracked_files():
 def imports_of(path):
     """Tuples (node, name, at module level) of every module named in an import.
 
-    What only a type checker imports is left out: logs may say that they can be audited,
-    and the audit stands further down, and no module is loaded for that.
+    What only a type checker imports is loaded no more than what a function imports.
     """
 
     def visit(node, top):
@@ -66,8 +65,7 @@ def imports_of(path):
                     and isinstance(child.test, ast.Name)
                     and child.test.id == "TYPE_CHECKING"
                 )
-                if not typing_only:
-                    yield from visit(child, top and not inner)
+                yield from visit(child, top and not (inner or typing_only))
 
     return tuple(visit(ast.parse(path.read_text()), True))
 

@@ -65,8 +65,8 @@ DOORS = {
     ("logs/sums/_sums_as_logs.py", "checks"),
     ("logs/sums/_sampled_logs.py", "checks"),
     ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms
-    ("evaluators/_value_table.py", "displays"),  # its plot
-    ("selection/_policy_comparison.py", "displays"),  # its plot
+    ("evaluators/_value_table.py", "displays"),  # its plot, and what that returns
+    ("selection/_policy_comparison.py", "displays"),  # likewise
 }
 OPTIONAL = {
     "IPython",

@@ -16,7 +16,7 @@ from skope_ope import (
     PolicyScorer,
     UniformPolicy,
 )
-from skope_ope.policies import BasePolicy
+from skope_ope.base import BasePolicy
 from skope_ope.policies._base import (
     check_some_available,
     explore,

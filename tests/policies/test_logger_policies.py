@@ -14,7 +14,7 @@ from skope_ope import (
     MultiLoggerIPS,
     UniformPolicy,
 )
-from skope_ope.policies import _logger_policies, with_logger_policies
+from skope_ope.policies import _logger_policies
 
 N = 60
 
@@ -51,7 +51,7 @@ def expected(logs):
 
 def test_probabilities_of_all_loggers():
     logs = unknown()
-    found = with_logger_policies(dict(reversed(POLICIES.items())), logs)
+    found = logs.with_logger_policies(dict(reversed(POLICIES.items())))
     proba = expected(logs)
     assert_allclose(found.logger_proba, proba)
     assert_allclose(found.propensity, proba[np.arange(N), logs.logger_index])
@@ -70,26 +70,26 @@ def test_arrays_columns_and_objects():
     whole = POLICIES["c"].func(logs.context)
     logs = logs.with_columns(third=whole)
     given = {"a": proba[:, 0], "b": np.full((N, 2), 0.5), "c": "third"}
-    assert_allclose(with_logger_policies(given, logs).logger_proba, proba)
+    assert_allclose(logs.with_logger_policies(given).logger_proba, proba)
 
 
 def test_chunks_do_not_matter():
     logs = unknown()
     whole = {**POLICIES, "b": np.full((N, 2), 0.5)}
     with patch.object(_logger_policies, "CHUNK_ENTRIES", 14):
-        found = with_logger_policies(whole, logs)
+        found = logs.with_logger_policies(whole)
     assert_array_equal(found.logger_proba, expected(logs))
 
 
 def test_recorded_propensities_must_agree():
     proba = expected(unknown())
     own = proba[np.arange(N), np.arange(N) % 3]
-    logs = with_logger_policies(POLICIES, unknown(propensity=own))
+    logs = unknown(propensity=own).with_logger_policies(POLICIES)
     assert_array_equal(logs.propensity, own)
     own = own.copy()
     own[4] = 0.9
     with pytest.raises(ValueError, match=r"0\.9 at row 4 contradicts the po"):
-        with_logger_policies(POLICIES, unknown(propensity=own))
+        unknown(propensity=own).with_logger_policies(POLICIES)
 
 
 def test_a_policy_that_did_not_act():
@@ -97,7 +97,7 @@ def test_a_policy_that_did_not_act():
     logs = unknown()
     row = int(np.flatnonzero((logs.logger == "b") & (logs.action == 1))[0])
     with pytest.raises(ValueError, match=rf"logger 'b' gives .* at row {row} "):
-        with_logger_policies({**POLICIES, "b": never}, logs)
+        logs.with_logger_policies({**POLICIES, "b": never})
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,10 @@ def test_a_policy_that_did_not_act():
 )
 def test_bad_policies(policies, error, match):
     with pytest.raises(error, match=match):
-        with_logger_policies(policies, unknown())
+        unknown().with_logger_policies(policies)
 
 
 def test_bad_logs():
-    with pytest.raises(TypeError, match="logs must be BanditLogs"):
-        with_logger_policies(POLICIES, np.zeros((3, 2)))
     nameless = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0])
     with pytest.raises(ValueError, match="the logs have no logger"):
-        with_logger_policies(POLICIES, nameless)
+        nameless.with_logger_policies(POLICIES)

@@ -239,7 +239,7 @@ def test_labels_bring_nothing_to_the_terminal(hostile):
 @pytest.mark.parametrize(
     ("args", "error", "text"),
     [
-        (({}, LOGS), TypeError, "policies must be a dict of policies"),
+        (({}, LOGS), ValueError, "policies is empty"),
         (({"new": NEW}, LOGS.context), TypeError, "logs must be BanditLogs"),
         (({"new": NEW}, LOGS[:0]), ValueError, "the logs are empty"),
         (({"logger": NEW}, LOGS), ValueError, "Rename the policy"),

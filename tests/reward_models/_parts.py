@@ -34,19 +34,19 @@ class Parts:
             Part(logs[low:high], k, low, source) for k, (low, high) in pairs
         )
         self.n_rounds = len(logs) if counted else None
-        self.log_type, self.origin = type(logs), logs.row_id.origin
+        self._log_type, self._origin = type(logs), logs.row_id.origin
         self.columns = dict.fromkeys(logs.columns)
         self.roles = {} if logs.group is None else {"group": ("group",)}
         self.asked = []
 
-    def needing(self, context=True, columns=None):
+    def _needing(self, context=True, columns=None):
         self.asked.append((context, columns))
         return self
 
     def labelled(self, n_jobs=None):
         return self
 
-    def tasks(self, n_tasks):
+    def _tasks(self, n_tasks):
         found = np.array_split(np.arange(len(self.partitions)), n_tasks)
         return [tuple(self.partitions[i] for i in some) for some in found if some.size]
 

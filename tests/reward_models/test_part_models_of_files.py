@@ -31,7 +31,7 @@ from skope_ope import (
     scan_logs,
     summarize,
 )
-from skope_ope.evaluators import load_summary
+from skope_ope.evaluators import ValueSummary
 from skope_ope.logs import HashKFold
 from skope_ope.reward_models import AdditiveSlateModel
 from tests.reward_models.test_part_models import Memory
@@ -316,7 +316,7 @@ def test_diagnostics_say_what_models_were_fitted_to(folder, tmp_path):
     first = summarize(policies, days[0], n_sample=100, **given)
     total = first + summarize(policies, days[1], n_sample=None, **given)
     total.save(tmp_path / "total.npz")
-    for summary in (total, load_summary(tmp_path / "total.npz")):
+    for summary in (total, ValueSummary.load(tmp_path / "total.npz")):
         table = summary.values()
         assert told(table["it", "means"]) == (290, "all rounds")
         assert told(table["it", "ridge"]) == (190, "a random sample; all rounds")

@@ -547,12 +547,12 @@ def test_all_intervals_at_once_and_false_deploys(global_random_seed):
 @ignore
 def test_bad_input(problem_of_three):
     logs, policies = problem_of_three
-    for bad, match in (([UniformPolicy()], "got list"), ({}, r"got \{\}")):
-        with pytest.raises(TypeError, match=match):
+    for bad, match in (([UniformPolicy()], "got a list"), ({}, "is empty")):
+        with pytest.raises((TypeError, ValueError), match=match):
             compare_policies(bad, logs, evaluator=IPS())
     with pytest.raises(TypeError, match="compare_policies expects an evaluator"):
         compare_policies(policies, logs, evaluator=UniformPolicy())
-    with pytest.raises(TypeError, match="logs must be BanditLogs, got ndarray"):
+    with pytest.raises(TypeError, match=r"logs must be BanditLogs.*got ndarray"):
         compare_policies(policies, logs.context, evaluator=IPS())
     with pytest.raises(ValueError, match="the logs are empty"):
         compare_policies(policies, logs[:0])

@@ -96,7 +96,7 @@ def test_no_stop_is_written_outside_of_the_texts():
 @pytest.mark.parametrize("name", WORLDS)
 def test_answers_are_named_on_the_page(name):
     logs, policy, _ = WORLDS[name]()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     assert set(found.doubts) <= set(NAMED)
     if found.stop:
         row = TABLE.STOPS[found.situation]
@@ -106,7 +106,7 @@ def test_answers_are_named_on_the_page(name):
 
 def test_a_learner_on_several_fixed_rules_is_a_stop_of_the_page():
     logs, _, _ = _situations.several_deterministic_loggers()
-    found, row = suggest(logs, EpsilonGreedy()), "deterministic, several loggers"
+    found, row = suggest(EpsilonGreedy(), logs), "deterministic, several loggers"
     assert found.stop.startswith(TABLE.STOPS[row]["says"])
     assert found.link == TABLE.STOPS[row]["page"]
 

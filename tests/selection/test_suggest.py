@@ -51,7 +51,7 @@ def test_every_row_of_the_table_has_a_world():
 @pytest.mark.parametrize("name", WORLDS)
 def test_row_of_the_table_is_what_is_suggested_and_runs(name):
     row, (logs, policy, truth) = TABLE.SITUATIONS[name], WORLDS[name]()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     assert found.situation == name
     assert found.link == row["page"]
     assert (ROOT / "docs" / f"{found.link}.rst").exists()
@@ -76,7 +76,7 @@ def test_row_of_the_table_is_what_is_suggested_and_runs(name):
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_log_alone_gives_the_same_answer_unless_the_policy_learns(name):
     logs, _, _ = WORLDS[name]()
-    alone = suggest(logs)
+    alone = suggest(None, logs)
     if "learner" in name or name == "slot_clicks_reordered":
         assert alone.situation != name
     else:
@@ -94,7 +94,7 @@ def test_nothing_is_estimated(monkeypatch):
             if method in vars(kind):
                 monkeypatch.setattr(kind, method, refuse)
     for logs, policy, _ in logs_of.values():
-        suggest(logs, policy)
+        suggest(policy, logs)
 
 
 def _subclasses(kind):
@@ -109,13 +109,13 @@ def test_it_is_the_row_that_evaluate_recommends(name):
     logs, policy, _ = WORLDS[name]()
     table = evaluate(policy, logs)
     row = table[table.recommended]
-    assert type(suggest(logs, policy).evaluator).__name__ == row.estimator
+    assert type(suggest(policy, logs).evaluator).__name__ == row.estimator
 
 
 def test_a_deterministic_logger_stops_with_and_without_propensities():
     for make in (_situations.deterministic, _situations.deterministic_unknown):
         logs, policy, _ = make()
-        found = suggest(logs, policy)
+        found = suggest(policy, logs)
         assert found.situation == "deterministic"
         assert "no choice" in found.stop
 
@@ -127,23 +127,23 @@ def test_a_logger_that_explores_is_not_called_deterministic(epsilon):
     action = np.where(
         rng.random(4000) < epsilon, rng.integers(2, size=4000), x[:, 0] > 0
     )
-    found = suggest(BanditLogs(x, action.astype(int), np.zeros(4000)))
+    found = suggest(None, BanditLogs(x, action.astype(int), np.zeros(4000)))
     assert found.situation == "one_logger_unknown"
 
 
 def test_deterministic_loggers_that_differ_explore_together():
     logs, policy, _ = _situations.several_deterministic_loggers()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     assert found.situation == "several_loggers"
     assert "low_overlap" not in found.doubts
-    without = suggest(logs.replace(logger_proba=None), policy)
+    without = suggest(policy, logs.replace(logger_proba=None))
     assert without.situation == "several_loggers_unknown"
 
 
 def test_wrong_propensities_stop():
     logs, policy, _ = _situations.one_logger()
     wrong = logs.propensity / 3
-    found = suggest(logs.replace(propensity=wrong, logging_proba=None), policy)
+    found = suggest(policy, logs.replace(propensity=wrong, logging_proba=None))
     assert found.situation == "misfit"
     assert "do not fit the logged actions" in found.stop
 
@@ -157,14 +157,14 @@ def test_a_policy_that_takes_no_logged_action_stops():
         np.full(len(logs), 0.5),
         actions=[0, 1, 2],
     )
-    found = suggest(logs, ConstantPolicy(2))
+    found = suggest(ConstantPolicy(2), logs)
     assert "none of the logged actions" in found.stop
     assert found.evaluator is found.check is None
 
 
 def test_rewards_of_slots_are_a_check():
     logs, policy, _ = make_slate_logs(500, random_state=0, return_truth=True)
-    assert isinstance(suggest(logs, policy).check, IndependentSlotIPS)
+    assert isinstance(suggest(policy, logs).check, IndependentSlotIPS)
 
 
 def test_pages_that_follow_the_context_stop():
@@ -172,7 +172,7 @@ def test_pages_that_follow_the_context_stop():
     x = rng.integers(2, size=2000)
     pages = np.column_stack([x, 1 - x])
     logs = SlateLogs(x[:, None].astype(float), pages, None, slot_reward=pages * 1.0)
-    assert "predicts which items" in suggest(logs).stop
+    assert "predicts which items" in suggest(None, logs).stop
 
 
 def of_learner(n_rounds=900, **fields):
@@ -184,7 +184,7 @@ def of_learner(n_rounds=900, **fields):
 
 def test_several_loggers_without_propensities_value_a_learner():
     logs = of_learner(logger=np.repeat(["a", "b"], 450))
-    found = suggest(logs, EpsilonGreedy())
+    found = suggest(EpsilonGreedy(), logs)
     assert found.situation == "learner_unknown"
     names = {"logs": logs, "policy": EpsilonGreedy()}
     exec(found.code, names)
@@ -195,14 +195,14 @@ def test_several_loggers_without_propensities_value_a_learner():
 def test_a_learner_on_weighted_rounds_stops(propensity):
     weight = np.repeat([1.0, 2.0], 450)
     logs = of_learner(propensity=propensity, sample_weight=weight)
-    assert "sample weights" in suggest(logs, EpsilonGreedy()).stop
+    assert "sample weights" in suggest(EpsilonGreedy(), logs).stop
     even = logs.replace(sample_weight=np.ones(900))
-    assert suggest(even, EpsilonGreedy()).stop is None
+    assert suggest(EpsilonGreedy(), even).stop is None
 
 
 def test_a_learner_on_loggers_without_a_choice_stops():
     logs, _, _ = _situations.several_deterministic_loggers()
-    assert "frozen()" in suggest(logs, EpsilonGreedy()).stop
+    assert "frozen()" in suggest(EpsilonGreedy(), logs).stop
 
 
 def test_loggers_that_act_alike_without_a_choice_stop():
@@ -210,11 +210,11 @@ def test_loggers_that_act_alike_without_a_choice_stop():
     logger = np.arange(2000) % 2
     action = (logs.context[:, 0] > 0).astype(int)
     alike = BanditLogs(logs.context, action, logs.reward, logger=logger)
-    assert "no choice" in suggest(alike, UniformPolicy()).stop
+    assert "no choice" in suggest(UniformPolicy(), alike).stop
     action = np.where(logger, action, 1 - action)
     apart = BanditLogs(logs.context, action, logs.reward, logger=logger)
-    assert suggest(apart, UniformPolicy()).situation == "several_loggers_unknown"
-    assert "frozen()" in suggest(apart, EpsilonGreedy()).stop
+    assert suggest(UniformPolicy(), apart).situation == "several_loggers_unknown"
+    assert "frozen()" in suggest(EpsilonGreedy(), apart).stop
 
 
 @QUIET
@@ -222,7 +222,7 @@ def test_logs_without_features_have_a_check():
     logs = of_learner()
     logs = BanditLogs(logs.context[:, :0], logs.action, logs.reward)
     names = {"logs": logs, "policy": UniformPolicy()}
-    exec(suggest(logs, UniformPolicy()).code, names)
+    exec(suggest(UniformPolicy(), logs).code, names)
     assert abs(names["check"].value - names["value"].value) < 0.02
 
 
@@ -230,20 +230,20 @@ def test_a_search_over_policies_that_learn_is_one():
     logs = of_learner(propensity=1 / 3)
     scorer = PolicyScorer(Replay(random_state=0))
     search = GridSearchCV(EpsilonGreedy(), {"epsilon": [0.1, 1]}, scoring=scorer)
-    found = suggest(logs, search.fit(logs))
+    found = suggest(search.fit(logs), logs)
     assert found.situation == "learner_uniform"
 
 
 def test_few_rounds_make_short_lives():
     logs = of_learner(90, propensity=1 / 3)
-    assert "short_life" in suggest(logs, EpsilonGreedy()).doubts
+    assert "short_life" in suggest(EpsilonGreedy(), logs).doubts
     logs = of_learner(propensity=1 / 3)
-    assert "short_life" not in suggest(logs, EpsilonGreedy()).doubts
+    assert "short_life" not in suggest(EpsilonGreedy(), logs).doubts
 
 
 def test_a_learner_on_the_log_of_another_is_doubted():
     logs = make_adaptive_logs(3000, means=(0.6, 0.4), random_state=0)
-    assert "logger_learned" in suggest(logs, UCB1()).doubts
+    assert "logger_learned" in suggest(UCB1(), logs).doubts
 
 
 @QUIET
@@ -259,7 +259,7 @@ def test_offers_that_vary_are_strata(n_sets, strata):
         logs.reward,
         available=offered,
     )
-    found = suggest(logs, UniformPolicy())
+    found = suggest(UniformPolicy(), logs)
     assert found.evaluator.strata == strata
     names = {"logs": logs, "policy": UniformPolicy()}
     exec(found.code, names)
@@ -278,22 +278,24 @@ def test_offers_that_vary_too_much_are_no_strata():
         actions=range(5),
         available=offered,
     )
-    found = suggest(logs, UniformPolicy())
+    found = suggest(UniformPolicy(), logs)
     assert found.situation == "one_logger_unknown"
 
 
 def test_users_are_asked_about_where_none_are_given():
     logs, *_ = _situations.one_logger()
-    assert any("Do users come back" in one for one in suggest(logs).questions)
+    assert any("Do users come back" in one for one in suggest(None, logs).questions)
     grouped = logs.replace(group=np.arange(len(logs)) // 2)
-    assert not any("Do users come back" in one for one in suggest(grouped).questions)
+    assert not any(
+        "Do users come back" in one for one in suggest(None, grouped).questions
+    )
 
 
 @QUIET
 def test_estimated_propensities_are_not_called_recorded():
     logs, policy, _ = _situations.one_logger()
     unknown = logs.replace(propensity=None, logging_proba=None)
-    text = " ".join(suggest(unknown, policy).reasons)
+    text = " ".join(suggest(policy, unknown).reasons)
     assert "No probabilities were recorded" in text
     assert "The propensities are estimated" in text
     assert "logs have propensities" not in text
@@ -303,10 +305,10 @@ def test_estimated_propensities_are_not_called_recorded():
 
 def test_what_is_no_log_is_refused():
     logs, policy, _ = _situations.one_logger(n_rounds=20)
-    with pytest.raises(TypeError, match=r"logs come first: suggest\(logs, policy\)"):
-        suggest(policy, logs)
+    with pytest.raises(TypeError, match=r"call is suggest\(policies, logs\)"):
+        suggest(logs, policy)
     with pytest.raises(ValueError, match="empty"):
-        suggest(logs[:0])
+        suggest(None, logs[:0])
 
 
 @pytest.mark.frames
@@ -318,4 +320,4 @@ def test_lazy_logs_are_refused(tmp_path):
     frame.to_csv(tmp_path / "log.csv", index=False)
     lazy = scan_logs(tmp_path / "log.csv", action="a", reward="r", propensity="p")
     with pytest.raises(TypeError, match="lazy"):
-        suggest(lazy)
+        suggest(None, lazy)

@@ -73,19 +73,19 @@ def test_every_case_is_a_doubt_of_the_table():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_doubt_of_the_table_is_told_and_only_where_it_is_due(case):
-    found = suggest(*case())
+    found = suggest(*reversed(case()))
     assert case.__name__ in found.doubts
     assert found.situation == "one_logger"
-    quiet = suggest(even(2000), ConstantPolicy(1))
+    quiet = suggest(ConstantPolicy(1), even(2000))
     assert not set(quiet.doubts) & set(TABLE.DOUBTS)
 
 
 def test_a_range_takes_the_doubt_away():
     reward = np.random.default_rng(0).random(1000)
-    told = suggest(even(1000, reward=reward)).doubts["no_reward_range"]
+    told = suggest(None, even(1000, reward=reward)).doubts["no_reward_range"]
     assert told.endswith("Leave it out if rewards have no bounds.")
     stated = even(1000, reward=reward, reward_range=(0, 1))
-    assert "no_reward_range" not in suggest(stated).doubts
+    assert "no_reward_range" not in suggest(None, stated).doubts
 
 
 def test_events_are_those_of_the_policy():
@@ -94,31 +94,31 @@ def test_events_are_those_of_the_policy():
     reward = np.where(logs.action_index == 0, logs.reward, 0.0)
     reward[np.flatnonzero(logs.action_index == 1)[:5]] = 1
     logs = logs.replace(reward=reward)
-    assert "few_events" not in suggest(logs, ConstantPolicy(0)).doubts
-    assert "few_events" in suggest(logs, ConstantPolicy(1)).doubts
+    assert "few_events" not in suggest(ConstantPolicy(0), logs).doubts
+    assert "few_events" in suggest(ConstantPolicy(1), logs).doubts
 
 
 def test_events_of_a_group_count_once():
     logs = even(2000, group=np.arange(2000) // 250)
     reward = (np.arange(2000) < 250).astype(float)
-    found = suggest(logs.replace(reward=reward), ConstantPolicy(1))
+    found = suggest(ConstantPolicy(1), logs.replace(reward=reward))
     assert "few_events" in found.doubts
 
 
 def test_a_policy_that_was_trained_on_the_rounds():
     logs, _, _ = one_logger()
     policy = ClassifierPolicy(epsilon=0.3).fit(logs)
-    assert "learned_rounds" in suggest(logs, policy).doubts
+    assert "learned_rounds" in suggest(policy, logs).doubts
     assert (
         "learned_rounds"
-        not in suggest(logs[:1000], clone(policy).fit(logs[1000:])).doubts
+        not in suggest(clone(policy).fit(logs[1000:]), logs[:1000]).doubts
     )
 
 
 def test_features_of_actions_give_one_model_for_all():
     features = np.random.default_rng(0).normal(size=(50, 3))
     logs = even(1000, 50, action_context=features)
-    found = suggest(logs, ConstantPolicy(1))
+    found = suggest(ConstantPolicy(1), logs)
     assert found.evaluator.reward_model.encoding == "action_context"
     assert "many_actions" not in found.doubts
     names = {"logs": logs, "policy": np.full((1000, 50), 0.02)}

@@ -16,7 +16,7 @@ from tests.selection import _situations
 
 def test_text_tells_everything_once():
     logs, policy, _ = _situations.one_logger_unknown()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     text = " ".join(repr(found).split())
     for one in (*found.reasons, *found.doubts.values(), *found.questions):
         assert text.count(one) == 1
@@ -26,7 +26,7 @@ def test_text_tells_everything_once():
 
 def test_stop_comes_first_and_has_no_code():
     logs, policy, _ = _situations.deterministic()
-    text = repr(suggest(logs, policy))
+    text = repr(suggest(policy, logs))
     assert text.startswith("stop ")
     assert "import" not in text and "evaluator  " not in text
 
@@ -39,7 +39,7 @@ def test_html_is_escaped():
 
 def test_html_has_a_heading_once_and_code_as_it_is_written():
     logs, policy, _ = _situations.one_logger_unknown()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     html = found._repr_html_()
     for name, texts in (("because", found.reasons), ("ask", found.questions)):
         assert len(texts) > 1 and html.count(f">{name}<") == 1
@@ -50,7 +50,7 @@ def test_html_has_a_heading_once_and_code_as_it_is_written():
 
 def test_copies():
     logs, policy, _ = _situations.one_logger()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     for same in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
         assert repr(same) == repr(found)
 

@@ -413,7 +413,7 @@ class BaseEvaluator(CallbackSupport, Estimator):
 
     def _match_those_of_fit(self, logs):
         """Raise if other logs have other actions or slots than those of fit."""
-        kind = getattr(self.logs_, "log_type", type(self.logs_))
+        kind = getattr(self.logs_, "_log_type", type(self.logs_))
         if type(logs) is not kind:
             raise TypeError(
                 f"logs must be {kind.__name__} like those of fit, got "

@@ -161,7 +161,7 @@ class _Part:
 
     def __init__(self, sign, value, name):
         self.sign, self.estimate, self.rows = sign, value._estimate, value._rows
-        drawn = value.independent_rounds and value._resamples
+        drawn = value._independent_rounds and value._resamples
         if not (isinstance(self.estimate, Estimate) and drawn):
             raise ValueError(
                 "a bootstrap is for functions of means over independent rounds or "

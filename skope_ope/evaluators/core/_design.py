@@ -353,7 +353,7 @@ def design_of(logs, omega=None):
     """Return the design of some logs: their sample weights and their groups."""
     if logs.group is None:
         return Design(len(logs), omega)
-    groups = {"clusters": logs.groups, "sizes": logs.group_sizes}
+    groups = {"clusters": logs.groups, "sizes": logs._group_sizes}
     return Design(len(logs), omega, cluster=logs.group_index, **groups)
 
 

@@ -77,7 +77,7 @@ def width_where_weights_tell(logs):
     fields = frozenset() if logs is None else known_fields(logs)
     if "propensity" not in fields or {"logging_proba", "logging_policy"} & fields:
         return None
-    if getattr(logs, "action_count_law", None) is not None:
+    if getattr(logs, "_action_count_law", None) is not None:
         return None
     low, high = known_range(logs) or logs._reward_extremes or (0.0, 0.0)
     return high - low

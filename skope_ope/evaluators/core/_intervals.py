@@ -129,7 +129,7 @@ def _auto(value, level, max_weight=None):
         return _of_nothing(value, level)
     if isnan(value.standard_error):
         # of one round or one group; the rounds of a policy that learns tell less
-        alone = value.independent_rounds and value._limits is not None
+        alone = value._independent_rounds and value._limits is not None
         return _of_nothing(value, level) if alone else _student(value, level)
     deviations = value._deviations
     if not _is_spread(value, deviations):  # of parts, say: these are few and alike
@@ -371,7 +371,7 @@ def _is_spread(value, deviations):
     variance = (deviations.up_square + deviations.down_square) / (n * (n - 1))
     size = max(abs(value.value), deviations.largest, -deviations.least)
     noise = (ROUNDING * size) ** 2
-    return value.independent_rounds and abs(variance - error**2) <= max(
+    return value._independent_rounds and abs(variance - error**2) <= max(
         1e-6 * error**2, noise
     )
 

@@ -36,7 +36,7 @@ class Loggers:
             self.count = np.array([positive.n])
         else:
             self.index = logs.logger_index
-            count = logs.logger_counts  # which the logs remember
+            count = logs._logger_counts  # which the logs remember
             if positive.mask is not None:
                 count = positive.counts(logs.logger_index, len(logs.loggers))
             self.present = np.flatnonzero(count)

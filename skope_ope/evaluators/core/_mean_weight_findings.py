@@ -53,7 +53,7 @@ def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
             return [high_mean_finding(mean, evidence, causes)]
     if mean >= 1 - EFFECT or overlap.missing_mass > 1e-9 or logs is None:
         return []
-    largest = max(UNSEEN / logs.lowest_propensity, UNSEEN * overlap.max_w, USUAL)
+    largest = max(UNSEEN / logs._lowest_propensity, UNSEEN * overlap.max_w, USUAL)
     evidence = overlap.evidence_below(float(largest))
     if evidence <= SURE:
         return []
@@ -119,9 +119,9 @@ def _constant_findings(overlap, logs, logged_only, given):
 def _never_left(logs):
     """Whether a right logger may have done the same thing in all rounds by chance."""
     # What the policy does more often than the logger is then what was not logged.
-    chance = logs.mean_log_propensity
+    chance = logs._mean_log_propensity
     units = len(logs) if logs.group is None else logs.n_groups
-    return -chance * units <= SURE or len(logs.unseen) > 0
+    return -chance * units <= SURE or len(logs._unseen) > 0
 
 
 def _chance_text(evidence):

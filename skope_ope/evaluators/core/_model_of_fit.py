@@ -43,7 +43,7 @@ def checked_model(evaluator, logs, model):
         )
     if lazy and isinstance(model, str):
         check_model_column(model, logs)
-    elif (logs.log_type if lazy else type(logs)) is BanditLogs:
+    elif (logs._log_type if lazy else type(logs)) is BanditLogs:
         given_source(model, None if lazy else logs)
     else:
         given_slate_source(model, lambda model: model)

@@ -150,7 +150,7 @@ class PairedDifferences:
         estimate = spread_estimate(value, change, design, freedom, scaled=True)
         if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
             estimate = estimate.without_error()
-        if self.independent_rounds and other.independent_rounds:
+        if self._independent_rounds and other._independent_rounds:
             if self._of_another_policy or other._of_another_policy:
                 return estimate, [SingleTrajectoryWarning(_OTHER_PAIRED_ERROR, 1)]
             return estimate, []

@@ -108,7 +108,7 @@ class PolicyValue(
     (-0.179, 1.179)
     """
 
-    independent_rounds = True  # whether a spread of round values is a standard error
+    _independent_rounds = True  # whether a spread of round values is a standard error
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _extreme = None  # the warning of a value whose error leaves the range of floats

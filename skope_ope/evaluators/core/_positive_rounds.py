@@ -46,7 +46,7 @@ class PositiveRounds:
         """Codes of the actions that none of them took."""
         logs = self.all_logs
         if self.mask is None:
-            return logs.unseen
+            return logs._unseen
         return np.flatnonzero(self.counts(logs.action_index, logs.n_actions) == 0)
 
 

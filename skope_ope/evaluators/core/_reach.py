@@ -358,8 +358,9 @@ def _corners(job, limits, max_weight=None, spare=0.0):
 
     corners = [[partial(terms, some, end) for some in (largest, 0.0)] for end in limits]
     if job.kept.rounds(job, job.offset, slice(1)).use_pi(job.evaluator):
+        lowest = job.kept.logs._lowest_propensity
         for some, end in zip(corners, limits, strict=True):
-            some.append(partial(terms, largest, end, p=job.kept.logs.lowest_propensity))
+            some.append(partial(terms, largest, end, p=lowest))
     own = [partial(terms, None, end) for end in limits]
     return corners, own, float(largest.max()), source
 

@@ -226,7 +226,7 @@ def stated_shares(shares, logs):
         )
     met = labels
     if logs.loggers is not None:
-        met = logs.loggers[np.flatnonzero(logs.logger_counts)].tolist()
+        met = logs.loggers[np.flatnonzero(logs._logger_counts)].tolist()
     lacking = [label for label in met if not shares.get(label)]
     if lacking:
         raise ValueError(

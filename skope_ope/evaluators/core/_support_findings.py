@@ -45,16 +45,16 @@ def _are_stood_for(mass, logs):
     # Of actions that are about alike for the logger each has a share of 1 / K. The
     # weights of those that were logged then average to (1 - mass) / (1 - U / K), which
     # is one for a policy that wants no more of the U others than the logger.
-    logged = 1 - len(logs.unseen) / logs.n_actions
+    logged = 1 - len(logs._unseen) / logs.n_actions
     whole = 1 - mass >= (1 - MATTERS) * logged
-    return mass >= MATTERS and whole and logs.left_out_by_chance
+    return mass >= MATTERS and whole and logs._left_out_by_chance
 
 
 def _left_out_by_chance(mass, logs):
     return Finding(
         "unsupported_mass",
         "note",
-        f"The policy gives {mass:.2%} of its probability to {len(logs.unseen):,} of "
+        f"The policy gives {mass:.2%} of its probability to {len(logs._unseen):,} of "
         f"{logs.n_actions:,} actions that are missing in the log by chance: by the "
         "propensities the logger takes them about as often, and weighted estimates "
         "allow for it.",

@@ -37,7 +37,7 @@ class RoundCounts:
                 codes = logs.logger_index * len(actions) + codes
             shape = len(loggers), len(actions)
             if part.mask is None and logs.loggers is None:
-                counts = logs.action_counts.reshape(shape)  # the logs remember them
+                counts = logs._action_counts.reshape(shape)  # the logs remember them
             else:
                 counts = part.counts(codes, shape[0] * shape[1]).reshape(shape)
         reward = part.of(logs.reward)

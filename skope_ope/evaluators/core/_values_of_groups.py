@@ -53,7 +53,7 @@ class ValuesOfGroups:
             the group has no estimate.
         """
         places = self._places(key)
-        if not self.independent_rounds:
+        if not self._independent_rounds:
             warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
             python_warnings.warn(warned, stacklevel=2)
         with beyond_floats():
@@ -129,7 +129,7 @@ class ValuesOfGroups:
     def _of_group(self, places, label):
         estimate, rows = self._group_estimate(places)
         estimate, warned = self._checked_group(estimate)
-        if not self.independent_rounds:
+        if not self._independent_rounds:
             estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
         mixture = self._mixture and self._mixture.take(places)

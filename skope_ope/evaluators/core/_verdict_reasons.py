@@ -234,7 +234,7 @@ def _estimated(value):
         * (logs is None),
         ("Record the propensities when actions are drawn.",),
     )
-    tested = [] if logs is None else logs.estimated_propensity_findings[1]
+    tested = [] if logs is None else logs._estimated_propensity_findings[1]
     return [note, *(one for one in tested if one.is_alarm)]
 
 

@@ -172,13 +172,13 @@ def warnings_of(findings):
 
 def propensity_warnings(logs):
     """Return warnings where propensities do not fit the logged actions."""
-    found = logs.quick_propensity_findings[1]
+    found = logs._quick_propensity_findings[1]
     return warnings_of(one for one in found if one.is_alarm)
 
 
 def learning_warnings(logs):
     """Return a warning where the logger learned from the rewards of these rounds."""
-    return warnings_of(logs.learning_findings)
+    return warnings_of(logs._learning_findings)
 
 
 def unformed_warning(evaluator):
@@ -228,8 +228,8 @@ def uneven_action_warnings(logs):
     if logs.available is not None:
         return []
     # rounds of a group may all repeat one choice
-    chance = chance_if_uniform(logs.action_counts / group_sizes(logs.group_sizes)[0])
-    effect = np.abs(logs.action_counts / logs.action_counts.mean() - 1).max()
+    chance = chance_if_uniform(logs._action_counts / group_sizes(logs._group_sizes)[0])
+    effect = np.abs(logs._action_counts / logs._action_counts.mean() - 1).max()
     if chance >= SURPRISE or effect < UNEVEN:
         return []
     told = "and the logs have no propensities"

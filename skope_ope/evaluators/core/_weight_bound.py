@@ -142,6 +142,6 @@ def _completed_by_action(logs):
     left = 1 - by_action.sum()
     if left < -ROUNDING:  # of contexts, or clipped: more than one logger has
         return None
-    if len(logs.unseen) and left > ROUNDING:
-        by_action[logs.unseen] = left / len(logs.unseen)
+    if len(logs._unseen) and left > ROUNDING:
+        by_action[logs._unseen] = left / len(logs._unseen)
     return by_action

@@ -146,4 +146,4 @@ def by_action_alone(logs):
     """Return the propensities where they belong to the actions alone, or None."""
     if logs.propensity is None or logs.available is not None:
         return None
-    return logs.propensity_by_action
+    return logs._propensity_by_action

@@ -28,7 +28,7 @@ class FrameCounts:
     highest: np.ndarray | None = None
 
     @property
-    def propensity_by_action(self):
+    def _propensity_by_action(self):
         """The propensity of every action where it belongs to the action alone."""
         if self.lowest is None:
             return None
@@ -76,7 +76,7 @@ def counts_of(lazy, by=None, with_propensity=False):
     out = {label: _counts(part, labels, weight, ends) for label, part in parts.items()}
     if by is not None:
         return out
-    stated = lazy.stated.get("propensity")
+    stated = lazy._reading.stated.get("propensity")
     if stated is not None:
         shape = out[None].counts.shape
         out[None].lowest = out[None].highest = np.full(shape, stated)

@@ -55,9 +55,9 @@ class FrameLog:
         out = LogSums.of(first_rows(self.whole.lazy, counts))
         out.n, out.n_logged = counts.n, counts.n_logged
         out.mass = float(counts.mass.sum())
-        out.action_counts = counts.counts.sum(axis=0).astype(int)
+        out._action_counts = counts.counts.sum(axis=0).astype(int)
         if counts.loggers is not None:
-            out.logger_counts = counts.counts.sum(axis=1).astype(int)
+            out._logger_counts = counts.counts.sum(axis=1).astype(int)
         if "weight_low" in asked:
             out.weight_low = float(whole.least(asked["weight_low"])[0])
             out.weight_high = float(whole.largest(asked["weight_high"])[0])
@@ -96,7 +96,7 @@ class FrameLog:
             )
         out.law = None
         if first.by_action is not None:  # of the first rows: is it so of all?
-            out.by_action = counts.propensity_by_action
+            out.by_action = counts._propensity_by_action
         return out
 
     def _groups(self, cells):
@@ -123,7 +123,7 @@ def query_reward(whole):
 
 def first_rows(lazy, counts):
     """Return the first rows of a frame as logs that know all labels."""
-    stated = {**lazy.stated, "actions": np.array(counts.actions)}
+    stated = {**lazy._reading.stated, "actions": np.array(counts.actions)}
     loggers = None if counts.loggers is None else np.array(counts.loggers)
-    known = lazy.needing(context=False, columns=[])
+    known = lazy._needing(context=False, columns=[])
     return known._with(stated=stated, loggers=loggers).head(FIRST)

@@ -125,7 +125,7 @@ class FrameRounds:
         return found
 
     def _propensity(self):
-        number = self.lazy.stated.get("propensity")
+        number = self.lazy._reading.stated.get("propensity")
         if number is not None:  # the same in all rounds
             return self.query.guarded(self.query.define(self.reward * 0.0 + number))
         if self.has("propensity"):

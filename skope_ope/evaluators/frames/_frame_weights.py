@@ -133,7 +133,7 @@ class FrameWeights:
                 asking.largest(self._define(counted(where(mu > 0.0, pi / mu, 0.0))))
                 for mu, pi in zip(rounds.logging_proba, table, strict=True)
             ]
-        elif self.whole.counts.propensity_by_action is not None:
+        elif self.whole.counts._propensity_by_action is not None:
             self.limited = FROM_ACTIONS
             shown = [self._define(counted(pi)) for pi in table]
             self._asked["limits"] = [(asking.largest(x), asking.sum(x)) for x in shown]
@@ -189,7 +189,7 @@ class FrameWeights:
         elif "limits" in asked:
             most = [float(whole.largest(name)[0]) for name, _ in asked["limits"]]
             mass = [float(whole.of(name)[0]) for _, name in asked["limits"]]
-            columns = counts.propensity_by_action.tolist(), most, mass
+            columns = counts._propensity_by_action.tolist(), most, mass
             rows = zip(*columns, strict=True)
             out.actions = dict(zip(counts.actions, rows, strict=True))
         return out

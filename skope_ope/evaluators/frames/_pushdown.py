@@ -37,7 +37,7 @@ def frame_sums(
     n_buckets=N_BUCKETS,
 ):
     """Return the sums of policies by evaluators over the rounds of a lazy frame."""
-    if lazy.log_type is not BanditLogs:
+    if lazy._log_type is not BanditLogs:
         raise TypeError(
             f"slates cannot be summed inside a lazy frame. You can {INSTEAD}"
         )
@@ -45,7 +45,7 @@ def frame_sums(
         name: _ready(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
     }
-    lazy = seeing_first(lazy.needing(context=False), FIRST)
+    lazy = seeing_first(lazy._needing(context=False), FIRST)
     counts = counts_of(lazy, None, _may_belong_to_actions(lazy))
     if not counts.n:
         raise ValueError(

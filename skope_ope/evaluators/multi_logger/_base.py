@@ -67,7 +67,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
         raise ValueError(
             f"{what} needs the probability of every logged action under all "
             "loggers, which these logs do not have. Pass logger_proba=..., compute "
-            "it with with_logger_policies({name: policy}, logs), or estimate it "
+            "it with logs.with_logger_policies({name: policy}), or estimate it "
             "with LoggerPropensityEstimator. Or use pooling='naive' or "
             "divergences='per_logger', which do not need it."
         )

@@ -183,7 +183,7 @@ def logger_overlap(
 
     See Also
     --------
-    with_logger_policies : Adds `logger_proba`.
+    BanditLogs.with_logger_policies : Adds `logger_proba`.
     MultiLoggerIPS : Evaluates a policy from all loggers.
     """
     if logs is None:
@@ -233,7 +233,7 @@ def _policy_columns(policy, loggers):
         raise ValueError(
             "the policy is compared with the loggers by its weights pi / p, and "
             "these logs have no propensities p. Pass propensity=..., or see "
-            "with_logger_policies and LoggerPropensityEstimator."
+            "logs.with_logger_policies and LoggerPropensityEstimator."
         )
     target = Target(policy, logs)
     refuse_learning("logger_overlap", target)

@@ -32,7 +32,7 @@ def head_of(lazy):
 
 def sum_over(lazy, work, given=None, n_jobs=None, verbose=0):
     """Add up what `work(logs, given)` finds in all partitions that have rounds."""
-    tasks = lazy.tasks(task_count(len(lazy.partitions)))
+    tasks = lazy._tasks(task_count(len(lazy.partitions)))
     return merge_parts(
         work, tasks, given, read=read_together, n_jobs=n_jobs, verbose=verbose
     )
@@ -48,7 +48,7 @@ def logger_shares(logs, n_jobs=None):
     if logs.loggers is None or len(logs.loggers) == 1:
         return None
     if hasattr(logs, "partitions"):
-        narrow = logs.needing(context=False, columns=[])
+        narrow = logs._needing(context=False, columns=[])
         masses = sum_over(narrow, _masses, n_jobs=n_jobs)
     else:
         masses = _masses(logs)

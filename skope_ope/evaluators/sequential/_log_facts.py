@@ -68,7 +68,7 @@ class LogFacts:
     @property
     def smallest_propensity(self):
         """The smallest logged propensity."""
-        return self.log.lowest_propensity
+        return self.log._lowest_propensity
 
     @property
     def propensities_drift(self):
@@ -81,7 +81,7 @@ class LogFacts:
     @property
     def weighted(self):
         """Whether rounds count differently."""
-        return self.log.weighs_unevenly
+        return self.log._weighs_unevenly
 
 
 class DriftSums:

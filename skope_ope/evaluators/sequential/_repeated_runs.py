@@ -208,7 +208,7 @@ def repeated_runs(
         given = evaluator, logs, sizes
         tasks = [(LazyRun(number, *run),) for number, run in enumerate(runs)]
         done = merge_parts(_lazy_run, tasks, given, n_jobs=n_jobs)
-        head, rows = logs.head(1), logs.origin
+        head, rows = logs.head(1), logs._origin
     values, n_accepted, caught = zip(*done, strict=True)
     _report(caught)
     for warning in _warned_of_draws(policy, head):

@@ -40,7 +40,7 @@ class HistoryFacts:
         # Rows of a history depend on each other. Those of a single trace of DR-ns are
         # differences of a martingale, but then the error is about another policy.
         self._of_another_policy = self.diagnostics["standard_error_of"] == PROGRESSIVE
-        self.independent_rounds = not self.adaptive or self._of_another_policy
+        self._independent_rounds = not self.adaptive or self._of_another_policy
 
     def __repr__(self):
         about = self.diagnostics["standard_error_of"]
@@ -56,7 +56,7 @@ class HistoryFacts:
     def _paired_parts(self, other):
         """Return mean, error and freedom of the gaps between parts, or None."""
         # Where rounds of one of both depend on each other, its parts do not.
-        independent = self.independent_rounds and other.independent_rounds
+        independent = self._independent_rounds and other._independent_rounds
         own, others = self._part_terms, getattr(other, "_part_terms", ())
         if independent or not len(own) == len(others) > 1:
             return None

@@ -50,7 +50,7 @@ class RowsOfLog:
 
     def __init__(self, lazy, sizes, rows, seed=None):
         self._lazy, self._about = lazy, (sizes, rows, seed)
-        self.log_type, self.origin = lazy.log_type, lazy.origin
+        self._log_type, self._origin = lazy._log_type, lazy._origin
         self.columns, self.roles = lazy.columns, lazy.roles
         found, start = [], 0
         for partition, size in zip(lazy.partitions, sizes.tolist(), strict=True):
@@ -68,11 +68,11 @@ class RowsOfLog:
         """Return self: its labels are known."""
         return self
 
-    def needing(self, context=True, columns=None):
+    def _needing(self, context=True, columns=None):
         """Return the same rounds, of which less is read."""
-        return RowsOfLog(self._lazy.needing(context, columns), *self._about)
+        return RowsOfLog(self._lazy._needing(context, columns), *self._about)
 
-    def tasks(self, n_tasks):
+    def _tasks(self, n_tasks):
         """Return the partitions as one task: runs are what is done at a time."""
         return [self.partitions]
 

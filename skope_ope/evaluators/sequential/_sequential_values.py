@@ -62,7 +62,7 @@ def sequential_values(
     lazy = lazy.labelled(n_jobs=n_jobs)
     for evaluator in evaluators.values():
         evaluator._validate_params()
-    columns = lazy.needing(context=False, columns=())
+    columns = lazy._needing(context=False, columns=())
     facts = facts_of(columns.partitions, evaluators, n_jobs, verbose)
     sources = dict(sources or {})
     for name, evaluator in evaluators.items():

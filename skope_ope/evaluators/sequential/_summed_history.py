@@ -34,7 +34,7 @@ class RoundsOfPart(PositiveRounds):
 
     def __init__(self, logs, log):
         super().__init__(logs)
-        self.n, self._unseen = len(log), log.unseen
+        self.n, self._unseen = len(log), log._unseen
 
     @property
     def unseen(self):

@@ -181,7 +181,7 @@ class SlateEvaluator(BaseEvaluator):
 
     def _lost_rows(self, logs):
         """Return a warning where rows of pages are missing."""
-        found = logs.quick_propensity_findings[1] if self._needs else []
+        found = logs._quick_propensity_findings[1] if self._needs else []
         return warnings_of(one for one in found if one.name == LOST_ROWS)
 
     def _evaluate(self, policy, logs, sample_weight):

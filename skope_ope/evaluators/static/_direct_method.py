@@ -136,7 +136,7 @@ class DirectMethod(StaticEvaluator):
 class SimulatedValue(PolicyValue):
     """Value of a policy that learns from the rewards of the reward model."""
 
-    independent_rounds = False
+    _independent_rounds = False
 
     def __init__(self, values, learned_policy, logs, evaluator):
         design = design_of(logs)

@@ -72,12 +72,12 @@ class StaticFacts:
             ),
             "altered_rows": self.altered_rows,
             "altered_mass": self.altered_mass,
-            "inverse_propensity_z": lambda: logs.inverse_propensity_z,
+            "inverse_propensity_z": lambda: logs._inverse_propensity_z,
             "action_frequency": self.action_frequency,
         }
         if _numeric(logs.context):
             found["covariate_imbalance"] = self.covariate_imbalance
-        if logs.action_count_law is not None:
+        if logs._action_count_law is not None:
             found["action_count_z"] = lambda: action_count_z(logs)
         if logs.logging_proba is not None:
             found["calibration_z"] = self.calibration_z

@@ -79,8 +79,8 @@ def _entries(evaluator, summary, overlap, log):
             "overlap_chi2": overlap.sum_w2 / overlap.n - 1,
         }
         if log is not None:
-            found["inverse_propensity_z"] = lambda: log.inverse_propensity_z
-            if log.action_count_law is not None:
+            found["inverse_propensity_z"] = lambda: log._inverse_propensity_z
+            if log._action_count_law is not None:
                 found["action_count_z"] = lambda: action_count_z(log)
     if evaluator._uses_model:
         found["model_error_included"] = bool(evaluator._uses_weights)

@@ -47,7 +47,7 @@ def _estimated():
 
 def _thin(logs):
     """Find actions of which an estimate has learned from few rounds."""
-    counts = logs.action_counts
+    counts = logs._action_counts
     few = np.flatnonzero((counts > 0) & (counts < FEWEST_ROUNDS))
     if not len(few):
         return []

@@ -32,7 +32,7 @@ class FactSums:
         codes = {}
         if slates:
             self._see_slots(logs)
-            given[PER_PAGE] = logs.offered_counts
+            given[PER_PAGE] = logs._offered_counts
         else:
             codes["actions"] = logs.action_index, logs.n_actions
             if logs.available is not None:

@@ -111,7 +111,7 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
     blamed = found[0].told > MOSTLY
     # not a column that beats wrong frequencies by right ones
     apart = log_e_of_parts(found[0].ratio * (chance / frequency), halves) > SURE
-    if not blamed and apart and logs.propensity_by_action is not None:
+    if not blamed and apart and logs._propensity_by_action is not None:
         return facts, [_ignored_finding(logs, found, len(rows))]
     if not blamed:  # unless the propensities are wrong without the column, too
         rest = held_out_proba(logs, rows, plan, without=found[0].column.name)

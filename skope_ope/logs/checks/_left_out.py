@@ -21,11 +21,11 @@ def left_out_by_chance(logs):
     # - p)^n` on average. Otherwise about as many actions, or more, must have been taken
     # once.
     known = logs.propensity is not None and logs.logging_proba is None
-    if not known or logs.propensity_estimated or not len(logs.unseen):
+    if not known or logs.propensity_estimated or not len(logs._unseen):
         return False
-    if logs.weighs_unevenly:
+    if logs._weighs_unevenly:
         return False
-    return is_by_chance(logs, logs.choices)
+    return is_by_chance(logs, logs._choices)
 
 
 class Choices(NamedTuple):
@@ -46,7 +46,7 @@ def is_by_chance(logs, told):
     """Tell whether chance left out what was never logged."""
     if not abs(told.gap) + ERRORS * told.error < told.never / 2:
         return False
-    n_actions, n_unseen = logs.n_actions, len(logs.unseen)
+    n_actions, n_unseen = logs.n_actions, len(logs._unseen)
     if isnan(told.constant):
         expected = told.n_once * max(1.0, 2 * n_actions / told.n)
     else:
@@ -56,7 +56,7 @@ def is_by_chance(logs, told):
 
 def choices_of(logs):
     """Return the `Choices` of logs with propensities and actions never logged."""
-    p, unseen = logs.propensity, logs.unseen
+    p, unseen = logs.propensity, logs._unseen
     offered, never, constant = logs.n_actions, len(unseen), nan
     if logs.available is not None:
         offered = logs.available.sum(axis=1)
@@ -64,7 +64,7 @@ def choices_of(logs):
     elif p.min() == p.max():
         constant = float(p[0])
     gap, error = _mean_and_error(1 / p - offered, logs)
-    counts = logs.action_counts
+    counts = logs._action_counts
     if logs.group is not None:
         pair = np.unique(logs.group_index * logs.n_actions + logs.action_index)
         counts = np.bincount(pair % logs.n_actions, minlength=logs.n_actions)
@@ -76,7 +76,7 @@ def choices_of_sums(sums):
     """Get the `Choices` of a log from its `LogSums`; its weights are all the same."""
     # With groups and actions that one part has not seen and another does not know, what
     # the groups chose is not known: then nothing is by chance.
-    told, n, unseen = sums.propensities, sums.n, sums.unseen
+    told, n, unseen = sums.propensities, sums.n, sums._unseen
     weight = sums.weight_high
     never, constant = float(len(unseen)), nan
     if told.offered is not None:
@@ -86,7 +86,7 @@ def choices_of_sums(sums):
     gap = told.gap / weight / n
     if sums.groups is None:
         square = told.gap_square / weight**2 - n * gap * gap
-        counts = sums.action_counts
+        counts = sums._action_counts
         n_once = int((counts == 1).sum())
         return Choices(gap, error_of_mean(square, n, n), never, n, n_once, constant)
     groups, pairs = sums.groups, sums.pairs

@@ -26,7 +26,7 @@ FEW_GROUPS = 40  # effective ones
 
 def log_facts(logs, random_state=None):
     """Return what a log holds, and where it is too little."""
-    return facts_of_sums(FactSums(logs), logs.group_sizes)
+    return facts_of_sums(FactSums(logs), logs._group_sizes)
 
 
 def facts_of_sums(sums, group_sizes=None):
@@ -71,7 +71,7 @@ class _Groups:
     """Numbers of rounds of the groups, of all or of some."""
 
     def __init__(self, log, sizes):
-        sizes = log.group_sizes if sizes is None else sizes
+        sizes = log._group_sizes if sizes is None else sizes
         self.sizes = sizes[sizes > 0]
         self.n = max(log.n_groups, len(self.sizes))
         total = float(self.sizes.sum())
@@ -94,24 +94,24 @@ def _plain_time(time):
 
 def _action_facts(sums):
     log = sums.log
-    seen = log.n_actions - len(log.unseen)
+    seen = log.n_actions - len(log._unseen)
     facts = {"number of actions": log.n_actions, "actions logged": seen}
     order = np.arange(log.n_actions)
     if len(order) > MOST_ACTIONS:
-        order = np.argsort(-log.action_counts, kind="stable")
+        order = np.argsort(-log._action_counts, kind="stable")
         half = MOST_ACTIONS // 2
         order = np.append(order[:half], order[-half:])
     name = "actions" if len(order) == log.n_actions else "actions, most and least"
     facts[name] = {
         "action": log.actions[order].tolist(),
-        **_table(sums.by_label["actions"], log.action_counts, order),
+        **_table(sums.by_label["actions"], log._action_counts, order),
     }
     facts |= _range(sums, "offered actions")
     if log.loggers is not None:
-        order = np.flatnonzero(log.logger_counts)
+        order = np.flatnonzero(log._logger_counts)
         facts["loggers"] = {
             "logger": log.loggers[order].tolist(),
-            **_table(sums.by_label["loggers"], log.logger_counts, order),
+            **_table(sums.by_label["loggers"], log._logger_counts, order),
         }
     return facts
 
@@ -203,7 +203,7 @@ def _few_groups(groups):
 
 
 def _unseen_actions(logs):
-    unseen = logs.actions[logs.unseen].tolist()
+    unseen = logs.actions[logs._unseen].tolist()
     if not unseen:
         return []
     shown = ", ".join(map(repr, unseen[:SHOWN]))

@@ -49,7 +49,7 @@ def ended_by_reward_findings(logs, random_state=0):
     share = float(rewarded[before].mean()) if before.any() else 1.0
     if share > ELSEWHERE:
         return {}, []
-    n_offered = logs.offered_counts
+    n_offered = logs._offered_counts
     n_offered = logs.max_candidates if n_offered is None else n_offered
     is_short = (n_shown > 0) & (n_shown < np.minimum(n_offered, logs.n_slots))
     ended = rewarded[np.arange(len(logs)), last]

@@ -58,7 +58,7 @@ def quick_propensity_findings(logs, held=None):
 def tested_propensities(logs, held=None):
     """Return the same of propensities that are known, estimated ones included."""
     what = "propensity tests"
-    if logs.lowest_propensity >= 1 - 1e-9:
+    if logs._lowest_propensity >= 1 - 1e-9:
         told = {what: "not possible: all propensities are 1"}
         return told, [] if logs.n_actions == 1 else [_certain()]
     names = None if held is None else held.row_id.position
@@ -85,7 +85,7 @@ def tested_propensities(logs, held=None):
     ]
     found = [one for one in found if one is not None]
     told_already = any(one.is_alarm for one in found)
-    if names is None and not told_already and logs.propensity_by_action is not None:
+    if names is None and not told_already and logs._propensity_by_action is not None:
         # the usual fault of propensities that were counted afterwards, and cheap to see
         found += _ignored(logs)
     alarms = ", ".join(one.name for one in found if one.is_alarm)
@@ -128,8 +128,8 @@ OTHER_LOGGER = (
 def propensity_findings(logs, random_state=0):
     """Return what `logs` keep of tests of their propensities: a check of an audit."""
     if logs.propensity_estimated:
-        return logs.estimated_propensity_findings
-    return logs.quick_propensity_findings
+        return logs._estimated_propensity_findings
+    return logs._quick_propensity_findings
 
 
 # -- notes ----------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _unknown(logs):
 
 def _rounded(logs, inverse):
     step, lowest = inverse.half_step, float(inverse.p.min())
-    by_action = logs.propensity_by_action if step else None
+    by_action = logs._propensity_by_action if step else None
     off = inf if by_action is None else abs(by_action.sum() - 1)
     told = ROUNDING < off <= step * logs.n_actions  # as .33 three times
     if off < ROUNDING or not (step >= ROUGH * lowest or told):
@@ -189,10 +189,10 @@ def _impossible(logs, least):
     # Of the K actions that the other rounds took, n rounds take one at p or less with a
     # probability of at most n K p. Actions that were taken once do not count: there may
     # be any number of those, as there are of rankings.
-    if logs.lowest_propensity >= least:
+    if logs._lowest_propensity >= least:
         return None
     p, rows, actions = logs._propensities_below(least)
-    again = logs.action_counts[actions] > 1
+    again = logs._action_counts[actions] > 1
     if not again.any():
         return None
     p, rows = p[again], rows[again]
@@ -223,9 +223,9 @@ def _miscounted(logs, inverse):
     if inverse.mu is not None:
         counts, law, slack = inverse.counts, law_of(inverse.mu), 0.0
         sizes = inverse.group_sizes
-    elif logs.action_count_law is not None:
-        counts, law, sizes = logs.action_counts, logs.action_count_law, logs.group_sizes
-        slack = inverse.half_step * len(logs)
+    elif logs._action_count_law is not None:
+        law, sizes = logs._action_count_law, logs._group_sizes
+        counts, slack = logs._action_counts, inverse.half_step * len(logs)
     else:
         return None
     mean, variance = law
@@ -302,7 +302,7 @@ def _too_small(logs, inverse):
             rows=inverse.names(_smallest(inverse.p, inverse.frequent)),
         )
     ratios = inverse.by_action()
-    ratios[logs.action_counts < FEWEST_ROUNDS] = 0
+    ratios[logs._action_counts < FEWEST_ROUNDS] = 0
     found = []
     for action in np.flatnonzero(ratios > RARE).tolist():
         excess = inverse.too_small_for(action)

@@ -147,7 +147,7 @@ def _drawn_quarters(logs, random):
         rows = random.permutation(rows)[:MOST_ROUNDS]
         return rows, quarters_by_time(rank[rows])
     order = random.permutation(logs.n_groups)
-    n_groups = int(np.searchsorted(logs.group_sizes[order].cumsum(), MOST_ROUNDS)) + 1
+    n_groups = int(np.searchsorted(logs._group_sizes[order].cumsum(), MOST_ROUNDS)) + 1
     if min(n_groups, logs.n_groups) < FEWEST_ROUNDS:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     first = np.full(logs.n_groups, rank.max() + 1)

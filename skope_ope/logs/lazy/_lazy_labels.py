@@ -32,7 +32,7 @@ def labelled(logs, n_jobs=None):
     if logs.partitions is None:
         found = [_of_frame(logs.frame, wanted)]
     else:
-        tasks = logs._with(roles=wanted, columns={}).tasks(MOST_TASKS)
+        tasks = logs._with(roles=wanted, columns={})._tasks(MOST_TASKS)
         found = run_tasks([partial(_of_parts, wanted, task) for task in tasks], n_jobs)
     stated, loggers = dict(reading.stated), reading.loggers
     for field in wanted:

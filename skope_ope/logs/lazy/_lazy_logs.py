@@ -22,11 +22,10 @@ from skope_ope.logs.lazy._log_files import named_over
 from skope_ope.logs.lazy._partitions import SMALL, Partition, read_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any, Literal
+    from collections.abc import Mapping
+    from typing import Any
 
-    from skope_ope._types import PolicyLike, RandomSeed
-    from skope_ope.audit._result import Audit
+    from skope_ope._types import AuditLike, PolicyLike, RandomSeed
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
     from skope_ope.logs.lazy._lazy_frames import ScannedFrame
@@ -88,7 +87,7 @@ class LazyLogs:
         return self._scanned.frame
 
     @property
-    def log_type(self) -> type[Any]:
+    def _log_type(self) -> type[Any]:
         """`BanditLogs` or `SlateLogs`: the type of the partitions once read."""
         return self._reading.log_type
 
@@ -103,12 +102,7 @@ class LazyLogs:
         return dict(self._reading.columns)
 
     @property
-    def stated(self) -> Mapping[str, Any]:
-        """What was stated of all rounds: `actions`, `reward_range` and others."""
-        return dict(self._reading.stated)
-
-    @property
-    def origin(self) -> Any:
+    def _origin(self) -> Any:
         """Token of the source, the same in all processes."""
         return self._reading.origin
 
@@ -154,7 +148,7 @@ class LazyLogs:
         return self.n_rounds
 
     def __getattr__(self, name):
-        if not name.startswith("_") and hasattr(self.log_type, name):
+        if not name.startswith("_") and hasattr(self._log_type, name):
             raise AttributeError(
                 f"LazyLogs have no {name!r}, because their rounds are not in memory. "
                 "describe() summarises them. sample(100_000) and head() return logs in "
@@ -177,19 +171,8 @@ class LazyLogs:
             "some, lazy.sample(100_000, random_state=0)."
         )
 
-    def label_kind(self, field: Literal["group", "logger"]) -> str:
-        """Return the kind of the labels of a field, for each of its columns.
-
-        Parameters
-        ----------
-        field : {"group", "logger"}
-            The field.
-
-        Returns
-        -------
-        kind : str
-            "numbers", "texts", "times" and so on; "" if it is unknown.
-        """
+    def _label_kind(self, field):
+        """Return the kind of the labels of a field, such as "numbers"; "": unknown."""
         types, names = self._reading.types, self._reading.roles.get(field, ())
         return joined([self._scanned.label_kind(name, types) for name in names])
 
@@ -201,22 +184,8 @@ class LazyLogs:
         reading = self._reading if reading is None else reading
         return type(self)(reading, scanned, self.source)
 
-    def needing(
-        self, context: bool = True, columns: Sequence[str] | None = None
-    ) -> LazyLogs:
-        """Return the same logs with fewer columns to read.
-
-        Parameters
-        ----------
-        context : bool, default=True
-            Whether the features are read.
-        columns : sequence of str, default=None
-            The named row fields to read. `None`: all.
-
-        Returns
-        -------
-        logs : LazyLogs
-        """
+    def _needing(self, context=True, columns=None):
+        """Return the same logs with fewer columns to read."""
         roles, named = self.roles, self.columns
         if not context:
             roles["context"] = ()
@@ -231,19 +200,9 @@ class LazyLogs:
             named = {name: named[name] for name in columns}
         return self._with(roles=roles, columns=named)
 
-    def tasks(self, n_tasks: int) -> list[tuple[Partition, ...]]:
-        """Return the partitions in contiguous tuples of about equally many rounds.
-
-        Parameters
-        ----------
-        n_tasks : int
-            Number of tuples. There are never more than partitions. Beyond 32 tuples,
-            each has at least 65,536 rounds, because every task has a fixed cost.
-
-        Returns
-        -------
-        tasks : list of tuple of Partition
-        """
+    def _tasks(self, n_tasks):
+        """Return the partitions in contiguous tuples of about equally many rounds."""
+        # Beyond 32, each has at least 65,536 rounds: every task has a fixed cost.
         if not self._in_files():
             return []
         # an empty partition costs something, a filtered one as much as a whole one
@@ -368,19 +327,13 @@ class LazyLogs:
 
     if TYPE_CHECKING:  # the audit gives logs this method
 
-        def audit(
-            self,
-            policy: PolicyLike = None,
-            *,
-            random_state: RandomSeed = 0,
-            n_jobs: int | None = None,
-        ) -> Audit: ...
+        def audit(self, policies: PolicyLike = None, **how: Any) -> AuditLike | Any: ...
 
     def __repr__(self):
         n_rounds, n_parts = self.n_rounds, len(self.partitions or ())
         known = "" if n_rounds is None else f", n_rounds={n_rounds:,}"
         where = "" if self.frame is not None else f", n_partitions={n_parts:,}"
-        kind = self.log_type.__name__
+        kind = self._log_type.__name__
         return f"LazyLogs({self.source!r}, {kind}{known}{where})"
 
     def summary(self) -> dict[Any, Any]:
@@ -394,7 +347,7 @@ class LazyLogs:
         n_rounds = self.n_rounds
         out = {
             "source": self.source,
-            "read as": self.log_type.__name__,
+            "read as": self._log_type.__name__,
             "rounds": "known after a pass" if n_rounds is None else f"{n_rounds:,}",
         }
         if self.frame is None:

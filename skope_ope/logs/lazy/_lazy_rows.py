@@ -101,7 +101,7 @@ def some_rows(logs, n, random_state, n_jobs):
         if high > low
     }
     tasks = []
-    for task in logs.tasks(MOST_TASKS):
+    for task in logs._tasks(MOST_TASKS):
         some = [(part, chosen[part.index]) for part in task if part.index in chosen]
         tasks.append(partial(_taken, some))
     found = [one for some in run_tasks(tasks, n_jobs) for one in some]
@@ -115,7 +115,7 @@ def kept_sizes(logs, n_jobs=None):
     sizes = [part.n_rounds for part in logs.partitions]
     if None not in sizes:
         return np.array(sizes, dtype=np.int64)
-    tasks = [partial(_sizes, task) for task in logs.tasks(MOST_TASKS)]
+    tasks = [partial(_sizes, task) for task in logs._tasks(MOST_TASKS)]
     return np.concatenate(run_tasks(tasks, n_jobs)).astype(np.int64)
 
 

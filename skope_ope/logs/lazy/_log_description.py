@@ -101,22 +101,22 @@ def describe(logs, n_jobs=None):
     """Return the description of lazy logs."""
     if logs.partitions is None:
         return _describe_frame(logs)
-    logs = logs.labelled(n_jobs).needing(context=False, columns=())
-    tasks = [partial(_part, task) for task in logs.tasks(MOST_TASKS)]
+    logs = logs.labelled(n_jobs)._needing(context=False, columns=())
+    tasks = [partial(_part, task) for task in logs._tasks(MOST_TASKS)]
     parts = [one for one in run_tasks(tasks, n_jobs) if one is not None]
     if not parts:
         return LogDescription(0, source=logs.source)
     sums = sum(parts)
-    found, z = sums.propensities, float(sums.inverse_propensity_z)
+    found, z = sums.propensities, float(sums._inverse_propensity_z)
     return LogDescription(
         n_rounds=sums.n_logged,
         actions=sums.actions,
-        action_counts=sums.action_counts,
+        action_counts=sums._action_counts,
         reward=(sums.reward_low, sums.reward_high, sums.reward_sum / max(sums.n, 1)),
         propensity=None if found is None else (found.low, found.high),
         inverse_propensity_z=None if found is None else z,
         loggers=sums.loggers,
-        logger_counts=sums.logger_counts,
+        logger_counts=sums._logger_counts,
         n_groups=sums.n_groups,
         time=None if sums.first_time is None else (sums.first_time, sums.last_time),
         source=logs.source,

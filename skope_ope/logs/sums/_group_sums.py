@@ -190,7 +190,7 @@ def _text_words(labels):
 
 def sums_of_groups(logs, words, values):
     """Return the `GroupSums` of some rounds."""
-    sizes, kept = logs.group_sizes, words.order
+    sizes, kept = logs._group_sizes, words.order
     # to sum all is faster than to choose
     sums = {"n": sizes[kept]}
     for name, one in values.items():

@@ -32,7 +32,7 @@ FIELDS = (
     "sample_weight",
 )
 PLURAL = {"group": "groups", "propensity": "propensities", "timestamp": "timestamps"}
-LABELS = ("actions", "action_counts"), ("loggers", "logger_counts")
+LABELS = ("actions", "_action_counts"), ("loggers", "_logger_counts")
 
 
 class LogSums(SumsAsLogs):
@@ -71,11 +71,11 @@ class LogSums(SumsAsLogs):
         return out
 
     def _count_labels(self, logs):
-        self.actions = self.action_counts = self.loggers = self.logger_counts = None
+        self.actions = self._action_counts = self.loggers = self._logger_counts = None
         if hasattr(logs, "action_index"):
-            self.actions, self.action_counts = logs.actions, logs.action_counts
+            self.actions, self._action_counts = logs.actions, logs._action_counts
             if logs.loggers is not None:
-                self.loggers, self.logger_counts = logs.loggers, logs.logger_counts
+                self.loggers, self._logger_counts = logs.loggers, logs._logger_counts
 
     def _sum_weights(self, logs):
         weight = _weights(logs)

@@ -26,7 +26,7 @@ PLAIN = (
     "propensity_estimated",
     "_binary",
 )
-MAYBE = "action_counts", "logger_counts", "reward_range", "first_time", "last_time"
+MAYBE = "_action_counts", "_logger_counts", "reward_range", "first_time", "last_time"
 LABELS = "actions", "loggers"
 ARRAYS = "by_action", "law", "offered"
 

@@ -47,7 +47,7 @@ class PairSums:
 def of(logs, words):
     """Return the `PairSums` of some rounds with groups, None where none are needed."""
     # They tell of actions that were never logged: where all were they tell nothing.
-    if not len(logs.unseen):
+    if not len(logs._unseen):
         return None
     n = logs.n_actions
     pairs = np.unique(logs.group_index * n + logs.action_index)

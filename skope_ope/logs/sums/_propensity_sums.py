@@ -46,7 +46,7 @@ class PropensitySums:
             out.gap_cross = float(weight @ (weight * gap))
             gap *= weight
             out.gap, out.gap_square = float(gap.sum()), float(gap @ gap)
-        out.by_action = logs.propensity_by_action
+        out.by_action = logs._propensity_by_action
         out.law = None
         if logs.logging_proba is not None:
             out.law = np.array(law_of(logs.logging_proba))

@@ -31,9 +31,9 @@ class SumsAsLogs:
         return len(self.actions)
 
     @cached_property
-    def unseen(self):
+    def _unseen(self):
         """Codes of the actions that were never logged."""
-        return np.flatnonzero(self.action_counts == 0)
+        return np.flatnonzero(self._action_counts == 0)
 
     @property
     def _says_yes_and_no(self):
@@ -64,7 +64,7 @@ class SumsAsLogs:
         """The largest propensity, NaN where they are not known."""
         return nan if self.propensities is None else self.propensities.high
 
-    lowest_propensity = propensity_low
+    _lowest_propensity = propensity_low
 
     def _propensities_below(self, limit):
         """Return kept propensities below a limit, rising, their positions, actions."""
@@ -75,17 +75,17 @@ class SumsAsLogs:
         return rows
 
     @property
-    def propensity_by_action(self):
+    def _propensity_by_action(self):
         """The propensity of every action where it belongs to the action alone."""
         return self.propensities.by_action
 
     @property
-    def mean_log_propensity(self):
+    def _mean_log_propensity(self):
         """Mean of the logarithms of the propensities."""
         return self.propensities.log_sum / self.n
 
     @cached_property
-    def action_count_law(self):
+    def _action_count_law(self):
         """Mean and variance of the counts of the actions, or None if not known."""
         if self.propensities is None:
             return None
@@ -95,7 +95,7 @@ class SumsAsLogs:
         return law_by_action(self.propensities.by_action, self.n)
 
     @property
-    def group_sizes(self):
+    def _group_sizes(self):
         """Numbers of rounds of the groups that are kept, or None."""
         return None if self.groups is None else self.groups["n"]
 
@@ -105,12 +105,12 @@ class SumsAsLogs:
         return None if self.groups is None else self.groups.n_groups
 
     @cached_property
-    def inverse_propensity_z(self):
+    def _inverse_propensity_z(self):
         """Mean of 1/p against the number of actions, in standard errors."""
         sums, n = self.propensities, self.n
         if sums is None or n < 2:
             return nan
-        never = len(self.unseen)
+        never = len(self._unseen)
         if (
             "available" in self.fields and never
         ):  # offered and never logged: by the sample
@@ -133,7 +133,7 @@ class SumsAsLogs:
         return _sampled_logs.logs_of(self, self.sample)
 
     @cached_property
-    def quick_propensity_findings(self):
+    def _quick_propensity_findings(self):
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
         from skope_ope.logs.checks._quick_slates import quick_slate_findings
@@ -151,7 +151,7 @@ class SumsAsLogs:
         return quick_propensity_findings(self, self.sampled)
 
     @cached_property
-    def learning_findings(self):
+    def _learning_findings(self):
         """Finding where the propensities of the first rounds follow earlier rewards."""
         from skope_ope.logs.checks._adaptive_logger import learning_findings
 
@@ -160,19 +160,19 @@ class SumsAsLogs:
         return learning_findings(_sampled_logs.logs_of(self, self.first))
 
     @property
-    def weighs_unevenly(self):
+    def _weighs_unevenly(self):
         """Whether the sample weights differ."""
         return self.weight_low < self.weight_high
 
     @cached_property
-    def choices(self):
+    def _choices(self):
         """What the rounds tell of the actions that the logger could take."""
         from skope_ope.logs.checks._left_out import choices_of_sums
 
         return choices_of_sums(self)
 
     @cached_property
-    def left_out_by_chance(self):
+    def _left_out_by_chance(self):
         """Whether the logger could take the actions that it never took."""
         from skope_ope.logs.checks._left_out import left_out_by_chance
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +16,9 @@ from skope_ope.policies.slate._slate_tables import offered_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Self
 
-    from skope_ope._types import Array, ArrayLike
+    from skope_ope._types import ArrayLike
 
 
 class PlackettLuceSlatePolicy(RankingDistribution):
@@ -39,7 +40,7 @@ class PlackettLuceSlatePolicy(RankingDistribution):
 
     See Also
     --------
-    rank_weights : The weights of the paper's experiments, from ranks.
+    PlackettLuceSlatePolicy.from_ranks : Weights from ranks.
     RankingPolicy : Weights from a regressor.
 
     Notes
@@ -67,6 +68,60 @@ class PlackettLuceSlatePolicy(RankingDistribution):
     ) -> None:
         self.weights = weights
         self.n_slots = n_slots
+
+    @classmethod
+    def from_ranks(
+        cls,
+        ranks: ArrayLike | Callable[..., Any] | str,
+        n_slots: int,
+        *,
+        alpha: float = 1.0,
+    ) -> Self:
+        r"""Return the policy that draws slates close to a ranking, as in [1]_.
+
+        .. math:: w = 2^{-\alpha \lfloor \log_2 rank \rfloor}
+
+        With `alpha` 0 all weights are one, the uniform distribution. A greater `alpha`
+        draws slates closer to the ranking. Few weights are distinct, so that moments of
+        long slates of many candidates are exact and fast.
+
+        Parameters
+        ----------
+        ranks : array-like of shape (n_candidates,), callable or str
+            Ranks of the candidates; the best is 1. A function of the logs or the name
+            of a column gives each round its own, as with `weights`.
+        n_slots : int
+            Number of slots.
+        alpha : float, default=1.0
+            How close to the ranking, at least 0.
+
+        Returns
+        -------
+        policy : PlackettLuceSlatePolicy
+            Its `weights` are those of the ranks.
+
+        Raises
+        ------
+        ValueError
+            If `alpha` is negative, or a rank is less than 1.
+
+        References
+        ----------
+        .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate
+           recommendation. NeurIPS 30.
+
+        Examples
+        --------
+        >>> from skope_ope import PlackettLuceSlatePolicy
+        >>> policy = PlackettLuceSlatePolicy.from_ranks([1, 2, 3, 4], 2, alpha=1)
+        >>> policy.weights
+        array([1.  , 0.5 , 0.5 , 0.25])
+        """
+        if not alpha >= 0:
+            raise ValueError(f"alpha must be at least 0, got {alpha}.")
+        if callable(ranks) or isinstance(ranks, str):
+            return cls(partial(_weights_on, ranks, alpha), n_slots)
+        return cls(rank_weights(as_numbers("ranks", ranks, 1), alpha), n_slots)
 
     def _items(self, logs):
         weights = check_weights(row_values(self.weights, logs, "weights"), logs)
@@ -101,41 +156,15 @@ def check_weights(weights, logs):
     return weights
 
 
-def rank_weights(rank: ArrayLike, alpha: float) -> Array:
-    r"""Weights of the multinomial distribution of the pseudoinverse paper.
-
-    .. math:: w = 2^{-\alpha \lfloor \log_2 rank \rfloor}
-
-    With `alpha` 0 all weights are one, the uniform distribution. A greater `alpha`
-    draws slates closer to the ranking. Few weights are distinct, so that moments of
-    long slates of many candidates are exact and fast.
-
-    Parameters
-    ----------
-    rank : array-like of int
-        Ranks, the best is 1; of any shape.
-    alpha : float
-        How close to the ranking, at least 0.
-
-    Returns
-    -------
-    weights : ndarray of the shape of `rank`
-
-    References
-    ----------
-    .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate
-       recommendation. NeurIPS 30.
-
-    Examples
-    --------
-    >>> from skope_ope.policies import rank_weights
-    >>> rank_weights([1, 2, 3, 4, 7, 8], alpha=1)
-    array([1.   , 0.5  , 0.5  , 0.25 , 0.25 , 0.125])
-    """
-    rank = as_numbers("rank", rank, np.ndim(rank))
-    if not alpha >= 0:
-        raise ValueError(f"alpha must be at least 0, got {alpha}.")
-    if (rank < 1).any():
-        raise ValueError(f"rank must be at least 1, the best, got {rank.min():g}.")
+def rank_weights(ranks, alpha):
+    """Return weights of ranks, of any shape."""
+    if (ranks < 1).any():
+        raise ValueError(f"ranks must be at least 1, the best, got {ranks.min():g}.")
     # frexp is exact where a logarithm of a power of two might be rounded down
-    return 2.0 ** (-alpha * (np.frexp(rank)[1] - 1))
+    return 2.0 ** (-alpha * (np.frexp(ranks)[1] - 1))
+
+
+def _weights_on(ranks, alpha, logs):
+    """Return the weights of ranks that are a column or a function of the logs."""
+    ranks = row_values(ranks, logs, "ranks")
+    return rank_weights(as_numbers("ranks", ranks, np.ndim(ranks)), alpha)

@@ -205,13 +205,13 @@ class RankingPolicy(BaseSlatePolicy):
                 f"{type(regressor).__name__} predicts a score that is not finite: "
                 f"{scores[~np.isfinite(scores)][0]}."
             )
-        return logs.per_candidate(scores)
+        return logs._per_candidate(scores)
 
     def _given_scores(self, logs):
         """Return the scores that the logs hold, (n_rounds or 1, n_candidates)."""
         name, names = self.regressor, logs.item_feature_names or ()
         if name in names:
-            return logs.per_candidate(logs.item_features[..., names.index(name)])
+            return logs._per_candidate(logs.item_features[..., names.index(name)])
         if name not in logs.columns:
             raise ValueError(
                 f"RankingPolicy ranks by {name!r}, which is neither a feature of the "

@@ -130,8 +130,8 @@ def test_mass_on_actions_that_were_never_logged():
         result = evaluate(pi, logs, reward_model=q_hat)["IPS"]
     assert_allclose(result.diagnostics["unsupported_mass"], pi[:, 3].mean())
     assert_allclose(caught[0].message.value, pi[:, 3].mean())
-    assert logs.unseen.tolist() == [3]
-    assert logs[:5].unseen.tolist() == np.setdiff1d(range(4), logs.action[:5]).tolist()
+    assert logs._unseen.tolist() == [3]
+    assert logs[:5]._unseen.tolist() == np.setdiff1d(range(4), logs.action[:5]).tolist()
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")

@@ -21,13 +21,13 @@ from skope_ope import (
     compare_policies,
     evaluate,
 )
+from skope_ope.base import BasePolicy
 from skope_ope.evaluators.core import _blocks, _engine
 from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._jobs import evaluate_jobs
 from skope_ope.evaluators.core._kept_rounds import KeptRounds
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._target import Target
-from skope_ope.policies import BasePolicy
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 

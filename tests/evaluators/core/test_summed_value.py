@@ -245,14 +245,14 @@ def test_values_from_several_loggers_are_those_of_memory(group):
         "DR": MultiLoggerDR(pooling="balanced", reward_model=0.3),
         "weighted": MultiLoggerIPS(pooling="weighted", divergences=[1.0, 2.0, 3.0]),
     }
-    counts = logs.logger_counts / len(logs)
+    counts = logs._logger_counts / len(logs)
     shares = dict(zip(logs.loggers.tolist(), counts.tolist(), strict=True))
     table = summed({"pi": "pi"}, evaluators, logs, cut(600, 3), shares=shares).values()
     memory = evaluate({"pi": "pi"}, logs, evaluators=evaluators)
     for key, value in table.items():
         assert_alike(value, memory[key])
         assert value.diagnostics["logger_rounds"] == dict(
-            zip(logs.loggers.tolist(), logs.logger_counts.tolist(), strict=True)
+            zip(logs.loggers.tolist(), logs._logger_counts.tolist(), strict=True)
         )
 
 

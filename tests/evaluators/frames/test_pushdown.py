@@ -389,10 +389,10 @@ def test_the_log_behind_a_frame_is_known_as_that_in_memory(frame_of, which):
     for name in ("mass", "weight_low", "weight_high", "reward_sum", "propensity_low"):
         assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
     assert found.n_groups == expected.n_groups
-    assert_allclose(found.inverse_propensity_z, expected.inverse_propensity_z)
-    assert_allclose(found.propensity_by_action, expected.propensity_by_action)
-    assert_allclose(found.action_count_law, expected.action_count_law)
-    assert found.action_counts.tolist() == expected.action_counts.tolist()
+    assert_allclose(found._inverse_propensity_z, expected._inverse_propensity_z)
+    assert_allclose(found._propensity_by_action, expected._propensity_by_action)
+    assert_allclose(found._action_count_law, expected._action_count_law)
+    assert found._action_counts.tolist() == expected._action_counts.tolist()
     assert found._says_yes_and_no
 
 

@@ -20,7 +20,7 @@ class Part:
 class Parts:
     """What lazy logs are to a walk."""
 
-    frame, log_type = None, BanditLogs
+    frame, _log_type = None, BanditLogs
 
     def __init__(self, partitions, columns=("pi", "q_hat")):
         self.partitions = tuple(partitions)
@@ -29,7 +29,7 @@ class Parts:
     def labelled(self, n_jobs=None):
         return self
 
-    def needing(self, context=True, columns=None):
+    def _needing(self, context=True, columns=None):
         return self
 
 

@@ -24,7 +24,6 @@ from skope_ope.policies import (
     EmpiricalSlatePolicy,
     ProductSlatePolicy,
     SampledSlatePolicy,
-    rank_weights,
 )
 from tests.evaluators.slate._worlds import (
     additive,
@@ -103,7 +102,7 @@ def test_unbiased_where_slots_add_up(evaluator, n_slots):
     rng = np.random.RandomState(0)
     phi = rng.random_sample((n_slots, 5))
     slates = rankings(n_slots, 5)
-    logger = PlackettLuceSlatePolicy(rank_weights(np.arange(1, 6), alpha=1), n_slots)
+    logger = PlackettLuceSlatePolicy.from_ranks(np.arange(1, 6), n_slots)
     logs, proba = world(logger, slates, additive(slates, phi), 5)
     for target in (
         np.tile([2, 0, 4][:n_slots], (len(logs), 1)),
@@ -123,7 +122,7 @@ def test_unbiased_where_slots_add_up(evaluator, n_slots):
 def test_biased_where_slots_do_not_add_up():
     slates = rankings(3, 5)
     values = additive(slates, np.random.RandomState(0).random_sample((3, 5))) ** 2
-    logger = PlackettLuceSlatePolicy(rank_weights(np.arange(1, 6), alpha=1), 3)
+    logger = PlackettLuceSlatePolicy.from_ranks(np.arange(1, 6), 3)
     logs, proba = world(logger, slates, values, 5)
     result = quietly(PseudoInverse(), np.tile([2, 0, 4], (60, 1)), logs, proba)
     truth = values[(slates == [2, 0, 4]).all(axis=1)][0]

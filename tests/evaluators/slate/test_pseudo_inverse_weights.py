@@ -24,7 +24,6 @@ from skope_ope.policies import (
     MixtureSlatePolicy,
     ProductSlatePolicy,
     SampledSlatePolicy,
-    rank_weights,
 )
 from tests.evaluators.slate._worlds import (
     products,
@@ -107,7 +106,7 @@ def test_plackett_luce(n_slots, m, tied):
 
 
 def test_the_world_of_the_specification():
-    logger = PlackettLuceSlatePolicy(rank_weights(np.arange(1, 6), alpha=1), 3)
+    logger = PlackettLuceSlatePolicy.from_ranks(np.arange(1, 6), 3)
     slates = rankings(3, 5)
     logs, proba = world(logger, slates, 0.0, 5)
     target = np.tile([2, 0, 4], (len(logs), 1))

@@ -18,7 +18,7 @@ from skope_ope import (
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
 from skope_ope.exceptions import SupportWarning
-from skope_ope.policies import EmpiricalSlatePolicy, rank_weights
+from skope_ope.policies import EmpiricalSlatePolicy
 from skope_ope.reward_models import AdditiveSlateModel
 from tests.evaluators.slate._worlds import (
     EMPTY_WORLDS,
@@ -31,7 +31,7 @@ from tests.evaluators.slate._worlds import (
 )
 
 PHI = np.random.RandomState(0).random_sample((3, 5))
-LOGGER = PlackettLuceSlatePolicy(rank_weights(np.arange(1, 6), alpha=1), 3)
+LOGGER = PlackettLuceSlatePolicy.from_ranks(np.arange(1, 6), 3)
 SLATES = rankings(3, 5)
 
 

@@ -117,9 +117,9 @@ def test_propensities_that_ignore_what_the_logger_looked_at():
 
 def test_propensities_that_ignore_the_context_are_seen_at_a_glance():
     wrong, right = shares_as_propensities()
-    (one,) = wrong.quick_propensity_findings[1]
+    (one,) = wrong._quick_propensity_findings[1]
     assert one.name == "propensity_ignores_context"
-    assert not any(one.is_alarm for one in right.quick_propensity_findings[1])
+    assert not any(one.is_alarm for one in right._quick_propensity_findings[1])
     told = [one.name for one in audit(wrong).alarms]
     assert told == ["propensity_ignores_context", "propensity_misfit"]
 
@@ -130,7 +130,7 @@ def test_propensities_of_a_logger_that_looks_at_nothing_are_quiet(seed):
     action = rng.choice(3, 4000, p=[0.6, 0.3, 0.1])
     p = np.array([0.6, 0.3, 0.1])[action]
     logs = BanditLogs(rng.normal(size=(4000, 8)), action, rng.random(4000), p)
-    assert not any(one.is_alarm for one in logs.quick_propensity_findings[1])
+    assert not any(one.is_alarm for one in logs._quick_propensity_findings[1])
 
 
 def test_no_decision_rests_on_propensities_that_ignore_the_context():

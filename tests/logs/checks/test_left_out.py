@@ -38,23 +38,23 @@ def test_a_right_uniform_logger_is_not_accused():
     n_unseen = 0
     for seed in range(10):
         logs = logs_of(*rounds(seed))
-        n_unseen += len(logs.unseen)
+        n_unseen += len(logs._unseen)
         assert support_warnings(logs) == []
         found = audit(UniformPolicy(), logs)
         assert found.ok
-        assert found.facts["unsupported mass"] == pytest.approx(len(logs.unseen) / K)
+        assert found.facts["unsupported mass"] == pytest.approx(len(logs._unseen) / K)
     assert n_unseen > 20
     [one] = [one for one in found.findings if one.name == "unsupported_mass"]
-    assert f"to {len(logs.unseen)} of 300 actions that are missing" in one.text
+    assert f"to {len(logs._unseen)} of 300 actions that are missing" in one.text
 
 
 def test_a_policy_that_wants_what_was_left_out_loses_it():
     logs = logs_of(*rounds(0))
     proba = np.full(K, 0.8 / K)
-    proba[logs.unseen] += 0.2 / len(logs.unseen)
+    proba[logs._unseen] += 0.2 / len(logs._unseen)
     with pytest.warns(SupportWarning) as record:
         value = evaluate(np.tile(proba, (N, 1)), logs, evaluators=["IPS"])["IPS"]
-    assert record[0].message.value == pytest.approx(0.2 + 0.8 * len(logs.unseen) / K)
+    assert record[0].message.value == pytest.approx(0.2 + 0.8 * len(logs._unseen) / K)
     assert value.diagnostics["mean_weight"] == pytest.approx(0.8)
 
 
@@ -63,7 +63,7 @@ def test_the_mean_of_the_inverse_counts_what_could_be_taken():
         logs = logs_of(*rounds(seed, could=290))
         assert not left_out_by_chance(logs)
         [told] = support_warnings(logs)
-        assert told.message.value == pytest.approx(len(logs.unseen) / K)
+        assert told.message.value == pytest.approx(len(logs._unseen) / K)
 
 
 def test_chance_does_not_leave_out_what_is_logged_often():
@@ -97,10 +97,10 @@ def test_varied_offers():
     action = np.array([random.choice(np.flatnonzero(row)) for row in available])
     p = 1 / available.sum(axis=1)
     logs = logs_of(action, np.zeros(N), p, available=available)
-    assert len(logs.unseen)
+    assert len(logs._unseen)
     assert left_out_by_chance(logs)
     less = available.copy()
-    less[:, logs.unseen] = False  # nobody offers them, says the propensity
+    less[:, logs._unseen] = False  # nobody offers them, says the propensity
     wrong = logs_of(action, np.zeros(N), 1 / less.sum(axis=1), available=available)
     assert not left_out_by_chance(wrong)
 

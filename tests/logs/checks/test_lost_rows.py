@@ -162,7 +162,7 @@ def test_no_decision_rests_on_pages_that_lost_rows():
     assert "rows of pages that may be missing" in compared.sentence
     told = [one.name for one in audit(logs).alarms]
     assert told == ["lost_rows"]
-    suggested = suggest(logs)
+    suggested = suggest(None, logs)
     assert suggested.evaluator is None and "Rows of pages" in suggested.stop
 
 

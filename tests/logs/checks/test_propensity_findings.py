@@ -200,7 +200,7 @@ def test_a_million_rounds_make_no_alarm_of_a_percent():
     rng = np.random.default_rng(0)
     action = rng.choice(2, 1_000_000, p=[0.505, 0.495])
     logs = plain_logs(action, np.full(1_000_000, 0.5))
-    assert logs.action_counts[0] - 500_000 > 8 * 500  # standard errors
+    assert logs._action_counts[0] - 500_000 > 8 * 500  # standard errors
     assert found(logs) == {}
     assert uneven_action_warnings(logs) == []  # nor does Replay
 
@@ -322,7 +322,7 @@ def test_evaluators_warn_of_alarms_and_keep_notes_to_themselves():
     p = p.round(1).clip(0.1)
     logs = logs_of(x, action, p)
     assert "rounded_propensities" in found(logs, alarms=False)
-    assert logs.quick_propensity_findings is logs.quick_propensity_findings
+    assert logs._quick_propensity_findings is logs._quick_propensity_findings
     wrong = logs_of(x, action, 0.5 * p)
     [alarm] = found(wrong).values()
     result = IPS().fit(wrong)

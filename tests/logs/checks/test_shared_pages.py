@@ -51,7 +51,7 @@ def pages(n, n_items, n_shown, n_lists, per_list, seed=0, passed=False, **fields
 
 
 def found(logs):
-    return logs.quick_propensity_findings[1]
+    return logs._quick_propensity_findings[1]
 
 
 WORLDS = {
@@ -159,12 +159,12 @@ def test_a_group_that_repeats_its_page_is_no_proof():
 
 
 def test_what_is_skipped_is_said(monkeypatch):
-    facts = pages(8000, 1500, 4, 100, 15).quick_propensity_findings[0]
+    facts = pages(8000, 1500, 4, 100, 15)._quick_propensity_findings[0]
     assert "the 1,000 most frequent of 1,500" in facts["candidates on the same page"]
     monkeypatch.setattr(_shared_pages, "MOST_WORK", 40**2 * 50)
-    facts = pages(500, 40, 4, 400, 20, passed=True).quick_propensity_findings[0]
+    facts = pages(500, 40, 4, 400, 20, passed=True)._quick_propensity_findings[0]
     assert facts["candidates on the same page"] == "50 pages of 500 compared"
-    few = pages(20, 5, 2, 2, 3).quick_propensity_findings
+    few = pages(20, 5, 2, 2, 3)._quick_propensity_findings
     assert few[1] == [] and "few pages" in few[0]["candidates on the same page"]
 
 
@@ -304,7 +304,7 @@ def test_loggers_that_are_not_uniform_are_compared_by_an_audit():
             candidates=offered,
             logging_policy=logger,
         )
-        assert logs.quick_propensity_findings == ({}, [])
+        assert logs._quick_propensity_findings == ({}, [])
         told.append([one.name for one in audit(logs).alarms])
     assert told == [[], ["slate_pairs"]]
 
@@ -407,7 +407,7 @@ def test_every_answer_of_wrong_candidates_says_so():
     of_log = audit(wrong)
     assert of_log.alarms[0].name == "slate_pairs"
     assert verdict(value, audit=of_log).answer == "not supported"
-    suggested = suggest(wrong)
+    suggested = suggest(None, wrong)
     assert suggested.evaluator is None
     assert "candidates" in suggested.stop
 

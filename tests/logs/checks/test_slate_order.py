@@ -304,7 +304,7 @@ def test_no_decision_rests_on_sorted_pages():
     of_log = audit(wrong)
     assert of_log.alarms[0].name == "slate_order"
     assert verdict(value, audit=of_log).answer == "not supported"
-    assert suggest(wrong).evaluator is None
+    assert suggest(None, wrong).evaluator is None
     with pytest.warns(PropensityWarning, match=match):
         told = report(best(wrong), wrong)
     assert match in str(told)

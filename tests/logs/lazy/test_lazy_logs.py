@@ -72,7 +72,7 @@ def test_the_kind_of_labels_is_known_before_they_are_read(tmp_path):
     sources.append(nw.from_native(data).lazy("duckdb").to_native())
     for source in sources:
         kinds = [
-            scan_logs(source, action="item", reward="click", group=group).label_kind(
+            scan_logs(source, action="item", reward="click", group=group)._label_kind(
                 "group"
             )
             for group in ("user", "item", "hour", "beta", ["user", "item"], None)
@@ -106,7 +106,7 @@ def test_a_source_has_many_spellings(folder, monkeypatch):
         lazy = scanned(source)
         assert len(lazy) == N
         assert_array_equal(rewards(lazy), in_memory().reward)
-        origins.add(lazy.origin)
+        origins.add(lazy._origin)
     assert len(origins) == 1  # so positions are those of the same rounds
 
 
@@ -116,13 +116,13 @@ def test_nothing_is_read_that_was_not_named(folder):
     assert logs.columns == {}
     lazy = scanned(folder, context=["age"], columns=["pi", "server"])
     assert lazy.partitions[0].read().n_features == 1
-    less = lazy.needing(context=False, columns=["pi"])
+    less = lazy._needing(context=False, columns=["pi"])
     logs = less.partitions[0].read()
     assert logs.n_features == 0
     assert list(logs.columns) == ["pi"]
-    assert less.origin == lazy.origin
+    assert less._origin == lazy._origin
     with pytest.raises(ValueError, match="'age' is not among the columns"):
-        lazy.needing(columns=["age"])
+        lazy._needing(columns=["age"])
 
 
 def test_exclude_takes_all_other_columns(folder):
@@ -285,11 +285,11 @@ def test_sizes_names_and_keys(folder, tmp_path):
 def test_tasks_are_contiguous_and_even(folder):
     lazy = scanned(folder)
     for n_tasks in (1, 2, 3, 7, 50):
-        tasks = lazy.tasks(n_tasks)
+        tasks = lazy._tasks(n_tasks)
         assert len(tasks) <= n_tasks
         assert [part for task in tasks for part in task] == list(lazy.partitions)
         assert all(tasks)
-    sizes = [sum(part.n_rounds for part in task) for task in lazy.tasks(2)]
+    sizes = [sum(part.n_rounds for part in task) for task in lazy._tasks(2)]
     assert max(sizes) <= 55
 
 
@@ -312,7 +312,7 @@ def test_lazy_logs_pickle(folder):
     lazy = scanned(folder, actions=["c", "b", "a"]).filter(nw.col("age") > 30)
     again = pickle.loads(pickle.dumps(scanned(folder, actions=["c", "b", "a"])))
     assert isinstance(again, LazyLogs)
-    assert again.origin == lazy.origin
+    assert again._origin == lazy._origin
     assert_array_equal(again.actions, ["c", "b", "a"])
 
 
@@ -418,7 +418,7 @@ def test_filters_on_folders_leave_their_files_alone(folder):
     assert_array_equal(rewards(lazy), in_memory().reward[20:50])
     none = scanned(folder).filter(nw.col("day") > "2027")
     assert len(none) == 0
-    assert none.tasks(4) == []
+    assert none._tasks(4) == []
     with pytest.raises(ValueError, match="there is no round"):
         none.head()
 
@@ -473,9 +473,9 @@ def test_describe(folder):
             found = lazy.describe(n_jobs)
         assert found.n_rounds == N
         assert_array_equal(found.actions, whole.actions)
-        assert_array_equal(found.action_counts, whole.action_counts)
+        assert_array_equal(found.action_counts, whole._action_counts)
         assert_array_equal(found.loggers, whole.loggers)
-        assert_array_equal(found.logger_counts, whole.logger_counts)
+        assert_array_equal(found.logger_counts, whole._logger_counts)
         assert found.reward == pytest.approx((0, 1, whole.reward.mean()))
         assert found.propensity == (1 / 3, 1 / 3)
         assert found.n_groups == whole.n_groups
@@ -555,12 +555,12 @@ def test_lazy_frames():
         lazy = scanned(source)
         assert lazy.partitions is None
         assert lazy.n_rounds is None
-        assert lazy.origin == scanned(source).origin
+        assert lazy._origin == scanned(source)._origin
         assert "n_partitions" not in repr(lazy)
         assert_array_equal(lazy.labelled().actions, list("abc"))
         found = lazy.describe()
         assert found.n_rounds == N
-        assert_array_equal(found.action_counts, whole.action_counts)
+        assert_array_equal(found.action_counts, whole._action_counts)
         assert found.reward == pytest.approx((0, 1, whole.reward.mean()))
         assert found.n_groups == whole.n_groups
         assert len(lazy.head(4)) == 4
@@ -575,7 +575,7 @@ def test_lazy_frames():
         with pytest.raises(TypeError, match="filter takes an expression"):
             lazy.filter(3)
         with pytest.raises(TypeError, match="has no partitions"):
-            lazy.tasks(2)
+            lazy._tasks(2)
         with pytest.raises(TypeError, match="has no partitions"):
             list(lazy.read())
         with pytest.raises(ValueError, match="column 'nope' is not in the frame"):
@@ -795,4 +795,4 @@ def test_many_files_scan_fast_and_print_shortly(tmp_path):
     assert len(lazy) == 900
     assert len(repr(lazy)) < 300
     assert len(lazy._repr_html_().split("</style>")[1]) < 2000
-    assert len(lazy.tasks(16)) == 16
+    assert len(lazy._tasks(16)) == 16

@@ -112,7 +112,7 @@ def test_partitions_have_the_fields_of_logs_in_memory(tmp_path):
     lazy = lazy.labelled()
     for part, logs in lazy.read():
         assert_same_rows(part, logs, whole)
-        assert logs.row_id.origin == lazy.origin
+        assert logs.row_id.origin == lazy._origin
         assert logs.reward_range == (0, 1)
 
 
@@ -272,7 +272,7 @@ def test_slates_from_columns_and_from_lists(tmp_path):
         scan_logs(tmp_path, slate=["s0", "s1"], n_candidates=4, **roles),
         scan_logs(tmp_path, slate="slate", **roles).labelled(),
     ):
-        assert lazy.log_type is SlateLogs
+        assert lazy._log_type is SlateLogs
         for part, logs in lazy.read():
             assert logs.n_candidates == 4
             assert_same_rows(part, logs, whole)

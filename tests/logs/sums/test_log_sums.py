@@ -31,7 +31,7 @@ def check_alike(found, expected, rows=True):
 def findings_of(logs):
     """Return all findings that values make warnings of."""
     late = trailing_zero_findings(logs, chance_below=LATE_REWARDS_CHANCE)
-    return [*logs.learning_findings, *late]
+    return [*logs._learning_findings, *late]
 
 
 @pytest.mark.few_cases(10)
@@ -40,13 +40,13 @@ def test_findings_of_any_parts_are_those_of_memory(seed):
     logs = world(seed)
     merged = sum(map(LogSums.of, parts_of(logs, 1 + seed % 9, seed)))
     count = entering(logs)
-    facts, found = count.quick_propensity_findings
-    assert merged.quick_propensity_findings[0] == facts
+    facts, found = count._quick_propensity_findings
+    assert merged._quick_propensity_findings[0] == facts
     # rows are called by their positions, whether or not all enter
-    check_alike(merged.quick_propensity_findings[1], found, rows=count is logs)
+    check_alike(merged._quick_propensity_findings[1], found, rows=count is logs)
     check_alike(findings_of(merged), findings_of(logs))
-    assert merged.left_out_by_chance == count.left_out_by_chance
-    assert merged.weighs_unevenly == count.weighs_unevenly
+    assert merged._left_out_by_chance == count._left_out_by_chance
+    assert merged._weighs_unevenly == count._weighs_unevenly
     assert known_range(merged) == known_range(logs)
     assert known_fields(merged) == known_fields(logs)
 
@@ -56,8 +56,8 @@ def test_findings_of_any_parts_are_those_of_memory(seed):
 def test_the_first_rounds_of_a_logger_that_learns(seed):
     logs = make_adaptive_logs(n_rounds=8000, random_state=seed)
     merged = sum(map(LogSums.of, parts_of(logs, 6, seed)))
-    assert logs.learning_findings
-    check_alike(merged.learning_findings, logs.learning_findings)
+    assert logs._learning_findings
+    check_alike(merged._learning_findings, logs._learning_findings)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -71,9 +71,9 @@ def test_of_many_rounds_a_sample_is_looked_at(seed):
     merged, again = sum(map(LogSums.of, parts)), LogSums.of(logs)
     assert len(merged.sample) == 20_000
     assert set(merged.sample.position) == set(again.sample.position)
-    [one], [other] = (each.quick_propensity_findings[1] for each in (merged, again))
+    [one], [other] = (each._quick_propensity_findings[1] for each in (merged, again))
     check_alike([one], [other])
-    [in_memory] = logs.quick_propensity_findings[1]
+    [in_memory] = logs._quick_propensity_findings[1]
     assert one.name == in_memory.name
     assert one.effect == pytest.approx(in_memory.effect, rel=0.1)
 
@@ -82,7 +82,7 @@ def test_worlds_ring_all_bells():
     names = {
         one.name
         for logs in map(world, SEEDS)
-        for one in [*entering(logs).quick_propensity_findings[1], *findings_of(logs)]
+        for one in [*entering(logs)._quick_propensity_findings[1], *findings_of(logs)]
     }
     assert names >= {
         "propensity_too_small",
@@ -92,7 +92,7 @@ def test_worlds_ring_all_bells():
         "rounded_propensities",
         "trailing_zeros",
     }
-    by_chance = [entering(world(seed)).left_out_by_chance for seed in SEEDS]
+    by_chance = [entering(world(seed))._left_out_by_chance for seed in SEEDS]
     assert any(by_chance) and not all(by_chance)
 
 
@@ -103,23 +103,23 @@ def test_numbers_of_any_parts_are_those_of_memory(seed):
     merged = sum(map(LogSums.of, parts_of(logs, 1 + seed % 9, seed)))
     count = entering(logs)
     assert (merged.n_logged, len(merged)) == (len(logs), len(count))
-    assert merged.action_counts.tolist() == count.action_counts.tolist()
-    assert merged.unseen.tolist() == count.unseen.tolist()
-    assert merged.lowest_propensity == count.lowest_propensity
-    assert merged.mean_log_propensity == pytest.approx(count.mean_log_propensity)
+    assert merged._action_counts.tolist() == count._action_counts.tolist()
+    assert merged._unseen.tolist() == count._unseen.tolist()
+    assert merged._lowest_propensity == count._lowest_propensity
+    assert merged._mean_log_propensity == pytest.approx(count._mean_log_propensity)
     assert merged.n_groups == count.n_groups
     np.testing.assert_allclose(
-        merged.inverse_propensity_z, count.inverse_propensity_z, rtol=1e-7
+        merged._inverse_propensity_z, count._inverse_propensity_z, rtol=1e-7
     )
-    assert (merged.action_count_law is None) == (count.action_count_law is None)
-    if count.action_count_law is not None:
+    assert (merged._action_count_law is None) == (count._action_count_law is None)
+    if count._action_count_law is not None:
         np.testing.assert_allclose(
-            merged.action_count_law, count.action_count_law, atol=1e-9
+            merged._action_count_law, count._action_count_law, atol=1e-9
         )
     if logs.loggers is not None:
-        assert merged.logger_counts.tolist() == count.logger_counts.tolist()
+        assert merged._logger_counts.tolist() == count._logger_counts.tolist()
     if logs.group is not None:
-        assert sorted(merged.group_sizes) == sorted(count.group_sizes)
+        assert sorted(merged._group_sizes) == sorted(count._group_sizes)
     if logs.timestamp is not None:
         assert (merged.first_time, merged.last_time) == (0, len(logs) - 1)
         back = np.count_nonzero(np.diff(logs.timestamp) < 0)
@@ -133,7 +133,7 @@ def test_a_gap_without_spread():
         np.zeros((300, 0)), action, np.ones(300), np.full(300, 1 / 3), actions=range(9)
     )
     merged = sum(map(LogSums.of, parts_of(logs, 5, 0)))
-    assert merged.inverse_propensity_z == logs.inverse_propensity_z == 0
+    assert merged._inverse_propensity_z == logs._inverse_propensity_z == 0
 
 
 @pytest.mark.few_cases(2)
@@ -165,7 +165,7 @@ def test_a_small_table_is_that_of_fewer_rows():
     for name in ("log_sample_position", "log_first_position"):
         found = small.to_table(n_rows=50)[name]
         assert sorted(found) == sorted(of_whole[name])
-    assert small.action_counts.tolist() == sum(parts).action_counts.tolist()
+    assert small._action_counts.tolist() == sum(parts)._action_counts.tolist()
 
 
 def test_labels_that_no_file_holds():
@@ -198,12 +198,12 @@ def test_actions_that_parts_do_not_know_of(seed):
     merged = sum(found)
     assert set(merged.actions) <= set(labels)
     seen = np.isin(labels, merged.actions)
-    assert merged.action_counts.sum() == len(entering(logs))
+    assert merged._action_counts.sum() == len(entering(logs))
     np.testing.assert_array_equal(
-        merged.action_counts, entering(logs).action_counts[seen]
+        merged._action_counts, entering(logs)._action_counts[seen]
     )
-    assert merged.inverse_propensity_z == pytest.approx(
-        entering(logs).inverse_propensity_z, nan_ok=True
+    assert merged._inverse_propensity_z == pytest.approx(
+        entering(logs)._inverse_propensity_z, nan_ok=True
     )
 
 
@@ -219,8 +219,8 @@ def test_slates():
     logs = slates(0)
     merged = sum(map(LogSums.of, parts_of(logs, 5, 1)))
     assert len(merged) == 300
-    assert merged.actions is None and merged.action_counts is None
-    assert merged.quick_propensity_findings == ({}, [])
+    assert merged.actions is None and merged._action_counts is None
+    assert merged._quick_propensity_findings == ({}, [])
     assert merged.n_groups == logs.n_groups
     check_alike(findings_of(merged), trailing_zero_findings(logs, 1e-7))
     table = LogSums.from_table(merged.to_table())
@@ -231,12 +231,12 @@ def test_rounds_that_do_not_enter_are_counted_apart():
     logs = world(9)
     none = LogSums.of(logs, logs[[]])
     assert (none.n, none.n_logged) == (0, len(logs))
-    assert none.quick_propensity_findings == ({}, [])
+    assert none._quick_propensity_findings == ({}, [])
     both = none + LogSums.of(logs[:0], logs[:0]) + none
     assert both.n_logged == 2 * len(logs)
     more = none + LogSums.of(logs)
-    found = LogSums.of(logs).quick_propensity_findings[1]
-    check_alike(more.quick_propensity_findings[1], found)
+    found = LogSums.of(logs)._quick_propensity_findings[1]
+    check_alike(more._quick_propensity_findings[1], found)
 
 
 def test_rows_between_each_other_tell_nothing_of_the_order():

@@ -78,8 +78,8 @@ def test_parts_keep_the_slates_and_what_pages_offer(name):
                 assert slates.offered is None
             else:
                 assert_array_equal(slates.offered, logs.offered)
-            facts, of_sums = kept.quick_propensity_findings
-            assert facts == logs.quick_propensity_findings[0]
+            facts, of_sums = kept._quick_propensity_findings
+            assert facts == logs._quick_propensity_findings[0]
             assert [(one.text, one.number) for one in of_sums] == [
                 (one.text, one.number) for one in found(logs)
             ]
@@ -118,7 +118,7 @@ def test_parts_that_differ_are_not_compared():
     assert found(LogSums.of(forgotten))
     for part in (passed, other, more):
         sums = LogSums.of(forgotten) + LogSums.of(part)
-        assert sums.quick_propensity_findings == ({}, [])
+        assert sums._quick_propensity_findings == ({}, [])
     assert slates_of(LogSums.of(other).sample) is None
 
 
@@ -146,12 +146,12 @@ def test_lost_rows_of_loggers_that_are_not_uniform():
     for logs, names in ((wrong, ["lost_rows"]), (right, [])):
         for logger in (None, PlackettLuceSlatePolicy(np.ones(6), n_slots=4)):
             sums = sums_of(logs.replace(logging_policy=logger), 300)
-            facts, told = sums.quick_propensity_findings
+            facts, told = sums._quick_propensity_findings
             assert facts == {} and [one.name for one in told] == names
         mixed = LogSums.of(logs[:500]) + sums  # the first part is of a uniform logger
-        facts, told = mixed.quick_propensity_findings
+        facts, told = mixed._quick_propensity_findings
         assert facts == {} and [one.name for one in told] == names
-    (one,) = sums_of(wrong, 300).quick_propensity_findings[1]
+    (one,) = sums_of(wrong, 300)._quick_propensity_findings[1]
     assert one.rows == ()  # those of a sample are not those of the log
 
 

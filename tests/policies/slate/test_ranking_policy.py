@@ -13,7 +13,6 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, SlateLogs
-from skope_ope.policies import rank_weights
 from skope_ope.policies.slate._ranking_policy import best_slates
 from tests.policies._slate_worlds import rounds
 
@@ -127,13 +126,13 @@ def test_what_nearly_underflows_is_no_candidate_for_a_slot():
 
 def test_the_multinomial_distribution_of_ranks():
     logs = rounds(2, 2, 4, item_features=X)
-    own = PlackettLuceSlatePolicy(rank_weights([4, 1, 3, 2], 1.5), 2)
+    own = PlackettLuceSlatePolicy.from_ranks([4, 1, 3, 2], 2, alpha=1.5)
     want = own.slot_marginals(logs)
     assert_allclose(fitted(alpha=1.5).slot_marginals(logs), want)
     assert_allclose(fitted(alpha=0).slot_marginals(logs), 0.25)
     mask = np.array([[True, False, True, True]])
     logs = rounds(1, 2, 4, item_features=X, candidates=mask)
-    own = PlackettLuceSlatePolicy(rank_weights([3, 9, 2, 1], 1.5), 2)
+    own = PlackettLuceSlatePolicy.from_ranks([3, 9, 2, 1], 2, alpha=1.5)
     assert_allclose(fitted(alpha=1.5).slot_marginals(logs), own.slot_marginals(logs))
 
 

@@ -12,7 +12,6 @@ from skope_ope.policies import (
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,
     ProductSlatePolicy,
-    rank_weights,
 )
 from skope_ope.policies.slate import _slate_distributions
 from skope_ope.policies.slate._distinct_rows import distinct_rows
@@ -24,15 +23,16 @@ def test_rows_that_differ_by_the_order_of_candidates_share_a_distribution(
 ):
     rng = np.random.default_rng(global_random_seed)
     rank = rng.permuted(np.tile(np.arange(1, 7), (50, 1)), axis=1)
-    logs = rounds(50, 3, 6).with_columns(w=rank_weights(rank, 1.0))
-    distributions = PlackettLuceSlatePolicy("w", 3).distributions(logs)
+    logs = rounds(50, 3, 6).with_columns(rank=rank)
+    policy = PlackettLuceSlatePolicy.from_ranks("rank", 3)
+    distributions = policy.distributions(logs)
     assert len(distributions) == 1
     assert_array_equal(distributions.items[0, :, 0], [1, 0.5, 0.5, 0.25, 0.25, 0.25])
     (batch,) = distributions.batches()
     assert_array_equal(batch.sizes, [1, 2, 3])
     assert_array_equal(batch.types, [0, 1, 1, 2, 2, 2])
     assert batch.moments.pairs.shape == (1, 3, 3, 3, 3)
-    check_moments(PlackettLuceSlatePolicy("w", 3), logs[:5])
+    check_moments(policy, logs[:5])
 
 
 def test_slates_and_marginals_in_the_order_of_the_distribution():
