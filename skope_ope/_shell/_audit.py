@@ -4,13 +4,12 @@
 
 from skope_ope._shell._answer import Answer, start_record
 from skope_ope._shell._policies import wanted_policies
-from skope_ope._shell._source import log_text, read_source
-from skope_ope._shell._target import rounds_and_targets
+from skope_ope._shell._target import log_text, read_source, rounds_and_targets
 from skope_ope._shell._value_report import about_lines, warning_lines, warning_records
 from skope_ope.audit._audit import audits
 from skope_ope.logs._contexts import in_context
 from skope_ope.policies import action_probabilities
-from skope_ope.policies._policy_on_columns import can_name_columns, named_columns
+from skope_ope.policies._policy_files import can_name_columns, named_columns
 
 ALARM = 1
 

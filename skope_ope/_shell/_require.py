@@ -13,8 +13,9 @@ import re
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
-from skope_ope._shell._policies import LOGGER, NAME, RESERVED
+from skope_ope._shell._policies import NAME, RESERVED
 from skope_ope.evaluators.core._verdict import ANSWERS
+from skope_ope.selection._policy_comparison import LOGGER
 
 OPERATORS = {
     ">=": operator.ge,

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """CAN THE LOG ANSWER? Findings about a log, alone or with a policy."""
 
-from skope_ope.audit import _method_of_logs  # noqa: F401  # logs.audit()
 from skope_ope.audit._audit import audit
 from skope_ope.audit._result import Audit
 from skope_ope.audit._verdict import verdict

@@ -28,8 +28,8 @@ from skope_ope.logs.checks._context_columns import (
     listed,
     sampled_rows,
 )
-from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._lost_rows import with_dropped
 
 MOST_ROUNDS = 50_000
 DISTANCE = 0.1  # standard deviations

@@ -6,23 +6,24 @@ A check takes the logs and a `random_state` (a check of a policy takes the polic
 first) and returns facts by name and a list of `Finding`.
 """
 
-from skope_ope.audit._exploration import exploration_findings
-from skope_ope.audit._logger_findings import logger_findings
+from skope_ope.audit._logger_findings import exploration_findings, logger_findings
 from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
 from skope_ope.audit._slate_logger import slate_logger_findings
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
-from skope_ope.logs.checks._column_findings import column_findings
-from skope_ope.logs.checks._group_column import group_column_findings
+from skope_ope.logs.checks._context_columns import (
+    column_findings,
+    group_column_findings,
+)
 from skope_ope.logs.checks._leak_findings import action_leak_findings
 from skope_ope.logs.checks._log_facts import log_facts
 from skope_ope.logs.checks._lost_rows import (
     ended_by_reward_findings,
+    page_reward_findings,
     pages_without_reward_findings,
 )
 from skope_ope.logs.checks._order_findings import order_findings
-from skope_ope.logs.checks._page_reward_findings import page_reward_findings
 from skope_ope.logs.checks._propensity_findings import propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 from skope_ope.logs.checks._repeated_rounds import repeated_findings

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Columns, and models of them, that foretell the reward almost perfectly."""
 
+from math import log
+
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.audit._interpolation import LEAST_R2, interpolated, r2_of, varies
-from skope_ope.audit._reward_model import reward_models
-from skope_ope.audit._sure_rewards import sure_rewards
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import (
     capital,
     columns_of,
@@ -16,6 +16,7 @@ from skope_ope.logs.checks._context_columns import (
     rows_apart,
 )
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._lost_rows import DROPPED, lacks_zeros
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 50
@@ -79,3 +80,258 @@ def _single_columns(columns, reward):
         category=LogsWarning,
     )
     return [finding]
+
+
+# -- models of all columns that foretell the reward almost perfectly -------------------
+
+MOST_MODEL_ROUNDS = 4_000
+MOST_TERMS = 250  # of the model
+MOST_LEVELS = 10  # of a column of categories, and actions, that the model knows
+MOST_DROPPED = 30  # columns, one after the other, to see which are needed
+RIDGE = 1e-9
+
+
+def reward_models(columns, reward, action, random):
+    """Return the finding of a model of all columns, if any."""
+    # Least squares on the columns, their squares and products as long as these are few,
+    # then with the actions and their products with columns; one half of the rounds is
+    # predicted from the other.
+    some = random.permutation(len(reward))[:MOST_MODEL_ROUNDS]
+    reward = reward[some]
+    if not varies(reward):
+        return []
+    half = np.arange(len(reward)) % 2
+    pieces = [_piece(column, some, k) for k, column in enumerate(columns)]
+    X = np.concatenate([piece for piece, _ in pieces], axis=1)
+    owner = np.concatenate([mine for _, mine in pieces])
+    if X.shape[1] > MOST_TERMS:
+        X, owner = X[:, :MOST_TERMS], owner[:MOST_TERMS]
+    for taken in [None] if action is None else [None, _frequent(action[some])]:
+        score = _score(_terms(X, taken), reward, half)
+        if score > LEAST_R2:
+            needed = _needed(X, owner, taken, reward, half)
+            return [_model_finding([columns[k] for k in needed], score, taken, reward)]
+    return []
+
+
+def _piece(column, rows, k):
+    """Return the terms of a column, and which column they are of."""
+    values = column.values[rows]
+    if column.categorical:
+        codes = np.arange(min(np.nanmax(values, initial=0) + 1, MOST_LEVELS))
+        terms = (values[:, None] == codes) * 1.0
+    else:
+        known = np.isfinite(values)
+        values = np.where(known, values, 0.0)
+        values = values / (np.abs(values).max() or 1.0)
+        level = values[known].mean() if known.any() else 0.0
+        centred = np.where(known, values - level, 0.0)
+        terms = (centred / (centred.std() or 1.0))[:, None]
+        if not known.all():
+            terms = np.column_stack([terms, known])
+    return terms, np.full(terms.shape[1], k)
+
+
+def _frequent(action):
+    counts = np.bincount(action)
+    frequent = np.argsort(-counts, kind="stable")[:MOST_LEVELS]
+    return (action[:, None] == frequent[counts[frequent] > 0]) * 1.0
+
+
+def _terms(X, taken):
+    """Return columns, and products with actions and each other while they are few."""
+    parts = [X]
+    if taken is not None:
+        products = (X[:, :, None] * taken[:, None, :]).reshape(len(X), -1)
+        parts += [taken, products]
+    first, second = np.triu_indices(X.shape[1])
+    parts.append(X[:, first] * X[:, second] if len(first) <= MOST_TERMS else X[:, :0])
+    n_terms = np.cumsum([part.shape[1] for part in parts])
+    kept = [part for part, n in zip(parts, n_terms, strict=True) if n <= MOST_TERMS]
+    return np.concatenate(kept or parts[:1], axis=1)
+
+
+def _score(terms, reward, half):
+    """Return the R^2 of least squares, each half predicted from the other."""
+    predicted = np.empty(len(reward))
+    for told in (half == 0, half == 1):
+        middle, level = terms[~told].mean(axis=0), reward[~told].mean()
+        A = terms[~told] - middle
+        gram = A.T @ A
+        gram.flat[:: len(gram) + 1] += RIDGE * len(A)
+        weight = np.linalg.solve(gram, A.T @ (reward[~told] - level))
+        predicted[told] = level + (terms[told] - middle) @ weight
+    along = interpolated(predicted, reward)
+    return max(r2_of(predicted, reward), r2_of(along, reward))
+
+
+def _needed(X, owner, taken, reward, half):
+    """Return the columns without which the prediction is worse, or all."""
+    columns = np.unique(owner)
+    if len(columns) == 1:
+        return columns
+    gains = {}
+    for k in columns[:MOST_DROPPED]:
+        rest = _terms(X[:, owner != k], taken)
+        gains[k] = LEAST_R2 - _score(rest, reward, half)
+    needed = [k for k in sorted(gains, key=gains.get, reverse=True) if gains[k] > 0]
+    return needed or list(columns)
+
+
+def _model_finding(columns, score, taken, reward):
+    labels = listed([column.label for column in columns])
+    with_action = "" if taken is None else " and the action"
+    written = (
+        "One of these columns was written after the reward, or is computed from it: "
+        "leave it out, for the context is what was known before the decision. If it "
+        "was known before the choice (a price, a length), keep it and accept the "
+        "finding by name: VerdictThresholds(accepted=['reward_leak'])."
+    )
+    world = (
+        "All columns were known before, and context and action determine the reward. "
+        "Then this is no fault, and a reward model needs no weights."
+    )
+    return Finding(
+        "reward_leak",
+        "warning",
+        f"A model of {labels}{with_action} predicts the reward almost perfectly: R^2 "
+        f"{score:.4f} on held-out rounds.",
+        (written, world, *((DROPPED,) if lacks_zeros(reward) else ())),
+        number=score,
+        effect=score,
+        columns=[column.name for column in columns],
+        category=LogsWarning,
+    )
+
+
+# -- values of columns whose rounds are all rewarded, as those of outcomes are ---------
+
+LEAST_CHANCE = 1e-12  # that all rounds of a value are rewarded
+FEWEST = 30  # rounds of a value
+FEWEST_OF_ACTION = 5
+MOST_VALUES = 64  # of a column: more are numbers, not categories
+
+
+def sure_rewards(columns, reward, action, n_rounds):
+    """Return the finding of values whose rounds all have the rarer kind of reward."""
+    # Every buyer has visited: a column may say little about the reward in most rounds,
+    # and all in a few. A value counts where chance does not explain it and at least two
+    # actions were rewarded without exception. So does the set of all values but the
+    # most frequent one, such as amounts above zero.
+    rewarded = reward != 0
+    rate = rewarded.mean()
+    if not 0 < rate < 0.5:
+        return []
+    least = max(FEWEST, log(LEAST_CHANCE / max(len(columns), 1)) / log(rate))
+    found = []
+    for column in columns:
+        for what, rounds in _sets(column, rewarded, least):
+            if _several(action, rounds):
+                found.append((column, what, int(rounds.sum())))
+                break
+    if not found:
+        return []
+    column, what, count = found[0]
+    label = capital(column.label)
+    others = [one.label for one, _, _ in found[1:]]
+    more = f" The same is true of values of {listed(others)}." if others else ""
+    looked_at = f"{len(reward):,} rounds"
+    if len(reward) < n_rounds:
+        looked_at += f" drawn from {n_rounds:,}"
+    return [
+        Finding(
+            "reward_leak",
+            "warning",
+            f"All {count:,} rounds in which {column.label} {what} are rewarded, "
+            f"whatever the action. Of all {looked_at} {rate:.1%} are.{more}",
+            (
+                f"{label} is an outcome, or was written after the reward. Leave it "
+                "out: the context is what was known before the decision.",
+                f"{label} was known before, and these rounds are always rewarded. "
+                "Then this is no fault.",
+            ),
+            number=float(count),
+            effect=1 - float(rate),
+            columns=[one.name for one, _, _ in found],
+            category=LogsWarning,
+        )
+    ]
+
+
+def _sets(column, rewarded, least):
+    """Yield sets of at least so many rounds that are all rewarded."""
+    distinct, code, counts = np.unique(
+        column.values, return_inverse=True, return_counts=True
+    )
+    code, most = code.ravel(), int(counts.argmax())
+    if len(distinct) < 2:
+        return
+    rest = code != most
+    if 2 * counts[most] >= len(code) and rest.sum() >= least and rewarded[rest].all():
+        only = len(distinct) == 2
+        yield _told(column, distinct[1 - most] if only else distinct[most], only), rest
+    if len(distinct) > MOST_VALUES and not column.categorical:
+        return
+    hits = np.bincount(code, rewarded)
+    for k in np.flatnonzero((hits == counts) & (counts >= least)):
+        yield _told(column, distinct[k], True), code == k
+
+
+def _told(column, value, equal):
+    if np.isnan(value):
+        text = "missing"
+    else:
+        text = repr(column.labels[int(value)]) if column.categorical else figure(value)
+    return f"is {text}" if equal else f"is not {text}"
+
+
+def _several(action, rounds):
+    """Whether at least two actions were taken, or all that there are."""
+    if action is None or (action == action[0]).all():
+        return True
+    return np.count_nonzero(np.bincount(action[rounds]) >= FEWEST_OF_ACTION) >= 2
+
+
+# -- how well one number foretells another, whatever function of it that is ------------
+
+LEAST_R2 = 0.99  # almost perfectly
+FEW_REPEATS = 8  # rounds of one value: fewer may be copies of one round
+
+
+def varies(reward):
+    """Tell whether enough rounds differ from the most frequent value."""
+    _, counts = np.unique(reward, return_counts=True)
+    return len(reward) - counts.max() >= FEW_REPEATS
+
+
+def interpolated(values, reward, categorical=False):
+    """Predict the reward of each round from other rounds by one column."""
+    distinct, code = np.unique(values, return_inverse=True)
+    code = code.ravel()
+    counts, totals = np.bincount(code), np.bincount(code, reward)
+    others = (reward.sum() - reward) / (len(reward) - 1)
+    apart = (totals[code] - reward) / np.maximum(counts[code] - 1, 1)
+    near = others
+    ordered = np.count_nonzero(np.isfinite(distinct))  # what is missing stands last
+    if not categorical and ordered > 2:
+        x, level = distinct[:ordered], totals[:ordered] / counts[:ordered]
+        near = np.append(_between(x, level), np.zeros(len(distinct) - ordered))[code]
+        near = np.where(code < ordered, near, others)
+    return np.where(counts[code] >= FEW_REPEATS, apart, near)
+
+
+def _between(x, level):
+    """Interpolate each level from its two neighbours; the first and last have one."""
+    gap = np.diff(x)
+    inner = level[:-2] + (level[2:] - level[:-2]) * (gap[:-1] / (gap[:-1] + gap[1:]))
+    return np.concatenate([[np.nan], inner, [np.nan]])
+
+
+def r2_of(predicted, target):
+    """Return the share of the variance that predictions (not NaN) explain."""
+    told = np.isfinite(predicted)
+    target = target[told]
+    total = float(((target - target.mean()) ** 2).sum()) if len(target) else 0.0
+    if not total:
+        return 0.0
+    return 1 - float(((target - predicted[told]) ** 2).sum()) / total

@@ -7,8 +7,11 @@ from math import isnan, nan
 
 import numpy as np
 
-from skope_ope.audit._rows_not_recognised import training_findings
-from skope_ope.audit._tail_index import tail_findings, weighted_tail
+from skope_ope.audit._policy_checks import (
+    tail_findings,
+    training_findings,
+    weighted_tail,
+)
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
@@ -18,8 +21,8 @@ from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
 from skope_ope.intervals._tail_shape import UNRELIABLE
 from skope_ope.logs._slate_fields import has_slot_rewards
-from skope_ope.policies.slate._given_marginals import GivenMarginals
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_policy import GivenMarginals
 
 NO_LOGGER = "not possible: neither the logging policy nor propensities are known"
 # Evaluators that take other weights, or none.

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from skope_ope.datasets._draw import draw_actions
+from skope_ope.datasets._synthetic import draw_actions
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import check_probabilities
 from skope_ope.policies import action_probabilities

@@ -13,7 +13,6 @@ from scipy.special import expit, softmax
 from sklearn.utils import Bunch, check_random_state
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
-from skope_ope.datasets._draw import draw_actions
 from skope_ope.logs import BanditLogs
 from skope_ope.policies import FunctionPolicy
 
@@ -222,3 +221,16 @@ def _softmax(score, temperature):
 
 def _target_proba(context, theta, bias, temperature):
     return _softmax(np.asarray(context) @ theta + bias, temperature)
+
+
+# -- draw logged actions from a logging distribution -----------------------------------
+
+
+def draw_actions(proba, rng):
+    """Draw one action per row; never one of probability zero."""
+    cumulative = np.cumsum(proba, axis=1)
+    # Scaling by the row's own total keeps u below it whatever the rounding, and
+    # "<=" steps over columns that add nothing.
+    u = rng.random_sample(len(proba)) * cumulative[:, -1]
+    action = (cumulative <= u[:, None]).sum(axis=1)
+    return action, proba[np.arange(len(proba)), action]

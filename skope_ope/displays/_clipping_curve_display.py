@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_curve
 from skope_ope.displays._looks import (
     BASELINE,
     FAINT,
     LINE,
     POLICY,
+    Shown,
+    Undrawn,
     as_drawn,
+    counted,
+    drawing,
     in_lines,
     legend_beside,
     log_numbers_on,
     numbers_on,
 )
-from skope_ope.displays._shown import Shown, counted
-from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import figure, level_text
 
 if TYPE_CHECKING:

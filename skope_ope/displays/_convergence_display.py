@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_values, texts_of, values_of
 from skope_ope.displays._looks import (
     FAINT,
     LINE,
     TRUTH,
+    Shown,
+    Undrawn,
     as_drawn,
+    counted,
+    drawing,
     in_lines,
     legend_beside,
     numbers_on,
     series_style,
     show_values,
 )
-from skope_ope.displays._shown import Shown, counted
-from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import level_text
 
 if TYPE_CHECKING:

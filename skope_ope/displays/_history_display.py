@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope.displays._axes import checked_panels, drawing_panels
-from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
-from skope_ope.displays._shown import Shown, counted
-from skope_ope.displays._undrawn import Undrawn
+from skope_ope.displays._looks import (
+    POLICY,
+    Shown,
+    Undrawn,
+    as_drawn,
+    checked_panels,
+    counted,
+    drawing_panels,
+    numbers_on,
+    show_values,
+)
 from skope_ope.logs._shown_numbers import share
 
 if TYPE_CHECKING:

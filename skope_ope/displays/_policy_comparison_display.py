@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_values
 from skope_ope.displays._looks import (
     BASELINE,
@@ -17,14 +16,16 @@ from skope_ope.displays._looks import (
     LINE,
     POLICY,
     TRUTH,
+    Shown,
+    Undrawn,
     as_drawn,
+    counted,
+    drawing,
     legend_beside,
     n_lines,
     numbers_on,
     say_no_value,
 )
-from skope_ope.displays._shown import Shown, counted
-from skope_ope.displays._undrawn import Undrawn
 from skope_ope.logs._shown_numbers import level_text
 
 if TYPE_CHECKING:

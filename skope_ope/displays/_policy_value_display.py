@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope.displays._axes import drawing
 from skope_ope.displays._given_values import checked_values, values_of
 from skope_ope.displays._looks import (
     DOUBT,
@@ -17,7 +16,11 @@ from skope_ope.displays._looks import (
     SIZE,
     SMALL,
     TRUTH,
+    Shown,
+    Undrawn,
     as_drawn,
+    counted,
+    drawing,
     in_lines,
     legend_beside,
     n_lines,
@@ -25,10 +28,7 @@ from skope_ope.displays._looks import (
     say_no_value,
     series_style,
 )
-from skope_ope.displays._shown import Shown, counted
-from skope_ope.displays._undrawn import Undrawn
-from skope_ope.logs._shown_numbers import level_text
-from skope_ope.logs._value_record import stars_of
+from skope_ope.logs._shown_numbers import level_text, stars_of
 
 if TYPE_CHECKING:
     from typing import Any

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._given_values import checked_curve
 from skope_ope.displays._looks import (
     BASELINE,
     DOUBT,
     POLICY,
+    Shown,
+    Undrawn,
     as_drawn,
+    checked_panels,
+    counted,
+    drawing_panels,
     legend_beside,
     numbers_on,
     say_no_value,
 )
-from skope_ope.displays._shown import Shown, counted
-from skope_ope.displays._undrawn import Undrawn
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs._shown_numbers import figure, level_text
 

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import (
     BASELINE,
     DOUBT,
     LINE,
     POLICY,
+    Shown,
+    Undrawn,
     as_drawn,
+    checked_panels,
+    counted,
+    drawing_panels,
     legend_beside,
     log_numbers_on,
     numbers_on,
 )
-from skope_ope.displays._shown import Shown, counted
-from skope_ope.displays._undrawn import Undrawn
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs._shown_numbers import figure, fixed, share
 from skope_ope.logs._validation import as_numbers

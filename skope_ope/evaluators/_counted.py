@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from skope_ope.logs._file_rows import FileRows
+from skope_ope.logs._known_rows import FileRows
 
 FRAME = "lazy frame "  # begins the name of one
 NAMED = 3  # places that a message names

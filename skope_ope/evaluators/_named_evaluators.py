@@ -10,7 +10,7 @@ from skope_ope.evaluators._names import (
     unknown_evaluator,
 )
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._numbers import number, whole_number
+from skope_ope.logs._text_files import number, whole_number
 
 
 def named_evaluators(texts, cv=5):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skope_ope._types import ArrayLike, PolicyLike, RandomSeed, RewardModelLike
     from skope_ope.evaluators._value_summary import ValueSummary
     from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._hash_folds import HashKFold
+    from skope_ope.logs._folds import HashKFold
     from skope_ope.logs._slate_logs import SlateLogs
     from skope_ope.logs.lazy._lazy_logs import LazyLogs
 

@@ -15,7 +15,7 @@ from skope_ope.evaluators.core._summary import (
     text_of_model,
 )
 from skope_ope.exceptions import OPEWarning
-from skope_ope.logs._label_kinds import UNKNOWN, kind_of_labels
+from skope_ope.logs._labels import UNKNOWN, kind_of_labels
 from skope_ope.logs._validation import plain
 
 FUNCTIONS = (

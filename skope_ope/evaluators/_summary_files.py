@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from skope_ope.logs._label_texts import PLAIN
+from skope_ope.logs._labels import PLAIN
 from skope_ope.readers._zip_files import check_size, read_members
 
 SUFFIXES = (".npz", ".arrow")

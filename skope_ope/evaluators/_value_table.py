@@ -13,16 +13,19 @@ from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._intervals import intervals_of
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._html import listed, table_html, with_bars
-from skope_ope.logs._shown_numbers import counts, error_text, fixed
-from skope_ope.logs._text_table import text_table, wrapped
-from skope_ope.logs._value_record import (
+from skope_ope.logs._shown_numbers import (
     LEFT,
     NUMBERS,
     bias_notes,
+    counts,
+    error_text,
+    fixed,
     marks_of,
     numbered_warnings,
     places_of,
+    text_table,
     value_record,
+    wrapped,
 )
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._dot import dot
-from skope_ope.intervals._sequence_rounds import after_rounds, running_sums
+from skope_ope.intervals._sequences import after_rounds, running_sums
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._validation import as_numbers
 

@@ -16,17 +16,21 @@ from sklearn.utils import get_tags
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.learning._cost_sensitive import (
+from skope_ope.learning._ips_policy import (
     CostSensitivePolicy,
     estimated_rewards,
     offered_actions,
     weighted_labels,
 )
-from skope_ope.learning._learners_source import finite_predictions, learners_source
-from skope_ope.learning._logs_policy import NoEvidence, centre
+from skope_ope.learning._logs_policy import (
+    NoEvidence,
+    centre,
+    finite_predictions,
+    learners_source,
+)
 from skope_ope.logs._folds import HeldOut
 from skope_ope.policies._base import mostly, soften
-from skope_ope.propensities._model_outputs import class_probabilities
+from skope_ope.propensities._encoded import class_probabilities
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 
 if TYPE_CHECKING:

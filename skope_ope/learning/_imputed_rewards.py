@@ -18,8 +18,7 @@ from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._base import check_logged_slates
 from skope_ope.evaluators.slate._second_moments import by_distribution, solve
 from skope_ope.logs._slate_logs import EMPTY, column_weights
-from skope_ope.policies.slate._distinct_rows import distinct_rows
-from skope_ope.policies.slate._slate_tables import offered_slots
+from skope_ope.policies.slate._slate_tables import distinct_rows, offered_slots
 
 CHUNK_BYTES = 2**25  # of one table (rounds, candidates), where nothing is inverted
 

@@ -13,27 +13,25 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, StrOptions
+from skope_ope.evaluators.core._slate_target import SlateTarget, method
+from skope_ope.evaluators.slate._pseudo_inverse import OUTSIDE
+from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
 from skope_ope.exceptions import SupportWarning
-from skope_ope.learning._assignment import (
-    assign,
-    assign_greedily,
-    best_in_every_slot,
-)
 from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
-from skope_ope.learning._inside_range import (
-    best_inside,
-    distinct_ranges,
-    outside_range,
-    reaches_every_ranking,
-)
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
+from skope_ope.policies._base import first_best
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
-from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_checks import check_slate_logs
-from skope_ope.propensities._model_outputs import predictions_of
+from skope_ope.policies.slate._slate_policy import DeterministicSlates
+from skope_ope.policies.slate._slate_tables import (
+    check_slate_logs,
+    distinct_rows,
+    entries,
+)
+from skope_ope.propensities._encoded import predictions_of
 from skope_ope.propensities._weighted_fit import fit_weighted, takes_weights
 
 if TYPE_CHECKING:
@@ -350,3 +348,103 @@ def _batches(logs):
     if hasattr(logs, "__array__") or not hasattr(logs, "__iter__"):
         check_slate_logs(logs)
     return iter(logs)
+
+
+# -- slates from a table of what every candidate is worth in every slot ----------------
+# Values are of shape (n_queries, n_slots, n_candidates), -inf where a candidate cannot
+# be shown; slates are of shape (n_queries, n_slots), -1 where a slot stays empty.
+
+
+def assign(values):
+    """Slates of the largest sum of values, without repetition."""
+    from scipy.optimize import linear_sum_assignment
+
+    slates = np.full(values.shape[:2], EMPTY)
+    for slate, table in zip(slates, values, strict=True):
+        can = np.isfinite(table)
+        if not can.any():
+            continue
+        # an empty slot costs more than the worst slate without one
+        low, high = table[can].min(), table[can].max()
+        penalty = low - len(table) * (high - low + 1)
+        slots, shown = linear_sum_assignment(np.where(can, table, penalty), True)
+        slate[slots] = np.where(can[slots, shown], shown, EMPTY)
+    return slates
+
+
+def assign_greedily(values):
+    """Slates of the best pair of slot and candidate, then of the best one left."""
+    left = values.copy()
+    n_queries, n_slots, n_candidates = left.shape
+    slates = np.full((n_queries, n_slots), EMPTY)
+    every = np.arange(n_queries)
+    for _ in range(n_slots):
+        best = first_best(left.reshape(n_queries, -1))
+        slot, shown = np.divmod(best, n_candidates)
+        rows = np.flatnonzero(left[every, slot, shown] > -np.inf)
+        slates[rows, slot[rows]] = shown[rows]
+        left[rows, slot[rows]] = -np.inf
+        left[rows, :, shown[rows]] = -np.inf
+    return slates
+
+
+def best_in_every_slot(values):
+    """Slates of the best candidate of every slot, which may be the same one."""
+    n_queries, n_slots, n_candidates = values.shape
+    best = first_best(values.reshape(-1, n_candidates)).reshape(n_queries, n_slots)
+    return np.where(np.isneginf(values).all(axis=2), EMPTY, best)
+
+
+# -- slates whose value the logs of a logger can tell ----------------------------------
+# Rewards of the logger's slates tell the value of a slate s, if they are sums over
+# slots, where :math:`1_s` lies in the range of :math:`\Gamma_x = E_\mu[1_s 1_s^T | x]`:
+# there :math:`1_s^T \Gamma_x^+ \Gamma_x \phi_x = 1_s^T \phi_x`. A candidate that the
+# logger never shows in a slot is outside; so is a slate of candidates that it does
+# show, if it never shows enough of them together.
+
+N_DRAWS = 200  # of the logger, where no assignment lies in its range
+
+
+def reaches_every_ranking(logs):
+    """Tell whether every ranking without repetition is in the logger's range."""
+    return logs.logging_policy.closed_form(logs) == "uniform"
+
+
+def outside_range(slates, logs):
+    """Tell which slates lie outside of the range of the logger's second moments."""
+    target = SlateTarget(slates, logs)
+    residual = round_weights(logs.logging_policy, target, target.logs).residual
+    return np.zeros(len(logs), dtype=bool) if residual is None else residual > OUTSIDE
+
+
+def distinct_ranges(logs, query):
+    """Return rounds of every pair of a query and a logging distribution."""
+    drawn = logs.logging_policy.distributions(logs)
+    orders, order = distinct_rows(drawn.order)
+    keys = (query * len(drawn) + drawn.index) * len(orders) + order
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    return first, index.reshape(-1)
+
+
+def best_inside(values, logs, assignments):
+    """Slates of a large sum of values, inside the range of the logger."""
+    logger = logs.logging_policy
+    values = np.where(method(logger, "slot_marginals")(logs) > 0, values, -np.inf)
+    slates = np.full(values.shape[:2], EMPTY)
+    left = np.arange(len(logs))
+    for compose in assignments:
+        found = compose(values[left])
+        inside = ~outside_range(found, logs[left])
+        slates[left[inside]] = found[inside]
+        left = left[~inside]
+        if not left.size:
+            return slates
+    rounds, values = logs[left], values[left]
+    most = np.full(len(left), -np.inf)
+    rng = np.random.RandomState(0)
+    for _ in range(N_DRAWS):
+        drawn = logger.sample(rounds, rng)
+        total = entries(values, drawn).sum(axis=1)
+        better = total > most
+        slates[left[better]], most[better] = drawn[better], total[better]
+    return slates

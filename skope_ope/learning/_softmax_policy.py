@@ -4,31 +4,39 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import islice
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from skope_ope._progress import step
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
-from skope_ope.learning._ascent import Penalised, warn_of_no_end
-from skope_ope.learning._learners_source import finite_predictions, learners_source
-from skope_ope.learning._logs_policy import LogsPolicy, NoEvidence, act, prefer
-from skope_ope.learning._objectives import (
+from skope_ope.learning._logs_policy import (
+    LogsPolicy,
+    NoEvidence,
+    act,
+    finite_predictions,
+    learners_source,
+    prefer,
+)
+from skope_ope.learning._softmax import (
     DoublyRobustValue,
     IPSValue,
     LogLikelihood,
     LogSmoothingValue,
     SNIPSValue,
+    SoftmaxRounds,
+    linear_scores,
 )
-from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
 from skope_ope.logs import ContextEncoder
-from skope_ope.logs._encoding_notes import encoding_explained, has_other_columns
+from skope_ope.logs._model_features import encoding_explained, has_other_columns
 from skope_ope.logs._row_container import own
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 
@@ -338,3 +346,93 @@ class SoftmaxPolicy(LogsPolicy):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags if self.features is None else with_inputs_of(self.features, tags)
+
+
+# -- the ascent of a linear softmax policy: L-BFGS on minus the value ------------------
+
+
+class Top(NamedTuple):
+    """Where an ascent ended: theta, its objective, the number of steps."""
+
+    theta: np.ndarray
+    objective: float
+    n_iter: int
+    converged: bool
+
+
+class Penalised:
+    r"""Objective + entropy * mean entropy - penalty * \|theta - anchor\|^2 / 2."""
+
+    def __init__(
+        self,
+        rounds,
+        objective,
+        share,
+        *,
+        entropy=0.0,
+        penalty=0.0,
+        anchor=0.0,
+        unit=1.0,
+    ):
+        self.rounds, self.objective, self.unit = rounds, objective, unit
+        self.entropy = entropy * share if entropy else None
+        self.penalty = penalty
+        self.anchor = np.broadcast_to(anchor, rounds.shape)
+
+    def __call__(self, theta):
+        """Return the value and its gradient."""
+        objective, entropy = self.objective, self.entropy
+        if objective.separable:
+            measures, gradient = self.rounds.pass_over(theta, objective.slopes, entropy)
+            value, _, _ = objective(measures.p, measures.v)
+        else:  # all rounds are measured before the slopes of any of them are known
+            kept = {}
+            measures, _ = self.rounds.pass_over(theta, kept=kept)
+            value, dp, dv = objective(measures.p, measures.v)
+            measures, gradient = self.rounds.pass_over(
+                theta, lambda p, v, block: (dp[block], dv[block]), entropy, kept
+            )
+        away = theta - self.anchor
+        away[:, -1] = 0.0
+        value -= self.penalty * (away**2).sum() / 2
+        if entropy is not None:
+            value += entropy @ measures.entropy
+        return float(value), gradient - self.penalty * away
+
+    def ascend(self, start, max_iter, tol, told=None):
+        """Return the top that is reached from a start; `told` hears of every step."""
+        from scipy.optimize import minimize
+
+        start = np.array(start, dtype=float).reshape(self.rounds.shape)
+        level, _ = self(start)  # else `ftol` would be relative to where rewards begin
+
+        def descent(flat):
+            value, gradient = self(flat.reshape(self.rounds.shape))
+            return (level - value) / self.unit, -gradient.ravel() / self.unit
+
+        found = minimize(
+            descent,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            callback=told,
+            options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-3 * tol},
+        )
+        theta = found.x.reshape(self.rounds.shape)
+        top = level - float(found.fun) * self.unit
+        return Top(theta, top, int(found.nit), found.status == 0)
+
+
+def warn_of_no_end(name, n_iter, max_iter):
+    """Warn that an ascent was stopped."""
+    if n_iter < max_iter:
+        text = (
+            f"{name} stopped after {n_iter} steps: its slopes exceed tol, but no step "
+            "increases its value. Increase tol or alpha, or scale the features."
+        )
+    else:
+        text = (
+            f"{name} stopped after max_iter={max_iter} steps while its value still "
+            "increased. Increase max_iter or alpha, or scale the features."
+        )
+    warnings.warn(text, ConvergenceWarning, stacklevel=4)

@@ -18,10 +18,9 @@ from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import Framed
 from skope_ope.logs._groups import Grouped
 from skope_ope.logs._known_rows import Recognised
-from skope_ope.logs._logs_html import logs_html
+from skope_ope.logs._logs_html import bandit_summary, logs_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
-from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (
     as_array,
@@ -448,14 +447,14 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     @cached_property
     def _choices(self) -> Any:
         """What the rounds say about the actions that the logger could take."""
-        from skope_ope.logs.checks._left_out import choices_of
+        from skope_ope.logs.checks._lost_rows import choices_of
 
         return choices_of(self)
 
     @cached_property
     def _left_out_by_chance(self) -> Any:
         """Whether the logger could take the actions that it never took."""
-        from skope_ope.logs.checks._left_out import left_out_by_chance
+        from skope_ope.logs.checks._lost_rows import left_out_by_chance
 
         return left_out_by_chance(self)
 

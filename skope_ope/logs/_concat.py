@@ -12,11 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._file_rows import FileRows
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._label_kinds import kind_of_labels
+from skope_ope.logs._known_rows import FileRows, column_names
+from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs._row_container import RowContainer, freeze
-from skope_ope.logs._row_content import column_names
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import is_frame, label_codes, plain
 

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +16,44 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skope_ope._sklearn import Estimator, Interval, StrOptions
-from skope_ope.logs._context_columns import MAX_CATEGORIES
-from skope_ope.logs._encoder_parts import Number, parts_of
-from skope_ope.logs._frame_columns import kind_of_column, views_of
+from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._validation import is_frame
+
+# -- what a column of a context becomes: a scaled number, or one column per text -------
+
+MAX_CATEGORIES = 100  # columns that one text feature may take
+
+
+def scale_of(values):
+    """Return (mean, standard deviation) of the known ones among some numbers."""
+    # The deviation is 1 where they do not differ, and the mean 0 where there are none.
+    known = values[~np.isnan(values)]
+    spread = float(known.std()) if known.size else 0.0
+    return (float(known.mean()) if known.size else 0.0), spread or 1.0
+
+
+def columns_of(texts, counts, most):
+    """Return the column of every text, and how many texts have one to themselves."""
+    order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
+    kept = order[: most - 1] if len(order) > most else order
+    columns = {text: j for j, text in enumerate(sorted(texts[c] for c in kept))}
+    columns.update((texts[code], len(kept)) for code in order[len(kept) :])
+    return columns, len(kept)
+
+
+def names_of(name, columns):
+    """Return what the columns of a text feature hold, such as "city = Rome"."""
+    held = {}
+    for text, j in columns.items():
+        held.setdefault(j, []).append(text)
+    return [
+        f"{name} = {texts[0]}" if len(texts) == 1 else f"{name}, other texts"
+        for _, texts in sorted(held.items())
+    ]
+
+
+# --------------------------------------------------------------------------------------
 
 
 class ContextEncoder(TransformerMixin, Estimator):
@@ -262,3 +298,207 @@ def _spreads(X):
     from sklearn.preprocessing import StandardScaler
 
     return StandardScaler(with_mean=False).fit(X).scale_.tolist()
+
+
+# -- what `ContextEncoder` makes of one column of a context ----------------------------
+# A part knows what it learned in `fit`. `entries(values)` returns for every row one of
+# the part's columns, -1 for none, and the number that stands there.
+
+WEEKDAYS = "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"
+HOURS = 25  # more than a day has: none of them is shared
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number less its centre, over its scale; the fill where it is missing."""
+
+    centre: float
+    scale: float
+    fill: float = 0.0
+    width = 1
+
+    def entries(self, values):
+        """Return the column of every row, and what stands there."""
+        scaled = (values - self.centre) / self.scale
+        filled = np.where(np.isnan(values), self.fill, scaled)
+        return np.zeros(len(values), dtype=np.intp), filled
+
+    def names(self, name):
+        """Return what the columns hold."""
+        return [name]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One where a number is missing."""
+
+    width = 1
+
+    def entries(self, values):
+        """Return the column of every row, and what stands there."""
+        return np.where(np.isnan(values), 0, -1), np.ones(len(values))
+
+    def names(self, name):
+        """Return what the columns hold."""
+        return [f"{name} is missing"]
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A column for each text; the rare ones share one, and so do new ones, if any."""
+
+    columns: dict
+    n_kept: int
+    missing: bool  # whether missing ones have a column, the last
+    what: str = ""
+
+    @property
+    def width(self):
+        """How many columns there are."""
+        return max(self.columns.values(), default=-1) + 1 + self.missing
+
+    def entries(self, values):
+        """Return the column of every row, and what stands there."""
+        texts, codes = values
+        new = self.n_kept if self.n_kept in self.columns.values() else -1
+        known = [self.columns.get(text, new) for text in texts]
+        known.append(self.width - 1 if self.missing else -1)  # code -1 is the last
+        return np.array(known, dtype=np.intp)[codes], np.ones(len(codes))
+
+    def names(self, name):
+        """Return what the columns hold."""
+        named = names_of(f"{name}{self.what}", self.columns)
+        return [*named, f"{name} is missing"] if self.missing else named
+
+
+def parts_of(kind, views, max_categories):
+    """Return what is learned from a column: pairs of a view's position and a part."""
+    if kind == "text":
+        return [(0, _categories(views[0], max_categories))]
+    mean, spread = scale_of(views[0])
+    if kind == "truth":
+        out = [(0, Number(0.0, 1.0, fill=mean))]
+    else:
+        out = [(0, Number(mean, spread))]
+    if np.isnan(views[0]).any():
+        out.append((0, Missing()))
+    if kind == "date":
+        days = {day: j for j, day in enumerate(WEEKDAYS)}
+        out.append((1, Categories(days, len(days), False, " weekday")))
+        if len(views[2][0]) > 1:  # else these are dates without a time
+            out.append((2, _categories(views[2], HOURS, " hour")))
+    return out
+
+
+def _categories(values, most, what=""):
+    texts, codes = values
+    counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+    missing = not what and bool((codes < 0).any())  # dates have a flag already
+    return Categories(*columns_of(texts, counts, most), missing, what)
+
+
+# -- columns of frames as arrays: numbers, texts with codes, and what dates tell -------
+
+DAY, HOUR = np.timedelta64(1, "D"), np.timedelta64(1, "h")
+KINDS = {
+    "Boolean": "truth",
+    "String": "text",
+    "Categorical": "text",
+    "Enum": "text",
+    "Unknown": "text",  # a column without values
+    "Date": "date",
+    "Datetime": "date",
+    "Duration": "number",
+    "Time": "number",
+}
+# What objects in a column may be, from the narrower type on.
+OBJECTS = (
+    ((bool, np.bool_), "truth"),
+    ((Real, Decimal, timedelta, time), "number"),
+    ((date,), "date"),
+)
+MANY = (dict, list, tuple, set, bytes, np.ndarray)  # no single values
+
+
+def kind_of_column(series):
+    """Return "number", "truth", "text" or "date": what a column of a frame holds."""
+    name = type(series.dtype).__name__
+    if series.dtype.is_numeric():
+        return "number"
+    if name == "Object":
+        values = series.drop_nulls().to_list()
+        for types, kind in OBJECTS:
+            if values and all(isinstance(one, types) for one in values):
+                return kind
+        if not any(isinstance(one, MANY) for one in values):
+            return "text"
+    if name not in KINDS:
+        raise TypeError(
+            f"column {series.name!r} of the context holds values of type {name}, which "
+            "ContextEncoder does not accept. Convert it to numbers, texts or dates, or "
+            "leave it out."
+        )
+    return KINDS[name]
+
+
+def views_of(series, kind):
+    """Return what can be read of a column as a tuple of views."""
+    if kind == "text":
+        return (_coded(series),)
+    if kind == "date":
+        return _views_of_dates(series)
+    numbers = _numbers(series)
+    if np.isinf(numbers).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise ValueError(
+            f"column {series.name!r} of the context is infinite at row {row}. Correct "
+            "the value, or make it a missing one."
+        )
+    return (numbers,)
+
+
+def _numbers(series):
+    if series.dtype.is_numeric() and not series.is_null().any():
+        return series.to_numpy().astype(np.float64)
+    return np.array([_number(one) for one in series.to_list()], dtype=np.float64)
+
+
+def _number(value):
+    if isinstance(value, timedelta):
+        return value / timedelta(days=1)
+    if isinstance(value, time):
+        return value.hour + value.minute / 60 + value.second / 3600
+    return np.nan if _is_missing(value) else float(value)
+
+
+def _is_missing(value):
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _coded(series):
+    missing = series.is_null().to_numpy().astype(bool)
+    codes = np.full(len(missing), -1, dtype=np.intp)
+    present = series.drop_nulls().to_list()
+    if not present:
+        return [], codes
+    texts, codes[~missing] = factorise(np.array([str(one) for one in present]))
+    return texts.tolist(), codes
+
+
+def _views_of_dates(series):
+    if getattr(series.dtype, "time_zone", None) is not None:  # the clock on the spot
+        series = series.dt.replace_time_zone(None)
+    moments = series.to_numpy()
+    if moments.dtype.kind != "M":
+        moments = [None if _is_missing(one) else one for one in series.to_list()]
+    moments = np.array(moments, dtype="datetime64[us]")
+    missing = np.isnat(moments)
+    moments = np.where(missing, np.datetime64(0, "us"), moments)
+    days = moments.astype("datetime64[D]")
+    number = np.where(missing, np.nan, (moments - np.datetime64(0, "us")) / DAY)
+    # the first day, 1970-01-01, was a Thursday
+    weekday = np.where(missing, -1, (days.astype(np.int64) + 3) % 7)
+    hour = ((moments - days) // HOUR).astype(np.int64)
+    seen = np.unique(hour[~missing])
+    codes = np.where(missing, -1, np.searchsorted(seen, hour))
+    return number, (WEEKDAYS, weekday), ([f"{one:02d}" for one in seen], codes)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from numbers import Real
 from typing import TYPE_CHECKING
@@ -13,17 +14,16 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope._meant import meant
-from skope_ope.logs._column_codes import column_codes
+from skope_ope.exceptions import RowError
+from skope_ope.logs._coded_labels import column_codes
 from skope_ope.logs._columns_of_labels import (
     check_tables,
     named_columns,
     refuse_one_table,
 )
 from skope_ope.logs._contexts import check_context_names, choose_context
-from skope_ope.logs._frame_remedies import remedies_of_frames
-from skope_ope.logs._missing_words import remedy_of
 from skope_ope.logs._row_labels import index_of, is_anew
-from skope_ope.logs._validation import is_frame
+from skope_ope.logs._validation import is_frame, remedy_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -518,3 +518,21 @@ def _refuse_clash(columns, taken):
             f"the context (or logs.columns) already has a column {clash[0]!r}, the "
             "name that a field of the logs gets in the frame. Rename that column."
         )
+
+
+# -- what the constructor advises of arrays, in the words of frames --------------------
+
+OF_ARRAYS = "logging_proba / logging_proba.sum(axis=1, keepdims=True)"
+OF_FRAMES = "frame[names] = frame[names].div(frame[names].sum(axis=1), axis=0)"
+
+
+@contextmanager
+def remedies_of_frames():
+    """Let errors of the logs that are built inside advise on columns of a frame."""
+    try:
+        yield
+    except RowError as error:
+        before, row, after = error.args
+        if OF_ARRAYS not in after:
+            raise
+        raise RowError(before, row, after.replace(OF_ARRAYS, OF_FRAMES)) from error

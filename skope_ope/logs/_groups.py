@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope.exceptions import RowError
-from skope_ope.logs._coded_labels import coded_labels
-from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._coded_labels import ColumnCodes, coded_labels, column_codes
 from skope_ope.logs._factorise import (
     among,
     count_codes,

@@ -5,11 +5,95 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from html import escape
+from math import ceil, floor, inf, isfinite, log10
 
-from skope_ope.logs._bars import Scale, axis, interval_bar
-from skope_ope.logs._html_style import STYLE
-from skope_ope.logs._markup import Markup, bullets, element, joined, pairs, table
+from skope_ope._harmless import harmless
 from skope_ope.logs._shown_numbers import figure
+
+# -- markup that is safe by default: whatever is no markup already is escaped ----------
+
+EMPTY = {"circle", "line", "meta", "path", "rect"}  # they hold nothing
+
+
+class Markup(str):
+    """A text that is markup: it goes into a page as it is."""
+
+
+def element(name, /, *content, **attributes):
+    """Return an element of a page."""
+    told = "".join(
+        f' {key.strip("_").replace("_", "-")}="{escape(harmless(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in EMPTY:
+        return Markup(f"<{name}{told}/>")
+    return Markup(f"<{name}{told}>{joined(*content)}</{name}>")
+
+
+def joined(*content):
+    """Return pieces one after another as markup; texts are escaped."""
+    return Markup("".join(map(_safe, content)))
+
+
+def table(header, rows, caption=None, marked=(), left=1, foot=()):
+    """Return a table whose cells stand below each other on a narrow screen."""
+    words = header[:left] if isinstance(left, int) else left
+    kinds = ["word" if name in words else "number" for name in header]
+    head = joined(
+        *(element("th", n, class_=k) for n, k in zip(header, kinds, strict=True))
+    )
+    body = []
+    for i, row in enumerate(rows):
+        cells = zip(row, header, kinds, strict=True)
+        (first, _, _), *others = cells
+        inner = [
+            element("th", _cell(first, kinds[0]), scope="row", class_=kinds[0]),
+            *(
+                element("td", _cell(cell, kind), class_=kind, data_label=name)
+                for cell, name, kind in others
+            ),
+        ]
+        marks = "marked" if i in marked else None
+        body.append(element("tr", *inner, class_=marks))
+    top = element("caption", caption) if caption else ""
+    cells = [element("td", cell) for cell in foot]
+    inner = element(
+        "table",
+        top,
+        element("thead", element("tr", head)),
+        element("tbody", *body),
+        element("tfoot", element("tr", *cells)) if cells else "",
+    )
+    return element("div", inner, class_="wide")
+
+
+def _cell(cell, kind):
+    """Return what a cell holds; words of a column wrap at the same width."""
+    plain = kind == "word" and cell and not isinstance(cell, Markup)
+    return element("span", cell, class_="label") if plain else cell
+
+
+def pairs(told):
+    """Return names and texts below each other."""
+    rows = [
+        element("tr", element("th", name, scope="row"), element("td", text))
+        for name, text in told.items()
+    ]
+    return element("table", element("tbody", *rows), class_="facts")
+
+
+def bullets(items):
+    """Return a list of texts or markup."""
+    return element("ul", *(element("li", one) for one in items))
+
+
+def _safe(piece):
+    return piece if isinstance(piece, Markup) else escape(harmless(piece))
+
+
+# --------------------------------------------------------------------------------------
 
 ROOM = 15  # characters of the axis of a column of bars; a picture has twice as many
 
@@ -110,3 +194,208 @@ def headline(number: str, words: str, picture: object = "") -> Markup:
 def listed(texts: Iterable[str]) -> Markup:
     """Return sentences as paragraphs."""
     return joined(*(element("p", text) for text in texts))
+
+
+# -- how results look in a notebook: colours of the project, light and dark ------------
+
+LIGHT = (
+    "--text:#1c2126;--quiet:#57606a;--ground:#ffffff;--panel:#f5f7f9;--line:#d5dbe1;"
+    "--policy:#0072b2;--base:#666666;--doubt:#d55e00"
+)
+DARK = (
+    "--text:#e4e8ec;--quiet:#a7b0ba;--ground:#14181c;--panel:#1e242a;--line:#3a434c;"
+    "--policy:#56b4e9;--base:#aaaaaa;--doubt:#f08030"
+)
+# Twice, so that the rules count more than those of notebooks for tables.
+CARD = ".skope-ope.skope-ope"
+THEMES = {  # what sites, JupyterLab and VS Code say of the page
+    LIGHT: ("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light"),
+    DARK: ("[data-theme=dark]", "[data-jp-theme-light=false]", ".vscode-dark"),
+}
+RULES = """
+&{background:var(--ground);color:var(--text);border:1px solid var(--line);
+border-radius:6px;padding:.7em .9em;margin:.3em 0;max-width:70em;
+font:14px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;
+font-variant-numeric:tabular-nums;overflow-wrap:break-word;text-align:left}
+& *{box-sizing:border-box}
+& .title{font-weight:600}
+& .lead{color:var(--quiet);margin-left:.6em}
+& .main{display:flex;flex-wrap:wrap;align-items:center;gap:.2em 1em;margin:.2em 0}
+& .big{font-size:1.5em;font-weight:600}
+& p{margin:.35em 0}
+& .note{color:var(--quiet);font-size:.92em}
+& ul,& ol{margin:.3em 0;padding-left:1.6em}
+& li{margin:.1em 0}
+& td ul{margin:0;padding-left:1.2em}
+& pre{background:var(--panel);color:inherit;border:0;border-radius:4px;margin:.5em 0;
+padding:.6em .8em;overflow-x:auto;white-space:pre;
+font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+& .wide{overflow-x:auto}
+& table{border-collapse:collapse;border:0;margin:.4em 0;font-size:.88em;width:auto;
+color:inherit;background:none}
+& th,& td{border:0;border-bottom:1px solid var(--line);padding:.25em .4em;
+vertical-align:middle;color:inherit;background:none;font-size:1em;max-width:36em;
+overflow-wrap:break-word}
+& tr:nth-child(n){background:none;border:0}
+& tbody tr:last-child>*,& tfoot td{border-bottom:0}
+& tfoot td{padding-top:0}
+& thead th{color:var(--quiet);font-weight:400;vertical-align:bottom}
+& .label{display:block;width:max-content;max-width:12em}
+& tbody th{font-weight:400}
+& .word,& .facts th,& .facts td{text-align:left}
+& .number{text-align:right}
+& tbody .number{white-space:nowrap}
+& .facts td{max-width:46em;vertical-align:top;overflow-wrap:anywhere}
+& .facts th{color:var(--quiet);vertical-align:top;min-width:7em}
+& .wide tbody th{position:sticky;left:0;background:var(--ground)}
+& .marked:nth-child(n),& .wide .marked.marked th{background:var(--panel)}
+& .marked .number{font-weight:600}
+& caption{text-align:left;color:var(--quiet);padding:.2em 0}
+& .tag{border:1px solid var(--doubt);border-radius:4px;padding:0 .4em;font-size:.9em}
+& .tag.quiet{border-color:var(--line)}
+& .finding{border-top:1px solid var(--line);padding:.3em 0;margin-top:.3em}
+& .finding .tag{margin-right:.5em}
+& details{border-top:1px solid var(--line);padding:.3em 0;margin-top:.3em}
+& summary{cursor:pointer;margin:0;color:var(--policy)}
+& svg{display:block;overflow:visible;max-width:none}
+& .bar{width:7em;height:1.4em;stroke:var(--policy);stroke-width:2}
+& .bar circle,& .bar path{fill:var(--policy)}
+& .bar circle{r:4px}
+& .bar.open{stroke:var(--doubt)}
+& .bar.open circle{fill:var(--ground)}
+& .bar .zero{stroke:var(--base);stroke-width:1;stroke-dasharray:4 3}
+& .axis{width:7em;height:1.6em}
+& .axis line{stroke:var(--base)}
+& .axis text{fill:var(--quiet);font-size:.85em}
+& .main .bar,& .main .axis{width:18em}
+& .share{width:6em;height:16px}
+& .share .whole{fill:var(--line)}
+& .share .part{fill:var(--policy)}
+"""
+
+
+def _rules():
+    themes = "".join(
+        ",".join(f"{one} {CARD}" for one in places) + f"{{{colours}}}"
+        for colours, places in THEMES.items()
+    )
+    dark = f"@media(prefers-color-scheme:dark){{{CARD}{{{DARK}}}}}"
+    rules = RULES.replace("\n", "").replace("&", CARD)
+    return f"{CARD}{{{LIGHT}}}{dark}{themes}{rules}"
+
+
+STYLE = _rules()
+
+
+# -- intervals as bars of inline SVG, which needs no script and no picture file --------
+
+MARGIN = 4  # percent of the width on either side, for the text of the outer ticks
+MOST_TICKS = 5
+GAP = 1  # characters between texts of ticks
+
+
+class Scale:
+    """Numbers as places between the left and the right end of a bar."""
+
+    def __init__(self, numbers, most_ticks=MOST_TICKS, zero=True):
+        self.zero = zero
+        known = [x for x in numbers if isfinite(x)]
+        if zero or not known:
+            known.append(0.0)
+        low, high = min(known), max(known)
+        if low == high:
+            low, high = (low - (abs(low) or 1.0), high + (abs(high) or 1.0))
+        self.step = _round_step((high - low) / (most_ticks - 1))
+        first, last = floor(low / self.step), ceil(high / self.step)
+        self.ticks = [i * self.step for i in range(first, last + 1)]
+        self.low, self.high = self.ticks[0], self.ticks[-1]
+
+    def place(self, x):
+        """Return where a number lies, as SVG takes it."""
+        share = (x - self.low) / (self.high - self.low)
+        return f"{MARGIN + (100 - 2 * MARGIN) * share:.3f}%"
+
+
+def _round_step(width):
+    """Return the least of 1, 2 or 5 times a power of ten that is not below a width."""
+    power = 10.0 ** floor(log10(width))
+    return next(n * power for n in (1, 2, 5, 10) if n * power >= width * (1 - 1e-9))
+
+
+def interval_bar(scale, value, low, high, label, kind):
+    """Return an estimate with its interval: a line with two ends, and a mark."""
+    parts = []
+    if isfinite(low) and isfinite(high):
+        ends = scale.place(low), scale.place(high)
+        parts.append(element("line", x1=ends[0], x2=ends[1], y1="0", y2="0"))
+        parts += [element("line", x1=x, x2=x, y1="-5", y2="5") for x in ends]
+    if isfinite(value):
+        parts.append(_mark(scale.place(value), kind))
+    # what is drawn about the origin of an inner svg moves with it to half the height
+    return element(
+        "svg",
+        _line_of_zero(scale) if scale.zero else "",
+        element("svg", *parts, y="50%", overflow="visible"),
+        class_=f"bar {kind}",
+        role="img",
+        aria_label=label,
+    )
+
+
+def _line_of_zero(scale):
+    x = scale.place(0)
+    return element("line", x1=x, x2=x, y1="0", y2="100%", class_="zero")
+
+
+def _mark(x, kind):
+    if kind != "chosen":
+        return element("circle", cx=x, cy="0", r="5")
+    diamond = element("path", d="M0 -7 L7 0 L0 7 L-7 0 Z")
+    return element("svg", diamond, x=x, overflow="visible")
+
+
+def axis(scale, text_of, room=inf):
+    """Return the ticks below the bars."""
+    # Zero, where it is drawn as a line, and the ends are labelled first.
+    parts = []
+    texts = [text_of(tick) for tick in scale.ticks]
+    shown = _apart(texts, room, _first_labelled(scale))
+    for i, tick in enumerate(scale.ticks):
+        x = scale.place(tick)
+        parts.append(element("line", x1=x, x2=x, y1="0", y2="5"))
+        if i in shown:
+            parts.append(element("text", texts[i], x=x, y="18", text_anchor="middle"))
+    return element("svg", *parts, class_="axis", height="22", aria_hidden="true")
+
+
+def _first_labelled(scale):
+    """Return the numbers of the ticks, the most important ones first."""
+    n = len(scale.ticks)
+    zero = [i for i, x in enumerate(scale.ticks) if scale.zero and x == 0]
+    middle = [n // 2] if n % 2 else []
+    return list(dict.fromkeys([*zero, n - 1, 0, *middle, *range(n)]))
+
+
+def _apart(texts, room, order):
+    """Return the numbers of texts that fit beside each other, in the order given."""
+    step, shown = room / (len(texts) - 1), []
+    for i in order:
+        widths = {j: (len(texts[i]) + len(texts[j])) / 2 + GAP for j in shown}
+        if all(abs(i - j) * step >= width for j, width in widths.items()):
+            shown.append(i)
+    return shown
+
+
+def share_bar(share):
+    """Return a bar that is filled up to a share between 0 and 1."""
+    width = f"{100 * min(max(share, 0), 1):.2f}%"
+    return element(
+        "svg",
+        joined(
+            element("rect", x="0", y="3", width="100%", height="10", class_="whole"),
+            element("rect", x="0", y="3", width=width, height="10", class_="part"),
+        ),
+        class_="share",
+        height="16",
+        aria_hidden="true",
+    )

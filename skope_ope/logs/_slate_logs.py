@@ -438,7 +438,7 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
     @cached_property
     def _quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of the logger."""
-        from skope_ope.logs.checks._quick_slates import quick_slate_findings
+        from skope_ope.logs.checks._slate_order import quick_slate_findings
 
         return quick_slate_findings(self, is_uniform(self))
 

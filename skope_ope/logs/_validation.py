@@ -11,7 +11,6 @@ from scipy import sparse
 from skope_ope._meant import meant
 from skope_ope.exceptions import RowError
 from skope_ope.logs._factorise import distinct_labels, offsets
-from skope_ope.logs._missing_words import remedy_of
 from skope_ope.logs._row_container import keep, read_only
 from skope_ope.logs._shown_numbers import figure
 
@@ -471,3 +470,17 @@ def check_timestamp(timestamp, n_rounds):
 def value_range(values):
     """Smallest and largest value as a short text."""
     return f"{figure(values.min())} to {figure(values.max())}"
+
+
+# -- what to do about rows with a missing entry, by what is missing --------------------
+
+DROP_OR_FILL = "Drop or fill these rows."
+DROP_REWARDS = (
+    "Drop them only if feedback goes missing for reasons unrelated to action and "
+    "outcome; never fill with 0."
+)
+
+
+def remedy_of(field, otherwise=DROP_OR_FILL):
+    """Return what to do about missing entries of a field of the logs."""
+    return DROP_REWARDS if field == "reward" else otherwise

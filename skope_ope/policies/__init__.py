@@ -11,12 +11,11 @@ from skope_ope.policies._mixture_policy import MixturePolicy
 from skope_ope.policies._uniform_policy import UniformPolicy
 from skope_ope.policies.adaptive._adaptive_function_policy import AdaptiveFunctionPolicy
 from skope_ope.policies.adaptive._batch_policy import BatchPolicy
+from skope_ope.policies.adaptive._context_free import UCB1, EpsilonGreedy
 from skope_ope.policies.adaptive._epoch_greedy import EpochGreedy
-from skope_ope.policies.adaptive._epsilon_greedy import EpsilonGreedy
 from skope_ope.policies.adaptive._lin_ucb import LinUCB
 from skope_ope.policies.adaptive._online_classifier_policy import OnlineClassifierPolicy
 from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
-from skope_ope.policies.adaptive._ucb1 import UCB1
 from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy
 from skope_ope.policies.slate._mixture_slate_policy import MixtureSlatePolicy
 from skope_ope.policies.slate._plackett_luce_slate_policy import PlackettLuceSlatePolicy

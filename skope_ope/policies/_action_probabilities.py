@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._meant import meant
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._label_kinds import kind_of_labels
+from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._validation import (
@@ -30,10 +30,10 @@ from skope_ope.logs.lazy._kind_of import kind_of, refuse_lazy
 from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of
 from skope_ope.policies._base import BasePolicy, n_rows, offers, restrict
 from skope_ope.policies._function_policy import FunctionPolicy
-from skope_ope.policies._missing_columns import columns_told
 from skope_ope.policies._policy_outputs import (
     as_floats,
     can_be_labels,
+    columns_told,
     function_table,
     label_table,
     named_table,

@@ -9,7 +9,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
 from skope_ope._sklearn import HasMethods, Interval
-from skope_ope.logs._odd_rows import odd_part
+from skope_ope.logs._model_features import odd_part
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import class_targets, label_codes, plain
 from skope_ope.policies._base import (
@@ -21,8 +21,12 @@ from skope_ope.policies._base import (
     mostly,
     soften,
 )
-from skope_ope.propensities._encoded import begins_with_encoder, default_classifier
-from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
+from skope_ope.propensities._encoded import (
+    begins_with_encoder,
+    class_probabilities,
+    default_classifier,
+    predictions_of,
+)
 from skope_ope.propensities._weighted_fit import fit_classifier
 
 ACTING_CONSTRAINTS: dict = {

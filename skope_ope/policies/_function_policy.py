@@ -11,8 +11,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels
 from skope_ope.policies._base import FitFreePolicy, n_rows, restrict
-from skope_ope.policies._missing_columns import columns_told
-from skope_ope.policies._policy_outputs import function_table
+from skope_ope.policies._policy_outputs import columns_told, function_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Estimate and bound propensities: from logs to logs."""
 
-from skope_ope.propensities._logger_propensity_estimator import (
-    LoggerPropensityEstimator,
-)
 from skope_ope.propensities._propensity_clipper import PropensityClipper
-from skope_ope.propensities._propensity_estimator import PropensityEstimator
+from skope_ope.propensities._propensity_estimator import (
+    LoggerPropensityEstimator,
+    PropensityEstimator,
+)
 
 __all__ = ["LoggerPropensityEstimator", "PropensityClipper", "PropensityEstimator"]

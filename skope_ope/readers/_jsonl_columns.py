@@ -7,17 +7,25 @@ or None. JSON says what is a text: "7" is one, and stays one.
 """
 
 import json
+import re
 import warnings
+from functools import partial
+from itertools import islice
 
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._missing_words import DROP_REWARDS
-from skope_ope.logs._numbers import quoted
-from skope_ope.logs._text_files import empty_file, utc_microseconds
+from skope_ope.logs._text_files import (
+    DoubtError,
+    empty_file,
+    quoted,
+    read_lines,
+    utc_microseconds,
+)
 from skope_ope.logs._texts import Texts
-from skope_ope.readers._jsonl_fields import getter, read_objects
-from skope_ope.readers._moments import plain_moments
+from skope_ope.logs._validation import DROP_REWARDS
+from skope_ope.readers._csv_columns import plain_moments
+from skope_ope.readers._vw_event import MalformedLineError
 
 EVERY = 10_000  # lines between two reports
 NUMBERS = (bool, int, float)
@@ -175,3 +183,195 @@ KINDS = {
     "feature": _features,
     "cell": _cells,
 }
+
+
+# -- fields of JSON lines: one object a line, nested ones by names with dots -----------
+# `user.age` is the field `age` of the object `user`, `probs.0` the first entry of the
+# list `probs`. A field that is absent and one that is null are both missing.
+
+LONG_INTEGER = re.compile("[0-9]{19}")
+
+
+def read_objects(path):
+    """Yield (line number from 1, object) of the lines that are not blank."""
+    decode = plain_loader()
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            if LONG_INTEGER.search(line):  # of which orjson makes floats
+                raise DoubtError
+            event = decode(line)
+        except DoubtError:
+            try:
+                event = _plain(load(line))
+            except MalformedLineError as error:
+                raise ValueError(
+                    f"{path}, line {number}: {error}. Correct or drop the line."
+                ) from error
+        yield number, event
+
+
+def line_of_object(path, row):
+    """Return the line of an object; rows count from 0."""
+    return next(islice(read_objects(path), row, None))[0]
+
+
+def _plain(value):
+    """Return dictionaries in place of `Pairs`; a key that comes twice is refused."""
+    if isinstance(value, Pairs):
+        found = {key: _plain(inner) for key, inner in value}
+        if len(found) < len(value):
+            names = [key for key, _ in value]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise MalformedLineError(f"the key {twice!r} comes twice")
+        return found
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def field_names(path):
+    """Return the names of all fields of a file, in the order of their first line."""
+    # Objects and lists are no fields, what they hold is.
+    names, n_objects = {}, 0
+    for number, event in read_objects(path):
+        n_objects += 1
+        here = list(_leaves(event, ""))
+        if len(set(here)) < len(here):
+            twice = next(name for name in here if here.count(name) > 1)
+            raise ValueError(
+                f"{path}, line {number}: two fields are called {twice!r}, one by a "
+                "key with a dot. Rename the key."
+            )
+        names.update(dict.fromkeys(here))
+    if not n_objects:
+        raise empty_file(path)
+    return list(names)
+
+
+def _leaves(value, name):
+    if type(value) is dict:
+        inner = value.items()
+    elif type(value) is list:
+        inner = enumerate(value)
+    else:
+        yield name
+        return
+    for key, one in inner:
+        yield from _leaves(one, f"{name}.{key}" if name else str(key))
+
+
+def getter(name):
+    """Return the function that takes a field out of an object; None if missing."""
+    if "." not in name:
+        return lambda event: event.get(name)
+    return partial(_value_at, name=name)
+
+
+def _value_at(event, name):
+    if type(event) is list:
+        event = {str(place): value for place, value in enumerate(event)}
+    if type(event) is not dict:
+        return None
+    if name in event:
+        return event[name]
+    end = name.find(".")
+    while end >= 0:  # keys may have dots of their own
+        found = _value_at(event.get(name[:end]), name[end + 1 :])
+        if found is not None:
+            return found
+        end = name.find(".", end + 1)
+    return None
+
+
+# -- lines of JSON, one object each, by the parser of Python or by orjson --------------
+# `load` keeps a key that comes twice. `plain_loader` is faster and gives dictionaries;
+# it raises `DoubtError` where a line says more than they hold, or is read by orjson in
+# another way than by Python: `load` then says what the line holds or what is wrong.
+
+LONG_NUMBER = 2000  # digits: Python refuses numbers of 4,301, orjson does not
+
+
+class Pairs(list):
+    """The (key, value) pairs of an object: a key may come twice, and both count."""
+
+    def get(self, key, default=None):
+        """Return the last value of `key`."""
+        for name, value in reversed(self):
+            if name == key:
+                return value
+        return default
+
+    def items(self):
+        """Return the pairs."""
+        return self
+
+
+OBJECTS = (dict, Pairs)
+
+
+def load(line):
+    """Read one line of JSON; objects become `Pairs`."""
+    try:
+        event = json.loads(line, object_pairs_hook=Pairs, parse_constant=_refuse)
+    except MalformedLineError:
+        raise
+    except (ValueError, RecursionError) as error:  # also for integers without end
+        raise MalformedLineError(f"not valid JSON ({error})") from error
+    if not isinstance(event, Pairs):
+        raise MalformedLineError(
+            f"the line holds {quoted(line)}; an event is one JSON object on one line"
+        )
+    return event
+
+
+def _refuse(constant):
+    raise MalformedLineError(f"{constant} is not a finite number; drop it")
+
+
+def plain_loader():
+    """Return the function that reads a line as dictionaries, or raises `DoubtError`."""
+    try:
+        import orjson
+    except ImportError:
+        decode = json.JSONDecoder(
+            object_pairs_hook=_unique, parse_constant=_refuse
+        ).decode
+    else:
+        decode = _careful(orjson)
+
+    def load_plain(line):
+        try:
+            event = decode(line)
+        except (ValueError, RecursionError, TypeError):  # orjson writes 254 levels
+            raise DoubtError from None
+        if type(event) is not dict:
+            raise DoubtError
+        return event
+
+    return load_plain
+
+
+def _unique(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise DoubtError
+    return found
+
+
+def _careful(orjson):
+    loads, dumps = orjson.loads, orjson.dumps
+
+    def decode(line):
+        # these hide the end of a key, which is counted below
+        if " :" in line or "\t:" in line or "\r:" in line or "\\u0022" in line:
+            raise DoubtError
+        if len(line) > LONG_NUMBER:
+            windows = range(0, len(line), LONG_NUMBER)
+            if any(line[i : i + LONG_NUMBER].isdigit() for i in windows):
+                raise DoubtError
+        event = loads(line)
+        if dumps(event).count(b'":') != line.count('":'):  # a key came twice
+            raise DoubtError
+        return event
+
+    return decode

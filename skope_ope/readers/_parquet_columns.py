@@ -4,9 +4,9 @@
 
 import numpy as np
 
-from skope_ope.logs._missing_words import DROP_OR_FILL, DROP_REWARDS
 from skope_ope.logs._text_files import empty_file, utc_microseconds
 from skope_ope.logs._texts import Texts
+from skope_ope.logs._validation import DROP_OR_FILL, DROP_REWARDS
 
 
 def open_parquet(path):

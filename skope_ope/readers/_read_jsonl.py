@@ -13,16 +13,20 @@ from typing import Any
 from skope_ope._types import ArrayLike, Path
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._frames import LIBRARIES, import_narwhals
-from skope_ope.readers._context_fields import (
+from skope_ope.readers._jsonl_columns import field_names, line_of_object
+from skope_ope.readers._read_table import (
+    check_names,
     fields_of_context,
     inner_fields,
     only_stars,
+    read_columns,
 )
-from skope_ope.readers._field_roles import check_propensity_field, check_reward_field
-from skope_ope.readers._jsonl_fields import field_names, line_of_object
-from skope_ope.readers._read_table import check_names, read_columns
-from skope_ope.readers._rounded_columns import made_whole
-from skope_ope.readers._row_lines import errors_of_file
+from skope_ope.readers._table_logs import (
+    check_propensity_field,
+    check_reward_field,
+    made_whole,
+)
+from skope_ope.readers._vw_event import errors_of_file
 
 KINDS = {
     "action": "label",

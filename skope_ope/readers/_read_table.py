@@ -13,11 +13,17 @@ A kind says what a column is wanted for:
 csv and JSON lines need neither pandas nor pyarrow, parquet needs pyarrow.
 """
 
+from fnmatch import fnmatchcase
+
 from skope_ope._meant import meant
-from skope_ope.logs._numbers import quoted
+from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.logs._text_files import quoted
 from skope_ope.readers._csv_columns import line_of_row, open_csv, read_csv
-from skope_ope.readers._jsonl_columns import read_jsonl_columns
-from skope_ope.readers._jsonl_fields import field_names, line_of_object
+from skope_ope.readers._jsonl_columns import (
+    field_names,
+    line_of_object,
+    read_jsonl_columns,
+)
 from skope_ope.readers._parquet_columns import open_parquet, read_parquet
 
 SHOWN = 12  # column names in a message
@@ -63,3 +69,47 @@ def check_names(path, names, needed):
             f"{path} has no column {missing[0]!r}.{meant(missing[0], names)} It has "
             f"{shown}{more}."
         )
+
+
+# -- what users call the columns of a file: by name, by object or by pattern -----------
+
+
+def inner_fields(name, names):
+    """Return the fields of an object or a list, [] where it is none."""
+    return [one for one in names if one.startswith(f"{name}.")]
+
+
+def only_stars(name, names):
+    """Tell whether a pattern matches every column."""
+    return name not in names and set(name) <= set("*?")
+
+
+def fields_of_context(path, names, others, context, exclude, fields, say):
+    """Return the columns of the context."""
+    all_others = any(only_stars(name, names) for name in context or ())
+    if exclude is not None:
+        exclude = matched(exclude, names, names, say[1])
+        check_names(path, names, exclude)
+    if context is None or all_others or exclude is not None:
+        named = None if all_others else context
+        return choose_context(others, named, exclude, say=say)
+    check_context_names([name for name in context if name in names], fields)
+    found = matched(context, names, others, "the context")
+    check_names(path, names, found)
+    check_context_names(found, fields)
+    return found
+
+
+def matched(wanted, names, others, of):
+    """Return names, objects by what they hold and patterns by what they match."""
+    found = []
+    for one in wanted:
+        inner = inner_fields(one, names)
+        if one in names or not (inner or set("*?[") & set(one)):
+            found.append(one)
+            continue
+        inner = inner or [name for name in others if fnmatchcase(name, one)]
+        if not inner:
+            raise ValueError(f"no column for {of} matches {one!r}.")
+        found += inner
+    return list(dict.fromkeys(found))

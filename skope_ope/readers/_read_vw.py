@@ -20,12 +20,14 @@ from skope_ope.logs._text_files import (
     read_lines,
     sample_lines,
 )
-from skope_ope.readers._json_lines import load
-from skope_ope.readers._row_lines import errors_of_file
-from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
+from skope_ope.readers._jsonl_columns import load
+from skope_ope.readers._vw_event import (
+    MalformedLineError,
+    OtherLogError,
+    errors_of_file,
+)
 from skope_ope.readers._vw_json import DSJsonParser, parse_json
-from skope_ope.readers._vw_rounds import VWRounds
-from skope_ope.readers._vw_slate_rounds import VWSlateRounds
+from skope_ope.readers._vw_rounds import VWRounds, VWSlateRounds
 from skope_ope.readers._vw_slates import parse_slates_json, parse_slates_text
 from skope_ope.readers._vw_text import parse_adf, parse_cb, split_label
 

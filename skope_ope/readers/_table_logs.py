@@ -2,21 +2,100 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs from csv, JSON lines and parquet files whose columns are named."""
 
+import re
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 
 import numpy as np
 
+from skope_ope._user_line import warn_user
+from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._texts import parse_labels
-from skope_ope.readers._context_fields import fields_of_context
-from skope_ope.readers._field_roles import check_propensity_field, check_reward_field
-from skope_ope.readers._proba_columns import labels_told, order_of, proba_columns
-from skope_ope.readers._read_table import LINES, check_names, column_names, read_columns
-from skope_ope.readers._rounded_columns import made_whole
-from skope_ope.readers._row_lines import errors_of_file
-from skope_ope.readers._table_encoder import TableEncoder
+from skope_ope.logs._columns_of_labels import check_order
+from skope_ope.logs._context_encoder import (
+    MAX_CATEGORIES,
+    columns_of,
+    names_of,
+    scale_of,
+)
+from skope_ope.logs._texts import Texts, parse_labels
+from skope_ope.logs._validation import PROBABILITY_TOLERANCE, row_sums
+from skope_ope.readers._read_table import (
+    LINES,
+    check_names,
+    column_names,
+    fields_of_context,
+    inner_fields,
+    read_columns,
+)
+from skope_ope.readers._vw_event import errors_of_file
+
+# -- columns of files of tables as a context of floats ---------------------------------
+
+
+class TableEncoder:
+    """Numbers standardised and texts one-hot, as they were in one file."""
+
+    def __init__(self, features):
+        self.parts = {
+            name: _categories(name, values)
+            if isinstance(values, Texts)
+            else scale_of(values)
+            for name, values in features.items()
+        }
+
+    def names(self):
+        """Return what the columns of the context hold, such as "city = Rome"."""
+        out = []
+        for name, part in self.parts.items():
+            out += names_of(name, part) if isinstance(part, dict) else [name]
+        return out
+
+    def transform(self, features):
+        """Return an array with the columns of all features side by side."""
+        blocks = [np.empty((len(next(iter(features.values()))), 0))] if features else []
+        for name, part in self.parts.items():
+            values = features[name]
+            if isinstance(values, Texts) != isinstance(part, dict):
+                raise ValueError(
+                    f"column {name!r} holds texts in one of the files and numbers in "
+                    "the other. Name columns that agree."
+                )
+            if isinstance(part, dict):
+                blocks.append(_one_hot(values, part))
+            else:
+                centre, scale = part
+                blocks.append(((values - centre) / scale)[:, None])
+        return np.hstack(blocks)
+
+
+def _categories(name, texts):
+    """Return {text: column}; rare texts share the last column."""
+    counts = np.bincount(texts.codes, minlength=len(texts.values))
+    columns, n_kept = columns_of(texts.values, counts, MAX_CATEGORIES)
+    if n_kept < len(counts):
+        warnings.warn(
+            LogsWarning(
+                f"column {name!r} holds {len(counts)} different texts. The {n_kept} "
+                "most frequent ones have a column each, the others share one. Leave "
+                "the column out if it names single rounds or users.",
+                len(counts),
+            ),
+            stacklevel=5,
+        )
+    return columns
+
+
+def _one_hot(texts, columns):
+    """Return indicator columns; a text unknown to the first file has none."""
+    width = max(columns.values()) + 1
+    codes = np.array([columns.get(text, width) for text in texts.values])[texts.codes]
+    return (codes[:, None] == np.arange(width)).astype(np.float64)
+
+
+# --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,3 +216,127 @@ def _same_kind(labels, texts):
     if listed.dtype.kind == "U" and labels.dtype.kind in "iub":
         return labels.astype(str), listed
     return labels, np.array(texts) if labels.dtype.kind == "U" else listed
+
+
+# -- which column of a file is the logger's probability of which action ----------------
+
+
+def proba_columns(given, names):
+    """Return columns by what they are called: a label, or the end of their names."""
+    if len(given) == 1 and given[0] not in names:
+        given = inner_fields(given[0], names) or given
+    found = {}
+    for one in given:
+        label, column = one.rpartition(".")[2], one
+        if one not in names and "=" in one:
+            label, _, column = one.partition("=")
+        elif "=" not in one and label in found:
+            label = one
+        if label in found:
+            raise ValueError(f"--logging-proba names {label!r} twice: name each once.")
+        found[label] = column
+    check_names("the log", names, list(found.values()))
+    return found
+
+
+def labels_told(columns, action):
+    """Return the labels of the actions, as texts in their order."""
+    # Those that the columns are called, if all logged ones are among them, else the
+    # logged ones.
+    logged = set(map(str, np.unique(action).tolist()))
+    labels = columns if logged <= set(columns) else logged
+    return [str(one) for one in np.sort(parse_labels(list(labels))).tolist()]
+
+
+def order_of(columns, actions):
+    """Return which column is that of each action."""
+    labels, called = list(map(str, actions.tolist())), list(columns)
+    if set(labels) == set(called):
+        return [called.index(label) for label in labels]
+    named = list(columns.values())
+    if len(labels) != len(named):
+        raise ValueError(
+            f"--logging-proba names {len(named)} columns ({', '.join(called)}), but "
+            f"there are {len(labels)} actions: {', '.join(labels[:12])}. Name one "
+            "column for each, as LABEL=COLUMN, or all actions with --actions."
+        )
+    check_order("--logging-proba", named, actions, ", or as LABEL=COLUMN")
+    return list(range(len(named)))
+
+
+# -- columns of a file that are the probabilities of all actions, perhaps rounded ones
+
+
+def made_whole(path, columns):
+    """Get columns whose rows sum to one wherever rounding explains that they do not."""
+    # Other rows stay as they are: the logs refuse them.
+    proba = np.column_stack(columns)
+    sums = row_sums(proba)
+    off = np.abs(sums - 1) > PROBABILITY_TOLERANCE
+    if not off.any():
+        return proba
+    digits, bound = rounding(proba)
+    mended = off & (np.abs(sums - 1) <= bound)
+    n_mended = int(mended.sum())
+    if not n_mended:
+        return proba
+    proba[mended] /= sums[mended, None]
+    farthest = sums[mended][np.abs(sums[mended] - 1).argmax()]
+    warn_user(
+        [
+            LogsWarning(
+                f"{path}: the probabilities of all actions are rounded to {digits} "
+                f"digits, so {n_mended:,} of {len(proba):,} rows do not sum to 1 (the "
+                f"farthest sums to {farthest:.9g}). These rows were divided by their "
+                "sums. Log more digits if you can.",
+                n_mended,
+            )
+        ]
+    )
+    return proba
+
+
+# -- mistakes in which field means what: computed rewards, objects in place of numbers
+
+COMPUTED = re.compile(r"[-+*/()\s]")
+
+
+def check_reward_field(path, reward, names):
+    """Raise where the reward is to be computed from fields."""
+    if isinstance(reward, str) and (
+        reward in names or not set(COMPUTED.split(reward)) & set(names)
+    ):
+        return
+    message = (
+        f"reward must be the name of one field, got {reward!r}. Compute a reward of "
+        "several fields first. With pandas: frame = pd.json_normalize([json.loads(line)"
+        f" for line in open({str(path)!r})]); frame['reward'] = frame['a'] - 3 * "
+        "frame['b']; BanditLogs.from_frame(frame, reward='reward', ...)."
+    )
+    raise (ValueError if isinstance(reward, str) else TypeError)(message)
+
+
+def check_propensity_field(propensity, names, say):
+    """Raise where the propensity is an object that holds one of every action."""
+    if not isinstance(propensity, str) or propensity in names:
+        return
+    inner = inner_fields(propensity, names)
+    if inner:
+        held = ", ".join(one[len(propensity) + 1 :] for one in inner)
+        raise ValueError(f"{propensity} is an object of {held}: use {say}.")
+
+
+# -- probabilities that a file holds with few digits, whose sums are not quite one -----
+
+FEWEST, MOST = 2, 6  # digits behind the point
+WIDEST = 0.05  # sums further off say more than that digits were dropped
+
+
+def rounding(proba):
+    """Return how many digits probabilities have, and how far that moves a sum."""
+    for digits in range(FEWEST, MOST + 1):
+        if (np.abs(proba - np.round(proba, digits)) < 1e-12).all():
+            half_a_digit = 0.5 * 10.0**-digits
+            # the sum itself has an error in its last bits
+            return digits, min(proba.shape[1] * half_a_digit, WIDEST) + 1e-12
+    return None, 0.0

@@ -12,12 +12,11 @@ import os
 import numpy as np
 
 from skope_ope.logs._frames import column_of, import_narwhals
-from skope_ope.logs._numbers import quoted
-from skope_ope.logs._text_files import utc_microseconds
+from skope_ope.logs._text_files import quoted, utc_microseconds
 from skope_ope.logs._texts import Texts
 from skope_ope.logs._validation import is_frame
-from skope_ope.readers._jsonl_fields import getter
-from skope_ope.readers._log_format import table_format
+from skope_ope.readers._jsonl_columns import getter
+from skope_ope.readers._read_logs import table_format
 from skope_ope.readers._read_table import check_names, column_names, read_columns
 
 

@@ -4,7 +4,10 @@
 
 import math
 import sys
+from contextlib import contextmanager
 from typing import NamedTuple
+
+from skope_ope.exceptions import RowError
 
 MOST_ACTIONS = 2**32  # Vowpal Wabbit numbers them by 32 bits
 
@@ -98,3 +101,22 @@ def check_outcome(cost, probability):
             "(0, 1]"
         )
     return 0.0 - cost, min(probability, 1.0)  # 0 - 0 is 0, where -0 would be -0
+
+
+# -- errors of logs, told with the file that they are read from ------------------------
+
+
+@contextmanager
+def errors_of_file(path, line_of=None):
+    """Let errors of the logs that are built inside name the file."""
+    try:
+        yield
+    except RowError as error:
+        told = str(error) if line_of is None else _at_line(error, line_of)
+        raise ValueError(f"{path}: {told}") from error
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _at_line(error, line_of):
+    return error.told_of(f"line {line_of(error.row)}")

@@ -7,14 +7,8 @@ slots before it left. In a slates log the event has one cost, every action belon
 one slot, and a slot numbers its own actions from 0.
 """
 
-from skope_ope.logs._numbers import quoted, whole_number
-from skope_ope.readers._dsjson_checks import (
-    DECISIVE,
-    check_keys,
-    checked_sum,
-    is_integer,
-)
-from skope_ope.readers._json_lines import Pairs, load
+from skope_ope.logs._text_files import quoted, whole_number
+from skope_ope.readers._jsonl_columns import Pairs, load
 from skope_ope.readers._vw_event import (
     MalformedLineError,
     VWSlateEvent,
@@ -22,8 +16,12 @@ from skope_ope.readers._vw_event import (
     check_outcome,
 )
 from skope_ope.readers._vw_json import (
+    DECISIVE,
     as_number,
+    check_keys,
+    checked_sum,
     features_of,
+    is_integer,
     is_skipped,
     timestamp_of,
     weight_of,

@@ -4,8 +4,7 @@
 
 import math
 
-from skope_ope.logs._numbers import number, quoted, whole_number
-from skope_ope.logs._text_files import CARRIAGE_RETURN
+from skope_ope.logs._text_files import CARRIAGE_RETURN, number, quoted, whole_number
 from skope_ope.readers._vw_event import (
     MOST_ACTIONS,
     MalformedLineError,

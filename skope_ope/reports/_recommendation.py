@@ -3,16 +3,14 @@
 """What to do, in words for those who decide, and the reasons against it."""
 
 from dataclasses import dataclass
-from math import inf, isnan
+from math import inf, isfinite, isnan
 
 from skope_ope.audit._support import ONE_ACTION
 from skope_ope.evaluators.core._verdict import spares
-from skope_ope.logs._shown_numbers import level_text
+from skope_ope.logs._shown_numbers import decimals, error_text, fixed, level_text
 from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
-from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
-from skope_ope.selection._gain_answers import CANNOT_TELL
-from skope_ope.selection._sentence import MOST_ROUNDS, rough
+from skope_ope.selection._gain_answers import CANNOT_TELL, MOST_ROUNDS, rough
 
 NAMED = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
@@ -337,3 +335,75 @@ def _listed(names):
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# -- values and gains as people say them: in percent where rewards are yes or no -------
+
+
+@dataclass(frozen=True)
+class Units:
+    """How values and gains are written on a page, all with the same decimal places."""
+
+    percent: bool  # whether all rewards are 0 or 1, so that a value is a share
+    of_values: int  # decimal places in tables
+    of_gains: int  # decimal places in tables
+    # Decimal places in sentences, of values and gains alike: what is subtracted in the
+    # head agrees with the gain
+    in_words: int
+
+    @classmethod
+    def of(cls, values, gains, percent):
+        """Return the units that suit the standard errors of values and gains."""
+        of_values, of_gains = (
+            decimals([one.standard_error * scale for one in shown])
+            for scale in [100 if percent else 1]
+            for shown in (list(values), list(gains))
+        )
+        return cls(percent, of_values, of_gains, of_gains)
+
+    @property
+    def of_gain(self):
+        """What a gain is counted in, for headers and axes."""
+        return "points" if self.percent else "reward per round"
+
+    def value(self, x):
+        """Return a value or its limit for a table; "-" where there is none."""
+        return self._text(x, self.of_values, "%" if self.percent else "")
+
+    def error(self, x):
+        """Return the standard error of a value for a table."""
+        unit, factor = ("%", 100) if self.percent else ("", 1)
+        return error_text(factor * x, self.of_values, unit)
+
+    def gain(self, x):
+        """Return a gain or its limit for a table, signed and without its unit."""
+        return self._text(x, self.of_gains, "", "+")
+
+    def worded_value(self, x):
+        """Return a value for a sentence."""
+        return self._text(x, self.in_words, "%" if self.percent else "")
+
+    def worded_gain(self, x, sign=""):
+        """Return a gain for a sentence, with its unit."""
+        return (
+            f"{self.worded_limit(x, sign)}{' points' if self.percent else ' per round'}"
+        )
+
+    def worded_limit(self, x, sign=""):
+        """Return a limit of a gain for a sentence, without its unit."""
+        return self._text(x, self.in_words, "", sign)
+
+    @staticmethod
+    def share(x, sign="+"):
+        """Return a relative gain or its limit: whole percent, or two digits."""
+        if not isfinite(x):
+            return "-"
+        percent = 100 * x
+        if abs(percent) >= 10:
+            return f"{percent:{sign},.0f}%"
+        return f"{percent:{sign}.1f}%"
+
+    def _text(self, x, places, unit, sign=""):
+        if not isfinite(x):
+            return "-"
+        return fixed(100 * x if self.percent else x, places, sign, unit)

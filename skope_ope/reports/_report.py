@@ -4,17 +4,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import pathlib
+import platform
+import re
+import secrets
 import warnings
+from contextlib import suppress
+from importlib.metadata import version
+from sys import modules
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policies_of_call import SINGLE, policies_by_name
-from skope_ope.reports._provenance import call_text, fingerprint, versions
 from skope_ope.reports._result import Report
-from skope_ope.reports._write import checked_path, write_whole
 from skope_ope.selection._compare_policies import check_comparison, comparison_of
 from skope_ope.selection._policy_comparison import LOGGER
 
@@ -214,3 +225,122 @@ def _question(comparison):
 def _decides(table):
     """Return the evaluator on whose values a report decides."""
     return table.recommended or next(name for _, name in table)
+
+
+# -- which log this was, with what it was evaluated, and how to do it again ------------
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # differs from run to run
+LONGEST = 300  # characters of an argument
+
+
+def fingerprint(logs):
+    """Return what tells a log from others, as a dict of texts."""
+    if isinstance(logs, SlateLogs):
+        columns = [*np.asarray(logs.slate).T]
+    else:
+        columns = [logs.action]
+    columns += [one for one in (logs.reward, logs.propensity) if one is not None]
+    words = combined([column_words(np.asarray(column)) for column in columns])
+    digest = hashlib.sha256(words.astype("<u8").tobytes()).hexdigest()
+    return logs.summary() | {"hash of actions and rewards": digest[:16]}
+
+
+def versions():
+    """Return the versions on which the numbers rest, as a dict of texts."""
+    return {
+        "skope_ope": modules["skope_ope"].__version__,
+        "numpy": np.__version__,
+        "scipy": version("scipy"),
+        "scikit-learn": version("scikit-learn"),
+        "Python": platform.python_version(),
+    }
+
+
+def call_text(policies, path, given):
+    """Return the call that made a report, as far as words can say it."""
+    pairs = ", ".join(
+        f"{name!r}: {type(policy).__name__}" for name, policy in policies.items()
+    )
+    told = [f"{{{pairs}}}", "logs"]
+    told += [] if path is None else [repr(str(path))]
+    told += [
+        f"{name}={_told(value)}" for name, value in given.items() if value is not None
+    ]
+    return f"report({', '.join(told)})"
+
+
+def _told(value):
+    """Return an argument in one line, without addresses of memory."""
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    text = " ".join(ADDRESS.sub("", repr(value)).split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+# -- writing a page: all of it or nothing ----------------------------------------------
+
+
+def checked_path(path):
+    """Return where a page shall be written, or raise if that is not possible."""
+    # Nothing is left behind, and nothing that exists is changed. A link stays a link:
+    # the file that it leads to is written.
+    if path is None:
+        return None
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise TypeError(
+            "path must be the name of a file, as 'report.html', or None to write "
+            f"nothing, got {path!r}."
+        )
+    target = pathlib.Path(path).resolve()
+    if target.is_dir():
+        raise IsADirectoryError(
+            f"path {str(path)!r} is a folder: name a file in it, as "
+            f"{os.path.join(path, 'report.html')!r}."
+        )
+    if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
+        raise PermissionError(
+            f"path {str(path)!r} is write-protected or no ordinary file. Choose "
+            "another name."
+        )
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"the folder of path {str(path)!r} does not exist: make "
+            f"{str(target.parent)!r} first, or choose another."
+        )
+    try:
+        trial = _beside(target)
+        os.close(_created(trial))
+        trial.unlink()
+    except OSError as error:
+        raise PermissionError(
+            f"path {str(path)!r} cannot be written: {error.strerror}. Choose a folder "
+            "in which you may make files."
+        ) from error
+    return target
+
+
+def write_whole(target, text):
+    """Write a text as UTF-8: who looks sees the old file or all of the new one."""
+    beside = _beside(target)
+    try:
+        with open(_created(beside), "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            beside.chmod(target.stat().st_mode & 0o7777)
+        os.replace(beside, target)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
+def _beside(target):
+    """Return the name of a file in the same folder that nobody else has."""
+    return target.with_name(f".skope-ope-{secrets.token_hex(8)}.tmp")
+
+
+def _created(path):
+    """Make a file with the permissions that new files have, and open it."""
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)

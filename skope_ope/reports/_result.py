@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from skope_ope._harmless import harmless
 from skope_ope.audit import VerdictThresholds, verdict
-from skope_ope.logs._text_table import wrapped
+from skope_ope.logs._shown_numbers import wrapped
 from skope_ope.reports._page import page
-from skope_ope.reports._recommendation import recommendation_of
-from skope_ope.reports._units import Units
+from skope_ope.reports._recommendation import Units, recommendation_of
 
 if TYPE_CHECKING:
     import pathlib

@@ -4,13 +4,29 @@
 
 from math import isfinite, isnan
 
-from skope_ope.logs._bars import Scale, axis, interval_bar, share_bar
-from skope_ope.logs._markup import Markup, bullets, element, joined, table
-from skope_ope.logs._shown_numbers import counts, figure, fixed, level_text, share
-from skope_ope.logs._value_record import bias_notes, marks_of
-from skope_ope.reports._units import Units
-from skope_ope.selection._comparison_texts import kind_of_mark
-from skope_ope.selection._sentence import MOST_ROUNDS, rough
+from skope_ope.logs._html import (
+    Markup,
+    Scale,
+    axis,
+    bullets,
+    element,
+    interval_bar,
+    joined,
+    share_bar,
+    table,
+)
+from skope_ope.logs._shown_numbers import (
+    bias_notes,
+    counts,
+    figure,
+    fixed,
+    level_text,
+    marks_of,
+    share,
+)
+from skope_ope.reports._recommendation import Units
+from skope_ope.selection._gain_answers import MOST_ROUNDS, rough
+from skope_ope.selection._policy_comparison import kind_of_mark
 
 MOST_ALARMS = 6  # beside the recommendation; all of them stand below
 

@@ -5,18 +5,23 @@
 from functools import cached_property, partial
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone
 
-from skope_ope._part_tasks import merge_parts, task_count
+from skope_ope._part_tasks import merge_parts, named, task_count
 from skope_ope._progress import untold
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._folds import FULL, HeldOut
+from skope_ope.logs._folds import FULL, HeldOut, sums_of_others
+from skope_ope.logs._slate_logs import column_weights
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.propensities._weighted_fit import weight_parameter
 from skope_ope.reward_models._action_reward_model import warn_unweighted
-from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward
-from skope_ope.reward_models._fold_sums import FoldSums, check_folds
-from skope_ope.reward_models._learned_models import learned_models
+from skope_ope.reward_models._cross_fit import (
+    CrossFittedModel,
+    MeanReward,
+    summands,
+    warn_of_missing,
+)
 from skope_ope.reward_models._partition_sources import PartModels, PartSlateModels
 from skope_ope.reward_models._slate_reward_models import (
     CrossFittedSlateModel,
@@ -162,3 +167,148 @@ class _Several(dict):
 
 def _sums_of_part(logs, folds):
     return _Several({name: FoldSums.of(logs, cv) for name, cv in folds.items()})
+
+
+# -- sums of rewards by fold and action, which parts of a log add up -------------------
+
+
+class FoldSums:
+    """What the means of all folds need, of a part of a log or of all of it."""
+
+    def __init__(self, actions, counts, plain, weighted=None):
+        self.actions, self.counts = actions, counts
+        self.plain, self.weighted = plain, weighted
+
+    @classmethod
+    def of(cls, logs, cv):
+        """Return the sums of some rounds."""
+        if isinstance(logs, SlateLogs):
+            actions, codes = np.zeros(1, dtype=int), 0
+            weight = column_weights(logs, of_part=True)
+        else:
+            actions, codes = logs.actions, logs.action_index
+            weight = logs.sample_weight
+        shape = cv.n_splits, len(actions)
+        cells = cv.fold_of(logs) * shape[1] + codes
+
+        def sums(values=None):
+            return np.bincount(cells, values, shape[0] * shape[1]).reshape(shape)
+
+        weighted = None
+        if weight is not None:
+            weighted = tuple(map(sums, summands(logs.reward, weight)))
+        return cls(actions, sums(), sums(logs.reward), weighted)
+
+    def __add__(self, other):
+        """Return the sums of both parts."""
+        if not isinstance(other, FoldSums):
+            return NotImplemented
+        if not np.array_equal(self.actions, other.actions):
+            raise ValueError(
+                f"parts have other actions: {self.actions.tolist()[:8]} and "
+                f"{other.actions.tolist()[:8]}."
+            )
+        weighted = None
+        if self.weighted is not None or other.weighted is not None:
+            pairs = zip(self._masses, other._masses, strict=True)
+            weighted = tuple(one + more for one, more in pairs)
+        counts, plain = self.counts + other.counts, self.plain + other.plain
+        return FoldSums(self.actions, counts, plain, weighted)
+
+    @property
+    def _masses(self):
+        if self.weighted is not None:
+            return self.weighted
+        return self.plain, self.counts.astype(float)
+
+    @property
+    def n(self):
+        """Number of rounds."""
+        return int(self.counts.sum())
+
+    def check(self, cv):
+        """Raise where nothing could be held out."""
+        check_folds(self.counts.sum(axis=1), cv)
+
+    def warn_of_missing(self, model):
+        """Warn of actions that the model of a fold does not see."""
+        counts, logged = sums_of_others(self.counts), self.counts.sum(axis=0)
+        warn_of_missing(self.actions, counts, logged, model)
+
+    def means(self, model):
+        """Get the mean rewards that every fold has in the others, and those of all."""
+        masses = [_others_and_all(one) for one in self._masses]
+        plain = [_others_and_all(one) for one in (self.plain, self.counts)]
+        *of_folds, of_all = model.of_sums(self.actions, masses, plain)
+        return dict(enumerate(of_folds)), of_all
+
+
+def check_folds(sizes, cv):
+    """Raise where one fold has all rounds; others may be empty, as of few groups."""
+    if np.count_nonzero(sizes) < 2:
+        raise ValueError(
+            f"all {int(sizes.sum())} rounds are in one fold of {cv!r}: they have too "
+            "few groups. Use another random_state of HashKFold. Or pass as "
+            "reward_model the name of a column of predictions, a number, or a model "
+            "that was fitted to other rounds, FrozenEstimator(model)."
+        )
+
+
+def _others_and_all(cells):
+    """Return sums over the other folds of every fold, and below them over all."""
+    return np.vstack([sums_of_others(cells), cells.sum(axis=0)])
+
+
+# -- models of the folds of a log that learn partition by partition --------------------
+
+
+def learned_models(model, cv, lazy, n_jobs=None, progress=untold, **engine):
+    """Return a model for every fold, and that of all rounds, by fold."""
+    # They learn from the partitions in their order. Workers share out the models, and
+    # each reads the log once.
+    folds = [*range(cv.n_splits), FULL]
+    workers = min(effective_n_jobs(n_jobs), len(folds))
+    tasks = [(_Folds(folds[first::workers]),) for first in range(workers)]
+    inside, engine["progress"] = untold, progress
+    if workers == 1:
+        inside, engine["progress"] = progress, untold
+    given = model, cv, lazy, inside
+    found = merge_parts(
+        _learned, tasks, given, n_jobs=n_jobs, name="share of reward model", **engine
+    )
+    return {fold: found[fold] for fold in folds}
+
+
+class _Folds:
+    """The folds whose models a worker teaches."""
+
+    def __init__(self, folds):
+        self.folds = folds
+        numbers = ", ".join(str(fold) for fold in folds if fold != FULL)
+        self.name = f"the reward models of the folds {numbers}"
+
+
+class _Models(dict):
+    """Models by fold, which add up."""
+
+    def __add__(self, other):
+        return _Models(self | other)
+
+
+def _learned(part, given):
+    """Return the models of some folds."""
+    model, cv, lazy, progress = given
+    models = _Models({fold: clone(model) for fold in part.folds})
+    parts = progress(lazy.read(), len(lazy.partitions), "partition")
+    for partition, logs in parts:
+        if logs is None:
+            continue
+        try:
+            fold = cv.fold_of(logs)
+            for k, one in models.items():
+                rows = None if k == FULL else np.flatnonzero(fold != k)
+                if rows is None or rows.size:
+                    one._partial_fit_rows(logs, rows)
+        except Exception as error:  # the user learns where, whatever it was
+            raise named(error, partition.name) from error
+    return models

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from skope_ope._meant import meant
 from skope_ope._progress import untold
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._hash_folds import HashKFold
+from skope_ope.logs._folds import HashKFold
 from skope_ope.reward_models._part_fits import Fits
 from skope_ope.reward_models._slate_reward_models import (
     frozen_slate_source,

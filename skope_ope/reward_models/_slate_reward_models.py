@@ -11,12 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import untold
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-from skope_ope.logs._odd_rows import odd_rows
+from skope_ope.logs._model_features import odd_rows
 from skope_ope.logs._slate_logs import column_weights
-from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
-from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
+from skope_ope.propensities._encoded import class_probabilities, predictions_of
+from skope_ope.reward_models._additive_slate_model import (
+    AdditiveSlateModel,
+    ItemColumns,
+    fit_design,
+    slate_design,
+)
 from skope_ope.reward_models._cross_fit import FOLD, OfFolds, told_model
-from skope_ope.reward_models._slate_design import ItemColumns, fit_design, slate_design
 from skope_ope.reward_models._sources import is_source, refuse_non_models
 
 

@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._meant import meant
 from skope_ope._progress import untold
+from skope_ope.logs._model_features import check_features
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._shown_numbers import figure
+from skope_ope.logs._text_files import number
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies._base import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
@@ -242,3 +244,30 @@ def fittable(model):
     if model is None:
         return MeanReward()
     return model if isinstance(model, ActionRewardModel) else ActionRewardModel(model)
+
+
+# -- reward models that a word on the command line names -------------------------------
+
+MODELS = ("none", "ridge", "logistic", "hist")
+
+
+def named_reward_model(name, logs):
+    """Return the reward model of a name, after a look at what it is to learn from."""
+    if name == "none":
+        return None
+    if name not in MODELS:
+        try:
+            return number(name, finite=True)
+        except ValueError:
+            raise ValueError(
+                f"the reward model {name!r} is unknown: name {', '.join(MODELS)} or a "
+                f"number.{meant(name, [*MODELS, 'none'])}"
+            ) from None
+    check_features(logs, f"the reward model {name!r}", takes_missing=name == "hist")
+    if name == "hist":
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        return HistGradientBoostingRegressor()
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    return Ridge() if name == "ridge" else LogisticRegression(max_iter=1000)

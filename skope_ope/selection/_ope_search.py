@@ -4,34 +4,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
 from numbers import Integral, Real
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.base import MetaEstimatorMixin
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._inside import fitted_part
 from skope_ope._progress import fit_progress, step
-from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
+from skope_ope._sklearn import (
+    CallbackSupport,
+    Estimator,
+    HasMethods,
+    Interval,
+    StrOptions,
+    fit_context,
+)
+from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._folds import folds_of
-from skope_ope.selection._cv_results import (
+from skope_ope.logs._validation import check_y
+from skope_ope.logs.lazy._kind_of import kind_of
+from skope_ope.selection._candidates import check_evaluator, is_adaptive, is_logs
+from skope_ope.selection._evaluator_scorer import (
+    EvaluatorScorer,
+    common_horizon,
+    validator_for,
+)
+from skope_ope.selection._in_order import in_order
+from skope_ope.selection._one_standard_error import one_standard_error
+from skope_ope.selection._scored_splits import (
     check_any_score,
     chosen,
     cv_results,
     report_failures,
+    scored,
 )
-from skope_ope.selection._evaluator_scorer import EvaluatorScorer
-from skope_ope.selection._in_order import in_order
-from skope_ope.selection._one_standard_error import one_standard_error
-from skope_ope.selection._scored_splits import scored
-from skope_ope.selection._search import BaseSearch
-from skope_ope.selection._shared_fits import with_params
-from skope_ope.selection._train_shares import (
-    check_units,
-    n_train_of,
-    own_shares,
-    shares_of,
-)
+from skope_ope.selection._shared_fits import candidates_of, fits_by_model, with_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +54,62 @@ if TYPE_CHECKING:
     from skope_ope._types import ArrayLike, RandomSeed, SplitterLike
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
+
+# -- what searches of our own share with GridSearchCV ----------------------------------
+
+
+class BaseSearch(CallbackSupport, MetaEstimatorMixin, Estimator):
+    """Base class of searches on logs."""
+
+    __metadata_request__fit = {"logs": UNUSED}
+    __metadata_request__score = {"logs": UNUSED}
+
+    def _candidates(self):
+        from sklearn.model_selection import ParameterGrid
+
+        grid = self.param_grid
+        if not isinstance(grid, Mapping) and not len(grid):
+            raise ValueError("param_grid is empty: name at least one candidate.")
+        return candidates_of(self.estimator, list(ParameterGrid(grid)))
+
+    def _check_logs(self, logs, y):
+        if not is_logs(logs):
+            raise TypeError(
+                f"{type(self).__name__} searches on logs, got {kind_of(logs)}."
+            )
+        check_y(y, len(logs), type(self).__name__)
+
+    def score(self, logs: BanditLogs | SlateLogs) -> float:
+        """Score of the chosen candidate on other logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            Held-out rounds; not a policy: its value is
+            `search.best_estimator_.score(policy)`.
+
+        Returns
+        -------
+        score : float
+            By the scorer of the search: for evaluators, minus the squared distance
+            from the validator on these logs.
+        """
+        check_is_fitted(self)
+        return self.scorer_(self.best_estimator_, logs)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self):
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        # it is what it searches over, as scikit-learn's searches are
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = deepcopy(inner.classifier_tags)
+        tags.input_tags = deepcopy(inner.input_tags)
+        return tags
+
+
+# --------------------------------------------------------------------------------------
 
 
 class OPESearchCV(BaseSearch):
@@ -272,3 +342,66 @@ class OPESearchCV(BaseSearch):
             splits = shares_of(shares[some[0].number], logs, self.n_splits, seed)
             plan.append((some, list(splits.split(logs))))
         return plan, shares
+
+
+# -- splits in which every candidate has its own share of training rounds --------------
+
+
+def own_shares(estimator, scorer, logs, candidates, error_score):
+    """Return the share of training rounds of every candidate."""
+    learns, known, shares = is_adaptive(scorer.policy), {}, []
+    fits = fits_by_model(estimator, logs, candidates)
+    for one in candidates:
+        share = 0.5
+        try:
+            candidate, _ = fitted_part(fits[one.key].fit(one.params))
+            check_evaluator(candidate)
+            horizon = common_horizon(candidate) if learns else None
+            if horizon not in known:
+                given = logs if logs.propensity is not None else candidate.logs_
+                validator, given = bare(scorer.validator, given, tune=True)
+                validator = validator_for(given, validator, horizon)
+                known[horizon] = _variance(validator.fit(given), scorer.policy)
+            own = _variance(candidate, scorer.policy)
+            total = own + known[horizon]
+            if np.isfinite(total) and total > 0:
+                share = own / total
+        except Exception:
+            if isinstance(error_score, str):
+                raise
+        shares.append(share)
+    return np.array(shares)
+
+
+def _n_units(logs):
+    return len(logs) if logs.group is None else logs.n_groups
+
+
+def check_units(logs):
+    """Raise where there is nothing to split."""
+    if _n_units(logs) < 2:
+        what = "round" if logs.group is None else "group"
+        raise ValueError(f"a split needs two {what}s, the logs have one.")
+
+
+def n_train_of(share, logs):
+    """Return how many rounds, or groups, a share of them is; at least one."""
+    n = _n_units(logs)
+    return int(np.clip(round(share * n), 1, n - 1))
+
+
+def shares_of(share, logs, n_splits, seed):
+    """Random splits whose training parts hold a share of rounds, or groups."""
+    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, check_cv
+
+    n = _n_units(logs)
+    n_train = n_train_of(share, logs)
+    sizes = {"train_size": n_train, "test_size": n - n_train}
+    if logs.group is None:
+        return in_order(ShuffleSplit(n_splits, random_state=seed, **sizes))
+    splitter = in_order(GroupShuffleSplit(n_splits, random_state=seed, **sizes))
+    return check_cv(list(splitter.split(logs, groups=logs.group_index)))
+
+
+def _variance(evaluator, policy):
+    return evaluator._result(policy, None, None).standard_error ** 2

@@ -22,17 +22,11 @@ from skope_ope.selection._candidates import (
     is_adaptive,
     reasons_of,
 )
-from skope_ope.selection._cv_results import param_columns
-from skope_ope.selection._evaluator_scorer import EvaluatorScorer
+from skope_ope.selection._evaluator_scorer import EvaluatorScorer, common_horizon
+from skope_ope.selection._ope_search import BaseSearch
 from skope_ope.selection._policy_scorer import PolicyScorer
-from skope_ope.selection._search import BaseSearch
+from skope_ope.selection._scored_splits import param_columns
 from skope_ope.selection._shared_fits import fits_by_model
-from skope_ope.selection._slope import (
-    non_increasing,
-    slope_index,
-    slope_plus_plus_index,
-)
-from skope_ope.selection._validators import common_horizon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +35,45 @@ if TYPE_CHECKING:
     from skope_ope._types import AnyEvaluator, ArrayLike
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
+
+# -- lepski's principle over a path of estimates: SLOPE and SLOPE++ --------------------
+
+PLUS_PLUS = 6**0.5 - 1
+
+
+def slope_index(values, widths):
+    r"""Return the last estimate whose interval shares a point with all earlier ones."""
+    # The path goes from the least to the most biased estimate. With widths made
+    # non-increasing from the right, :math:`I_i = [\hat V_i \pm 2 w_i]`, and the choice
+    # is the last i for which :math:`I_1, \ldots, I_i` have a common point.
+    widths = non_increasing(widths)
+    low = np.maximum.accumulate(values - 2 * widths)
+    high = np.minimum.accumulate(values + 2 * widths)
+    return _last_of_prefix(low <= high)
+
+
+def slope_plus_plus_index(values, widths):
+    r"""Return the last estimate that is close to every earlier one."""
+    # The choice is the last i such that every :math:`j \le i` satisfies :math:`|\hat
+    # V_j - \hat V_k| \le w_j + (\sqrt 6 - 1) w_k` for all :math:`k < j`.
+    gaps = np.abs(values[:, None] - values)
+    close = gaps <= widths[:, None] + PLUS_PLUS * widths
+    later = np.triu(np.ones_like(close))  # only earlier ones count
+    return _last_of_prefix((close | later).all(axis=1))
+
+
+def non_increasing(widths):
+    """Raise every width to the largest one that comes after it."""
+    return np.maximum.accumulate(widths[::-1])[::-1]
+
+
+def _last_of_prefix(agrees):
+    """Index of the last True before the first False."""
+    disagree = np.flatnonzero(~agrees)
+    return int(disagree[0]) - 1 if disagree.size else len(agrees) - 1
+
+
+# --------------------------------------------------------------------------------------
 
 DELTA = 0.1  # one-sided, of the widths of SLOPE++
 CHOICE = {"slope": slope_index, "slope++": slope_plus_plus_index}

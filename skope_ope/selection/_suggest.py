@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -38,6 +40,9 @@ from skope_ope.evaluators.scavenging._predictability import (
     item_predictability,
     predictability,
 )
+from skope_ope.evaluators.sequential import DRns, Replay
+from skope_ope.evaluators.sequential._replay import UNIFORM_TOLERANCE
+from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.slate import IndependentSlotIPS, SlateIPS
 from skope_ope.evaluators.static import SNIPS
 from skope_ope.logs import BanditLogs, SlateLogs
@@ -46,10 +51,7 @@ from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.policies._policies_of_call import policies_by_name
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
-from skope_ope.selection._suggested_code import code_for
-from skope_ope.selection._suggested_doubts import THIN, doubts_of, with_model_of_actions
-from skope_ope.selection._suggested_learner import for_learner
-from skope_ope.selection._suggested_texts import (
+from skope_ope.selection._suggested_doubts import (
     ADAPTIVE,
     ASKED,
     BLIND,
@@ -63,11 +65,14 @@ from skope_ope.selection._suggested_texts import (
     PREDICTED_ITEMS,
     SLATES,
     SLOT_CLICKS,
+    THIN,
     UNPREDICTED,
     USERS_ASKED,
     WEIGHTED_ROUNDS,
+    doubts_of,
+    with_model_of_actions,
 )
-from skope_ope.selection._suggestion import Suggestion
+from skope_ope.selection._suggestion import Suggestion, one_line
 
 STEPS = {
     "PropensityEstimator": PropensityEstimator,
@@ -398,3 +403,88 @@ def _slates_without_propensities(logs, policy):
 def _sentence(text):
     """Return a text without a full stop as a sentence."""
     return f"{text[0].upper()}{text[1:]}."
+
+
+# -- what is suggested for a policy that learns while it acts --------------------------
+
+TRAJECTORIES = 20  # of which a standard error can be formed
+
+
+def for_learner(logs, known=True):
+    """Return the situation, an evaluator with a horizon, and the reasons."""
+    offered = n_offered(logs)
+    even = np.broadcast_to(1 / offered, len(logs))
+    p = logs.propensity if known else even
+    uniform = known and not (np.abs(p - even) > UNIFORM_TOLERANCE).any()
+    evaluator = Replay if uniform else DRns
+    accepted = len(logs) * (p.mean() if uniform else np.quantile(p, DRns().q))
+    horizon = max(1, int(accepted / TRAJECTORIES))
+    reasons = [
+        "The policy learns while it acts, so its value depends on how many "
+        "rounds it acts.",
+        f"With horizon={horizon:,} about {TRAJECTORIES} trajectories fit into this "
+        "log. Set it to the number of rounds that your policy will act.",
+    ]
+    if uniform:
+        reasons.append(
+            "The logger was uniform, so accepted rounds are distributed as in a live "
+            "run."
+        )
+        situation = "learner_uniform"
+    else:
+        reasons.append(
+            "The logger was not uniform: DRns accepts rounds by their propensity. "
+            "Compare the value with q=0.01 and q=0.1."
+        )
+        situation = "learner" if known else "learner_unknown"
+    return situation, evaluator(horizon=horizon, random_state=0), *reasons
+
+
+# -- the lines that `suggest` gives: they run where `logs` and `policy` are ------------
+
+
+def code_for(found):
+    """Return lines of Python that do what is suggested."""
+    evaluators = [one for one in (found["evaluator"], found["check"]) if one]
+    steps = [one[0] for one in evaluators if hasattr(one, "steps")]
+    with config_context(print_changed_only=True):
+        return "\n".join(_lines(evaluators, steps))
+
+
+def _lines(evaluators, steps):
+    last = [one[-1] if hasattr(one, "steps") else one for one in evaluators]
+    names = {}
+    for where, name in sorted(
+        {name for one in [*last, *steps] for name in _classes(one)}
+    ):
+        names.setdefault(where, []).append(name)
+    lines = [f"from {where} import {', '.join(own)}" for where, own in names.items()]
+    lines.append("")
+    if steps:
+        lines.append(f"known = {one_line(steps[0])}.fit_transform(logs)")
+    for place, one in enumerate(last):
+        name = "check" if place else "value"
+        # a check of a log that needs a step is one on the log with it
+        logs = "known" if steps and hasattr(evaluators[place], "steps") else "logs"
+        lines.append(f"{name} = {one_line(one)}.fit({logs}).evaluate(policy)")
+    lines.append("print(value.value, value.confidence_interval())")
+    if len(last) > 1:
+        lines.append("print(check.value)  # about the same, or look for the reason")
+    return lines
+
+
+def _classes(evaluator):
+    """Return module and name of the classes that the line of an evaluator names."""
+    found = {_place(type(evaluator))}
+    for value in evaluator.get_params(deep=True).values():
+        if hasattr(value, "get_params"):
+            found.add(_place(type(value)))
+    return found
+
+
+def _place(kind):
+    package, *rest = kind.__module__.split(".")
+    if kind.__name__ in getattr(sys.modules[package], "__all__", ()):
+        return package, kind.__name__
+    public = [one for one in rest if one[0] != "_"]
+    return ".".join([package, *public]), kind.__name__

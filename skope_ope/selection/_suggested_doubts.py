@@ -5,9 +5,11 @@
 import numpy as np
 
 from skope_ope._inside import inside
-from skope_ope.audit._policy_rounds import PolicyRounds
-from skope_ope.audit._policy_weights import weights_of_policy
-from skope_ope.audit._rows_not_recognised import training_findings
+from skope_ope.audit._policy_checks import (
+    PolicyRounds,
+    training_findings,
+    weights_of_policy,
+)
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.audit._support import support_of
 from skope_ope.evaluators._recommended import learns
@@ -18,7 +20,6 @@ from skope_ope.logs._known_range import known_range
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.logs.checks._log_facts import log_facts
 from skope_ope.reward_models import ActionRewardModel
-from skope_ope.selection._suggested_texts import NO_OVERLAP
 
 TINY = 100  # rounds
 MANY, THIN = 30, 50  # actions; rounds per action that a model of each would have
@@ -211,3 +212,80 @@ def with_model_of_actions(evaluator, logs):
         f"{logs.n_actions:,} actions share {len(logs):,} rounds. One model uses the "
         "features of the actions, so it learns about an action from similar ones.",
     )
+
+
+# -- sentences of `suggest`: what no log shows, and what only its owner knows ----------
+
+# -- assumptions ----------------------------------------------------------------------
+LATER_ROUNDS = (
+    "An action does not change the later contexts or rewards of the same user. If it "
+    "does, stop: that is reinforcement learning, which this package does not do."
+)
+HIDDEN = (
+    "The context holds everything that the logger looked at. Hidden reasons bias every "
+    "value; value.sensitivity() shows by how much they could."
+)
+BLIND = (
+    "The logger ignored the context. A classifier can disprove this, but cannot "
+    "prove it."
+)
+POOLED = "All loggers saw the same kind of contexts."
+SLATES = "The reward of a slate is about a sum over its slots."
+SLOT_CLICKS = (
+    "Pages were composed without looking at the context.",
+    "A user clicks only items that he or she looks at, and the click then "
+    "depends on the item alone.",
+)
+
+# -- questions ------------------------------------------------------------------------
+USERS_ASKED = "Do users come back? Then pass group=user, so that errors count users."
+ASKED = (
+    "Is the reward what you are paid for, and has it arrived for every round?",
+    USERS_ASKED,
+    "Will the system work as it did when these rounds were logged?",
+)
+
+# -- reasons --------------------------------------------------------------------------
+ADAPTIVE = (
+    "AdaptiveDR stays unbiased while the logger learns. It needs the recorded "
+    "probabilities and the order of the rounds in time.",
+)
+ESTIMATED = (
+    "No probabilities were recorded, so they are estimated. If you can, compute them "
+    "from the logger's code instead: this is exact."
+)
+UNPREDICTED = (
+    "No classifier predicts the logged actions from the context. If the logger "
+    "ignores the context, no probabilities are needed."
+)
+
+# -- stop -----------------------------------------------------------------------------
+CERTAIN = (
+    "The logger seems to have no choice: whenever the context is the same, it takes "
+    "the same action. So the log has no information on the other actions. Let the "
+    "logger explore, or add the rounds of another logger that decides otherwise."
+)
+CERTAIN_LOGGERS = (
+    "Each logger had no choice. To evaluate a policy that learns, the logger of each "
+    "round must be able to take several actions. Evaluate the policy as it is now, "
+    "policy.frozen()."
+)
+WEIGHTED_ROUNDS = (
+    "The policy learns from a history of whole rounds, but the sample weights of these "
+    "rounds differ. Use rounds that were not subsampled, or evaluate the policy as it "
+    "is now, policy.frozen()."
+)
+NO_PROPENSITIES_OF_SLATES = (
+    "The log has no logging policy, no propensities and no rewards of slots. Only a "
+    "reward model can be used, and no interval includes its error. Pass "
+    "logging_policy=... to SlateLogs."
+)
+PREDICTED_ITEMS = (
+    "The context predicts which items are shown, and no propensities are known. So the "
+    "log cannot separate the effect of an item from that of its audience. Pass "
+    "logging_policy=... to SlateLogs."
+)
+NO_OVERLAP = (
+    "The policy takes none of the logged actions, so the logged rewards have no "
+    "information on it. Collect logs closer to the policy."
+)

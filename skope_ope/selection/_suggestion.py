@@ -7,9 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from skope_ope.logs._html import card
-from skope_ope.logs._markup import Markup, bullets, element, joined, pairs
-from skope_ope.logs._text_table import wrapped
+from skope_ope.logs._html import Markup, bullets, card, element, joined, pairs
+from skope_ope.logs._shown_numbers import wrapped
 
 
 @dataclass(frozen=True)

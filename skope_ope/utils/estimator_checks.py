@@ -18,12 +18,12 @@ from sklearn.utils import get_tags
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.utils import _cluster_checks as cluster
-from skope_ope.utils import _consistency_checks as consistency
+from skope_ope.utils import _cluster_checks as slate
 from skope_ope.utils import _contract_checks as contract
+from skope_ope.utils import _contract_checks as model
+from skope_ope.utils import _law_checks as consistency
 from skope_ope.utils import _law_checks as law
-from skope_ope.utils import _limit_checks as limit
-from skope_ope.utils import _model_checks as model
-from skope_ope.utils import _slate_checks as slate
+from skope_ope.utils import _law_checks as limit
 from skope_ope.utils._adaptive_policy_checks import check_adaptive_policy
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from skope_ope.exceptions import (
 )
 from skope_ope.intervals import ConfidenceInterval
 from skope_ope.intervals._asymptotic_sequence import AsymptoticBounds
-from skope_ope.intervals._sequence_rounds import running_sums
-from skope_ope.intervals._weighted_limits import WeightedLimits
+from skope_ope.intervals._sequences import WeightedLimits, running_sums
 from skope_ope.logs._known_range import known_range
 
 ASYMPTOTIC = "asymptotic"

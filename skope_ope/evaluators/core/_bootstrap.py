@@ -21,13 +21,13 @@ from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._jobs import JobTerms, run_together
 from skope_ope.intervals._bootstrap import (
     Resampled,
+    Resampling,
     Statistic,
     Units,
     number_of_resamples,
     resampled,
     seed_of,
 )
-from skope_ope.intervals._resampling import Resampling
 
 MOST_COLUMNS = 256  # of one product, those of terms and those of their products
 

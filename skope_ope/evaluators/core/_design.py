@@ -20,7 +20,7 @@ from skope_ope.logs._factorise import (
     rows_of_codes,
     sums_of_codes,
 )
-from skope_ope.logs._label_hash import label_hash
+from skope_ope.logs._labels import label_hash
 
 SMALL = 10_000_000  # entries of a table of flags
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from skope_ope._harmless import harmless
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.logs._html import card
-from skope_ope.logs._markup import pairs
+from skope_ope.logs._html import card, pairs
 from skope_ope.logs._shown_numbers import figure, share
 
 SHOWN = 4  # entries of an array

@@ -17,8 +17,7 @@ from skope_ope.intervals import (
     fieller_interval,
 )
 from skope_ope.intervals._ratio import ratio_error, ratio_limits
-from skope_ope.logs._html import card, doubts, headline, interval_picture
-from skope_ope.logs._markup import pairs
+from skope_ope.logs._html import card, doubts, headline, interval_picture, pairs
 from skope_ope.logs._shown_numbers import (
     called,
     decimals,

@@ -35,8 +35,7 @@ from skope_ope.evaluators.core._warnings import (
     outside_warnings,
 )
 from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
-from skope_ope.logs._html import card, doubts, headline, interval_picture
-from skope_ope.logs._markup import pairs
+from skope_ope.logs._html import card, doubts, headline, interval_picture, pairs
 from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
 
 if TYPE_CHECKING:

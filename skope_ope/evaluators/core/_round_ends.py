@@ -16,7 +16,7 @@ from skope_ope._dot import dot
 from skope_ope._pairs import WithPairs
 from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
-from skope_ope.logs._label_texts import texts_of_labels
+from skope_ope.logs._labels import texts_of_labels
 
 FACTORIAL = (1, 1, 2, 6, 24)
 SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse

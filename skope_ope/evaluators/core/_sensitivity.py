@@ -25,8 +25,14 @@ from skope_ope.intervals._sensitivity import (
 )
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html, with_bars
-from skope_ope.logs._shown_numbers import WORTH, decimals, figure, fixed, level_text
-from skope_ope.logs._text_table import text_table
+from skope_ope.logs._shown_numbers import (
+    WORTH,
+    decimals,
+    figure,
+    fixed,
+    level_text,
+    text_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

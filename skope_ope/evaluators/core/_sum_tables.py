@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
-from skope_ope.logs._label_texts import (
+from skope_ope.logs._labels import (
     arrays_of_labels,
     labels_of_arrays,
     labels_of_texts,

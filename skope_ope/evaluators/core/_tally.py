@@ -13,7 +13,7 @@ from math import inf
 import numpy as np
 
 from skope_ope.evaluators.core._design import in_order
-from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
+from skope_ope.logs._labels import labels_of_texts, texts_of_labels
 
 
 class RoundCounts:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 
 from skope_ope.evaluators.core._assumptions import NO_AUDIT, NO_POLICY, assumptions_of
 from skope_ope.evaluators.core._verdict_reasons import reasons_of
-from skope_ope.logs._html import card
-from skope_ope.logs._markup import bullets
-from skope_ope.logs._text_table import wrapped
-from skope_ope.logs.checks._finding import SEVERITIES
-from skope_ope.logs.checks._finding_texts import finding_html, finding_record
+from skope_ope.logs._html import bullets, card
+from skope_ope.logs._shown_numbers import wrapped
+from skope_ope.logs.checks._finding import SEVERITIES, finding_html, finding_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,8 +12,8 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs.checks._dropped_rounds import with_dropped
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._lost_rows import with_dropped
 
 LOW_SHARE = 0.05  # effective rounds per round
 LOW_SIZE = 30  # effective rounds

@@ -12,7 +12,7 @@ from skope_ope.evaluators.core._weight_bound import (
     WeightBound,
     largest_but,
 )
-from skope_ope.logs._label_texts import texts_of_labels
+from skope_ope.logs._labels import texts_of_labels
 from skope_ope.logs._propensity_audit import ROUNDING
 
 ALL_ACTIONS = SimpleNamespace(logged_only=False)  # a policy that is asked for all

@@ -21,7 +21,7 @@ from skope_ope.evaluators.frames._columns import (
 )
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._label_hash import PRIME, ROOT, label_hash
+from skope_ope.logs._labels import PRIME, ROOT, label_hash
 from skope_ope.logs._validation import plain
 
 GUARD = "guard"  # the column that is null where a row is refused

@@ -17,8 +17,7 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
-from skope_ope.logs._shown_numbers import column, share
-from skope_ope.logs._text_table import text_table
+from skope_ope.logs._shown_numbers import column, share, text_table
 from skope_ope.logs.lazy._kind_of import kind_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
 from skope_ope.evaluators.slate._control_variates import Regression
 from skope_ope.evaluators.slate._estimability import Estimable
-from skope_ope.logs._label_texts import arrays_of_labels, label_of_text, text_of_label
+from skope_ope.logs._labels import arrays_of_labels, label_of_text, text_of_label
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.logs._factorise import factorise
-from skope_ope.logs._label_hash import label_hash
+from skope_ope.logs._labels import label_hash
 
 
 def history_overlap(segments, positive):

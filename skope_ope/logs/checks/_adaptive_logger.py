@@ -25,8 +25,8 @@ from scipy.special import stdtr
 
 from skope_ope.exceptions import AdaptiveLoggerWarning
 from skope_ope.logs._factorise import factorise, order_of_codes
+from skope_ope.logs.checks._context_columns import moderate
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._moderate import moderate
 
 WINDOWS = 1, 4  # m
 NEARBY = 16  # runs on both sides, whose changes give the unit

@@ -20,15 +20,14 @@ from skope_ope.logs._propensity_audit import (
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import sampled_rows
-from skope_ope.logs.checks._dropped_rounds import with_dropped
-from skope_ope.logs.checks._e_value import SURE
+from skope_ope.logs.checks._e_value import SURE, log_e_value, log_mean_exp
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import (
     FEWEST_CLUSTERS,
     InversePropensities,
 )
 from skope_ope.logs.checks._leak_findings import action_leak_findings
-from skope_ope.logs.checks._propensity_calibration import calibration_evidence
+from skope_ope.logs.checks._lost_rows import with_dropped
 
 SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
 RARE, RARE_Z = 1.1, 4.5  # over one action
@@ -418,3 +417,30 @@ def _smallest(p, mask):
     if len(rows) > MOST_ROWS:
         rows = rows[np.argpartition(p[rows], MOST_ROWS)[:MOST_ROWS]]
     return np.sort(rows)
+
+
+# -- whether a logger was as sure of its actions as its distribution says --------------
+
+SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
+MOST_CELLS = 32_000  # of the logging distribution, but for
+FEWEST_CALIBRATED = 1000
+
+
+def calibration_evidence(mu, action, share=None, group=None):
+    r"""Return evidence that another temperature fits a whole logging distribution."""
+    # With :math:`\mu_\beta \propto \mu^\beta` the likelihood ratios :math:`\prod_i
+    # \mu_\beta(a_i | x_i) / \mu(a_i | x_i)` are e-values under right probabilities, and
+    # so is their mean over :math:`\beta`.
+    most = max(MOST_CELLS // mu.shape[1], FEWEST_CALIBRATED)
+    rows = slice(None, None, -(-len(mu) // most))
+    mu, action = mu[rows], action[rows]
+    share = None if share is None else share[rows]
+    group = None if group is None else group[rows]
+    with np.errstate(divide="ignore"):  # what is impossible stays so
+        log_mu = np.log(mu)
+    own = log_mu[np.arange(len(mu)), action]
+    evidence = []
+    for beta in SHARPNESS:
+        ratio = np.exp((beta - 1) * own) / np.exp(beta * log_mu).sum(axis=1)
+        evidence.append(log_e_value(ratio, share, group))
+    return log_mean_exp(evidence), SHARPNESS[int(np.argmax(evidence))]

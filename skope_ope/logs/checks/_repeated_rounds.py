@@ -6,9 +6,8 @@ import numpy as np
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._factorise import first_alike
-from skope_ope.logs._known_rows import done_words
+from skope_ope.logs._known_rows import column_words, combined, done_words
 from skope_ope.logs._row_container import own
-from skope_ope.logs._row_content import column_words, combined
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import (

@@ -15,10 +15,10 @@ from scipy import sparse
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY
+from skope_ope.logs._slate_logs import column_weights
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import log_e_value
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._page_shares import shares_of_pages
 from skope_ope.logs.checks._propensity_findings import chance_of
 
 MOST_CANDIDATES = 1000  # of which pairs are counted: arrays of 8 MB
@@ -345,3 +345,15 @@ def _distinct(offered):
     rows = bits.view(f"V{bits.shape[1]}")[:, 0]
     _, first, kind = np.unique(rows, return_index=True, return_inverse=True)
     return offered[first], kind.reshape(-1)
+
+
+# -- what a bet on pages needs beside its ratios ---------------------------------------
+
+
+def shares_of_pages(logs, rows, weighted=True):
+    """Return the shares and the groups of pages, as `log_e_value` takes them."""
+    share = np.ones(len(rows))
+    weight = column_weights(logs) if weighted else None
+    if weight is not None and weight[rows].any():
+        share = weight[rows] / weight[rows].max()
+    return share, None if logs.group is None else logs.group_index[rows]

@@ -17,8 +17,9 @@ from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import LARGEST, log_e_value, log_mean_exp
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._page_shares import shares_of_pages
+from skope_ope.logs.checks._lost_rows import ended_by_reward_findings
 from skope_ope.logs.checks._propensity_findings import chance_of
+from skope_ope.logs.checks._shared_pages import shares_of_pages, uniform_pair_findings
 
 MOST_CELLS = 1_000_000  # slots of pages that are looked at
 MOST_BYTES = 40_000_000  # of what their slots offer
@@ -259,3 +260,15 @@ def _correlation(z, place, share):
 def _compared(logs, rows):
     of_all = "" if len(rows) == len(logs) else f" of {len(logs):,}"
     return f"{len(rows):,} pages{of_all} compared"
+
+
+# -- the tests of the logger that every value of slates makes --------------------------
+
+
+def quick_slate_findings(logs, uniform):
+    """Return facts and findings of lost rows, and of which items stand where."""
+    facts, findings = {}, ended_by_reward_findings(logs)[1]
+    for check in (uniform_pair_findings, uniform_order_findings) if uniform else ():
+        told, found = check(logs)
+        facts, findings = facts | told, findings + found
+    return facts, findings

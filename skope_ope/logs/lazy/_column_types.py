@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One type of a column for all files of a log."""
 
-from skope_ope.logs._label_kinds import UNKNOWN
+from skope_ope.logs._labels import UNKNOWN
 
 
 def common_type(name, role, found):

@@ -9,19 +9,20 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.logs._csv_cells import (
+from skope_ope.logs._csv_file import (
+    CsvFile,
     arrow_columns,
     bad_cell,
     cast,
     cell_number,
     fits,
     labels_of,
+    last_end,
     missing_among,
     numbers_of,
     of_arrow,
     text_type,
 )
-from skope_ope.logs._csv_file import CsvFile, last_end
 from skope_ope.logs._texts import KINDS, Texts, kinds_of
 from skope_ope.logs.lazy._column_types import is_text
 from skope_ope.logs.lazy._log_files import folder_columns

@@ -11,7 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from skope_ope._meant import meant
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._label_kinds import UNKNOWN
+from skope_ope.logs._labels import UNKNOWN
 from skope_ope.logs.lazy._conditions import ROW, is_expression, module_of
 
 RAY = (

@@ -13,7 +13,7 @@ import numpy as np
 
 from skope_ope._meant import meant
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._label_kinds import joined
+from skope_ope.logs._labels import joined
 from skope_ope.logs.lazy._conditions import filtered
 from skope_ope.logs.lazy._lazy_labels import labelled
 from skope_ope.logs.lazy._lazy_rows import check_size, first_rows, some_rows

@@ -11,10 +11,8 @@ import numpy as np
 from skope_ope._parallel import run_tasks
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._missing_words import remedy_of
-from skope_ope.logs._shown_numbers import figure, share
-from skope_ope.logs._text_table import text_table
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._shown_numbers import figure, share, text_table
+from skope_ope.logs._validation import label_codes, remedy_of
 from skope_ope.logs.lazy._lazy_labels import refuse_missing
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.logs.sums._group_sums import MANY

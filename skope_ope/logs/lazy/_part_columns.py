@@ -10,13 +10,12 @@ import numpy as np
 
 from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._coded_labels import ColumnCodes, column_codes
 from skope_ope.logs._columns_of_labels import check_tables
-from skope_ope.logs._file_rows import FileRows
-from skope_ope.logs._missing_words import remedy_of
+from skope_ope.logs._known_rows import FileRows
 from skope_ope.logs._row_container import Own
 from skope_ope.logs._slate_logs import WEIGHT, SlateLogs
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._validation import label_codes, remedy_of
 from skope_ope.logs.lazy._column_types import is_text
 
 LABELS = ("action", "logger", "group")

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.logs._label_texts import ENDINGS, arrays_of_labels, labels_of_arrays
+from skope_ope.logs._labels import ENDINGS, arrays_of_labels, labels_of_arrays
 from skope_ope.logs.sums._group_sums import GroupSums
 from skope_ope.logs.sums._order_sums import NUMBERS, OrderSums
 from skope_ope.logs.sums._pair_sums import PairSums

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.logs._row_content import column_words, mixed
+from skope_ope.logs._known_rows import column_words, mixed
 
 MOST = 1 << 14  # pairs of a group and an action that are kept
 TOP = 2.0**64

@@ -136,7 +136,7 @@ class SumsAsLogs:
     def _quick_propensity_findings(self):
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
-        from skope_ope.logs.checks._quick_slates import quick_slate_findings
+        from skope_ope.logs.checks._slate_order import quick_slate_findings
 
         if not self.n:
             return {}, []
@@ -167,14 +167,14 @@ class SumsAsLogs:
     @cached_property
     def _choices(self):
         """What the rounds tell of the actions that the logger could take."""
-        from skope_ope.logs.checks._left_out import choices_of_sums
+        from skope_ope.logs.checks._lost_rows import choices_of_sums
 
         return choices_of_sums(self)
 
     @cached_property
     def _left_out_by_chance(self):
         """Whether the logger could take the actions that it never took."""
-        from skope_ope.logs.checks._left_out import left_out_by_chance
+        from skope_ope.logs.checks._lost_rows import left_out_by_chance
 
         return left_out_by_chance(self)
 

@@ -14,7 +14,7 @@ from sklearn.base import MetaEstimatorMixin
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows
-from skope_ope.policies.adaptive._arm_models import ArmModels
+from skope_ope.policies.adaptive._online_classifier_policy import ArmModels
 
 if TYPE_CHECKING:
     from collections.abc import Callable

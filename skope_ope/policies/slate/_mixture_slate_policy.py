@@ -14,7 +14,7 @@ from skope_ope._progress import step
 from skope_ope.logs._row_container import own
 from skope_ope.policies._base import mixture_weights
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_moments import TypeMoments
+from skope_ope.policies.slate._slate_tables import TypeMoments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

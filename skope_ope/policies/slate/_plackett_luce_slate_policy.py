@@ -11,8 +11,7 @@ import numpy as np
 
 from skope_ope.logs._validation import as_numbers
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution
-from skope_ope.policies.slate._slate_checks import row_values
-from skope_ope.policies.slate._slate_tables import offered_slots
+from skope_ope.policies.slate._slate_tables import offered_slots, row_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

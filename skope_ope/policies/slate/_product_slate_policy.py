@@ -11,9 +11,12 @@ import numpy as np
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_checks import row_values
-from skope_ope.policies.slate._slate_moments import independent_moments
-from skope_ope.policies.slate._slate_tables import entries, offered_slots
+from skope_ope.policies.slate._slate_tables import (
+    entries,
+    independent_moments,
+    offered_slots,
+    row_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,22 +15,25 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._item_rows import item_rows
 from skope_ope.logs._row_container import own
+from skope_ope.logs._slate_fields import item_rows
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers, check_y
 from skope_ope.policies._base import first_best
 from skope_ope.policies._learned_rounds import remember_rows
-from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
 from skope_ope.policies.slate._plackett_luce_slate_policy import (
     PlackettLuceSlatePolicy,
     rank_weights,
 )
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_checks import check_n_slots, check_slate_logs
-from skope_ope.policies.slate._slate_tables import offered_slots
-from skope_ope.propensities._model_outputs import predictions_of
+from skope_ope.policies.slate._slate_policy import DeterministicSlates
+from skope_ope.policies.slate._slate_tables import (
+    check_n_slots,
+    check_slate_logs,
+    offered_slots,
+)
+from skope_ope.propensities._encoded import predictions_of
 
 if TYPE_CHECKING:
     from typing import Any

@@ -14,9 +14,13 @@ from sklearn.utils import check_random_state
 from skope_ope.logs._row_container import own
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_checks import check_slates
-from skope_ope.policies.slate._slate_moments import TypeMoments, add_moments, couples
-from skope_ope.policies.slate._slate_tables import entries
+from skope_ope.policies.slate._slate_tables import (
+    TypeMoments,
+    add_moments,
+    check_slates,
+    couples,
+    entries,
+)
 
 if TYPE_CHECKING:
     from typing import Any

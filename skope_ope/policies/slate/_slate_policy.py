@@ -8,13 +8,17 @@ import numpy as np
 
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs._row_labels import check_row_labels
-from skope_ope.logs._validation import is_frame
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers, is_frame
 from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
-from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
-from skope_ope.policies.slate._given_marginals import GivenMarginals
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_checks import row_values
+from skope_ope.policies.slate._slate_tables import (
+    check_slates,
+    entries,
+    independent_moments,
+    row_values,
+)
 
 # each of them makes an object a slate policy; what an evaluator needs, it asks for
 METHODS = ("slot_marginals", "slate_proba", "shown_marginals")
@@ -84,3 +88,130 @@ def as_slate_array(given):
         raise ValueError(
             f"the slates are no rectangular array: {error}. Fill empty slots with -1."
         ) from error
+
+
+# -- given slot marginals as a policy --------------------------------------------------
+
+_MARGINALS_ONLY = (
+    "the policy is given by its slot marginals (the probability of each candidate "
+    "in each slot), which do not determine the probability of a slate. Pass a "
+    "slate policy, or slates of shape (n_rounds, n_slots)."
+)
+
+
+class GivenMarginals(BaseSlatePolicy):
+    """Slot marginals of a target, as an array or a column: all that PI needs of it."""
+
+    def __init__(self, marginals):
+        self.marginals = marginals
+
+    def _slots_of(self, logs):
+        return self._round_marginals(logs).shape[1]
+
+    def _round_marginals(self, logs):
+        given = row_values(self.marginals, logs, "marginals")
+        table = as_numbers("slot marginals", given, 3)
+        if len(table) != len(logs) or table.shape[2] != logs.max_candidates:
+            raise ValueError(
+                "slot marginals must have shape (n_rounds, n_slots, n_candidates) with "
+                f"{len(logs)} rounds and {logs.max_candidates} candidates, got "
+                f"{table.shape}."
+            )
+        sums = table.sum(axis=2)
+        if table.min() < 0 or sums.max() > 1 + 1e-6:
+            raise ValueError(
+                "slot marginals must be 0 or more and sum to at most 1 in every "
+                f"slot, got minimum {table.min():.6g}, largest sum "
+                f"{sums.max():.9g}."
+            )
+        offered = logs.offered
+        if offered is not None:
+            offered = offered[:, None] if offered.ndim == 2 else offered
+            wrong = (table > PROBABILITY_TOLERANCE) & ~offered
+            if wrong.any():
+                row, slot, candidate = np.argwhere(wrong)[0]
+                raise ValueError(
+                    f"slot marginals show candidate {candidate} at row {row}, slot "
+                    f"{slot}, which is not offered there, with probability "
+                    f"{table[row, slot, candidate]:.6g} ({int(wrong.sum())} such "
+                    "entries)."
+                )
+        return table
+
+    def _round_slots(self, logs, slates):
+        table = self._round_marginals(logs)
+        return entries(table, slates, 1 - table.sum(axis=2))
+
+    def _round_prefixes(self, logs, slates):
+        raise TypeError(_MARGINALS_ONLY)
+
+    def _round_draws(self, logs, rng):
+        raise TypeError(_MARGINALS_ONLY)
+
+    def _items(self, logs):
+        raise TypeError(_MARGINALS_ONLY)
+
+
+# -- given slates as a policy ----------------------------------------------------------
+
+
+class DeterministicSlates(BaseSlatePolicy):
+    """Given slates: an array for the rounds, a function of the logs, a column."""
+
+    def __init__(self, chosen):
+        self.chosen = chosen
+
+    def deterministic_slates(self, logs):
+        """Return the slates, checked against the candidates of the rounds."""
+        self._check_logs(logs)
+        slates = check_slates(row_values(self.chosen, logs, "slates"), logs)
+        offered = logs.offered
+        if offered is not None:
+            rows, slots = np.nonzero(slates != EMPTY)
+            shown = slates[rows, slots]
+            where = (rows, shown) if offered.ndim == 2 else (rows, slots, shown)
+            wrong = np.flatnonzero(~offered[where])
+            if wrong.size:
+                raise ValueError(
+                    f"the policy shows candidate {shown[wrong[0]]} at row "
+                    f"{rows[wrong[0]]}, slot {slots[wrong[0]]}, which is not offered "
+                    f"there ({wrong.size} such entries)."
+                )
+        return slates
+
+    def _slots_of(self, logs):
+        return np.shape(row_values(self.chosen, logs, "slates"))[1]
+
+    def _items(self, logs):
+        slates = self.deterministic_slates(logs)
+        items = np.zeros((len(logs), logs.max_candidates, slates.shape[1]))
+        rows, slots = np.nonzero(slates != EMPTY)
+        items[rows, slates[rows, slots], slots] = 1.0
+        return items
+
+    def _round_marginals(self, logs):
+        return np.ascontiguousarray(self._items(logs).transpose(0, 2, 1))
+
+    def _round_slots(self, logs, slates):
+        return (self.deterministic_slates(logs) == slates).astype(float)
+
+    def _round_prefixes(self, logs, slates):
+        return np.cumprod(self._round_slots(logs, slates), axis=1)
+
+    def _round_draws(self, logs, rng):
+        return self.deterministic_slates(logs)
+
+    def _moments(self, items, sizes):
+        return independent_moments(items.transpose(0, 2, 1))
+
+    def _slot_marginals(self, items, sizes):
+        return items.transpose(0, 2, 1)
+
+    def _sample(self, items, n_rounds, rng):
+        slots = items.transpose(0, 2, 1)
+        slates = np.where(slots.any(axis=2), slots.argmax(axis=2), EMPTY)
+        return np.broadcast_to(slates, (n_rounds, slates.shape[1]))
+
+    def _prefix_proba(self, items, slates):
+        own = self._sample(items, len(slates), None)
+        return np.cumprod(own == slates, axis=1).astype(float)
