@@ -43,6 +43,15 @@ def world(logger, slates, reward, n_candidates, **fields):
     return logs[rows], proba[rows]
 
 
+def showing(logs, slates, reward=None, **fields):
+    """The same rounds with other slates."""
+    given = {"n_candidates": logs.n_candidates, "group": logs.group, **fields}
+    if logs.candidates is not None:
+        given |= {"candidates": logs.candidates, "n_candidates": None}
+    reward = np.zeros(len(logs)) if reward is None else reward
+    return SlateLogs(logs.context, slates, reward, **given).with_columns(**logs.columns)
+
+
 def additive(slates, phi):
     """Values of slates as sums over slots."""
     return np.asarray(phi)[np.arange(slates.shape[1]), slates].sum(axis=1)
@@ -78,17 +87,28 @@ def quietly(evaluator, target, logs, sample_weight=None):
         return evaluator.fit(logs).evaluate(target, sample_weight=sample_weight)
 
 
+def marginals_of(target, logs):
+    """Slot marginals of slates, of a table or of a policy."""
+    if hasattr(target, "slot_marginals"):
+        return target.slot_marginals(logs)
+    target = np.asarray(target)
+    if target.ndim == 3:
+        return target
+    return (target[:, :, None] == np.arange(logs.max_candidates)).astype(float)
+
+
+def solutions(logger, marginals, logs):
+    r""":math:`\Gamma^+ q` with the second moments summed over all slates."""
+    gamma, shape = enumerated_moments(logger, logs)[1], marginals.shape
+    size = shape[1] * shape[2]
+    inverse = np.linalg.pinv(gamma.reshape(-1, size, size), rcond=1e-10)
+    return (inverse @ marginals.reshape(-1, size, 1)).reshape(shape)
+
+
 def weights_by_enumeration(logger, marginals, logs):
-    r""":math:`q^T \Gamma^+ 1_s` with the second moments summed over all slates."""
-    _, gamma = enumerated_moments(logger, logs)
-    shape = (logs.n_slots, logs.max_candidates)
-    weights = np.empty(len(logs))
-    for row, (matrix, q) in enumerate(zip(gamma, marginals, strict=True)):
-        size = shape[0] * shape[1]
-        inverse = np.linalg.pinv(matrix.reshape(size, size), rcond=1e-10)
-        shown = logs.slate[row, :, None] == np.arange(shape[1])
-        weights[row] = q.ravel() @ inverse @ shown.ravel()
-    return weights
+    r""":math:`q^T \Gamma^+ 1_s`, see `solutions`."""
+    shown = logs.slate[:, :, None] == np.arange(logs.max_candidates)
+    return (solutions(logger, marginals, logs) * shown).sum(axis=(1, 2))
 
 
 class Warned(dict):
