@@ -57,6 +57,30 @@ def additive(slates, phi):
     return np.asarray(phi)[np.arange(slates.shape[1]), slates].sum(axis=1)
 
 
+def golden_logs(**fields):
+    """Five rankings of two of three, of a logger that draws them alike."""
+    golden = {
+        "slate": [[2, 0], [2, 1], [0, 2], [1, 0], [0, 1]],
+        "reward": [1, 0.5, 0, 1, 0.25],
+        "logging_policy": UniformSlatePolicy(2),
+        "n_candidates": 3,
+        **fields,
+    }
+    return SlateLogs(np.zeros((len(golden["slate"]), 1)), **golden)
+
+
+def range_logs(n_candidates=3, rows=(0, 1, 2)):
+    """Three slates that tell of one more, and of no candidate beside their two."""
+    slates = np.array([[0, 0], [1, 0], [0, 1]])
+    return SlateLogs(
+        np.zeros((len(rows), 1)),
+        slates[list(rows)],
+        np.array([1.0, 0.2, 0.4])[list(rows)],
+        n_candidates=n_candidates,
+        logging_policy=EmpiricalSlatePolicy(slates),
+    )
+
+
 # no slot is always filled: by the logger, or by the policy, a list of slates
 EMPTY_WORLDS = {
     "list": (EmpiricalSlatePolicy([[0, -1], [-1, 1], [1, 0]]), [[0, 1]]),
