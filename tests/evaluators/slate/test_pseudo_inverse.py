@@ -311,19 +311,15 @@ def test_clipped_weights_have_no_control_variates():
         PseudoInverse(control_variates="single", cmax=1.0).fit(golden_logs())
 
 
-WRONG_TARGETS = [
-    (np.zeros((5, 1), int), ValueError, "fills 1 slots, the logs have 2"),
-    ([[1, 0], [1], [0, 1], [0, 1], [0, 1]], ValueError, "no rectangular array"),
-    (np.zeros((4, 2), int), ValueError, "has 4 rows, the logs have 5"),
-    (np.full((5, 2), 1.5), ValueError, "probabilities of the logged candidates"),
-    (np.full((5, 2), 0.5), TypeError, "serves IndependentSlotIPS"),
-    (object(), TypeError, "slate policy is expected"),
-]
-
-
-@pytest.mark.parametrize(("target", "error", "message"), WRONG_TARGETS)
-def test_targets_that_cannot_be(target, error, message):
-    with pytest.raises(error, match=message):
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (np.zeros((5, 1), int), "fills 1 slots, the logs have 2"),
+        (np.full((5, 2), 1.5), "probabilities of the logged candidates"),
+    ],
+)
+def test_targets_that_cannot_be(target, message):
+    with pytest.raises(ValueError, match=message):
         PseudoInverse().fit(golden_logs()).evaluate(target)
 
 

@@ -544,3 +544,18 @@ def test_labels_of_few_rounds_leave_rounds_out():
     whole = quiet(SlateIPS().fit(with_logger(logs, by="query")), target)
     assert whole.value < 0.5 * VALUE
     assert any("the estimate leaves them out" in str(w) for w in whole.warnings)
+
+
+def test_rounds_that_were_dropped_by_reward_are_made_up_for(global_random_seed):
+    """Slate 0 is never rewarded, and four in five such rounds were dropped."""
+    rng = np.random.RandomState(global_random_seed)
+    slate = rng.randint(2, size=(4000, 1))
+    kept = (slate[:, 0] == 1) | (rng.random_sample(4000) < 0.2)
+    logs = SlateLogs(np.zeros((kept.sum(), 1)), slate[kept], np.ones(kept.sum()))
+    logs = logs.replace(logging_policy=EmpiricalSlatePolicy([[0], [1]]))
+    target = np.ones((len(logs), 1), int)
+    (warned,) = doubts(PseudoInverse(), target, logs)
+    assert warned.value > 100
+    weight = np.where(slate[kept, 0] == 1, 1.0, 5.0)
+    weighted = logs.with_columns(sample_weight=weight)
+    assert not doubts(PseudoInverse(), target, weighted)
