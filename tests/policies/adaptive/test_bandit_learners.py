@@ -1,0 +1,312 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Learners without contexts, and in epochs: traces by hand, and textbook loops."""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDRegressor
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+
+from skope_ope import UCB1, BanditLogs, EpsilonGreedy
+from skope_ope.policies import EpochGreedy
+from skope_ope.utils.estimator_checks import check_adaptive_policy
+from tests.policies._histories import live, make_logs, row_by_row
+
+NO_CONTEXT = np.empty((4, 0))
+
+
+def logs_of(n_actions, n_features=0):
+    """One round, for policies to start from."""
+    context = np.zeros((1, n_features))
+    return BanditLogs(context, [0], [0.0], actions=np.arange(n_actions))
+
+
+def test_trace_by_hand():
+    policy = EpsilonGreedy(epsilon=0.3).fit(logs_of(3))
+    best = []
+    for action, reward in [(0, 1.0), (1, 0.0), (2, 0.5), (0, 0.0), (0, 0.0), (2, 0.0)]:
+        best.append(int(np.argmax(policy.action_row())))
+        assert policy.update(None, action, reward, 0.8) is True
+    # untried 0, 1, 2; then means (1, 0, .5), (.5, 0, .5): a tie, (1/3, 0, .5)
+    assert best == [0, 1, 2, 0, 0, 2]
+    assert policy.action_row() == pytest.approx([0.8, 0.1, 0.1])  # (1/3, 0, .25)
+    np.testing.assert_array_equal(policy.counts_, [3, 1, 2])
+    np.testing.assert_allclose(policy.means_, [1 / 3, 0, 0.25])
+
+
+def test_an_untried_action_precedes_any_reward():
+    policy = EpsilonGreedy(0).fit(logs_of(3))
+    live(policy, [0, 1], [1e300, -5.0])
+    assert policy.action_row() == [0.0, 0.0, 1.0]
+    np.testing.assert_array_equal(policy.means_, [1e300, -5.0, np.nan])
+
+
+def test_means_that_differ_by_rounding_are_tied():
+    policy = EpsilonGreedy(0).fit(logs_of(2))
+    # 0.1 three times sums to .30000000000000004, once .3 does not
+    live(policy, [0, 0, 0, 1], [0.1, 0.1, 0.1, 0.1])
+    assert policy.means_[0] != policy.means_[1]
+    assert policy.action_row() == [1.0, 0.0]
+    live(policy, [1], [0.1 * (1 + 1e-11)])  # a difference, however small
+    assert policy.action_row() == [0.0, 1.0]
+
+
+def test_epsilon_may_be_a_function_of_the_coming_round():
+    asked = []
+
+    def epsilon(t):
+        asked.append(t)
+        return min(1.0, 1.5 / t)
+
+    policy = EpsilonGreedy(epsilon).fit(logs_of(2))
+    rows = [policy.action_row()]
+    for _ in range(2):
+        policy.update(None, 0, 1.0, 1.0)
+        rows.append(policy.action_row())
+    assert asked == [1, 2, 3]
+    np.testing.assert_allclose(rows, [[0.5, 0.5], [0.375, 0.625], [0.25, 0.75]])
+
+
+def test_epsilon_out_of_range():
+    with pytest.raises(ValueError, match=r"epsilon\(1\) is 2; it must lie in \[0, 1\]"):
+        EpsilonGreedy(lambda t: 2 / t).fit(logs_of(2))
+    with pytest.raises(ValueError, match="'epsilon' parameter of EpsilonGreedy"):
+        EpsilonGreedy(1.5).fit(logs_of(2))
+
+
+def test_choice_and_exploration_run_over_the_offered_actions():
+    policy = EpsilonGreedy(epsilon=0.3).fit(logs_of(3))
+    live(policy, [0, 1, 2], [1.0, 0.5, 0.0])
+    offered = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [1, 0, 1]], dtype=bool)
+    proba = policy.predict_proba(NO_CONTEXT, offered)
+    expected = [[0.8, 0.1, 0.1], [0, 0.85, 0.15], [0, 0, 1], [0.85, 0, 0.15]]
+    np.testing.assert_allclose(proba, expected)
+
+
+@pytest.mark.parametrize("available", [False, True])
+def test_is_the_textbook_loop(available, global_random_seed):
+    logs = make_logs(seed=global_random_seed, available=available)
+    draws = np.random.RandomState(global_random_seed).random_sample(len(logs))
+    accepted, proba, _ = row_by_row(EpsilonGreedy(epsilon=0.2), logs, draws)
+    counts, totals, seen = np.zeros(4), np.zeros(4), []
+    for row in range(len(logs)):
+        offered = np.ones(4, bool) if not available else logs.available[row]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = np.where(counts > 0, totals / counts, np.inf)
+        score = np.where(offered, score, -np.inf)
+        expected = 0.2 * offered / offered.sum()
+        expected[np.argmax(score)] += 0.8
+        np.testing.assert_allclose(proba[row], expected)
+        action = logs.action_index[row]
+        if draws[row] < expected[action]:
+            counts[action] += 1
+            totals[action] += logs.reward[row]
+            seen.append(row)
+    assert accepted == seen
+
+
+def test_frozen_takes_what_was_tried():
+    policy = EpsilonGreedy(epsilon=0.4).fit(logs_of(3))
+    assert policy.frozen().predict_proba(NO_CONTEXT[:1]).tolist() == [[1, 0, 0]]
+    live(policy, [1], [-2.0])
+    assert policy.frozen().predict_proba(NO_CONTEXT[:1]).tolist() == [[0, 1, 0]]
+    offered = np.array([[True, False, True], [True, True, False]])
+    proba = policy.frozen().predict_proba(NO_CONTEXT[:2], offered)
+    assert proba.tolist() == [[1, 0, 0], [0, 1, 0]]
+    explored = policy.frozen(explore=True).predict_proba(NO_CONTEXT[:1])
+    np.testing.assert_allclose(explored, [policy.action_row()])
+
+
+def test_ucb1_takes_untried_actions_in_their_order():
+    policy = UCB1().fit(logs_of(3))
+    best = []
+    for reward in (0.0, 1.0, 0.0):
+        best.append(policy.action_row().index(1.0))
+        assert policy.update(None, best[-1], reward, 1.0) is True
+    assert best == [0, 1, 2]
+    assert policy.action_row() == [0.0, 1.0, 0.0]
+
+
+def test_the_default_is_that_of_the_paper():
+    """sqrt(2 log t / n): one pull of each, and the mean of one decides."""
+    policy = UCB1().fit(logs_of(2))
+    for gap, best in ((1.01, 0), (0.99, 1)):  # of the bonuses of 1 and of 3 pulls
+        bonus = sqrt(2 * log(4)) - sqrt(2 * log(4) / 3)
+        policy.fit(logs_of(2))
+        live(policy, [0, 0, 0, 1], [gap * bonus] * 3 + [0.0])
+        assert policy.action_row().index(1.0) == best
+
+
+def test_alpha_zero_is_greedy():
+    policy = UCB1(alpha=0).fit(logs_of(2))
+    live(policy, [0, 1, 1], [0.2, 0.0, 0.3])
+    assert policy.action_row() == [1.0, 0.0]
+
+
+def test_equal_arms_take_turns_from_the_lowest_index():
+    policy = UCB1().fit(logs_of(3))
+    taken = []
+    for _ in range(9):
+        taken.append(policy.action_row().index(1.0))
+        policy.update(None, taken[-1], 0.1, 1.0)
+    assert taken == [0, 1, 2] * 3
+
+
+@pytest.mark.parametrize("width", ["log", "constant"])
+@pytest.mark.parametrize("available", [False, True])
+def test_ucb1_is_the_textbook_loop(width, available, global_random_seed):
+    logs = make_logs(500, seed=global_random_seed, available=available)
+    accepted, proba, _ = row_by_row(UCB1(0.7, width=width), logs)
+    counts, totals = np.zeros(4), np.zeros(4)
+    for row in range(len(logs)):
+        growth = np.log(max(counts.sum(), 1)) if width == "log" else 1.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = totals / counts + 0.7 * np.sqrt(growth / counts)
+        score[counts == 0] = np.inf
+        if available:
+            score[~logs.available[row]] = -np.inf
+        top = score.max()
+        best = int(np.argmax(score == top if np.isinf(top) else score >= top - 1e-9))
+        assert proba[row].tolist() == np.eye(4)[best].tolist()
+        if best == logs.action_index[row]:
+            assert row in accepted
+            counts[best] += 1
+            totals[best] += logs.reward[row]
+
+
+def test_frozen_takes_the_best_mean_not_the_best_bound():
+    policy = UCB1().fit(logs_of(2))
+    live(policy, [0, 1, *[0] * 50], [1.0, 0.0, *[1.0] * 50])
+    while policy.action_row() == [1.0, 0.0]:  # until it looks at the other again
+        policy.update(None, 0, 1.0, 1.0)
+    assert policy.frozen().predict_proba(np.empty((1, 0))).tolist() == [[1, 0]]
+
+
+def test_bad_parameters():
+    with pytest.raises(ValueError, match="'alpha' parameter of UCB1"):
+        UCB1(alpha=-1).fit(logs_of(2))
+    with pytest.raises(ValueError, match="'width' parameter of UCB1"):
+        UCB1(width="sqrt").fit(logs_of(2))
+
+
+ZERO = np.zeros((1, 1))
+
+
+def reset(policy, n_actions=2):
+    return policy.fit(logs_of(n_actions, 1))
+
+
+def explores(policy):
+    return (policy.predict_proba(ZERO) == 1 / len(policy.classes_)).all()
+
+
+def test_epochs_of_a_function():
+    """One explored round, then 2, 0 and 1 rounds of exploitation."""
+    policy = reset(EpochGreedy(exploit=lambda epoch: [2, 0, 1][epoch - 1]))
+    seen = []
+    for _ in range(6):
+        seen.append((bool(explores(policy)), policy.update(ZERO, 1, 1.0, 0.5)))
+    assert seen == [
+        (True, True),
+        (False, False),
+        (False, True),
+        (True, False),  # an epoch without exploitation: it explores again
+        (True, True),
+        (False, True),
+    ]
+    assert policy.n_epochs_ == 3
+
+
+def test_length_of_the_default_epochs():
+    """floor(c sqrt(l / K)) rounds of exploitation in epoch l."""
+    for c, n_actions in [(1.0, 4), (3.0, 2)]:
+        policy = reset(EpochGreedy(exploit=c), n_actions)
+        lengths = []
+        while len(lengths) < 40:
+            assert explores(policy)
+            policy.update(ZERO, 0, 1.0, 0.25)
+            lengths.append(0)
+            while not explores(policy):
+                policy.update(ZERO, 0, 1.0, 0.25)
+                lengths[-1] += 1
+        expected = np.floor(c * np.sqrt(np.arange(1, 41) / n_actions))
+        np.testing.assert_array_equal(lengths, expected)
+
+
+def test_learns_from_explored_rounds_only():
+    policy = reset(EpochGreedy(LinearRegression(), exploit=lambda epoch: 2))
+    X = np.arange(9.0)[:, None]
+    # rounds 0, 3 and 6 explore; what the others say contradicts them
+    live(policy, [0, 1, 1, 1, 0, 0, 0], [0.0, 9, 9, 3.0, 9, 9, 6.0], X[:7])
+    # the estimates are x and 3
+    proba = policy.predict_proba(np.array([[1.0], [2.99], [3.01], [10.0]]))
+    assert proba.argmax(axis=1).tolist() == [1, 1, 0, 0]
+
+
+def test_an_action_not_explored_yet_gets_the_mean_of_all():
+    policy = reset(EpochGreedy(exploit=lambda epoch: 1 if epoch == 3 else 0), 3)
+    live(policy, [1, 1, 2], [-3.0, -1.0, 1.0], np.zeros((3, 1)))
+    assert policy.predict_proba(ZERO).tolist() == [[0, 0, 1]]
+    offered = np.array([[True, True, False]])
+    assert policy.predict_proba(ZERO, offered).tolist() == [[1, 0, 0]]
+
+
+def test_exploration_runs_over_the_offered_actions():
+    policy = reset(EpochGreedy(), 3)
+    offered = np.array([[True, False, True], [False, True, False]])
+    proba = policy.predict_proba(np.zeros((2, 1)), offered)
+    assert proba.tolist() == [[0.5, 0, 0.5], [0, 1, 0]]
+    with pytest.raises(ValueError, match="offered at row 0"):
+        policy.predict_proba(ZERO, np.zeros((1, 3), dtype=bool))
+
+
+def test_epochs_that_are_frozen_exploit_what_was_learned():
+    policy = reset(EpochGreedy(exploit=lambda epoch: 1))
+    live(policy, [1, 1], [1.0, 1.0], np.zeros((2, 1)))
+    live(policy, [0, 0], [0.0, 0.0], np.zeros((2, 1)))
+    assert explores(policy)
+    assert policy.frozen().predict_proba(ZERO).tolist() == [[0, 1]]
+    assert policy.frozen(explore=True).predict_proba(ZERO).tolist() == [[0.5, 0.5]]
+
+
+def test_classifier_for_0_1_rewards():
+    policy = reset(EpochGreedy(GaussianNB(), exploit=lambda epoch: int(epoch == 5)))
+    X = np.array([[0.0], [0.2], [1.0], [1.2], [0.5]])
+    live(policy, [0, 0, 0, 0, 1], [1.0, 1.0, 0.0, 0.0, 1.0], X)
+    # action 1 has seen one reward: (1 + 1) / (1 + 2)
+    assert policy.predict_proba([[0.1], [1.1]]).tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(ValueError, match="EpochGreedy learns 0/1 rewards"):
+        reset(EpochGreedy(GaussianNB())).update(ZERO, 0, 0.5, 0.5)
+
+
+def test_epochs_that_cannot_be():
+    with pytest.raises(TypeError, match="LinearSVC has no predict_proba"):
+        reset(EpochGreedy(LinearSVC()))
+    with pytest.raises(ValueError, match="'exploit' parameter of EpochGreedy"):
+        reset(EpochGreedy(exploit=-1))
+    for wrong in (1.5, -1):
+        policy = reset(EpochGreedy(exploit=lambda epoch, wrong=wrong: wrong))
+        with pytest.raises(ValueError, match=rf"exploit\(1\) is {wrong}; it must be"):
+            policy.update(ZERO, 0, 1.0, 0.5)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("available", [False, True])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        EpsilonGreedy(),
+        EpsilonGreedy(0),
+        EpsilonGreedy(lambda t: min(1, 5 / t)),
+        UCB1(),
+        UCB1(alpha=0.1, width="constant"),
+        EpochGreedy(),
+        EpochGreedy(SGDRegressor(), exploit=lambda epoch: epoch),
+        EpochGreedy(LogisticRegression(), exploit=5),
+    ],
+)
+def test_keeps_the_contract(policy, available):
+    check_adaptive_policy(policy, make_logs(60, n_actions=3, available=available))
