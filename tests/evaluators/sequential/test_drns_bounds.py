@@ -1,14 +1,20 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Theorem 1 as a function; Theorem 2 is tested with DR-ns itself."""
+"""The theorems of DR-ns: a bias of sums, and a bound of the deviation."""
 
 from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import TimeSeriesSplit
 
+from skope_ope import ActionRewardModel, BanditLogs, DRns, EpsilonGreedy
+from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators import drns_sum_bias_bound
 from tests._learners import spec_rule
+from tests._quiet import quiet
 
 MU = (0.25, 0.75)
 
@@ -116,3 +122,87 @@ def test_bad_input(arguments, match):
 def test_bad_ranges(bounds):
     with pytest.raises(ValueError, match="reward_range must be \\(low, high\\)"):
         drns_sum_bias_bound(0.1, 5, reward_range=bounds)
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "weight", "paper", "sharp"),
+    [
+        (10_000, 1.0, 1, 0.076826, 0.054571),
+        (10_000, 0.43, 10, 0.322092, 0.230921),
+        (20_000, 0.65, 13, 0.167151, 0.119525),
+    ],
+)
+def test_theorem_2(n, c, weight, paper, sharp):
+    """The bound depends on n and on the sum of c only; all ratios are one."""
+    action = np.arange(n) % 2
+    logs = BanditLogs(np.empty((n, 0)), action, action, np.full(n, 0.5))
+    evaluator = DRns(c_init=c, reward_model=0.5).fit(logs)
+    evaluator.uniforms_ = np.full(n, 0.9999 if c < 1 else 0.5)  # c stays as it is
+    result = quiet(evaluator, EpsilonGreedy(1.0))
+    assert result.diagnostics["sum_c"] == pytest.approx(c * n)
+    radius = result.deviation_bound(0.05, max_weight=weight, form="paper")
+    assert radius == pytest.approx(paper, abs=1e-6)
+    radius = result.deviation_bound(0.05, max_weight=weight)
+    assert radius == pytest.approx(sharp, abs=1e-6)
+
+
+def test_theorem_2_asks_for_what_it_needs():
+    logs = make_bandit_logs(300, random_state=0)
+    result = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), EpsilonGreedy())
+    assert result.deviation_bound(max_weight=1e4) > 0
+    with pytest.raises(ValueError, match="Theorem 2 needs max_weight"):
+        result.deviation_bound()
+    with pytest.raises(ValueError, match="form must be 'sharp' or 'paper'"):
+        result.deviation_bound(max_weight=20, form="blunt")
+    for model in (None, LogisticRegression()):
+        fitted = DRns(reward_model=model, random_state=0).fit(logs)
+        with pytest.raises(ValueError, match="model fitted to other rounds"):
+            quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
+    frozen = FrozenEstimator(ActionRewardModel(LogisticRegression()).fit(logs))
+    fitted = DRns(reward_model=frozen, random_state=0).fit(make_bandit_logs(300))
+    assert quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4) > 0
+    for parameters in ({"horizon": 5}, {"normalize": False}):
+        fitted = DRns(reward_model=0.5, random_state=0, **parameters).fit(logs)
+        with pytest.raises(ValueError, match="single normalised trace"):
+            quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
+    for shift, match in ((3.0, "rewards in \\[0, 1\\]"), (0.0, "model values in")):
+        shifted = BanditLogs(
+            logs.context, logs.action, logs.reward + shift, logs.propensity
+        )
+        model = 0.5 if shift else 1.5
+        result = quiet(DRns(reward_model=model).fit(shifted), EpsilonGreedy())
+        with pytest.raises(ValueError, match=match):
+            result.deviation_bound(max_weight=1e4)
+
+
+def test_theorem_2_holds_for_a_model_of_other_rounds():
+    logs = make_bandit_logs(300, random_state=0)
+    fitted = DRns(reward_model=LogisticRegression(), random_state=0).fit(logs[:150])
+    assert (
+        quiet(fitted, EpsilonGreedy(), logs[150:]).deviation_bound(max_weight=1e4) > 0
+    )
+    with pytest.raises(ValueError, match="logs other than those of fit"):
+        quiet(fitted, EpsilonGreedy(), logs[149:]).deviation_bound(max_weight=1e4)
+
+
+@pytest.mark.parametrize("max_weight", [-5.0, 1.0, np.nan, np.inf])
+def test_theorem_2_needs_a_bound_that_the_rounds_keep(max_weight):
+    logs = make_bandit_logs(300, random_state=0)
+    result = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), EpsilonGreedy())
+    with pytest.raises(ValueError, match=r"is not a bound on pi\(a\|x, h\) / p"):
+        result.deviation_bound(max_weight=max_weight)
+
+
+def test_theorem_2_charges_what_the_mean_of_earlier_rounds_cannot_know():
+    """The first round is predicted by later ones: the most that it can do is added."""
+    logs = make_bandit_logs(300, random_state=0)
+    evaluator = DRns(cv=TimeSeriesSplit(), random_state=0)
+    result = quiet(evaluator.fit(logs), EpsilonGreedy())
+    known = DRns(reward_model=0.5, random_state=0).fit(logs)
+    without = quiet(known, EpsilonGreedy())
+    for form in ("sharp", "paper"):
+        radius, plain = (
+            one.deviation_bound(max_weight=1e4, form=form) for one in (result, without)
+        )
+        charge = (1 + 1e4) / result.acceptance_ratios.sum()
+        assert radius == pytest.approx(plain + charge, rel=1e-12)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What DR-ns takes for the reward model where none is given."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
@@ -17,7 +19,6 @@ from skope_ope import (
     UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators.sequential._drns_model import EarlierMeans
 from skope_ope.readers import read_open_bandit
 from skope_ope.selection import EvaluatorScorer, in_order
 from tests._quiet import quiet
@@ -117,17 +118,19 @@ def test_the_past_leaves_own_groups_and_copies_out():
     rng = np.random.default_rng(0)
     group = rng.integers(0, 6, 40)
     logs = learned_log(40, group=group)
-    values = EarlierMeans(logs).values_
+    values = predictions(DRns(cv=TimeSeriesSplit(4)), logs)[:, 0]
     for k in range(40):
         rows = [j for j in range(k) if group[j] != group[k]]
         rows = rows or [j for j in range(40) if group[j] != group[k]]
         assert values[k] == pytest.approx(logs.reward[rows].mean(), abs=1e-14)
-    drawn = rng.integers(0, 40, 60)  # with copies
-    again = learned_log(40)[drawn]
-    values = EarlierMeans(again).values_
-    for k in range(60):
-        rows = [j for j in range(k) if drawn[j] != drawn[k]]
-        rows = rows or [j for j in range(60) if drawn[j] != drawn[k]]
+    drawn = np.sort(rng.integers(0, 400, 300))  # with copies
+    again = learned_log(400)[drawn]
+    assert again.propensities_drift
+    values = predictions(DRns(), again)[:, 0]
+    for k in range(300):
+        rows = np.flatnonzero(drawn[:k] != drawn[k])
+        if not len(rows):
+            rows = np.flatnonzero(drawn != drawn[k])
         assert values[k] == pytest.approx(again.reward[rows].mean(), abs=1e-14)
 
 
@@ -201,18 +204,12 @@ def test_a_search_shares_the_mean():
             scoring=EvaluatorScorer(pi, DRns(q=0, reward_model=0.5)),
             cv=in_order(KFold(2)),
         )
-        with_search = quiet_fit(search, rounds)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with_search = search.fit(rounds)
         best = DRns(random_state=0, **with_search.best_params_).fit(rounds)
         own = quiet(best, pi)
         assert quiet(with_search.best_estimator_, pi).value == own.value
-
-
-def quiet_fit(search, logs):
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return search.fit(logs)
 
 
 @pytest.mark.theory
@@ -248,6 +245,6 @@ def test_on_a_real_log_of_clicks(data_dir):
 def test_a_real_logger_that_learned_is_found_out(data_dir):
     logs = read_open_bandit(data_dir / "obd_bts_men.csv.gz")
     fitted = DRns(random_state=0).fit(logs)
-    assert isinstance(fitted.reward_model_, EarlierMeans)
     result = quiet(fitted, UniformPolicy())
+    assert result.diagnostics["uncovered_rounds"] == 1  # the first one
     assert result.standard_error < 0.002

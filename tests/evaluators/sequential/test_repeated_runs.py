@@ -20,6 +20,7 @@ from skope_ope import (
 )
 from skope_ope.evaluators import repeated_runs
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning
+from tests._quiet import quiet
 from tests._worlds import uniform_logs
 
 
@@ -31,9 +32,7 @@ def test_segments_are_consecutive_and_disjoint():
     values, lengths = [], []
     for i, seed in enumerate(seeds.tolist()):
         own = Replay(random_state=np.random.RandomState(seed).randint(2**31 - 1))
-        result = own.fit(logs[bounds[i] : bounds[i + 1]])._result(
-            EpsilonGreedy(), None, None
-        )
+        result = quiet(own.fit(logs[bounds[i] : bounds[i + 1]]), EpsilonGreedy())
         values.append(result.value)
         lengths.append(len(result.accepted))
     np.testing.assert_array_equal(runs.values, values)
