@@ -203,16 +203,6 @@ def test_strata_are_weighted_by_their_shares():
     )
 
 
-@pytest.mark.parametrize("self_normalized", [False, True])
-def test_groups_are_estimates_of_their_own(self_normalized):
-    logs, pi = random_logs(40)
-    weight, side = 0.5 + np.random.RandomState(2).rand(40), np.arange(40) % 2
-    settings = {"strata": "day", "self_normalized": self_normalized}
-    taken = evaluated(logs, pi, weight, **settings).by(side)[0]
-    again = evaluated(logs[::2], pi[::2], weight[::2], **settings)
-    assert_allclose(taken.value, again.value, rtol=1e-14)
-
-
 def test_clusters_that_cross_arms_are_summed():
     user = np.random.RandomState(4).randint(12, size=60)
     logs, pi = random_logs(60, group=user)
@@ -271,22 +261,6 @@ def test_mass_of_slates_that_were_never_logged():
     assert mass(logs, Known(np.full(5, 0.5))) == 0
     # one less 0.95, but within the noise of the contexts
     assert mass(logs, Known([0.9, 0.1, 0.1, 0.5, 0.4])) == 0
-
-
-SOUGHT = [
-    # what each round wants, the weights, strata or not, and the fewest rounds
-    ([0, 0, 2, 0, 1, 0], None, True, 1),  # 1: on the second day, logged once
-    ([0, 0, 2, 0, 1, 0], [1.0, 1, 0, 1, 0, 1], False, 3),  # 1 and 2 do not count
-]
-
-
-@pytest.mark.parametrize(("wanted", "omega", "strata", "fewest"), SOUGHT)
-def test_what_is_sought_where_it_was_logged_once(wanted, omega, strata, fewest):
-    logs = s6(actions=[0, 1, 2]).with_columns(day=[0, 0, 0, 1, 1, 1])
-    strata = "day" if strata else None
-    found = evaluated(logs, np.eye(3)[wanted], omega, strata=strata)
-    assert found.diagnostics["fewest_rounds"] == fewest
-    assert np.isnan(found.standard_error) == (fewest == 1)
 
 
 def test_slates_that_are_sought_where_they_were_shown_once():

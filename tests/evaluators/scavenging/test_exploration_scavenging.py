@@ -136,13 +136,6 @@ def test_rounds_of_weight_zero_are_not_there(kind, self_normalized):
     names = ("fewest_rounds", "mean_weight", "effective_sample_size")
     for name in (*names, "unsupported_mass"):
         assert_allclose(weighted.diagnostics[name], alone.diagnostics[name])
-    # an action of one round that counts is one of a single round
-    if kind == "plain":
-        first = np.flatnonzero(logs.action == 3)[0]
-        mask = (logs.action != 3) | (np.arange(n) == first)
-        with pytest.warns(LowOverlapWarning, match="^1 of the actions that"):
-            weighted = scavenger.evaluate(target, sample_weight=mask * 1.0)
-        assert np.isnan(weighted.standard_error)
 
 
 def test_the_impossible_is_reported(global_random_seed):

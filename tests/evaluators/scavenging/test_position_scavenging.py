@@ -116,28 +116,6 @@ def test_items_that_were_never_shown():
     assert "has no estimate" in str(caught[-1].message)
 
 
-def test_items_are_known_by_their_labels():
-    """Two candidates of one item are the same page to show."""
-    logs = SlateLogs(
-        np.zeros((4, 1)),
-        [[0, 2], [1, 2], [2, 0], [2, 1]],
-        None,
-        item_id=np.array([list("aab")] * 4),
-        slot_reward=[[1, 0], [1, 1], [0, 0], [1, 0]],
-    )
-    first, second = np.tile([0, 2], (4, 1)), np.tile([1, 2], (4, 1))
-    found = [evaluate(logs, target, (1.0, 0.5)) for target in (first, second)]
-    proba = [
-        Marginals((target[:, :, None] == np.arange(3)).astype(float))
-        for target in (first, second)
-    ]
-    found += [evaluate(logs, target, (1.0, 0.5)) for target in proba]
-    # a: clicks 1, 1 in slot 0; b: 1 in slot 1, 1 in slot 0; each shown four times
-    for value in found:
-        assert_allclose(value.value, 2 / 4 + 0.5 * (1 / 0.5 + 1) / 4)
-        assert_allclose(value.standard_error, found[0].standard_error)
-
-
 @pytest.mark.parametrize("named", [False, True])
 def test_a_page_that_shows_an_item_twice(named):
     """It is worth the sum over its slots, from expected clicks, however it is said."""

@@ -234,15 +234,6 @@ def test_frames():
     assert ask(frame, code).z > 4
 
 
-def test_groups_of_several_types():
-    rng = np.random.default_rng(0)
-    number = rng.integers(0, 40, 200)
-    context, action = rng.normal(size=(200, 2)), rng.integers(0, 3, 200)
-    mixed = np.array([k if k % 2 else f"u{k}" for k in number.tolist()], dtype=object)
-    logs = BanditLogs(context, action, np.zeros(200), group=mixed)
-    assert np.isfinite(ExplorationScavenging().fit(logs).predictability_.z)
-
-
 def leaning(seed, tilt, n=3000):
     """The logger leans to the action that is better where x = 1, or to the other."""
     rng = np.random.RandomState(seed)

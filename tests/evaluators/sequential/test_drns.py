@@ -121,36 +121,6 @@ def test_unnormalised_value_is_the_mean_reward_of_complete_blocks():
     assert abs(result.round_values.mean() - result.value) < 1e-15
 
 
-def test_horizon_keeps_the_ratios_and_c():
-    result = trace(q=0.25, horizon=2, normalize=True)
-    assert result.n_trajectories == len(result.trajectory_values)
-    assert result.value == pytest.approx(result.trajectory_values.mean(), abs=1e-15)
-    m = result.n_trajectories
-    error = result.trajectory_values.std(ddof=1) / np.sqrt(m)
-    assert result.standard_error == pytest.approx(error)
-    assert result.degrees_of_freedom == m - 1
-    np.testing.assert_array_equal(
-        result.trajectory_stops, result.accepted[1 : 2 * m : 2] + 1
-    )
-    # c of the second trajectory is that of the first, not cmax
-    assert result.acceptance_ratios[result.trajectory_stops[0]] < 1
-
-
-def test_infinite_ratios_are_values():
-    """A policy that never takes the logged action: c cannot fall."""
-    logs = BanditLogs(np.zeros((6, 1)), [0] * 6, np.ones(6), [0.5] * 6, actions=[0, 1])
-    pi = np.tile([0.0, 1.0], (6, 1))
-    pi[0] = [1.0, 0.0]
-    evaluator = DRns(q=1.0, reward_model=0.5, random_state=0).fit(logs)
-    evaluator.uniforms_ = np.array([0.1, *[0.0] * 5])
-    result = quiet(evaluator, pi)
-    assert result.accepted.tolist() == [0]
-    assert result.acceptance_ratios.tolist() == [1.0] + [0.5] * 5
-    r_k = np.array([0.5 + 2 * 0.5, *[0.5] * 5])
-    c = result.acceptance_ratios
-    assert result.value == pytest.approx((c @ r_k) / c.sum())
-
-
 @pytest.mark.few_cases(3)
 @pytest.mark.parametrize("q", [0, 0.01, 0.05, 0.1, 0.5, 1])
 def test_a_logger_evaluated_on_its_own_log_is_reproduced(q, global_random_seed):

@@ -21,11 +21,7 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import HorizonWarning
-from skope_ope.policies import (
-    OnlineClassifierPolicy,
-    SegmentedPolicy,
-    action_probabilities,
-)
+from skope_ope.policies import SegmentedPolicy, action_probabilities
 from tests._learners import RulePolicy, greedy_rule
 from tests._quiet import quiet
 
@@ -383,25 +379,6 @@ def test_short_histories_are_noticed():
     DRns(horizon=200, **own).fit(logs_of(0)).evaluate(ConstantPolicy(0))
 
 
-@pytest.mark.parametrize("horizon", [None, 30])
-def test_one_trajectory_is_its_own_ratio(horizon):
-    logs = make_bandit_logs(400, random_state=0)
-    logs = logs if horizon is None else logs[:250]
-    values = []
-    for normalize in (True, "pooled"):
-        evaluator = DRns(
-            horizon=horizon, normalize=normalize, reward_model=0.5, random_state=0
-        )
-        values.append(quiet(evaluator.fit(logs), EpsilonGreedy()))
-    first, second = values
-    assert first.n_trajectories == 1
-    assert second.value == pytest.approx(first.value, rel=1e-12)
-    np.testing.assert_allclose(second.round_values, first.round_values, rtol=1e-9)
-    assert hasattr(first, "progressive_policy_") == hasattr(
-        second, "progressive_policy_"
-    )
-
-
 def traced(policy, n=300, **parameters):
     logs = make_bandit_logs(n, n_actions=3, random_state=0)
     fitted = DRns(reward_model=0.4, random_state=0, **parameters).fit(logs)
@@ -466,16 +443,6 @@ def test_samples_are_the_policies_of_the_histories(global_random_seed):
     mean = np.arange(len(weights)) @ weights
     error = np.sqrt(np.arange(len(weights)) ** 2 @ weights - mean**2) / np.sqrt(200)
     assert abs(np.mean(lengths) - mean) < 4 * error
-
-
-def test_policies_that_learn_now_and_then_or_by_segment():
-    for policy in (
-        OnlineClassifierPolicy(update_every=7),
-        SegmentedPolicy(EpsilonGreedy(), lambda X: np.asarray(X)[:, 0] > 0),
-    ):
-        logs, result = traced(policy)
-        proba = result.progressive_policy_.predict_proba(logs.context)
-        np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
 def test_only_a_single_trace_has_one():

@@ -138,25 +138,6 @@ EVALUATORS = {
 }
 
 
-@pytest.mark.thorough
-def test_one_table_with_evaluators_of_sums(logs, lazy):
-    policies = {"fixed": "pi", "learns": EpsilonGreedy()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        found = evaluate(policies, lazy, evaluators=EVALUATORS, random_state=0)
-        expected = evaluate(policies, logs, evaluators=EVALUATORS, random_state=0)
-        both = evaluate("pi", lazy, evaluators={"ips": IPS(), **EVALUATORS})
-        ips = evaluate("pi", logs, evaluators=["IPS"])
-    for key, value in expected.items():
-        assert_same(found[key], value)
-    gain = found["fixed", "column"] - found["learns", "column"]
-    paired = expected["fixed", "column"] - expected["learns", "column"]
-    np.testing.assert_allclose(gain.value, paired.value, rtol=1e-9)
-    np.testing.assert_allclose(gain.standard_error, paired.standard_error, rtol=1e-9)
-    assert list(both) == ["ips", *EVALUATORS]
-    np.testing.assert_allclose(both["ips"].value, ips["IPS"].value, rtol=1e-12)
-
-
 def test_gains_that_are_not_known_say_what_to_do(lazy):
     policies = {"fixed": "pi", "learns": EpsilonGreedy()}
     walks = {"d": DRns(cv=HashKFold(3)), "rs": RejectionSampling(cmax=0.1)}
@@ -295,22 +276,6 @@ def test_time_that_runs_backwards_between_files(logs, tmp_path):
     assert "timestamp decreases at row 400" in str(found.warnings[0])
     assert str(found.warnings[0]) == str(expected.warnings[0])
     assert isinstance(lazy.partitions[0].read(), BanditLogs)
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-def test_replay_of_files(grouped, tmp_path):
-    group = np.arange(600) // 25 if grouped else None
-    logs = uniform_logs(group=group)
-    lazy = written(logs, tmp_path, (0, 100, 101, 600))
-    for horizon in (None, 7):
-        evaluator = Replay(horizon=horizon, random_state=1)
-        for policy in ("pi", UCB1(), LinUCB(), EpsilonGreedy()):
-            found, expected = values_of(evaluator, policy, lazy, logs)
-            assert_same(found, expected)
-            both = (
-                one.confidence_interval(0.9, "student") for one in (found, expected)
-            )
-            np.testing.assert_allclose(*both, rtol=1e-9)
 
 
 def test_what_was_learned_from_files(tmp_path):

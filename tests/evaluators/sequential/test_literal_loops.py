@@ -4,7 +4,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from skope_ope import BanditLogs, DRns, RejectionSampling, Replay
 from skope_ope.base import AdaptivePolicy
@@ -225,38 +224,6 @@ def test_offered_actions_vary(ask, global_random_seed):
     assert_equals_loop(result, expected, n)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "pandas", "polars"])
-def test_contexts_of_any_kind(kind):
-    rng = np.random.default_rng(3)
-    logs, q_hat = world(rng, 80)
-    X = np.asarray(logs.context)
-    if kind == "sparse":
-        context = sparse.csr_array(X)
-    else:
-        frames = pytest.importorskip(kind)
-        context = frames.DataFrame({"a": X[:, 0], "b": X[:, 1]})
-    other = BanditLogs(
-        context, logs.action, logs.reward, logs.propensity, actions=logs.actions
-    )
-
-    class Dense(RulePolicy):
-        def _dense(self, X):
-            return X.toarray() if sparse.issparse(X) else np.asarray(X)
-
-        def _proba(self, X, available):
-            return super()._proba(self._dense(X), available)
-
-        def update(self, X, action, reward, proba):
-            return super().update(self._dense(X), action, reward, proba)
-
-    policy = Dense(contextual_rule(logs.n_actions))
-    values = [
-        quiet(DRns(reward_model=q_hat, random_state=0).fit(rounds), policy).value
-        for rounds in (logs, other)
-    ]
-    assert values[0] == values[1]
-
-
 def test_rejected_rows_never_touch_the_policy():
     rng = np.random.default_rng(5)
     logs, q_hat = world(rng, 100)
@@ -281,19 +248,6 @@ def test_rejected_rows_never_touch_the_policy():
         again = quiet(evaluator, policy)
         assert again.value == result.value
         np.testing.assert_array_equal(again.accepted, rows)
-
-
-def test_a_policy_with_a_history_starts_anew():
-    logs, q_hat = world(np.random.default_rng(6), 100)
-    evaluator = DRns(reward_model=q_hat, random_state=0).fit(logs)
-    policy = RulePolicy(greedy_rule(logs.n_actions)).fit(logs)
-    before = quiet(evaluator, policy)
-    for _ in range(5):
-        policy.update(logs.context[:1], 1, 1.0, 0.5)
-    after = quiet(evaluator, policy)
-    assert after.value == before.value
-    assert len(policy.history) == 5
-    assert len(before.learned_policy.history) == len(before.accepted)
 
 
 def test_other_logs_have_uniform_numbers_of_their_own():

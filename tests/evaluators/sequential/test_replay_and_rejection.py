@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Replay and rejection sampling, and how long a log has to be."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -280,26 +278,6 @@ def test_the_theorem_of_replay_asks_for_what_it_needs():
         parts.deviation_bound(**known)
 
 
-def test_values_by_day_are_means_of_accepted_rewards():
-    logs, policy, _ = uniform_logs(3000, return_truth=True)
-    day = np.arange(3000) // 600
-    fitted = Replay(random_state=0).fit(logs)
-    result = quiet(fitted, policy)
-    for label, value in result.by(day).items():
-        rewards = logs.reward[result.accepted[day[result.accepted] == label]]
-        assert value.value == pytest.approx(rewards.mean())
-        assert value.successes == (rewards.sum(), len(rewards))
-        assert value.degrees_of_freedom == len(rewards) - 1
-        own = rewards.std(ddof=1) / np.sqrt(len(rewards))
-        assert value.standard_error == pytest.approx(own, rel=0.01)
-    with pytest.warns(SupportWarning, match="1 of 3 groups have no estimate, 0 first"):
-        by_action = result.by("action")  # the policy never takes action 0
-    assert list(by_action) == logs.actions.tolist()
-    assert np.isnan(by_action[0].value)
-    back = pickle.loads(pickle.dumps(result))
-    assert back.by(day)[1].value == result.by(day)[1].value
-
-
 def test_learning_value_and_deployment_value():
     """The learned policy, frozen without exploration, on rounds it never saw."""
     logs = uniform_logs(8000, 1, n_actions=4)
@@ -394,17 +372,6 @@ def test_too_large_a_constant_warns():
     result = quiet(fitted, np.eye(logs.n_actions)[logs.action_index])
     assert result.n_violations == 1
     assert BiasWarning in map(type, result.warnings)
-
-
-def test_unbiased_for_a_stationary_policy(global_random_seed):
-    logs, policy, truth = make_bandit_logs(
-        20_000, random_state=global_random_seed, return_truth=True
-    )
-    for cmax in (None, "target"):
-        fitted = RejectionSampling(cmax=cmax, random_state=global_random_seed + 100)
-        result = quiet(fitted.fit(logs), policy)
-        assert abs(result.value - truth.value) < 4 * result.standard_error
-        assert result.degrees_of_freedom == len(result.accepted) - 1
 
 
 def test_what_rejection_sampling_refuses():

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Results of sequential evaluators: stored, in tables, of groups, and their alarms."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -32,39 +31,10 @@ from skope_ope.exceptions import (
 from tests._quiet import quiet
 from tests._worlds import uniform_logs
 
-CASES = [
-    (Replay(random_state=0), UniformPolicy()),
-    (Replay(horizon=10, random_state=0), EpsilonGreedy()),
-    (DRns(random_state=0), EpsilonGreedy()),
-    (DRns(horizon=10, n_splits=2, random_state=0), EpsilonGreedy()),
-]
-
 
 def evaluated(evaluator, policy, logs):
     """Fit and evaluate, in silence."""
     return quiet(evaluator.fit(logs), policy)
-
-
-@pytest.mark.parametrize(("evaluator", "policy"), CASES, ids=str)
-def test_a_stored_result_is_the_same(evaluator, policy):
-    logs = uniform_logs(500)
-    result = evaluated(evaluator, policy, logs)
-    back = pickle.loads(pickle.dumps(result))
-    assert repr(back) == repr(result)
-    for name in ("round_values", "accepted", "trajectory_values", "part_values"):
-        np.testing.assert_array_equal(getattr(back, name), getattr(result, name))
-    assert [str(w) for w in back.warnings] == [str(w) for w in result.warnings]
-    for one, other in zip(*(r.running_values() for r in (back, result)), strict=True):
-        np.testing.assert_array_equal(one, other)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        assert repr(back.by(logs.action)) == repr(result.by(logs.action))
-        assert (back - result).value == 0
-    if isinstance(policy, EpsilonGreedy):
-        means = [one.learned_policy.means_ for one in (back, result)]
-        np.testing.assert_array_equal(*means)
-    both = [hasattr(one, "progressive_policy_") for one in (back, result)]
-    assert both[0] == both[1]
 
 
 def test_policies_share_random_numbers():

@@ -171,19 +171,6 @@ def test_weights_that_sum_to_nothing():
     assert found[LowOverlapWarning, "weights sum to -1"] == pytest.approx(-1)
 
 
-def test_clipping():
-    target = np.tile([2, 0], (5, 1))
-    result = quietly(PseudoInverse(cmax=2.0), target, golden_logs())
-    np.testing.assert_allclose(
-        result.round_values, np.multiply([2, 1, 1, 1, -1], golden_logs().reward)
-    )
-    assert result.diagnostics["altered_rows"] == 0.2
-    normalised = quietly(
-        PseudoInverse(cmax=2.0, self_normalized=True), target, golden_logs()
-    )
-    assert normalised.value == pytest.approx(result.value * 5 / 4)
-
-
 def drawn_logs(n_rounds, seed, logger):
     rng = np.random.RandomState(seed)
     empty = SlateLogs(
@@ -255,29 +242,6 @@ def test_round_values_of_control_variates_are_the_gradient():
         moved = quietly(evaluator, target, logs, weight).value
         slope = (result.round_values[7] - result.value) / 40
         assert (moved - result.value) / change == pytest.approx(slope, rel=1e-3)
-
-
-def test_targets_of_all_kinds():
-    logs, _ = drawn_logs(50, 0, LOGGERS[1])
-    slates = np.tile([1, 0, 2], (50, 1))
-    marginals = (slates[:, :, None] == np.arange(4)).astype(float)
-    logs = logs.with_columns(best=slates, q=marginals)
-    evaluator = PseudoInverse().fit(logs)
-    expected = quietly(evaluator, slates, logs)
-
-    def draw(logs, rng):
-        return np.tile([1, 0, 2], (len(logs), 1))
-
-    for target in (
-        slates.tolist(),
-        "best",
-        marginals,
-        "q",
-        EmpiricalSlatePolicy([[1, 0, 2]]),
-        SampledSlatePolicy(draw, n_samples=2),
-    ):
-        found = quietly(evaluator, target, logs)
-        np.testing.assert_allclose(found.round_values, expected.round_values)
 
 
 def test_a_logger_by_draws_is_told():

@@ -138,20 +138,6 @@ def test_independent_slots(n_slots, m):
     check(logger, paired, logs, proba)
 
 
-def test_independent_slots_known_by_their_logged_probabilities():
-    logger = ProductSlatePolicy([[0.2, 0.8], [0.5, 0.5]])
-    logs, _ = world(logger, products(2, 2), 0.0, 2)
-    policy = ProductSlatePolicy([[0.6, 0.4], [0.9, 0.1]])
-    full, _ = weights_of(logger, policy, logs)
-    recorded = logs.with_columns(
-        mu=logger.marginal_proba(logs), pi=policy.marginal_proba(logs)
-    )
-    for target in ("pi", recorded.columns["pi"], policy):
-        found, told = weights_of(ProductSlatePolicy("mu"), target, recorded)
-        np.testing.assert_allclose(found, full, rtol=0, atol=1e-14)
-        assert "largest_residual" not in told
-
-
 @pytest.mark.parametrize(
     "logger",
     [
@@ -183,45 +169,6 @@ def test_an_epsilon_of_uniform_slates_bounds_the_second_moment():
         logs, _ = world(logger, slates, 0.0, 4)
         _, told = weights_of(logger, np.tile(target, (len(logs), 1)), logs)
         assert 6 / epsilon < round(told["sigma2"], 9) <= 7 / epsilon
-
-
-def varying_rounds(seed, n_rounds=60, n_slots=3, m=5):
-    """Rounds with own candidates (one to five) and own weights, slates drawn."""
-    rng = np.random.RandomState(seed)
-    n_offered = rng.randint(1, m + 1, n_rounds)
-    offered = np.argsort(rng.random_sample((n_rounds, m)), axis=1) < n_offered[:, None]
-    logs = SlateLogs(
-        rng.normal(size=(n_rounds, 1)),
-        np.full((n_rounds, n_slots), -1),
-        np.zeros(n_rounds),
-        candidates=offered,
-    )
-    weights = rng.random_sample((n_rounds, m)) + 0.2
-    return logs.with_columns(w=weights, u=np.ones((n_rounds, m))), rng
-
-
-@pytest.mark.few_cases(2)
-@pytest.mark.parametrize(
-    "logger",
-    [
-        UniformSlatePolicy(3),
-        PlackettLuceSlatePolicy("w", 3),
-        PlackettLuceSlatePolicy("u", 3),
-        MixtureSlatePolicy(
-            [PlackettLuceSlatePolicy("w", 3), UniformSlatePolicy(3)], [0.5, 0.5]
-        ),
-    ],
-    ids=["uniform", "own weights", "equal weights", "mixture"],
-)
-def test_candidates_that_vary(logger, global_random_seed):
-    logs, rng = varying_rounds(global_random_seed)
-    logs = showing(logs, logger.sample(logs, rng))
-    policy = PlackettLuceSlatePolicy("w", 3)
-    for target in (policy, policy.sample(logs, 0)):
-        found, told = weights_of(logger, target, logs)
-        expected = weights_by_enumeration(logger, marginals_of(target, logs), logs)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
-        assert told["largest_residual"] < 1e-7
 
 
 def test_many_candidates_of_few_types():

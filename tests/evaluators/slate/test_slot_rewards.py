@@ -95,15 +95,6 @@ def drawn_logs(n_rounds, seed):
     )
 
 
-def test_marginals_and_recorded_probabilities_serve_independent_slots():
-    logs = drawn_logs(50, 0)
-    policy = PlackettLuceSlatePolicy([1.0, 2.0, 4.0, 1.0], 3)
-    expected = quietly(IndependentSlotIPS(), policy, logs)
-    for target in (policy.slot_marginals(logs), policy.marginal_proba(logs)):
-        found = quietly(IndependentSlotIPS(), target, logs)
-        np.testing.assert_allclose(found.round_values, expected.round_values)
-
-
 @pytest.mark.parametrize(
     "evaluator", [IndependentSlotIPS(), CascadeIPS(), CascadeDR(reward_model=0.0)]
 )

@@ -86,28 +86,6 @@ def test_choice_and_exploration_run_over_the_offered_actions():
     np.testing.assert_allclose(proba, expected)
 
 
-@pytest.mark.parametrize("available", [False, True])
-def test_is_the_textbook_loop(available, global_random_seed):
-    logs = make_logs(seed=global_random_seed, available=available)
-    draws = np.random.RandomState(global_random_seed).random_sample(len(logs))
-    accepted, proba, _ = row_by_row(EpsilonGreedy(epsilon=0.2), logs, draws)
-    counts, totals, seen = np.zeros(4), np.zeros(4), []
-    for row in range(len(logs)):
-        offered = np.ones(4, bool) if not available else logs.available[row]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            score = np.where(counts > 0, totals / counts, np.inf)
-        score = np.where(offered, score, -np.inf)
-        expected = 0.2 * offered / offered.sum()
-        expected[np.argmax(score)] += 0.8
-        np.testing.assert_allclose(proba[row], expected)
-        action = logs.action_index[row]
-        if draws[row] < expected[action]:
-            counts[action] += 1
-            totals[action] += logs.reward[row]
-            seen.append(row)
-    assert accepted == seen
-
-
 def test_frozen_takes_what_was_tried():
     policy = EpsilonGreedy(epsilon=0.4).fit(logs_of(3))
     assert policy.frozen().predict_proba(NO_CONTEXT[:1]).tolist() == [[1, 0, 0]]
@@ -155,26 +133,40 @@ def test_equal_arms_take_turns_from_the_lowest_index():
     assert taken == [0, 1, 2] * 3
 
 
-@pytest.mark.parametrize("width", ["log", "constant"])
+BANDITS = [
+    EpsilonGreedy(epsilon=0.2),
+    UCB1(0.7, width="log"),
+    UCB1(0.7, width="constant"),
+]
+
+
+@pytest.mark.parametrize("policy", BANDITS, ids=repr)
 @pytest.mark.parametrize("available", [False, True])
-def test_ucb1_is_the_textbook_loop(width, available, global_random_seed):
-    logs = make_logs(500, seed=global_random_seed, available=available)
-    accepted, proba, _ = row_by_row(UCB1(0.7, width=width), logs)
-    counts, totals = np.zeros(4), np.zeros(4)
+def test_is_the_textbook_loop(policy, available, global_random_seed):
+    logs = make_logs(400, seed=global_random_seed, available=available)
+    draws = np.random.RandomState(global_random_seed).random_sample(len(logs))
+    accepted, proba, _ = row_by_row(policy, logs, draws)
+    epsilon, alpha = getattr(policy, "epsilon", 0.0), getattr(policy, "alpha", 0.0)
+    counts, totals, seen = np.zeros(4), np.zeros(4), []
     for row in range(len(logs)):
-        growth = np.log(max(counts.sum(), 1)) if width == "log" else 1.0
+        offered = logs.available[row] if available else np.ones(4, bool)
+        constant = getattr(policy, "width", "") == "constant"
+        growth = 1.0 if constant else np.log(max(counts.sum(), 1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            score = totals / counts + 0.7 * np.sqrt(growth / counts)
+            score = totals / counts + alpha * np.sqrt(growth / counts)
         score[counts == 0] = np.inf
-        if available:
-            score[~logs.available[row]] = -np.inf
+        score = np.where(offered, score, -np.inf)
         top = score.max()
-        best = int(np.argmax(score == top if np.isinf(top) else score >= top - 1e-9))
-        assert proba[row].tolist() == np.eye(4)[best].tolist()
-        if best == logs.action_index[row]:
-            assert row in accepted
-            counts[best] += 1
-            totals[best] += logs.reward[row]
+        best = np.argmax(score == top if np.isinf(top) else score >= top - 1e-9)
+        expected = epsilon * offered / offered.sum()
+        expected[best] += 1 - epsilon
+        np.testing.assert_allclose(proba[row], expected)
+        action = logs.action_index[row]
+        if draws[row] < expected[action]:
+            counts[action] += 1
+            totals[action] += logs.reward[row]
+            seen.append(row)
+    assert accepted == seen
 
 
 def test_frozen_takes_the_best_mean_not_the_best_bound():

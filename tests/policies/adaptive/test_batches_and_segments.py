@@ -442,19 +442,6 @@ def test_segments_of_a_column_reach_the_progressive_policy():
     np.testing.assert_array_equal(proba[0], proba[1])
 
 
-def test_update_many_is_the_loop():
-    logs = with_segments(make_logs())
-    many = SegmentedPolicy(LinUCB(), "group_of").fit(logs)
-    one = SegmentedPolicy(LinUCB(), sign).fit(logs)
-    X = many.context_of(logs)
-    rounds = logs.action_index, logs.reward, logs.propensity
-    assert many.update_many(X, *rounds) is True
-    live(one, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
-    np.testing.assert_array_equal(
-        many.predict_proba(X), one.predict_proba(logs.context)
-    )
-
-
 def test_frozen_exploits_in_every_segment():
     logs = with_segments(make_logs())
     policy = SegmentedPolicy(EpsilonGreedy(0.5), "group_of").fit(logs)
@@ -566,12 +553,6 @@ def test_bad_functions():
         ask(lambda X, history: np.full((4, 2), 0.4))
     with pytest.raises(ValueError, match="'func' parameter of AdaptiveFunctionPolicy"):
         ask("uniform")
-
-
-def test_functions_keep_the_contract():
-    logs = make_logs(200, 2)
-    check_adaptive_policy(AdaptiveFunctionPolicy(mostly_the_better), logs)
-    assert len(row_by_row(AdaptiveFunctionPolicy(mostly_the_better), logs)[0]) == 200
 
 
 def test_labels_and_frames_stand_for_probabilities():

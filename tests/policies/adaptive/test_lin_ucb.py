@@ -68,33 +68,6 @@ def test_coefficients_are_those_of_ridge():
         np.testing.assert_allclose(policy.coef_[action], ridge.coef_, rtol=1e-10)
 
 
-@pytest.mark.parametrize("n_features", [1, 3, 17])
-@pytest.mark.parametrize("available", [False, True])
-def test_blocks_say_what_single_rows_say(n_features, available, global_random_seed):
-    logs = make_logs(
-        400, n_features=n_features, seed=global_random_seed, available=available
-    )
-    accepted, proba, _ = row_by_row(LinUCB(alpha=0.5), logs)
-    policy = LinUCB(alpha=0.5).fit(logs)
-    block = policy.look_ahead(logs.context, logs.available)
-    at = 0
-    for row in [*accepted, len(logs) - 1]:
-        np.testing.assert_array_equal(block.proba[at : row + 1], proba[at : row + 1])
-        at = row + 1
-        action = int(logs.action_index[row])
-        policy.update(logs.context[row : row + 1], action, logs.reward[row], 1.0)
-        assert block.refresh(at, action) is True
-    assert len(accepted) > 40
-
-
-def test_refresh_at_the_end_of_a_block():
-    logs = make_logs(5)
-    policy = LinUCB().fit(logs)
-    block = policy.look_ahead(logs.context)
-    policy.update(logs.context[4:], 0, 1.0, 1.0)
-    assert block.refresh(5, 0) is True
-
-
 def test_ties_go_to_the_lowest_index():
     policy = reset(LinUCB(), 3, 2)
     X = np.array([[1.0, 2.0], [0.0, 0.0]])

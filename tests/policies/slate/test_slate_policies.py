@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Slate policies: distributions that are summed over all slates."""
 
-import pickle
 from itertools import permutations
 from math import comb
 
@@ -142,16 +141,6 @@ def test_prefixes_and_marginals_of_slates(policy, global_random_seed):
             if shown >= 0:
                 want = marginals[row, slot, shown]
             assert_allclose(single[row, slot], want, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("policy", [*POLICIES[:3], *POLICIES[4:]], ids=str)
-def test_policies_are_estimators(policy):
-    logs = some_rounds(0)
-    copy = pickle.loads(pickle.dumps(policy))
-    assert_array_equal(copy.slot_marginals(logs), policy.slot_marginals(logs))
-    unfitted = clone(policy)
-    assert unfitted is not policy
-    assert repr(unfitted) == repr(policy)
 
 
 def test_deterministic_policies_name_their_slates():
@@ -346,24 +335,6 @@ def test_weights_by_array_function_and_column():
     assert_allclose(again, by_column[[2, 0]], rtol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("weights", "error", "message"),
-    [
-        ([1, 0, 1], ValueError, "positive, got 0 for candidate 1 at row 0"),
-        ([1, -2, 1], ValueError, "positive, got -2 for candidate 1 at row 0"),
-        ([1, np.nan, 1], ValueError, "positive, got nan for candidate 1"),
-        ([1, np.inf, 1], ValueError, "positive, got nan for candidate 1"),
-        ([1, 2], ValueError, r"\(n_candidates,\) = \(3,\) or .*got \(2,\)"),
-        ([[1, 2, 3]] * 3, ValueError, r"= \(2, 3\), got \(3, 3\)"),
-        ("absent", ValueError, "'absent' is not a column of the logs"),
-        (["a", "b", "c"], TypeError, "weights must hold numbers"),
-    ],
-)
-def test_bad_weights(weights, error, message):
-    with pytest.raises(error, match=message):
-        PlackettLuceSlatePolicy(weights, 2).slot_marginals(rounds(2, 2, 3))
-
-
 def test_weights_of_what_is_not_offered_are_not_looked_at():
     mask = np.array([[True, True, False]])
     logs = rounds(1, 2, 3, candidates=mask)
@@ -431,22 +402,6 @@ def test_probabilities_of_the_logged_candidates_only():
         policy.slate_proba(bad)
 
 
-@pytest.mark.parametrize(
-    ("table", "error", "message"),
-    [
-        (TABLE * 2, ValueError, "sum to 1 .*got 2 at row 0, slot 0"),
-        (-TABLE, ValueError, "non-negative.*got -0.2 for candidate 0 at row 0, slot 0"),
-        (TABLE[:, :2], ValueError, r"n_slots, n_candidates\) with 2 rounds and 3"),
-        (np.tile(TABLE, (3, 1, 1)), ValueError, "with 2 rounds"),
-        (TABLE * np.nan, ValueError, "slot_proba must be finite"),
-        ("absent", ValueError, "'absent' is not a column of the logs"),
-    ],
-)
-def test_bad_tables(table, error, message):
-    with pytest.raises(error, match=message):
-        ProductSlatePolicy(table).slot_marginals(rounds(2, 2, 3))
-
-
 def test_probability_of_what_is_not_offered():
     logs = rounds(2, 2, 3, candidates=np.array([[True] * 3, [True, True, False]]))
     with pytest.raises(ValueError, match=r"0\.5 for candidate 2 at row 1, slot 0"):
@@ -476,33 +431,6 @@ def test_fit_fits_clones():
     assert not hasattr(ranker, "reward_model_")
     assert_allclose(policy.slot_marginals(logs)[0, 0], [1 / 6, 4 / 6, 1 / 6])
     assert not hasattr(clone(policy), "policies_")
-
-
-@pytest.mark.parametrize(
-    ("policies", "weights", "error", "message"),
-    [
-        (UniformSlatePolicy(2), [1], TypeError, "must be a list of slate policies"),
-        ([], [], TypeError, "must be a list of slate policies"),
-        ([UniformPolicy()], [1], TypeError, "made of slate policies, got UniformPol"),
-        ([UniformSlatePolicy(2)], [0.5, 0.5], ValueError, "one entry per policy"),
-        ([UniformSlatePolicy(2)], [0.5], ValueError, "sum to 1"),
-        (
-            [UniformSlatePolicy(2), UniformSlatePolicy(1)],
-            [0.5, 0.5],
-            ValueError,
-            r"same number of slots, got \[1, 2\]",
-        ),
-        (
-            [UniformSlatePolicy(2), ProductSlatePolicy([[1, 0, 0]])],
-            [0.5, 0.5],
-            ValueError,
-            "same number of slots",
-        ),
-    ],
-)
-def test_bad_mixtures(policies, weights, error, message):
-    with pytest.raises(error, match=message):
-        MixtureSlatePolicy(policies, weights).sample(rounds(2, 2, 3), 0)
 
 
 def test_prefixes_multiply_draws_from_what_is_left():
@@ -570,3 +498,51 @@ def test_varying_numbers_of_candidates_make_a_distribution_each():
     logs = rounds(6, 3, [2, 4, 3, 4, 2, 5])
     assert len(UniformSlatePolicy(3).distributions(logs)) == 4
     check_moments(UniformSlatePolicy(3), logs)
+
+
+def ranked(weights):
+    return PlackettLuceSlatePolicy(weights, 2)
+
+
+def mixed(policies, weights):
+    return MixtureSlatePolicy(policies, weights)
+
+
+ONE, OTHER = UniformSlatePolicy(1), ProductSlatePolicy([[1, 0, 0]])
+CANNOT = [
+    (ranked([1, 0, 1]), ValueError, "positive, got 0 for candidate 1 at row 0"),
+    (ranked([1, -2, 1]), ValueError, "positive, got -2 for candidate 1 at row 0"),
+    (ranked([1, np.nan, 1]), ValueError, "positive, got nan for candidate 1"),
+    (ranked([1, np.inf, 1]), ValueError, "positive, got nan for candidate 1"),
+    (ranked([1, 2]), ValueError, r"\(n_candidates,\) = \(3,\) or .*got \(2,\)"),
+    (ranked([[1, 2, 3]] * 3), ValueError, r"= \(2, 3\), got \(3, 3\)"),
+    (ranked("absent"), ValueError, "'absent' is not a column of the logs"),
+    (ranked(["a", "b", "c"]), TypeError, "weights must hold numbers"),
+    (ProductSlatePolicy(TABLE * 2), ValueError, "sum to 1 .*got 2 at row 0, slot 0"),
+    (
+        ProductSlatePolicy(-TABLE),
+        ValueError,
+        "non-negative.*got -0.2 for candidate 0 at row 0, slot 0",
+    ),
+    (
+        ProductSlatePolicy(TABLE[:, :2]),
+        ValueError,
+        r"n_slots, n_candidates\) with 2 rounds and 3",
+    ),
+    (ProductSlatePolicy(np.tile(TABLE, (3, 1, 1))), ValueError, "with 2 rounds"),
+    (ProductSlatePolicy(TABLE * np.nan), ValueError, "slot_proba must be finite"),
+    (ProductSlatePolicy("absent"), ValueError, "'absent' is not a column of the logs"),
+    (mixed(UNIFORM, [1]), TypeError, "must be a list of slate policies"),
+    (mixed([], []), TypeError, "must be a list of slate policies"),
+    (mixed([UniformPolicy()], [1]), TypeError, "made of slate policies, got Uniform"),
+    (mixed([UNIFORM], [0.5, 0.5]), ValueError, "one entry per policy"),
+    (mixed([UNIFORM], [0.5]), ValueError, "sum to 1"),
+    (mixed([UNIFORM, ONE], [0.5, 0.5]), ValueError, r"of slots, got \[1, 2\]"),
+    (mixed([UNIFORM, OTHER], [0.5, 0.5]), ValueError, "same number of slots"),
+]
+
+
+@pytest.mark.parametrize(("policy", "error", "message"), CANNOT)
+def test_parameters_that_cannot_be(policy, error, message):
+    with pytest.raises(error, match=message):
+        policy.sample(rounds(2, 2, 3), 0)
