@@ -132,9 +132,8 @@ EVALUATORS = {
     "before": DRns(cv=TimeSeriesSplit(), horizon=10),
     "column": DRns(reward_model="q_hat", n_splits=2, horizon=4),
     "model": DRns(reward_model=LinearRegression(), cv=HashKFold(3)),
-    "worst": DRns(reward_model=0.5, acceptance="worst_case"),
-    "weighed": DRns(reward_model=0.5, normalize=False, horizon=3, excess="weight"),
-    "too long": DRns(reward_model="q_hat", horizon=500),
+    "target": RejectionSampling(cmax="target"),
+    "blocks": DRns(reward_model=0.5, normalize=False, excess="weight"),
 }
 
 
@@ -262,6 +261,12 @@ def test_a_lazy_frame_has_no_order(logs):
 
 
 def test_errors_name_file_and_row_group(logs, lazy, tmp_path):
+    fitted = RejectionSampling(cmax=0.1).fit(lazy)
+    (tmp_path / "fewer").mkdir()
+    written(logs, tmp_path / "fewer", (0, 50, 51, 150, 200))
+    (tmp_path / "fewer" / "part0.parquet").replace(tmp_path / "part0.parquet")
+    with pytest.raises(ValueError, match="the file has changed since it was scanned"):
+        quiet(fitted, "pi")
     (tmp_path / "part2.parquet").unlink()
     with pytest.raises(FileNotFoundError, match=r"part2.parquet, row group 0"):
         evaluate("pi", lazy, evaluators={"rs": RejectionSampling(cmax=0.1)})
@@ -298,8 +303,8 @@ def test_what_was_learned_from_files(tmp_path):
 
 
 def test_bounds_running_values_and_differences_of_files(tmp_path):
-    logs = uniform_logs(5000)
-    lazy = written(logs, tmp_path, (0, 2500, 5000))
+    logs = uniform_logs(3000)
+    lazy = written(logs, tmp_path, (0, 2500, 3000))
     bound = {"n_actions": logs.n_actions, "value_bound": 1.0, "delta": 0.5}
     found, expected = values_of(Replay(random_state=0), "pi", lazy, logs)
     assert found.deviation_bound(**bound) == expected.deviation_bound(**bound)
@@ -307,6 +312,9 @@ def test_bounds_running_values_and_differences_of_files(tmp_path):
     both = found.running_values(), expected.running_values()
     for one, other in zip(*both, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+    (tmp_path / "short").mkdir()
+    logs = logs[:400]
+    lazy = written(logs, tmp_path / "short", (0, 150, 400))
     policies = {"a": EpsilonGreedy(), "b": UCB1()}
     parts = {"d": DRns(reward_model=0.5, horizon=5, n_splits=6, random_state=0)}
     with warnings.catch_warnings():

@@ -299,6 +299,12 @@ def test_slots_that_a_policy_leaves_empty(n_slots):
         wanted = weights_by_enumeration(logger, table, logs)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
         assert proba @ found == pytest.approx(share, abs=1e-12)
+        drawn = logs.replace(reward=rng.random_sample(len(logs)))
+        plain, taken_off = (
+            quietly(PseudoInverse(control_variates=kind), table, drawn, proba).value
+            for kind in (None, "multiple")
+        )
+        assert taken_off == pytest.approx(plain, abs=1e-12)  # what has mean zero
     nothing = np.full(logs.slate.shape, -1)
     assert weights_of(logger, nothing, logs)[1]["largest_residual"] < 1e-12
     if n_slots > 1:
@@ -476,3 +482,17 @@ def test_control_variates_are_those_of_the_paper(kind, logger):
     alike = logs.replace(reward=np.full(200, 0.1))
     same = quietly(PseudoInverse(control_variates=kind), logger, alike)
     assert same.value == pytest.approx(0.1) and same.standard_error < 1e-15
+
+
+def test_rounds_of_many_parts_are_those_of_one():
+    """Distributions of two kinds, in turn, of more rounds than one table holds."""
+    rng = np.random.RandomState(0)
+    weights = np.where(np.arange(60) < 3, [[4.0], [0.5]], 1.0)
+    logs = rounds(3000, 8, 60).with_columns(w=weights[np.arange(3000) % 2])
+    logger = PlackettLuceSlatePolicy("w", 8)
+    logs = showing(logs, logger.sample(logs, rng))
+    first, _ = weights_of(logger, UniformSlatePolicy(8), logs[:50])
+    last, _ = weights_of(logger, UniformSlatePolicy(8), logs[-51:])
+    whole, _ = weights_of(logger, UniformSlatePolicy(8), logs)
+    np.testing.assert_allclose(whole[:50], first, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(whole[-51:], last, rtol=0, atol=1e-10)

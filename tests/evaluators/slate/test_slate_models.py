@@ -1,29 +1,42 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models of the rewards of slates: the direct method, and doubly robust."""
+"""Models of the rewards of slates and slots, and the assumptions that they serve."""
+
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.dummy import DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LassoCV, LinearRegression
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+import skope_ope
 from skope_ope import (
+    CascadeDR,
+    CascadeIPS,
+    IndependentSlotIPS,
     PlackettLuceSlatePolicy,
     PseudoInverse,
     SlateDirectMethod,
     SlateDoublyRobust,
+    SlateIPS,
     SlateLogs,
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import ModelErrorWarning, SupportWarning
-from skope_ope.policies import SampledSlatePolicy, rank_weights
+from skope_ope.policies import (
+    EmpiricalSlatePolicy,
+    ProductSlatePolicy,
+    SampledSlatePolicy,
+    rank_weights,
+)
 from skope_ope.reward_models import AdditiveSlateModel
 from tests.evaluators.slate._worlds import (
     EMPTY_WORLDS,
     additive,
     empty_world,
+    products,
     quietly,
     range_logs,
     rankings,
@@ -252,3 +265,270 @@ def test_rounds_outside_of_the_range():
         SlateDoublyRobust(reward_model=0.5, outside_range="raise").fit(logs).evaluate(
             target
         )
+
+
+CLICKS = np.random.RandomState(0).random_sample((3, 4))
+
+
+def rewards(slates, kind):
+    """Expected rewards of the slots: of independent slots, readers, or crowds."""
+    phi = CLICKS[np.arange(slates.shape[1]), slates]
+    if kind == "cascade":
+        phi[:, 1:] *= np.cumprod(1 - phi, axis=1)[:, :-1]
+    elif kind == "crowd":
+        phi = phi * (1 - (phi.sum(axis=1, keepdims=True) - phi) / 4)
+    return phi
+
+
+SLOT_LOGGERS = [
+    (PlackettLuceSlatePolicy([4.0, 3.0, 2.0, 1.0], 3), rankings(3, 4)),
+    (ProductSlatePolicy(np.tile([0.4, 0.3, 0.2, 0.1], (3, 1))), products(3, 4)),
+]
+
+
+UNBIASED = {
+    IndependentSlotIPS: {"independent"},
+    CascadeIPS: {"independent", "cascade"},
+    CascadeDR: {"independent", "cascade"},
+    SlateIPS: {"independent", "cascade", "crowd"},
+}
+
+
+def cascade_world(logger, slates, kind):
+    slot_reward = rewards(slates, kind)
+    return world(logger, slates, slot_reward.sum(axis=1), 4, slot_reward=slot_reward)
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("kind", ["independent", "cascade", "crowd"])
+@pytest.mark.parametrize(("logger", "slates"), SLOT_LOGGERS, ids=["ranking", "product"])
+@pytest.mark.parametrize("evaluator", UNBIASED, ids=lambda cls: cls.__name__)
+def test_unbiased_where_the_assumption_holds(evaluator, logger, slates, kind):
+    logs, proba = cascade_world(logger, slates, kind)
+    chosen = [2, 0, 3]
+    policy = PlackettLuceSlatePolicy([1.0, 2.0, 4.0, 1.0], 3)
+    made = evaluator(reward_model=0.3) if evaluator is CascadeDR else evaluator()
+    for target, truth in (
+        (np.tile(chosen, (len(logs), 1)), rewards(np.array([chosen]), kind).sum()),
+        (policy, policy.slate_proba(logs) @ logs.reward),
+    ):
+        value = quietly(made, target, logs, proba).value
+        if kind in UNBIASED[evaluator]:
+            assert value == pytest.approx(truth, abs=1e-12)
+        else:
+            assert abs(value - truth) > 1e-3
+
+
+def clicked_logs(n_rounds, seed):
+    rng = np.random.RandomState(seed)
+    empty = SlateLogs(
+        np.zeros((n_rounds, 1)),
+        np.full((n_rounds, 3), -1),
+        np.zeros(n_rounds),
+        n_candidates=4,
+    )
+    logger = SLOT_LOGGERS[0][0]
+    slates = logger.sample(empty, rng)
+    clicks = rng.random_sample(slates.shape) < rewards(slates, "cascade")
+    return SlateLogs(
+        empty.context,
+        slates,
+        None,
+        n_candidates=4,
+        slot_reward=clicks.astype(float),
+        logging_policy=logger,
+    )
+
+
+@pytest.mark.parametrize(
+    "evaluator", [IndependentSlotIPS(), CascadeIPS(), CascadeDR(reward_model=0.0)]
+)
+def test_what_the_logger_never_shows(evaluator):
+    logger = EmpiricalSlatePolicy([[0, 1], [1, 0]])
+    logs = SlateLogs(
+        np.zeros((2, 1)),
+        [[0, 1], [1, 0]],
+        None,
+        n_candidates=3,
+        slot_reward=np.ones((2, 2)),
+        logging_policy=logger,
+    )
+    result, found = warned(evaluator.fit(logs), np.array([[0, 2], [1, 0]]))
+    share = 0.25 if isinstance(evaluator, IndependentSlotIPS) else 0.5
+    assert found[SupportWarning, "never shows"] == share
+    assert result.diagnostics["unsupported_share"] == share
+    result, found = warned(evaluator.fit(logs), np.full((2, 2), 2))
+    assert np.isnan(result.value)
+    assert (SupportWarning, "has no estimate") in found
+
+
+def test_empty_slots():
+    logs = SlateLogs(
+        np.zeros((2, 1)),
+        [[0, -1], [1, 0]],
+        None,
+        n_candidates=[1, 2],
+        slot_reward=[[1, 0], [0, 1]],
+        logging_policy=UniformSlatePolicy(2),
+    )
+    target = np.array([[0, -1], [1, 0]])
+    for evaluator in (IndependentSlotIPS(), CascadeIPS(), CascadeDR(reward_model=0.0)):
+        result = quietly(evaluator, target, logs)
+        np.testing.assert_allclose(result.round_values, [1, 2])
+
+
+@pytest.mark.parametrize("evaluator", [IndependentSlotIPS(), CascadeIPS(), CascadeDR()])
+def test_slot_rewards_that_are_missing(evaluator):
+    logs = clicked_logs(30, 0)
+    whole = SlateLogs(logs.context, logs.slate, logs.reward, n_candidates=4)
+    with pytest.raises(ValueError, match="needs the rewards of the slots"):
+        evaluator.fit(whole)
+    with pytest.raises(ValueError, match="needs the logging policy"):
+        evaluator.fit(logs.replace(logging_policy=None))
+    with pytest.raises(ValueError, match="probability 0"):
+        evaluator.fit(logs.replace(logging_policy=EmpiricalSlatePolicy([[0, 1, 2]])))
+    fitted = evaluator.fit(logs)
+    if not isinstance(evaluator, IndependentSlotIPS):
+        with pytest.raises(TypeError, match="by its slot marginals"):
+            fitted.evaluate(np.full((30, 3, 4), 0.25))
+        with pytest.raises(TypeError, match="serves IndependentSlotIPS"):
+            fitted.evaluate(np.full((30, 3), 0.25))
+
+
+@pytest.mark.parametrize("name", ["IndependentSlotIPS", "CascadeIPS", "CascadeDR"])
+def test_purchases_are_not_valued_as_clicks(name):
+    fields = {"n_candidates": 3, "logging_policy": UniformSlatePolicy(2)}
+    clicks, slates = [[1, 0], [0, 1], [1, 1]], [[0, 1], [1, 2], [2, 0]]
+    logs = SlateLogs(np.zeros((3, 1)), slates, [1, 1, 0], slot_reward=clicks, **fields)
+    message = r"sum: at row 2 it is 0, and the slot rewards add to 2\. .*without"
+    with pytest.raises(ValueError, match=message):
+        getattr(skope_ope, name)().fit(logs)
+
+
+def test_a_model_of_other_rounds_leaves_the_cascade_unbiased():
+    logger, slates = SLOT_LOGGERS[0]
+    logs, proba = cascade_world(logger, slates, "cascade")
+    other = cascade_world(logger, slates, "crowd")[0]
+    evaluator = CascadeDR(reward_model=DecisionTreeRegressor(random_state=0))
+    logs = logs.with_columns(best=np.tile([2, 0, 3], (24, 1)))
+    other = other.with_columns(best=np.tile([2, 0, 3], (24, 1)))
+    evaluator = evaluator.fit(other)
+    policy = PlackettLuceSlatePolicy([1.0, 2.0, 4.0, 1.0], 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = evaluator.evaluate(policy, logs, proba)
+        single = evaluator.evaluate("best", logs, proba)
+        with pytest.raises(ValueError, match="slates of other rounds only"):
+            evaluator.evaluate(np.tile([2, 0, 3], (24, 1)), logs)
+    truth = policy.slate_proba(logs) @ logs.reward
+    assert found.value == pytest.approx(truth, abs=1e-12)
+    truth = rewards(np.array([[2, 0, 3]]), "cascade").sum()
+    assert single.value == pytest.approx(truth, abs=1e-12)
+
+
+@pytest.mark.thorough
+def test_a_model_of_slots_lowers_the_variance(global_random_seed):
+    logs = clicked_logs(3000, global_random_seed)
+    policy = PlackettLuceSlatePolicy([1.0, 2.0, 4.0, 1.0], 3)
+    tree = DecisionTreeRegressor(max_depth=6, random_state=0)
+    plain = quietly(CascadeIPS(), policy, logs)
+    constant = quietly(CascadeDR(), policy, logs)
+    modelled = quietly(CascadeDR(reward_model=tree), policy, logs)
+    whole = quietly(SlateIPS(), policy, logs)
+    exact, _ = cascade_world(*SLOT_LOGGERS[0], "cascade")
+    truth = policy.slate_proba(exact) @ exact.reward
+    for result in (plain, constant, modelled, whole):
+        assert abs(result.value - truth) < 5 * result.standard_error
+    # clicks are noisy, so that a mean per slot is as good as a tree
+    assert constant.standard_error < plain.standard_error
+    assert modelled.standard_error < plain.standard_error
+    assert plain.standard_error < whole.standard_error
+
+
+def test_the_model_is_right_where_the_world_is_known():
+    # folds of a world without noise: the value is exact in every round
+    logger, slates = SLOT_LOGGERS[0]
+    slot_reward = rewards(np.tile(slates, (5, 1)), "cascade")
+    logs = SlateLogs(
+        np.zeros((120, 1)),
+        np.tile(slates, (5, 1)),
+        None,
+        slot_reward=slot_reward,
+        logging_policy=logger,
+    )
+    tree = CascadeDR(reward_model=DecisionTreeRegressor(random_state=0))
+    for policy in (UniformSlatePolicy(3), EmpiricalSlatePolicy([[2, 0, 3]])):
+        result = quietly(tree, policy, logs)
+        proba = policy.slate_proba(logs[:24])
+        truth = proba @ slot_reward[:24].sum(axis=1)
+        np.testing.assert_allclose(result.round_values, truth, atol=1e-12)
+    given = quietly(tree, np.tile([2, 0, 3], (120, 1)), logs)
+    np.testing.assert_allclose(given.round_values, truth, atol=1e-12)
+
+
+@pytest.mark.parametrize("reward_model", [0.25, None])
+def test_constants_of_the_model(reward_model):
+    """A number of all slots, or the mean of what they and later ones bring."""
+    logger, slates = SLOT_LOGGERS[1]
+    logs = cascade_world(logger, slates, "cascade")[0]
+    halves = [np.arange(len(logs)) % 2 == k for k in (0, 1)]
+    folds = [np.flatnonzero(one) for one in halves]
+    policy = ProductSlatePolicy(np.full((3, 4), 0.25))
+    evaluator = CascadeDR(reward_model=reward_model, cv=[folds, folds[::-1]])
+    weight = policy.marginal_proba(logs) / logger.marginal_proba(logs)
+    expected = np.zeros(len(logs))
+    for slot in (2, 1, 0):
+        later = logs.slot_reward[:, slot:].sum(axis=1)
+        means = later[folds[1]].mean(), later[folds[0]].mean()
+        c = np.where(halves[0], *means) if reward_model is None else reward_model
+        expected = c + weight[:, slot] * (logs.slot_reward[:, slot] + expected - c)
+    found = quietly(evaluator, policy, logs)
+    np.testing.assert_allclose(found.round_values, expected, rtol=1e-12)
+
+
+def test_uncovered_rounds_get_means():
+    logs = clicked_logs(40, 0)
+    folds = [(np.arange(20), np.arange(20, 40))]
+    evaluator = CascadeDR(reward_model=DecisionTreeRegressor(), cv=folds)
+    result = quietly(evaluator, logs.logging_policy, logs)
+    assert result.diagnostics["uncovered_rounds"] == 20
+    assert np.isfinite(result.round_values).all()
+
+
+def test_models_that_the_cascade_refuses():
+    logs = clicked_logs(30, 0)
+    for model in ("q_hat", np.zeros((30, 4)), DecisionTreeRegressor):
+        with pytest.raises((TypeError, ValueError), match="reward_model"):
+            CascadeDR(reward_model=model).fit(logs)
+        with pytest.raises(TypeError, match=r"refitted for every policy|an instance"):
+            CascadeDR().fit(logs, model)
+
+
+def test_classifiers_model_single_slots_by_their_probabilities():
+    slates = np.tile([[0], [1]], (40, 1))
+    clicks = np.random.RandomState(0).random_sample((80, 1)) < 0.3 + 0.4 * slates
+    logs = SlateLogs(
+        np.zeros((80, 1)),
+        slates,
+        None,
+        slot_reward=clicks.astype(float),
+        logging_policy=UniformSlatePolicy(1),
+    )
+    target = np.ones((80, 1), int)
+    # indicators of two candidates and a constant: probabilities are the shares
+    found = quietly(CascadeDR(reward_model=DecisionTreeClassifier()), target, logs)
+    shares = quietly(CascadeDR(reward_model=DecisionTreeRegressor()), target, logs)
+    np.testing.assert_allclose(found.round_values, shares.round_values)
+    assert len(np.unique(found.round_values)) > 3  # shares differ from fold to fold
+    longer = clicked_logs(50, 0)
+    with pytest.raises(ValueError, match="sums of the rewards of up to 3 slots here"):
+        CascadeDR(reward_model=DecisionTreeClassifier()).fit(longer)
+    logs = SlateLogs(
+        logs.context,
+        slates,
+        None,
+        slot_reward=2.0 * clicks,
+        logging_policy=UniformSlatePolicy(1),
+    )
+    with pytest.raises(ValueError, match="slot rewards other than 0 and 1"):
+        CascadeDR(reward_model=DecisionTreeClassifier()).fit(logs)

@@ -37,7 +37,6 @@ from tests.evaluators.slate._worlds import (
     range_logs,
     rankings,
     warned,
-    world,
 )
 
 EVERY = [
@@ -240,25 +239,6 @@ def test_golden_slates_as_wholes(self_normalized, fields):
     evaluator = SlateIPS(self_normalized=self_normalized)
     result = quietly(evaluator, np.tile([2, 0], (5, 1)), golden_logs(**fields))
     assert result.value == pytest.approx(1.0 if self_normalized else 1.2)
-
-
-@pytest.mark.parametrize("self_normalized", [False, True])
-def test_unbiased_whatever_the_value_of_a_slate(self_normalized):
-    slates = rankings(3, 4)
-    values = np.random.RandomState(0).random_sample(len(slates))
-    logger = PlackettLuceSlatePolicy([4.0, 3.0, 2.0, 1.0], 3)
-    logs, proba = world(logger, slates, values, 4)
-    for target in (
-        np.tile([2, 0, 3], (len(logs), 1)),
-        PlackettLuceSlatePolicy([1.0, 5.0, 1.0, 2.0], 3),
-        EmpiricalSlatePolicy(slates[[3, 0]]),
-    ):
-        if isinstance(target, np.ndarray):
-            truth = values[(slates == target[0]).all(axis=1)][0]
-        else:
-            truth = target.slate_proba(logs) @ values
-        evaluator = SlateIPS(self_normalized=self_normalized)
-        assert quietly(evaluator, target, logs, proba).value == pytest.approx(truth)
 
 
 @pytest.mark.parametrize("self_normalized", [False, True])
