@@ -107,37 +107,6 @@ def test_an_action_of_one_round_that_is_wanted_in_others():
     assert result.diagnostics["fewest_rounds"] == 40
 
 
-@pytest.mark.few_cases
-@pytest.mark.parametrize("self_normalized", [False, True])
-@pytest.mark.parametrize("kind", ["plain", "strata", "mixture", "logger", "slates"])
-def test_rounds_of_weight_zero_are_not_there(kind, self_normalized):
-    rng = np.random.RandomState(1)
-    logs, x, plays = rotation()
-    n = len(logs)
-    settings = {"self_normalized": self_normalized}
-    target = np.eye(4)[plays[np.arange(n), np.where(x < 2, 0, 1)]]
-    if kind in ("plain", "strata"):
-        logs = BanditLogs(logs.context, rng.randint(4, size=n), logs.reward)
-        logs = logs.with_columns(day=rng.randint(3, size=n))
-    if kind == "strata":
-        settings["strata"] = "day"
-    if kind == "logger":
-        settings["match"], target = "logger", np.eye(3)[np.where(x < 2, 0, 1)]
-    if kind == "slates":
-        every = np.array([[0, 1], [1, 0], [2, 1]])
-        target = every[rng.randint(2, size=n)]
-        logs = SlateLogs(logs.context, every[rng.randint(3, size=n)], logs.reward)
-    mask = rng.random_sample(n) < 0.6
-    scavenger = ExplorationScavenging(**settings).fit(logs)
-    weighted = scavenger.evaluate(target, sample_weight=mask * 1.0)
-    alone = scavenger.evaluate(target[mask], logs[mask])
-    assert_allclose(weighted.value, alone.value)
-    assert_allclose(weighted.standard_error, alone.standard_error)
-    names = ("fewest_rounds", "mean_weight", "effective_sample_size")
-    for name in (*names, "unsupported_mass"):
-        assert_allclose(weighted.diagnostics[name], alone.diagnostics[name])
-
-
 def test_the_impossible_is_reported(global_random_seed):
     """pi(x) = x says nothing about h(x) = 1 - x (Theorem 1 of the paper)."""
     x = np.random.RandomState(global_random_seed).randint(2, size=300)
@@ -236,26 +205,6 @@ def rotation(n=400, seed=0):
         logger_proba=(plays == action[:, None]).astype(float),
     )
     return logs, x, plays
-
-
-def test_rotation_by_label_and_by_action():
-    logs, x, plays = rotation()
-    chosen = np.where(x < 2, 0, 1)  # which logger should act
-    label = evaluate(logs, np.eye(3)[chosen], match="logger")
-    pi = np.eye(4)[plays[np.arange(len(x)), chosen]]
-    action = evaluate(logs, pi)
-    truth = np.where(x < 2, 0.2, 0.35).mean()
-    assert abs(label.value - truth) < 4 * label.standard_error
-    assert abs(action.value - truth) < 4 * action.standard_error
-    assert action.standard_error < label.standard_error
-    mixture = logs.logger_proba @ (np.bincount(logs.logger_index) / len(x))
-    expected = np.mean(pi[np.arange(len(x)), logs.action] * logs.reward / mixture)
-    assert_allclose(action.value, expected)
-    assert_allclose(
-        label.deviation_bound(0.05, method="hoeffding"), label.deviation_bound(0.05) / 2
-    )
-    with pytest.raises(ValueError, match="do not cover a mixture of loggers"):
-        action.deviation_bound(0.05)
 
 
 def test_what_no_logger_does_there_is_missed():

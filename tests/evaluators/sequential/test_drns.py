@@ -142,16 +142,6 @@ def test_a_logger_evaluated_on_its_own_log_is_reproduced(q, global_random_seed):
     assert result.accepted.tolist() == list(range(200))
     assert result.n_violations == 0
     assert result.value == pytest.approx(r.mean(), abs=1e-14)
-    # with a model: mean(r) + mean(dm - q_hat of the logged actions)
-    q_hat = rng.random_sample((n, 3))
-    result = quiet(DRns(q=q, reward_model=q_hat).fit(logs), policy)
-    alone = RulePolicy(greedy_rule(3)).fit(logs[:0])
-    dm = []
-    for k in range(n):
-        dm.append(alone.predict_proba(context[k : k + 1])[0] @ q_hat[k])
-        alone.update(context[k : k + 1], a[k], r[k], p[k])
-    expected = r.mean() + np.mean(np.array(dm) - q_hat[np.arange(n), a])
-    assert result.value == pytest.approx(expected, abs=1e-13)
 
 
 def test_tiny_ratios_have_an_effective_size():

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Histories of learners: their weights, their sums, and the policies along them."""
 
-import pickle
 from itertools import pairwise, product
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from sklearn.base import clone
 
 from skope_ope import (
-    IPS,
     UCB1,
     BanditLogs,
     ConstantPolicy,
@@ -409,21 +407,6 @@ def test_probabilities_are_those_of_the_histories_in_the_mean():
     )
     found = action_probabilities(progressive, logs[:5])
     np.testing.assert_allclose(found, np.tile(expected, (5, 1)), rtol=1e-12)
-
-
-def test_it_is_a_policy_like_any_other():
-    logs, result = traced(EpsilonGreedy())
-    progressive = result.progressive_policy_
-    other = make_bandit_logs(200, n_actions=3, random_state=1)
-    value = IPS().fit(other).evaluate(progressive)
-    assert np.isfinite(value.value)
-    assert clone(progressive) is progressive
-    assert progressive.fit(other) is progressive
-    assert progressive.classes_.tolist() == logs.actions.tolist()
-    back = pickle.loads(pickle.dumps(progressive))
-    np.testing.assert_array_equal(
-        back.predict_proba(other.context), progressive.predict_proba(other.context)
-    )
 
 
 def test_samples_are_the_policies_of_the_histories(global_random_seed):

@@ -121,25 +121,6 @@ def test_one_accepted_round_has_no_spread():
     assert (round(low, 3), high) == (0.025, 1.0)
 
 
-def test_horizon_averages_complete_histories():
-    logs = uniform_logs(3000)
-    fitted = Replay(horizon=100, random_state=0).fit(logs)
-    result = quiet(fitted, EpsilonGreedy())
-    m = len(result.accepted) // 100
-    assert m == result.n_trajectories == result.diagnostics["n_trajectories"] > 5
-    rewards = logs.reward[result.accepted[: 100 * m]].reshape(m, 100)
-    np.testing.assert_allclose(result.trajectory_values, rewards.mean(axis=1))
-    assert result.value == pytest.approx(rewards.mean())
-    assert result.standard_error == pytest.approx(
-        rewards.mean(axis=1).std(ddof=1) / np.sqrt(m)
-    )
-    assert result.degrees_of_freedom == m - 1
-    # a stationary policy: the ones are counted in complete histories, as the value
-    result = quiet(fitted, UniformPolicy())
-    n_used = result.n_trajectories * 100
-    assert result.successes == (round(result.value * n_used), n_used)
-
-
 def test_nothing_accepted_is_nan_with_a_warning():
     logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), actions=[0, 1])
     fitted = Replay().fit(logs)
@@ -294,15 +275,6 @@ def test_learning_value_and_deployment_value():
     assert deployment.value == rewards.mean()
     # exploration costs: half of the rounds were spent on any action
     assert deployment.value > learning.value + 2 * deployment.standard_error
-    # with a horizon, the policy is that of the last complete history
-    fitted = Replay(horizon=100, random_state=0).fit(train)
-    result = quiet(fitted, EpsilonGreedy(epsilon=0.5))
-    learned = result.learned_policy
-    assert learned.counts_.sum() == 100
-    last = result.accepted[: 100 * result.n_trajectories][-100:]
-    np.testing.assert_array_equal(
-        learned.counts_, np.bincount(train.action_index[last], minlength=4)
-    )
 
 
 def test_the_constant():

@@ -304,6 +304,8 @@ def test_epochs_that_cannot_be():
         EpochGreedy(),
         EpochGreedy(SGDRegressor(), exploit=lambda epoch: epoch),
         EpochGreedy(LogisticRegression(), exploit=5),
+        LinUCB(),
+        LinUCB(alpha=0.0, regularization=1e-3),
     ],
 )
 def test_keeps_the_contract(policy, available):
@@ -429,13 +431,6 @@ def test_linear_bounds_that_cannot_be():
         linear(LinUCB(alpha=-1), 2, 1)
     with pytest.raises(ValueError, match="'regularization' parameter of LinUCB"):
         linear(LinUCB(regularization=0), 2, 1)
-
-
-@pytest.mark.thorough
-def test_linear_bounds_keep_the_contract():
-    check_adaptive_policy(LinUCB())
-    check_adaptive_policy(LinUCB(alpha=0.0, regularization=1e-3))
-    check_adaptive_policy(LinUCB(), make_logs(n_features=18, available=True))
 
 
 @pytest.mark.parametrize(

@@ -197,16 +197,6 @@ def test_the_policy_is_told_the_loggers_propensity():
     assert told == [0.25] * 20
 
 
-def test_clone_and_parameters():
-    logs = make_logs(20)
-    policy = BatchPolicy(EpsilonGreedy(0.5), logs, 5)
-    other = clone(policy).set_params(policy__epsilon=0.0)
-    assert policy.policy.epsilon == 0.5
-    assert other.exploration_logs is logs  # read-only rows are not copied
-    assert set(np.unique(other.logs_proba(logs))) == {0, 1}
-    assert policy.fit(logs) is policy
-
-
 def test_what_batches_refuse():
     logs = make_logs(20)
     with pytest.raises(TypeError, match="needs the time of every round"):

@@ -18,11 +18,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.policies import (
-    EmpiricalSlatePolicy,
-    MixtureSlatePolicy,
-    SampledSlatePolicy,
-)
+from skope_ope.policies import EmpiricalSlatePolicy, SampledSlatePolicy
 from skope_ope.policies.slate._logged_shares import alike_ratio, alike_warnings
 from tests.evaluators.slate._worlds import additive, quietly, rankings, world
 from tests.policies._slate_worlds import (
@@ -311,12 +307,6 @@ def test_second_moments_of_a_policy(global_random_seed):
         rtol=0,
         atol=1e-15,
     )
-    mixed = MixtureSlatePolicy([policy, UniformSlatePolicy(2)], [0.5, 0.5])
-    exact = MixtureSlatePolicy([inner, UniformSlatePolicy(2)], [0.5, 0.5])
-    difference = moments_of_distributions(mixed, logs) - moments_of_distributions(
-        exact, logs
-    )
-    assert np.abs(difference).max() < 0.05
 
 
 def test_moments_of_an_instance_are_those_of_the_same_draws():
