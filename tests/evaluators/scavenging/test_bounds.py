@@ -35,7 +35,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:the value, .* lies outside the range"),
     pytest.mark.filterwarnings("ignore:1 of the actions that the policy takes"),
 ]
-
 TARGET = np.eye(2)[S6_X]
 TABLE = {  # counts: Theorem 3, half of it, Theorem 5, with ln(2 / delta)
     (50, 50): (1.199146, 0.599573, 0.592083, 0.543241),

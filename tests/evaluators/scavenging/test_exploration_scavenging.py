@@ -26,7 +26,6 @@ from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, caught, s6, sl4
 
 # Six rounds give 4/3 for rewards of 0 and 1: that it warns is tested with all warnings.
 pytestmark = pytest.mark.filterwarnings("ignore:the value, .* lies outside the range")
-
 TARGET = np.eye(2)[S6_X]
 
 

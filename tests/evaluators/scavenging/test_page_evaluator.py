@@ -39,14 +39,8 @@ from tests.evaluators.scavenging._toys import (
 )
 
 BOTH = pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
-
-
 QUALITY = np.linspace(0.1, 0.6, 4)
-
-
 LOGS = biased_pages(400, (1.0, 0.5), QUALITY, 0)
-
-
 UP = np.sort(LOGS.slate, axis=1)[:, ::-1]
 
 
@@ -186,8 +180,6 @@ def test_logs_of_another_kind(cls):
 
 
 RAGGED = np.array([[0, 1, -1], [2, -1, -1], [1, 0, 2], [0, 2, -1]])
-
-
 CLICKS = np.array([[1, 0.5, 0], [0, 0, 0], [0, 2, 1], [0, 1, 0]])
 
 
@@ -248,15 +240,9 @@ def test_no_table_has_more_than_items_times_slots():
 
 
 TRUE = np.array([1.0, 0.6, 0.4])
-
-
 # A good and a bad item; the good one is shown first more often.
 SHOWN = np.array([[4500, 2600, 700], [500, 2400, 4300]])
-
-
 RATES = np.array([0.2, 0.1])
-
-
 METHODS = ("uniform", "min_variance", "equal_variance")
 
 

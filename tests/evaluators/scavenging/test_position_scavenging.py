@@ -27,11 +27,7 @@ from tests.evaluators.scavenging._toys import (
 )
 
 TARGET = np.tile([0, 1, 2, 3], (4, 1))
-
-
 ATTENTION = np.array([1.0, 0.6, 0.4])
-
-
 QUALITY = np.linspace(0.05, 0.5, 6)
 
 

@@ -35,26 +35,12 @@ from tests._quiet import quiet
 
 # The fixed trace of the specification.
 X = [int(c) for c in "0110100110"]
-
-
 A = [int(c) for c in "1011101101"]
-
-
 R = [int(c) for c in "1010111001"]
-
-
 P = [0.5, 0.8, 0.2, 0.5, 0.2, 0.5, 0.5, 0.2, 0.8, 0.5]
-
-
 U = [0.3, 0.9, 0.5, 0.6, 0.1, 0.35, 0.5, 0.95, 0.05, 0.4]
-
-
 Q_HAT = np.array([[0.5, 0.6], [0.2, 0.7]])[X]
-
-
 ROW_VALUES = np.array([19, 11, 36, -7.6, 36, 15.6, 24.4, -44, 11, 24.4]) / 20
-
-
 QUARTER = np.array([1, 1, 1, *[0.25] * 7])
 
 

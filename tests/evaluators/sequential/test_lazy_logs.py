@@ -268,7 +268,7 @@ def test_errors_name_file_and_row_group(logs, lazy, tmp_path):
     (tmp_path / "fewer").mkdir()
     written(logs, tmp_path / "fewer", (0, 50, N))
     (tmp_path / "fewer" / "part0.parquet").replace(tmp_path / "part0.parquet")
-    with pytest.raises(ValueError, match="part0.*changed since it was scanned"):
+    with pytest.raises(ValueError, match=r"part0.*changed since it was scanned"):
         quiet(fitted, "pi")
 
 

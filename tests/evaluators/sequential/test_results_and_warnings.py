@@ -76,8 +76,6 @@ def test_static_evaluators_refuse_a_learner():
 
 
 N_USERS, PER_USER = 100, 10
-
-
 SINGLE = [
     Replay(random_state=0),
     RejectionSampling(random_state=0),
@@ -175,20 +173,12 @@ def test_users_count_in_the_test_of_the_mean_weight():
 
 
 N_WORLDS, N_ROUNDS = 300, 300
-
-
 FIRST = np.tile([0.5, 0.3, 0.2], (N_ROUNDS, 1))
-
-
 SECOND = np.tile([0.1, 0.3, 0.6], (N_ROUNDS, 1))
-
-
 QUICK = [
     Replay(horizon=1),
     DRns(reward_model=0.5, acceptance="worst_case", normalize=False),
 ]
-
-
 SLOW = [
     Replay(horizon=3),
     Replay(),
@@ -198,8 +188,6 @@ SLOW = [
     DRns(reward_model=0.5, n_splits=5),
     DRns(reward_model=0.5, normalize=False),
 ]
-
-
 EVALUATORS = [*QUICK, *(pytest.param(one, marks=pytest.mark.theory) for one in SLOW)]
 
 

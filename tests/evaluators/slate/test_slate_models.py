@@ -160,11 +160,7 @@ def test_too_many_slates_and_two_models():
 
 
 PHI = np.random.RandomState(0).random_sample((3, 5))
-
-
 LOGGER = PlackettLuceSlatePolicy(rank_weights(np.arange(1, 6), alpha=1), 3)
-
-
 SLATES = rankings(3, 5)
 
 
@@ -274,8 +270,6 @@ SLOT_LOGGERS = [
     (PlackettLuceSlatePolicy([4.0, 3.0, 2.0, 1.0], 3), rankings(3, 4)),
     (ProductSlatePolicy(np.tile([0.4, 0.3, 0.2, 0.1], (3, 1))), products(3, 4)),
 ]
-
-
 UNBIASED = {
     IndependentSlotIPS: {"independent"},
     CascadeIPS: {"independent", "cascade"},

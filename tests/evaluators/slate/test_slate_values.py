@@ -371,14 +371,8 @@ def test_control_variates_of_nothing():
 
 
 PHI = np.array([[0.6, 0.2, 0.1], [0.3, 0.15, 0.05]])
-
-
 TARGET = np.array([0, 1])
-
-
 VALUE = PHI[0, 0] + PHI[1, 1]
-
-
 REFUTED = "assumes equally likely slates, but the logged slates are not"
 
 

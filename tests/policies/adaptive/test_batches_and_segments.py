@@ -41,11 +41,7 @@ def high(X):
 
 
 EMP = EpsilonGreedy(0)
-
-
 SEMP = SegmentedPolicy(EpsilonGreedy(0), high)
-
-
 CEMP = OnlineClassifierPolicy(LogisticRegression(), epsilon=0)
 
 

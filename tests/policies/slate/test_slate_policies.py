@@ -37,28 +37,14 @@ from tests.policies._slate_worlds import (
 )
 
 FEATURES = np.array([[0.0], [3.0], [1.0], [2.0]])
-
-
 RANKER = RankingPolicy(LinearRegression(), 2).fit(FEATURES, FEATURES[:, 0])
-
-
 SOFT = RankingPolicy(LinearRegression(), 2, temperature=0.7).fit(
     FEATURES, FEATURES[:, 0]
 )
-
-
 UNIFORM, BY_COLUMN = UniformSlatePolicy(2), PlackettLuceSlatePolicy("w", 2)
-
-
 PRODUCT = ProductSlatePolicy("p")
-
-
 LISTS = {0: [[0, 1], [2, -1], [1, 0]], 1: [[1, 1], [3, 0]]}
-
-
 SEEN = EmpiricalSlatePolicy(LISTS, by="group")
-
-
 POLICIES = [
     UNIFORM,
     BY_COLUMN,
@@ -76,8 +62,6 @@ POLICIES = [
     SOFT,
     RankingPolicy(LinearRegression(), 2, alpha=1.5).fit(FEATURES, FEATURES[:, 0]),
 ]
-
-
 IDS = [f"{i}-{type(policy).__name__}" for i, policy in enumerate(POLICIES)]
 
 
