@@ -28,6 +28,7 @@ from tests.evaluators.scavenging._toys import (
     s6,
     sl4,
 )
+from tests.evaluators.slate._worlds import showed
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the value, .* lies outside the range"),
@@ -404,8 +405,7 @@ def test_a_deterministic_policy_is_its_slates(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     slate = np.argsort(rng.random_sample((300, 4)), axis=1)[:, :2]
     names = rng.randint(3, size=(300, 4))  # two candidates may be one item
-    logs = SlateLogs(
-        np.zeros((300, 1)),
+    logs = showed(
         slate,
         slot_reward=rng.randint(2, size=slate.shape),
         n_candidates=4,

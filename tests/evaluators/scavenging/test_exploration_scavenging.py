@@ -23,6 +23,7 @@ from skope_ope.exceptions import (
     SupportWarning,
 )
 from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, caught, s6, sl4
+from tests.evaluators.slate._worlds import showed
 
 # Six rounds give 4/3 for rewards of 0 and 1: that it warns is tested with all warnings.
 pytestmark = pytest.mark.filterwarnings("ignore:the value, .* lies outside the range")
@@ -304,9 +305,7 @@ def test_intervals_cover(self_normalized, global_random_seed):
 
 def test_random_slates_that_were_never_shown():
     slates = np.array([[0, 1], [1, 0]] * 30)
-    logs = SlateLogs(
-        np.zeros((60, 1)), slates, None, slot_reward=np.ones((60, 2)), n_candidates=4
-    )
+    logs = showed(slates, slot_reward=np.ones((60, 2)), n_candidates=4)
     value, found = caught(lambda: evaluate(logs, UniformSlatePolicy(2)))
     assert_allclose(value.value, 2 * 2 / 12)
     assert_allclose(found[SupportWarning], 10 / 12)

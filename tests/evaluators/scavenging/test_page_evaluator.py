@@ -37,6 +37,7 @@ from tests.evaluators.scavenging._toys import (
     s6,
     sl4,
 )
+from tests.evaluators.slate._worlds import showed
 
 BOTH = pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
 QUALITY = np.linspace(0.1, 0.6, 4)
@@ -150,12 +151,7 @@ def test_unused_slots_need_no_attention(cls):
 
 
 def test_few_clicks_have_no_bootstrap_error():
-    logs = SlateLogs(
-        np.zeros((4, 1)),
-        [[0, 1], [1, 0]] * 2,
-        None,
-        slot_reward=[[1, 1], [1, 1], [0, 0], [0, 0]],
-    )
+    logs = showed([[0, 1], [1, 0]] * 2, slot_reward=[[1, 1], [1, 1], [0, 0], [0, 0]])
     evaluator = PositionScavenging(attention=AttentionDecay(), random_state=0).fit(logs)
     with pytest.warns(LowOverlapWarning, match="of 200 bootstrap samples") as caught:
         value = evaluator.evaluate(np.tile([0, 1], (4, 1)))
@@ -227,9 +223,7 @@ def test_no_table_has_more_than_items_times_slots():
     slate = np.argsort(rng.random_sample((n_pages, 40)), axis=1)[:, :n_slots]
     names = rng.randint(12_000, size=(n_pages, 40))
     clicks = (rng.random_sample(slate.shape) < 0.1).astype(float)
-    logs = SlateLogs(
-        np.zeros((n_pages, 1)), slate, None, item_id=names, slot_reward=clicks
-    )
+    logs = showed(slate, item_id=names, slot_reward=clicks)
     for cls in (PositionScavenging, ReorderingScavenging):
         evaluator = cls(attention=np.ones(20)).fit(logs)
         tracemalloc.start()

@@ -25,6 +25,7 @@ from tests.evaluators.scavenging._toys import (
     pages_of_two_visitors,
     sl4,
 )
+from tests.evaluators.slate._worlds import showed
 
 TARGET = np.tile([0, 1, 2, 3], (4, 1))
 ATTENTION = np.array([1.0, 0.6, 0.4])
@@ -120,10 +121,8 @@ def test_a_page_that_shows_an_item_twice(named):
     if named:
         slate = np.array([[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 1, 1]])
     clicks = attention * quality[(slate == 2).astype(int)]
-    logs = SlateLogs(
-        np.zeros((4, 1)),
+    logs = showed(
         slate,
-        None,
         n_candidates=3,
         slot_reward=clicks,
         item_id=np.array([list("aab")] * 4) if named else None,

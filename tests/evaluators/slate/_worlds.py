@@ -13,6 +13,11 @@ from skope_ope.policies import EmpiricalSlatePolicy, ProductSlatePolicy
 from tests.policies._slate_worlds import distribution_by_formula, enumerated_moments
 
 
+def showed(slate, reward=None, **fields):
+    """Logs of slates whose contexts tell nothing."""
+    return SlateLogs(np.zeros((len(slate), 1)), slate, reward, **fields)
+
+
 def rankings(n_slots, n_candidates):
     """All slates without repetition, (n_slates, n_slots)."""
     return np.array(list(permutations(range(n_candidates), n_slots)))

@@ -33,6 +33,7 @@ from tests.evaluators.slate._worlds import (
     quietly,
     range_logs,
     rankings,
+    showed,
     warned,
     world,
 )
@@ -115,11 +116,8 @@ def test_one_slot_is_inverse_propensity_scoring(self_normalized):
     rng = np.random.RandomState(0)
     weights, action = np.array([1.0, 2.0, 3.0, 4.0]), rng.randint(4, size=50)
     reward, pi = rng.random_sample(50), np.array([0.1, 0.2, 0.3, 0.4])[::-1]
-    slates = SlateLogs(
-        np.zeros((50, 1)),
-        action[:, None],
-        reward,
-        logging_policy=PlackettLuceSlatePolicy(weights, 1),
+    slates = showed(
+        action[:, None], reward, logging_policy=PlackettLuceSlatePolicy(weights, 1)
     )
     single = BanditLogs(np.zeros((50, 1)), action, reward, weights[action] / 10)
     expected = quietly(
@@ -173,12 +171,7 @@ def test_weights_that_sum_to_nothing():
 
 def drawn_logs(n_rounds, seed, logger):
     rng = np.random.RandomState(seed)
-    empty = SlateLogs(
-        np.zeros((n_rounds, 1)),
-        np.full((n_rounds, 3), -1),
-        np.zeros(n_rounds),
-        n_candidates=4,
-    )
+    empty = showed(np.full((n_rounds, 3), -1), np.zeros(n_rounds), n_candidates=4)
     slates = logger.sample(empty, rng)
     phi = np.linspace(0.02, 0.3, 12).reshape(3, 4)
     reward = rng.random_sample(n_rounds) < additive(slates, phi)
@@ -289,8 +282,7 @@ def test_targets_that_cannot_be(target, message):
 
 def test_empty_slots():
     # candidates are fewer than slots in the first round; the target must agree
-    logs = SlateLogs(
-        np.zeros((3, 1)),
+    logs = showed(
         [[0, -1], [0, 1], [2, 1]],
         [1.0, 0.5, 0.25],
         n_candidates=[1, 3, 3],
@@ -342,8 +334,7 @@ def test_weights_whose_mean_is_not_one(name):
 def test_logs_that_leave_every_slot_empty_now_and_then():
     # W = 2 in all rounds: divided by its own sum, the value would be halved
     slates = np.array([[0, -1], [-1, 1]] * 20)
-    logs = SlateLogs(
-        np.zeros((40, 1)),
+    logs = showed(
         slates,
         np.where(slates[:, 0] == 0, 0.3, 0.4),
         n_candidates=2,
@@ -365,9 +356,7 @@ def test_logs_that_leave_every_slot_empty_now_and_then():
 def test_rounds_without_candidates():
     # their slates are empty: they bring nothing, and count as rounds
     fields = {"n_candidates": [0, 3, 3], "logging_policy": UniformSlatePolicy(2)}
-    logs = SlateLogs(
-        np.zeros((3, 1)), [[-1, -1], [0, 1], [2, 1]], [0.0, 0.5, 0.25], **fields
-    )
+    logs = showed([[-1, -1], [0, 1], [2, 1]], [0.0, 0.5, 0.25], **fields)
     equal = logs.replace(logging_policy=PlackettLuceSlatePolicy(np.ones(3), 2))
     slates = np.array([[-1, -1], [1, 0], [2, 1]])
     for target in (slates, (slates[:, :, None] == np.arange(3)).astype(float)):
@@ -405,12 +394,8 @@ def test_theorem_one_is_that_of_the_rounds_that_are_used():
     proba = np.zeros((40, 2, 3))
     proba[:, :, :2] = [0.9, 0.1]
     proba[20:] = [0.98, 0.01, 0.01]
-    logs = SlateLogs(
-        np.zeros((40, 1)),
-        np.zeros((40, 2), int),
-        np.ones(40),
-        n_candidates=3,
-        logging_policy=logger,
+    logs = showed(
+        np.zeros((40, 2), int), np.ones(40), n_candidates=3, logging_policy=logger
     ).with_columns(proba=proba)
     target = np.full((40, 2), 2)
     result = quietly(PseudoInverse(), target, logs)

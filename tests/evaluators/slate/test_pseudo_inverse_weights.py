@@ -28,6 +28,7 @@ from tests.evaluators.slate._worlds import (
     products,
     quietly,
     rankings,
+    showed,
     showing,
     solutions,
     weights_by_enumeration,
@@ -434,9 +435,7 @@ def test_weights_and_residuals_whatever_the_batch(name, n_rounds, global_random_
 def test_a_larger_null_space_is_noticed():
     slates = {k: np.array([[0, 1], [1, 2], [2, 3 * (k == 0)]]) for k in range(4)}
     shown = np.concatenate([slates[k][:1] for k in range(4)])
-    logs = SlateLogs(
-        np.zeros((4, 1)), shown, np.zeros(4), n_candidates=4, group=np.arange(4)
-    )
+    logs = showed(shown, np.zeros(4), n_candidates=4, group=np.arange(4))
     logger = EmpiricalSlatePolicy(slates, by="group")
     _, told = weights_of(logger, np.tile([3, 3], (4, 1)), logs)
     assert told["outside_range_share"] == 1 and told["largest_residual"] > 0.5

@@ -40,6 +40,7 @@ from tests.evaluators.slate._worlds import (
     quietly,
     range_logs,
     rankings,
+    showed,
     showing,
     warned,
     world,
@@ -146,12 +147,7 @@ def test_other_logs_are_predicted_by_a_model_of_all_rounds():
 
 
 def test_too_many_slates_and_two_models():
-    many = SlateLogs(
-        np.zeros((10, 1)),
-        np.tile(np.arange(6), (10, 1)),
-        np.arange(10.0),
-        n_candidates=9,
-    )
+    many = showed(np.tile(np.arange(6), (10, 1)), np.arange(10.0), n_candidates=9)
     evaluator = SlateDirectMethod(reward_model=LinearRegression(), n_samples=None)
     with pytest.raises(ValueError, match="more than 20,000"):
         quietly(evaluator, UniformSlatePolicy(6), many)
@@ -305,12 +301,7 @@ def test_unbiased_where_the_assumption_holds(evaluator, logger, slates, kind):
 
 def clicked_logs(n_rounds, seed):
     rng = np.random.RandomState(seed)
-    empty = SlateLogs(
-        np.zeros((n_rounds, 1)),
-        np.full((n_rounds, 3), -1),
-        np.zeros(n_rounds),
-        n_candidates=4,
-    )
+    empty = showed(np.full((n_rounds, 3), -1), np.zeros(n_rounds), n_candidates=4)
     logger = SLOT_LOGGERS[0][0]
     slates = logger.sample(empty, rng)
     clicks = rng.random_sample(slates.shape) < rewards(slates, "cascade")
@@ -329,10 +320,8 @@ def clicked_logs(n_rounds, seed):
 )
 def test_what_the_logger_never_shows(evaluator):
     logger = EmpiricalSlatePolicy([[0, 1], [1, 0]])
-    logs = SlateLogs(
-        np.zeros((2, 1)),
+    logs = showed(
         [[0, 1], [1, 0]],
-        None,
         n_candidates=3,
         slot_reward=np.ones((2, 2)),
         logging_policy=logger,
@@ -347,10 +336,8 @@ def test_what_the_logger_never_shows(evaluator):
 
 
 def test_empty_slots():
-    logs = SlateLogs(
-        np.zeros((2, 1)),
+    logs = showed(
         [[0, -1], [1, 0]],
-        None,
         n_candidates=[1, 2],
         slot_reward=[[1, 0], [0, 1]],
         logging_policy=UniformSlatePolicy(2),
@@ -414,12 +401,8 @@ def test_the_model_is_right_where_the_world_is_known():
     # folds of a world without noise: the value is exact in every round
     logger, slates = SLOT_LOGGERS[0]
     slot_reward = rewards(np.tile(slates, (5, 1)), "cascade")
-    logs = SlateLogs(
-        np.zeros((120, 1)),
-        np.tile(slates, (5, 1)),
-        None,
-        slot_reward=slot_reward,
-        logging_policy=logger,
+    logs = showed(
+        np.tile(slates, (5, 1)), slot_reward=slot_reward, logging_policy=logger
     )
     tree = CascadeDR(reward_model=DecisionTreeRegressor(random_state=0))
     for policy in (UniformSlatePolicy(3), EmpiricalSlatePolicy([[2, 0, 3]])):
@@ -472,12 +455,8 @@ def test_models_that_the_cascade_refuses():
 def test_classifiers_model_single_slots_by_their_probabilities():
     slates = np.tile([[0], [1]], (40, 1))
     clicks = np.random.RandomState(0).random_sample((80, 1)) < 0.3 + 0.4 * slates
-    logs = SlateLogs(
-        np.zeros((80, 1)),
-        slates,
-        None,
-        slot_reward=clicks.astype(float),
-        logging_policy=UniformSlatePolicy(1),
+    logs = showed(
+        slates, slot_reward=clicks.astype(float), logging_policy=UniformSlatePolicy(1)
     )
     target = np.ones((80, 1), int)
     # indicators of two candidates and a constant: probabilities are the shares

@@ -36,6 +36,7 @@ from tests.evaluators.slate._worlds import (
     quietly,
     range_logs,
     rankings,
+    showed,
     warned,
 )
 
@@ -122,8 +123,7 @@ def test_probabilities_of_the_logged_slates(fields, proba):
 
 
 def test_a_column_of_weights_weights_the_rounds():
-    logs = SlateLogs(
-        np.zeros((6, 1)),
+    logs = showed(
         [[0, 1], [1, 0], [2, 0], [0, 2], [1, 2], [2, 1]],
         [1.0, 0.5, 0.0, 0.3, 0.7, 0.2],
         logging_policy=UniformSlatePolicy(2),
@@ -177,10 +177,8 @@ def clicked_logs(rows=None, **fields):
     slates = rankings(2, 3)[rng.randint(6, size=40)]
     clicks = rng.random_sample((40, 2)) * (1 + slates)
     rows = np.arange(40) if rows is None else rows
-    return SlateLogs(
-        np.zeros((len(rows), 1)),
+    return showed(
         slates[rows],
-        None,
         slot_reward=clicks[rows],
         n_candidates=3,
         logging_policy=UniformSlatePolicy(2),
@@ -356,8 +354,7 @@ def test_rounds_of_weight_zero_say_nothing():
 
 def test_control_variates_of_nothing():
     # the policy leaves all slots empty, as the logger may: all weights are zero
-    logs = SlateLogs(
-        np.zeros((4, 1)),
+    logs = showed(
         [[0, -1], [-1, 1], [0, -1], [-1, 1]],
         np.arange(4.0),
         logging_policy=EmpiricalSlatePolicy([[0, -1], [-1, 1]]),

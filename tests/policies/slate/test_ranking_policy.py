@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, SlateLogs
 from skope_ope.policies import rank_weights
+from tests.evaluators.slate._worlds import showed
 from tests.policies._slate_worlds import rounds
 
 X = np.array([[0.0], [3.0], [1.0], [2.0]])
@@ -140,10 +141,8 @@ def test_fit_on_logs_learns_from_slot_rewards():
     numbers = np.array([[0, 2], [3, 1], [2, 1]])
     for features in (X[numbers], X):
         ids = None if features.ndim == 3 else numbers
-        logs = SlateLogs(
-            np.zeros((3, 1)),
+        logs = showed(
             [[0, 1], [1, -1], [0, -1]],
-            None,
             n_candidates=2,
             slot_reward=[[0.0, 1.0], [3.0, 0.0], [1.0, 0.0]],
             item_features=features,
@@ -151,13 +150,7 @@ def test_fit_on_logs_learns_from_slot_rewards():
         )
         policy = RankingPolicy(LinearRegression(), 2).fit(logs)
         assert_allclose(policy.scores(logs), X[numbers, 0], atol=1e-12)
-    logs = SlateLogs(
-        np.zeros((1, 1)),
-        [[0, 1]],
-        None,
-        slot_reward=[[1, 0]],
-        item_features=[[1.0], [0.0]],
-    )
+    logs = showed([[0, 1]], slot_reward=[[1, 0]], item_features=[[1.0], [0.0]])
     scores = RankingPolicy(LinearRegression(), 1).fit(logs).scores(logs)
     assert_allclose(scores, [[1, 0]], atol=1e-12)
     bare = SlateLogs(np.zeros((1, 1)), [[0, 1]], [1.0])

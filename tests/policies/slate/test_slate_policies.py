@@ -28,6 +28,7 @@ from skope_ope.policies import (
     rank_weights,
 )
 from tests._quiet import quiet
+from tests.evaluators.slate._worlds import showed
 from tests.policies._slate_worlds import (
     all_slates,
     check_moments,
@@ -212,9 +213,7 @@ def test_masks_for_other_slots_are_refused():
 def test_columns_of_a_frame_stand_in_the_order_of_the_slots(library):
     module = pytest.importorskip(library)
     make = module.table if library == "pyarrow" else module.DataFrame
-    logs = SlateLogs(
-        np.zeros((2, 1)), [[0, 2], [1, 3]], [1.0, 2.0], logging_policy=UNIFORM
-    )
+    logs = showed([[0, 2], [1, 3]], [1.0, 2.0], logging_policy=UNIFORM)
     evaluator = SlateIPS().fit(logs)
     for names in (("slot_2", "slot_10"), ("top", "below")):
         given = dict(zip(names, ([0, 1], [2, 3]), strict=True))
