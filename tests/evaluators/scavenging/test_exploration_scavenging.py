@@ -207,18 +207,19 @@ def rotation(n=400, seed=0):
     return logs, x, plays
 
 
+def with_loggers(logs, proba, actions=range(4)):
+    """The same rounds, of loggers with these probabilities of what was taken."""
+    rounds = logs.context, logs.action, logs.reward
+    return BanditLogs(*rounds, actions=actions, logger=logs.logger, logger_proba=proba)
+
+
 def test_what_no_logger_does_there_is_missed():
     """Every action was logged somewhere, but not where the policy wants it."""
     logs, x, _ = rotation(1200)
     logs = logs[logs.logger != "c"]
     x = x[logs.row_id.position]
-    logs = BanditLogs(
-        logs.context,
-        logs.action,
-        np.ones(len(logs)),
-        actions=range(4),
-        logger=logs.logger,
-        logger_proba=logs.logger_proba[:, :2],
+    logs = with_loggers(
+        logs.replace(reward=np.ones(len(logs))), logs.logger_proba[:, :2]
     )
     target = np.eye(4)[x] / 2 + np.eye(4)[(x + 2) % 4] / 2
     result, found = caught(lambda: evaluate(logs, target))
@@ -232,14 +233,7 @@ def test_what_no_logger_does_there_is_missed():
     both = np.eye(4)[x] / 2 + np.eye(4)[(x + 1) % 4] / 2
     result, found = caught(lambda: evaluate(logs, both, on_missing="nan"))
     assert_allclose(result.value, 1) and found == {}
-    wide = BanditLogs(
-        logs.context,
-        logs.action,
-        logs.reward,
-        actions=range(5),
-        logger=logs.logger,
-        logger_proba=logs.logger_proba,
-    )
+    wide = with_loggers(logs, logs.logger_proba, range(5))
     never = np.column_stack([both * 0.75, np.full(len(x), 0.25)])
     result, found = caught(lambda: evaluate(wide, never))
     assert_allclose(found.pop(SupportWarning), 0.25)
@@ -248,14 +242,7 @@ def test_what_no_logger_does_there_is_missed():
 
 def test_loggers_whose_probabilities_are_wrong():
     logs, x, plays = rotation(1200)
-    halved = BanditLogs(
-        logs.context,
-        logs.action,
-        logs.reward,
-        actions=logs.actions,
-        logger=logs.logger,
-        logger_proba=logs.logger_proba / 2,
-    )
+    halved = with_loggers(logs, logs.logger_proba / 2)
     target = np.eye(4)[plays[np.arange(len(x)), 0]]
     _, found = caught(lambda: evaluate(logs, target))
     assert found == {}

@@ -93,9 +93,6 @@ def test_initial_labels_enter_all_data_sets():
     assert policy.n_trainings_ == 1
     policy.reset(TWO[:0])  # starts from the labels again
     assert policy.classifiers_[0].seen_ == [([1, 2, 3], [0, 1, 0])]
-
-
-def test_initial_rewards_of_all_actions():
     rewards = np.array([[1, 1], [0, 1], [0, 0]])
     policy = OnlineClassifierPolicy(Recorder(), initial=(column(1, 2, 3), rewards))
     first, second = policy.fit(TWO).classifiers_
@@ -206,14 +203,6 @@ def test_contexts_of_other_kinds(kind, classifier):
     np.testing.assert_array_equal(replayed(policy, other), told)
 
 
-def test_rewards_must_be_0_or_1():
-    policy = OnlineClassifierPolicy().fit(TWO)
-    with pytest.raises(
-        ValueError, match=r"learns 0/1 rewards with a classifier, got 0\.5"
-    ):
-        policy.update(X2, 0, 0.5, 1.0)
-
-
 @pytest.mark.parametrize(
     ("initial", "match"),
     [
@@ -230,7 +219,10 @@ def test_bad_initial(initial, match):
         OnlineClassifierPolicy(Recorder(), initial=initial).fit(TWO)
 
 
-def test_bad_classifiers():
+def test_bad_classifiers_and_rewards():
+    match = r"learns 0/1 rewards with a classifier, got 0\.5"
+    with pytest.raises(ValueError, match=match):
+        OnlineClassifierPolicy().fit(TWO).update(X2, 0, 0.5, 1.0)
     with pytest.raises(TypeError, match="SGDClassifier has no predict_proba"):
         OnlineClassifierPolicy(SGDClassifier()).fit(TWO)
     with pytest.raises(TypeError, match="needs a classifier, got Ridge"):
