@@ -82,6 +82,12 @@ def test_one_reward_seen_counts_successes():
     assert policy.predict([[0.0]]).tolist() == ["b"]
     live(policy, [1, 1], [1, 1], column(1, 1))
     assert policy.classifiers_ == [None, None]
+    # (2 + 1) / (2 + 2) beside a model that says 3/4: tied, whichever comes first
+    for one in (0, 1):
+        policy = OnlineClassifierPolicy(Recorder(), epsilon=0, update_every=6).fit(TWO)
+        actions = [one] * 2 + [1 - one] * 4
+        live(policy, actions, [1, 1, 1, 1, 1, 0], column(*[1] * 6))
+        assert policy.predict([[0.0]]).tolist() == ["a"]
 
 
 def test_initial_labels_enter_all_data_sets():
