@@ -227,12 +227,8 @@ def test_parts_and_trajectories_of_a_learner():
     with pytest.raises(ValueError, match="n_splits=3001 parts need at least as many"):
         DRns(n_splits=3001, horizon=1).fit(logs).evaluate(EpsilonGreedy())
     fitted = DRns(n_splits=3, horizon=50, normalize=True, random_state=0).fit(logs)
-    first, second = (quiet(fitted, EpsilonGreedy(epsilon)) for epsilon in (0.1, 0.5))
+    first = quiet(fitted, EpsilonGreedy(0.1))
     assert first.degrees_of_freedom == 2
-    gap = first - second
-    errors = first.part_values - second.part_values
-    assert gap.standard_error == pytest.approx(errors.std(ddof=1) / np.sqrt(3))
-    assert gap.degrees_of_freedom == 2
     # values by day exist; for a learner they have no standard error
     with pytest.warns(
         SingleTrajectoryWarning, match="groups of rounds have no"

@@ -360,13 +360,10 @@ def test_what_rejection_sampling_refuses():
 
 def test_the_example_of_the_specification():
     assert replay_log_length(100, 20) == 2000
+    assert replay_log_length(7, 1, delta=0.01) == 7  # one action: always accepted
     assert replay_log_length(100, 20, delta=0.05) == 2331
     bound = replay_log_length(100, 20, delta=0.05, exact=False)
     assert bound == pytest.approx(4119.8, abs=0.05)
-
-
-def test_one_action_is_always_accepted():
-    assert replay_log_length(7, 1, delta=0.01) == 7
 
 
 @pytest.mark.parametrize("n_actions", [2, 5, 20])
