@@ -204,6 +204,16 @@ def test_strata_are_weighted_by_their_shares():
     )
 
 
+@pytest.mark.parametrize("self_normalized", [False, True])
+def test_groups_are_estimates_of_their_own(self_normalized):
+    logs, pi = random_logs(40)
+    weight, side = 0.5 + np.random.RandomState(2).rand(40), np.arange(40) % 2
+    settings = {"strata": "day", "self_normalized": self_normalized}
+    taken = evaluated(logs, pi, weight, **settings).by(side)[0]
+    again = evaluated(logs[::2], pi[::2], weight[::2], **settings)
+    assert_allclose(taken.value, again.value, rtol=1e-14)
+
+
 def test_clusters_that_cross_arms_are_summed():
     user = np.random.RandomState(4).randint(12, size=60)
     logs, pi = random_logs(60, group=user)

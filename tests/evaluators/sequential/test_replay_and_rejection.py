@@ -259,6 +259,24 @@ def test_the_theorem_of_replay_asks_for_what_it_needs():
         parts.deviation_bound(**known)
 
 
+def test_values_by_day_and_so_far_are_means_of_accepted_rewards():
+    logs, policy, _ = uniform_logs(3000, return_truth=True)
+    day = np.arange(3000) // 600
+    result = quiet(Replay(random_state=0).fit(logs), policy)
+    accepted, rewards = result.accepted, logs.reward[result.accepted]
+    for label, value in result.by(day).items():
+        own = rewards[day[accepted] == label]
+        assert value.value == pytest.approx(own.mean())
+        assert value.successes == (own.sum(), len(own))
+        assert value.degrees_of_freedom == len(own) - 1
+        error = own.std(ddof=1) / np.sqrt(len(own))
+        assert value.standard_error == pytest.approx(error, rel=0.01)
+    rows, values = result.running_values()
+    np.testing.assert_array_equal(rows, accepted)
+    means = rewards.cumsum() / np.arange(1, len(rewards) + 1)
+    np.testing.assert_allclose(values, means, rtol=1e-12)
+
+
 def test_learning_value_and_deployment_value():
     """The learned policy, frozen without exploration, on rounds it never saw."""
     logs = uniform_logs(8000, 1, n_actions=4)

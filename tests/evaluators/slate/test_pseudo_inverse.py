@@ -273,11 +273,22 @@ def test_clipped_weights_have_no_control_variates():
     [
         (np.zeros((5, 1), int), "fills 1 slots, the logs have 2"),
         (np.full((5, 2), 1.5), "probabilities of the logged candidates"),
+        (np.full((5, 2, 3), 0.5), "sum to at most 1"),
+        (np.full((5, 2, 2), 0.5), "with 5 rounds and 3 candidates"),
     ],
 )
 def test_targets_that_cannot_be(target, message):
     with pytest.raises(ValueError, match=message):
         PseudoInverse().fit(golden_logs()).evaluate(target)
+
+
+def test_marginals_of_what_is_not_offered():
+    mask = np.ones((5, 3), dtype=bool)
+    mask[1, 0] = False
+    logs = golden_logs(candidates=mask, n_candidates=None)
+    table = np.full((5, 2, 3), 1 / 3)
+    with pytest.raises(ValueError, match="candidate 0 at row 1, slot 0, which is not"):
+        PseudoInverse().fit(logs).evaluate(table)
 
 
 def test_empty_slots():
