@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs of a handful of rounds, and a world of two contexts to be enumerated."""
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,24 @@ S6_X = np.array([0, 1, 0, 1, 1, 0])
 SL4_ATTENTION = (1.0, 0.613387, 0.527310, 0.432521)
 SL4_SLATES = np.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]])
 SL4_CLICKS = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 1]])
+
+
+class Marginals:
+    """A slate policy as far as its marginals."""
+
+    def __init__(self, proba):
+        self.proba = np.asarray(proba, dtype=float)
+
+    def slot_marginals(self, logs):
+        return self.proba
+
+
+def caught(function):
+    """Return a result, and the numbers of its warnings by category."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        result = function()
+    return result, {w.category: w.message.value for w in found}
 
 
 def s6(**fields):

@@ -1,21 +1,16 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-import pickle
 import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import skope_ope
 from skope_ope import (
     BanditLogs,
     ConstantPolicy,
     ExplorationScavenging,
-    FunctionPolicy,
-    MixturePolicy,
-    PositionScavenging,
     SlateLogs,
     UniformPolicy,
     UniformSlatePolicy,
@@ -27,11 +22,11 @@ from skope_ope.exceptions import (
     PropensityWarning,
     SupportWarning,
 )
-from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, s6, sl4
+from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, caught, s6, sl4
+from tests.evaluators.slate._worlds import showed
 
 # Six rounds give 4/3 for rewards of 0 and 1: that it warns is tested with all warnings.
 pytestmark = pytest.mark.filterwarnings("ignore:the value, .* lies outside the range")
-
 TARGET = np.eye(2)[S6_X]
 
 
@@ -39,43 +34,15 @@ def evaluate(logs, policy=TARGET, **settings):
     return ExplorationScavenging(**settings).fit(logs).evaluate(policy)
 
 
-def caught(function):
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        result = function()
-    return result, {w.category: w.message.value for w in found}
-
-
 def test_six_rounds():
     result = evaluate(s6())
     assert_allclose(result.value, 4 / 3, rtol=1e-12)
     assert_allclose(result.standard_error, 0.4714045208, rtol=1e-9)
     assert_allclose(result.diagnostics["mean_weight"], 4 / 3)
+    assert_allclose(result.round_values.mean(), 4 / 3)
     assert evaluate(s6(), self_normalized=True).value == 1
     randomised = np.tile([0.25, 0.75], (6, 1))
     assert_allclose(evaluate(s6(), randomised).value, 2 / 3)
-
-
-def test_policies_of_all_kinds():
-    half = MixturePolicy(
-        [UniformPolicy(), FunctionPolicy(lambda X: np.eye(2)[S6_X])], [0.5, 0.5]
-    )
-    expected = evaluate(s6(), 0.25 + 0.5 * TARGET).value
-    assert_allclose(evaluate(s6(), half).value, expected)
-    logs = s6().with_columns(pi=TARGET)
-    assert evaluate(logs, "pi").value == evaluate(s6()).value
-
-
-def test_in_a_table_with_others():
-    logs = s6(propensity=np.full(6, 0.5))
-    table = skope_ope.evaluate(
-        TARGET, logs, evaluators=["IPS", "ExplorationScavenging"]
-    )
-    assert_allclose(table["ExplorationScavenging"].value, 4 / 3)
-    with pytest.raises(TypeError, match="logs must be SlateLogs, got BanditLogs"):
-        skope_ope.evaluate(
-            TARGET, logs, evaluators=[PositionScavenging(attention=[1.0])]
-        )
 
 
 def test_slates_that_follow_the_context():
@@ -93,22 +60,6 @@ def test_slates_that_follow_the_context():
     assert found == {} and value.value == 2
 
 
-def test_by_actions_and_differences():
-    result = evaluate(s6())
-    parts = result.by("action")
-    assert_allclose(parts[0].value + parts[1].value, result.value)
-    assert_allclose([parts[a].standard_error for a in (0, 1)], 1 / 3)
-    scavenger = ExplorationScavenging().fit(s6())
-    first, second = scavenger.evaluate(TARGET), scavenger.evaluate(1 - TARGET)
-    difference = first - second
-    y = s6().reward * (2 * (s6().action == S6_X) - 1)
-    square = sum(y[s6().action == a].var(ddof=1) / 3 for a in (0, 1))
-    assert_allclose(difference.standard_error**2, square)
-    again = pickle.loads(pickle.dumps(first))
-    assert again.by(s6().action)[0].value == parts[0].value
-    assert again.deviation_bound(0.05) == first.deviation_bound(0.05)
-
-
 def test_an_action_that_is_wanted_and_was_never_logged():
     logs = s6(actions=[0, 1, 2])
     pi = np.column_stack([0.75 * TARGET, np.full(6, 0.25)])
@@ -122,6 +73,9 @@ def test_an_action_that_is_wanted_and_was_never_logged():
     never = np.tile([0.0, 0.0, 1.0], (6, 1))
     result, found = caught(lambda: evaluate(logs, never))
     assert np.isnan(result.value), "nothing is known: never a silent zero"
+    assert np.isnan(
+        caught(lambda: evaluate(logs, never, self_normalized=True))[0].value
+    )
     unwanted = np.column_stack([TARGET, np.zeros(6)])  # not wanted: harmless
     result, found = caught(lambda: evaluate(logs, unwanted, on_missing="nan"))
     assert_allclose(result.value, 4 / 3)
@@ -151,44 +105,6 @@ def test_an_action_of_one_round_that_is_wanted_in_others():
     result, found = caught(lambda: evaluate(logs, never))
     assert np.isfinite(result.standard_error) and found == {}
     assert result.diagnostics["fewest_rounds"] == 40
-
-
-@pytest.mark.few_cases
-@pytest.mark.parametrize("self_normalized", [False, True])
-@pytest.mark.parametrize("kind", ["plain", "strata", "mixture", "logger", "slates"])
-def test_rounds_of_weight_zero_are_not_there(kind, self_normalized):
-    rng = np.random.RandomState(1)
-    logs, x, plays = rotation()
-    n = len(logs)
-    settings = {"self_normalized": self_normalized}
-    target = np.eye(4)[plays[np.arange(n), np.where(x < 2, 0, 1)]]
-    if kind in ("plain", "strata"):
-        logs = BanditLogs(logs.context, rng.randint(4, size=n), logs.reward)
-        logs = logs.with_columns(day=rng.randint(3, size=n))
-    if kind == "strata":
-        settings["strata"] = "day"
-    if kind == "logger":
-        settings["match"], target = "logger", np.eye(3)[np.where(x < 2, 0, 1)]
-    if kind == "slates":
-        every = np.array([[0, 1], [1, 0], [2, 1]])
-        target = every[rng.randint(2, size=n)]
-        logs = SlateLogs(logs.context, every[rng.randint(3, size=n)], logs.reward)
-    mask = rng.random_sample(n) < 0.6
-    scavenger = ExplorationScavenging(**settings).fit(logs)
-    weighted = scavenger.evaluate(target, sample_weight=mask * 1.0)
-    alone = scavenger.evaluate(target[mask], logs[mask])
-    assert_allclose(weighted.value, alone.value)
-    assert_allclose(weighted.standard_error, alone.standard_error)
-    names = ("fewest_rounds", "mean_weight", "effective_sample_size")
-    for name in (*names, "unsupported_mass"):
-        assert_allclose(weighted.diagnostics[name], alone.diagnostics[name])
-    # an action of one round that counts is one of a single round
-    if kind == "plain":
-        first = np.flatnonzero(logs.action == 3)[0]
-        mask = (logs.action != 3) | (np.arange(n) == first)
-        with pytest.warns(LowOverlapWarning, match="^1 of the actions that"):
-            weighted = scavenger.evaluate(target, sample_weight=mask * 1.0)
-        assert np.isnan(weighted.standard_error)
 
 
 def test_the_impossible_is_reported(global_random_seed):
@@ -291,24 +207,10 @@ def rotation(n=400, seed=0):
     return logs, x, plays
 
 
-def test_rotation_by_label_and_by_action():
-    logs, x, plays = rotation()
-    chosen = np.where(x < 2, 0, 1)  # which logger should act
-    label = evaluate(logs, np.eye(3)[chosen], match="logger")
-    pi = np.eye(4)[plays[np.arange(len(x)), chosen]]
-    action = evaluate(logs, pi)
-    truth = np.where(x < 2, 0.2, 0.35).mean()
-    assert abs(label.value - truth) < 4 * label.standard_error
-    assert abs(action.value - truth) < 4 * action.standard_error
-    assert action.standard_error < label.standard_error
-    mixture = logs.logger_proba @ (np.bincount(logs.logger_index) / len(x))
-    expected = np.mean(pi[np.arange(len(x)), logs.action] * logs.reward / mixture)
-    assert_allclose(action.value, expected)
-    assert_allclose(
-        label.deviation_bound(0.05, method="hoeffding"), label.deviation_bound(0.05) / 2
-    )
-    with pytest.raises(ValueError, match="do not cover a mixture of loggers"):
-        action.deviation_bound(0.05)
+def with_loggers(logs, proba, actions=range(4)):
+    """The same rounds, of loggers with these probabilities of what was taken."""
+    rounds = logs.context, logs.action, logs.reward
+    return BanditLogs(*rounds, actions=actions, logger=logs.logger, logger_proba=proba)
 
 
 def test_what_no_logger_does_there_is_missed():
@@ -316,13 +218,8 @@ def test_what_no_logger_does_there_is_missed():
     logs, x, _ = rotation(1200)
     logs = logs[logs.logger != "c"]
     x = x[logs.row_id.position]
-    logs = BanditLogs(
-        logs.context,
-        logs.action,
-        np.ones(len(logs)),
-        actions=range(4),
-        logger=logs.logger,
-        logger_proba=logs.logger_proba[:, :2],
+    logs = with_loggers(
+        logs.replace(reward=np.ones(len(logs))), logs.logger_proba[:, :2]
     )
     target = np.eye(4)[x] / 2 + np.eye(4)[(x + 2) % 4] / 2
     result, found = caught(lambda: evaluate(logs, target))
@@ -336,8 +233,7 @@ def test_what_no_logger_does_there_is_missed():
     both = np.eye(4)[x] / 2 + np.eye(4)[(x + 1) % 4] / 2
     result, found = caught(lambda: evaluate(logs, both, on_missing="nan"))
     assert_allclose(result.value, 1) and found == {}
-    wide = logs._copy()
-    wide.__dict__.update(actions=np.arange(5))
+    wide = with_loggers(logs, logs.logger_proba, range(5))
     never = np.column_stack([both * 0.75, np.full(len(x), 0.25)])
     result, found = caught(lambda: evaluate(wide, never))
     assert_allclose(found.pop(SupportWarning), 0.25)
@@ -346,43 +242,13 @@ def test_what_no_logger_does_there_is_missed():
 
 def test_loggers_whose_probabilities_are_wrong():
     logs, x, plays = rotation(1200)
-    halved = logs._copy()
-    halved.__dict__.update(logger_proba=logs.logger_proba / 2)
+    halved = with_loggers(logs, logs.logger_proba / 2)
     target = np.eye(4)[plays[np.arange(len(x)), 0]]
     _, found = caught(lambda: evaluate(logs, target))
     assert found == {}
     result, found = caught(lambda: evaluate(halved, target))
     assert result.diagnostics["mean_weight"] > 1.8
     assert found[PropensityWarning] > 3
-
-
-def test_rotation_on_other_logs_and_groups():
-    logs, _, _ = rotation()
-    scavenger = ExplorationScavenging(match="logger").fit(logs[:200])
-    chosen = FunctionPolicy(lambda X: np.eye(3)[np.zeros(len(X), int)])
-    value = scavenger.evaluate(chosen, logs[200:])
-    assert value.n_rounds == 200
-    assert_allclose(value.value, logs[200:].reward[logs[200:].logger == "a"].mean())
-    assert set(value.by("logger")) == {"a", "b", "c"}
-
-
-def test_a_single_logger():
-    logs = s6(logger=["old"] * 6)
-    value = evaluate(logs, np.ones((6, 1)), match="logger")
-    assert_allclose(value.value, logs.reward.mean())
-    assert_allclose(value.standard_error, logs.reward.std(ddof=1) / np.sqrt(6))
-
-
-def test_a_logger_that_was_chosen_by_context():
-    rng = np.random.RandomState(0)
-    x = rng.randn(500)
-    logs = BanditLogs(
-        x[:, None], rng.randint(2, size=500), np.ones(500), logger=(x > 0).astype(int)
-    )
-    _, found = caught(lambda: evaluate(logs, np.full((500, 2), 0.5), match="logger"))
-    assert found[ExplorationWarning] > 4
-    _, found = caught(lambda: evaluate(logs, np.full((500, 2), 0.5)))
-    assert found == {}  # actions were chosen without looking
 
 
 def test_whole_slates_are_actions():
@@ -411,9 +277,7 @@ def test_intervals_cover(self_normalized, global_random_seed):
     hits, repeats = 0, 200
     for _ in range(repeats):
         x, action = rng.randint(2, size=300), rng.randint(2, size=300)
-        reward = (rng.random_sample(300) < np.where(action == x, 0.6, 0.1)).astype(
-            float
-        )
+        reward = 1.0 * (rng.random_sample(300) < np.where(action == x, 0.6, 0.1))
         with warnings.catch_warnings():
             warnings.simplefilter("error", OPEWarning)
             value = evaluate(
@@ -428,9 +292,7 @@ def test_intervals_cover(self_normalized, global_random_seed):
 
 def test_random_slates_that_were_never_shown():
     slates = np.array([[0, 1], [1, 0]] * 30)
-    logs = SlateLogs(
-        np.zeros((60, 1)), slates, None, slot_reward=np.ones((60, 2)), n_candidates=4
-    )
+    logs = showed(slates, slot_reward=np.ones((60, 2)), n_candidates=4)
     value, found = caught(lambda: evaluate(logs, UniformSlatePolicy(2)))
     assert_allclose(value.value, 2 * 2 / 12)
     assert_allclose(found[SupportWarning], 10 / 12)

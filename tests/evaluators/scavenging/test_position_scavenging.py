@@ -1,5 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Clicks by position: the value of other pages, and of other orders of the same."""
+
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -9,17 +12,20 @@ from skope_ope import (
     AttentionDecay,
     ExplorationScavenging,
     PositionScavenging,
+    ReorderingScavenging,
     SlateLogs,
 )
 from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.exceptions import ExplorationWarning, SupportWarning
-from tests.evaluators.core.test_slate_target import Marginals
 from tests.evaluators.scavenging._toys import (
     SL4_ATTENTION,
+    SL4_SLATES,
+    Marginals,
     biased_pages,
     pages_of_two_visitors,
     sl4,
 )
+from tests.evaluators.slate._worlds import showed
 
 TARGET = np.tile([0, 1, 2, 3], (4, 1))
 ATTENTION = np.array([1.0, 0.6, 0.4])
@@ -95,18 +101,6 @@ def test_bootstrap_agrees_with_the_linearised_error(pooled):
     assert abs(drawn.standard_error / known.standard_error - 1) < 4 / np.sqrt(600)
 
 
-def test_weights_are_repetitions():
-    logs = biased_pages(50, ATTENTION, QUALITY, 2)
-    target = np.tile([5, 4, 3], (50, 1))
-    weight = np.random.RandomState(0).randint(0, 3, 50)
-    evaluator = PositionScavenging(attention=ATTENTION).fit(logs)
-    weighted = evaluator.evaluate(target, sample_weight=weight)
-    rows = np.repeat(np.arange(50), weight)
-    repeated = evaluator.evaluate(target[rows], logs[rows])
-    assert_allclose(weighted.value, repeated.value)
-    assert_allclose(weighted.round_values.mean(), weighted.value)
-
-
 def test_items_that_were_never_shown():
     logs = sl4(n_candidates=6)
     target = np.tile([0, 5], (4, 1))
@@ -119,28 +113,6 @@ def test_items_that_were_never_shown():
     assert "has no estimate" in str(caught[-1].message)
 
 
-def test_items_are_known_by_their_labels():
-    """Two candidates of one item are the same page to show."""
-    logs = SlateLogs(
-        np.zeros((4, 1)),
-        [[0, 2], [1, 2], [2, 0], [2, 1]],
-        None,
-        item_id=np.array([list("aab")] * 4),
-        slot_reward=[[1, 0], [1, 1], [0, 0], [1, 0]],
-    )
-    first, second = np.tile([0, 2], (4, 1)), np.tile([1, 2], (4, 1))
-    found = [evaluate(logs, target, (1.0, 0.5)) for target in (first, second)]
-    proba = [
-        Marginals((target[:, :, None] == np.arange(3)).astype(float))
-        for target in (first, second)
-    ]
-    found += [evaluate(logs, target, (1.0, 0.5)) for target in proba]
-    # a: clicks 1, 1 in slot 0; b: 1 in slot 1, 1 in slot 0; each shown four times
-    for value in found:
-        assert_allclose(value.value, 2 / 4 + 0.5 * (1 / 0.5 + 1) / 4)
-        assert_allclose(value.standard_error, found[0].standard_error)
-
-
 @pytest.mark.parametrize("named", [False, True])
 def test_a_page_that_shows_an_item_twice(named):
     """It is worth the sum over its slots, from expected clicks, however it is said."""
@@ -149,10 +121,8 @@ def test_a_page_that_shows_an_item_twice(named):
     if named:
         slate = np.array([[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 1, 1]])
     clicks = attention * quality[(slate == 2).astype(int)]
-    logs = SlateLogs(
-        np.zeros((4, 1)),
+    logs = showed(
         slate,
-        None,
         n_candidates=3,
         slot_reward=clicks,
         item_id=np.array([list("aab")] * 4) if named else None,
@@ -201,16 +171,145 @@ def test_slates_composed_for_the_visitor(attention):
         evaluator.evaluate(target, logs)
 
 
-def test_groups():
-    logs = biased_pages(300, ATTENTION, QUALITY, 4).with_columns(day=np.arange(300) % 2)
-    target = np.tile([5, 4, 3], (300, 1))
-    evaluator = PositionScavenging(attention=ATTENTION).fit(logs)
-    first = evaluator.evaluate(target).by("day")[0]
-    alone = evaluator.evaluate(target[::2], logs[::2])
-    assert_allclose(first.value, alone.value)
-    assert_allclose(first.standard_error, alone.standard_error)
-
-
 def test_too_many_slots():
     with pytest.raises(ValueError, match="fills 5 slots, but the attention of 4"):
         evaluate(sl4(), np.tile([0, 1, 2, 3, -1], (4, 1)))
+
+
+def reordered(logs, target, attention=SL4_ATTENTION, **settings):
+    return (
+        ReorderingScavenging(attention=attention, **settings).fit(logs).evaluate(target)
+    )
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LearnedRoundsWarning")
+def test_four_pages_in_other_orders():
+    logs = sl4()
+    rates = ReorderingPolicy().fit(logs)
+    assert_allclose(reordered(logs, rates).value, 1.4452129907, rtol=1e-10)
+    assert reordered(logs, rates.reorder(logs)).value == reordered(logs, rates).value
+    random = reordered(logs, ReorderingPolicy("random").fit(logs))
+    assert_allclose(random.value, 1.0883385577, rtol=1e-10)
+    identity = reordered(logs, SL4_SLATES)
+    assert identity.value == 1
+    assert_allclose(identity.standard_error, 0, atol=1e-15)
+
+
+def test_random_is_the_mean_over_all_orders():
+    logs = sl4()
+    values = [
+        reordered(logs, SL4_SLATES[:, list(order)]).value
+        for order in permutations(range(4))
+    ]
+    random = ReorderingPolicy("random").fit(logs)
+    assert_allclose(reordered(logs, random).value, np.mean(values))
+    as_policy = Marginals(random.slot_marginals(logs))
+    assert_allclose(reordered(logs, as_policy).value, np.mean(values))
+
+
+def test_the_sum_is_a_diagnostic():
+    found = reordered(sl4(), SL4_SLATES[:, ::-1])
+    assert found.diagnostics["clicks"] == 6
+    assert_allclose(found.diagnostics["unnormalized_sum"], 6 * found.value)
+    assert_allclose(found.round_values.mean(), found.value)
+
+
+@pytest.mark.parametrize("tilt", [1.0, -1.0])
+def test_random_order_in_closed_form(tilt, global_random_seed):
+    """mean(C) sum(q_i) / sum(C_i q_i): below 1 where good items sit in good slots."""
+    logs = biased_pages(5000, ATTENTION, QUALITY, global_random_seed, tilt=tilt)
+    expected = SlateLogs(
+        logs.context, logs.slate, None, slot_reward=ATTENTION * QUALITY[logs.slate]
+    )
+    q = QUALITY[logs.slate].mean(axis=0)
+    closed = ATTENTION.mean() * q.sum() / (ATTENTION @ q)
+    random = ReorderingPolicy("random").fit(logs)
+    assert_allclose(reordered(expected, random, ATTENTION).value, closed)
+    assert (closed < 1) == (tilt > 0)
+    found = reordered(logs, random, ATTENTION)
+    assert abs(found.value - closed) < 4 * found.standard_error
+    best = ReorderingPolicy(dict(enumerate(QUALITY))).fit(logs)
+    assert reordered(logs, best, ATTENTION).value > 1
+
+
+def test_empty_slots_stay_empty():
+    slate = np.array([[0, 1, -1], [2, -1, -1], [1, 2, 0]])
+    clicks = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+    logs = SlateLogs(np.zeros((3, 1)), slate, None, slot_reward=clicks)
+    found = reordered(logs, ReorderingPolicy("random").fit(logs), ATTENTION)
+    assert_allclose(found.value, (0.8 / 0.6 + 1 + ATTENTION.mean() / 0.4) / 3)
+
+
+def test_one_item_cannot_be_reordered():
+    logs = SlateLogs(np.zeros((2, 1)), [[0], [1]], None, slot_reward=[[1], [3]])
+    assert reordered(logs, ReorderingPolicy({}), [0.7]).value == 1
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_an_item_that_is_on_a_page_twice(named):
+    """The order as logged is worth 1, and another one what its slots are worth."""
+    slate = np.array([[0, 1, 2], [2, 0, 1]] if named else [[0, 0, 2], [2, 0, 0]])
+    names = {"item_id": np.array([list("aab")] * 2)} if named else {}
+    clicks = np.array([[1, 1, 0], [0, 1, 0]])
+    logs = SlateLogs(np.zeros((2, 1)), slate, None, slot_reward=clicks, **names)
+    for same in (slate, slate[:, [0, 1, 2]], ReorderingPolicy({})):
+        assert reordered(logs, same, ATTENTION).value == 1
+    up = ReorderingPolicy({"b" if named else 2: 1.0})
+    # in page 0 the clicks of slots 0 and 1 move to slots 1 and 2
+    truth = (0.6 / 1 + 0.4 / 0.6 + 1) / 3
+    for new in (up, up.reorder(logs)):
+        assert_allclose(reordered(logs, new, ATTENTION).value, truth)
+    if named:  # which of the two candidates of the item is shown does not matter
+        other = np.array([[1, 0, 2], [2, 1, 0]])
+        assert reordered(logs, other, ATTENTION).value == 1
+    random = reordered(logs, ReorderingPolicy("random"), ATTENTION).value
+    assert_allclose(random, ATTENTION.mean() * (1 + 2 / 0.6) / 3)
+    with pytest.raises(ValueError, match="does not reorder the logged slate"):
+        reordered(logs, np.array([[0, 2, 2]] * 2), ATTENTION)
+
+
+def test_no_clicks():
+    logs = sl4(slot_reward=np.zeros((4, 4)))
+    with pytest.warns(SupportWarning, match="no clicks, .* NaN"):
+        value = reordered(logs, SL4_SLATES)
+    assert np.isnan(value.value) and np.isnan(value.standard_error)
+
+
+def test_other_items_are_no_reordering():
+    with pytest.raises(ValueError, match=r"\[0, 1, 2, 2\] at row 0, which does not"):
+        reordered(sl4(), np.tile([0, 1, 2, 2], (4, 1)))
+    with pytest.raises(ValueError, match="does not reorder the logged slate"):
+        reordered(sl4(), SL4_SLATES[:, :3])
+    with pytest.raises(
+        ValueError, match=r"clicked item of row 0 with probability 0\.5"
+    ):
+        reordered(sl4(), Marginals(np.full((4, 2, 4), 0.25)))
+
+
+@pytest.mark.theory
+def test_error_with_estimated_attention(global_random_seed):
+    """The bootstrap's standard error is the spread of the values of many logs."""
+    values, errors = [], []
+    for k in range(50):
+        logs = biased_pages(3000, ATTENTION, QUALITY, 100 * global_random_seed + k)
+        found = reordered(
+            logs, logs.slate[:, ::-1], AttentionDecay(), n_bootstrap=25, random_state=0
+        )
+        values.append(found.value)
+        errors.append(found.standard_error)
+    ratio = np.mean(errors) / np.std(values, ddof=1)
+    assert abs(ratio - 1) < 4 / np.sqrt(2 * 49)
+    known = reordered(logs, logs.slate[:, ::-1], ATTENTION)
+    # estimated from the same clicks, the attention follows their noise: it cancels
+    assert known.standard_error > 1.5 * np.mean(errors)
+
+
+def test_orders_of_slates_composed_for_the_visitor():
+    """No harm where the attention is known; one that is estimated is warned of."""
+    logs, _ = pages_of_two_visitors(4000, 0)
+    settings = {"n_bootstrap": 10, "random_state": 0}
+    known = reordered(logs, logs.slate[:, ::-1], (1, 0.5, 0.25), **settings)
+    assert not known.warnings and np.isnan(known.diagnostics["predictability_z"])
+    with pytest.warns(ExplorationWarning) as found:
+        value = reordered(logs, logs.slate[:, ::-1], AttentionDecay(), **settings)
+    assert found[0].message.value == value.diagnostics["predictability_z"] > 4

@@ -2,28 +2,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from skope_ope import (
-    BanditLogs,
-    ExplorationScavenging,
-    PositionScavenging,
-    SlateLogs,
-)
-from skope_ope.evaluators.scavenging._predictability import (
-    Predictability,
-    item_predictability,
-    predictability,
-)
+from skope_ope import BanditLogs, ExplorationScavenging, PositionScavenging, SlateLogs
 from skope_ope.exceptions import ExplorationWarning
 
 
 def ask(X, code, stratum=None, **fields):
+    """What the fit tells of the logged actions."""
     logs = BanditLogs(X, code, np.zeros(len(code)), **fields)
-    return predictability(logs, np.asarray(code), stratum)
+    if stratum is not None:
+        logs = logs.with_columns(day=stratum)
+    strata = None if stratum is None else "day"
+    return ExplorationScavenging(strata=strata).fit(logs).predictability_
+
+
+def item_predictability(X, slate):
+    pages = SlateLogs(X, slate, None, slot_reward=np.zeros(slate.shape))
+    return (
+        PositionScavenging(attention=np.ones(slate.shape[1])).fit(pages).predictability_
+    )
 
 
 @pytest.mark.thorough
@@ -103,13 +105,6 @@ def test_what_a_group_shares_is_one_observation(global_random_seed):
     assert high < 3  # it reached 3.9 where 1,000 rounds were taken for independent
 
 
-def test_what_no_straight_line_shows():
-    rng = np.random.RandomState(0)
-    x = rng.uniform(-1, 1, 2000)
-    code = (rng.random_sample(2000) < np.where(np.abs(x) > 0.5, 0.8, 0.2)).astype(int)
-    assert ask(x[:, None], code).z > 4
-
-
 def test_frequencies_within_strata():
     """A logger that looked at a stratum only is innocent within the strata."""
     rng = np.random.RandomState(1)
@@ -127,9 +122,9 @@ def test_items_of_slots():
         X = rng.randn(1000, 2)
         slate = np.argsort(rng.random_sample((1000, 12)), axis=1)[:, :4]
         slate[rng.random_sample(1000) < 0.3, 3] = -1
-        assert not item_predictability(SlateLogs(X, slate, np.zeros(1000))).z > 4
+        assert not item_predictability(X, slate).z > 4
         slate[:, 2] = np.where(X[:, 0] > 0, 12, 13)
-        found = item_predictability(SlateLogs(X, slate, np.zeros(1000)))
+        found = item_predictability(X, slate)
         assert found.z > 4 and found.arm == "item"
 
 
@@ -140,22 +135,23 @@ def test_one_logged_position_a_row():
     slate = np.full((3000, 3), -1)
     slate[np.arange(3000), slot] = rng.randint(5, size=3000)
     X = np.column_stack([np.eye(3)[slot], rng.randn(3000)])
-    assert not item_predictability(SlateLogs(X, slate, np.zeros(3000))).z > 4
+    assert not item_predictability(X, slate).z > 4
     slate[slot == 2, 2] = X[slot == 2, 3] > 0
-    assert item_predictability(SlateLogs(X, slate, np.zeros(3000))).z > 4
-    empty = SlateLogs(X, np.full((3000, 3), -1), np.zeros(3000))
-    assert np.isnan(item_predictability(empty).z)
+    assert item_predictability(X, slate).z > 4
+    assert np.isnan(item_predictability(X, np.full((3000, 3), -1)).z)
 
 
 def test_remedies_are_for_these_logs():
     rng = np.random.RandomState(0)
     X = rng.randn(400, 1)
     code = (X[:, 0] > 0).astype(int)
-    logs = SlateLogs(X, code[:, None], np.zeros(400))
-    texts = {
-        arm: str(predictability(logs, code, arm=arm).warnings()[0])
-        for arm in ("action", "slate", "item")
+    pages = SlateLogs(X, code[:, None], None, slot_reward=np.ones((400, 1)))
+    found = {
+        "action": ask(X, code),
+        "slate": ExplorationScavenging().fit(pages).predictability_,
+        "item": item_predictability(X, code[:, None]),
     }
+    texts = {arm: str(one.warnings()[0]) for arm, one in found.items()}
     for arm, text in texts.items():
         assert text.startswith(f"the logged {arm} can be predicted")
         assert f"of the {arm}s" in text
@@ -197,51 +193,45 @@ def test_nothing_to_ask(X, code):
     assert np.isnan(found.z) and found.warnings() == []
 
 
-def test_kinds_of_contexts():
-    rng = np.random.RandomState(4)
-    x = rng.randint(3, size=600)
-    code = (rng.random_sample(600) < np.array([0.9, 0.5, 0.1])[x]).astype(int)
-    assert ask(sparse.csr_matrix(np.eye(3)[x]), code).z > 4
-    missing = np.where(x == 2, np.nan, x)[:, None]
-    assert ask(missing, code).z > 4
+def leaned(x, shares, seed=4):
+    """Actions that lean by what x is."""
+    chance = np.array(shares)[x]
+    return (np.random.RandomState(seed).random_sample(len(x)) < chance).astype(int)
+
+
+def hashed(x):
+    """The context in one of 8,192 columns, beside a random one."""
+    n = len(x)
+    other = np.random.RandomState(7).randint(2**13, size=n)
+    place = np.tile(np.arange(n), 2), np.concatenate([x, other])
+    return sparse.csr_matrix((np.ones(2 * n), place), shape=(n, 2**13))
+
+
+DRAWN = np.random.RandomState(0)
+THREE, TWO = DRAWN.randint(3, size=600), DRAWN.randint(2, size=2000)
+LINE, LONG = DRAWN.uniform(-1, 1, 2000), DRAWN.randn(200_000)
+KINDS = {
+    "sparse": (sparse.csr_matrix(np.eye(3)[THREE]), THREE, [0.9, 0.5, 0.1]),
+    "missing": (np.where(THREE == 2, np.nan, THREE)[:, None], THREE, [0.9, 0.5, 0.1]),
+    "hashed": (hashed(TWO), TWO, [0.2, 0.8]),
+    "no line": (LINE[:, None], (np.abs(LINE) > 0.5).astype(int), [0.2, 0.8]),
+    "of ten thousand": (LONG[:, None], (LONG > 0).astype(int), [0.3, 0.7]),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kinds_of_contexts_that_tell(name):
+    X, x, shares = KINDS[name]
+    assert ask(X, leaned(x, shares)).z > 4
 
 
 @pytest.mark.frames
 def test_frames():
     pandas = pytest.importorskip("pandas")
-    rng = np.random.RandomState(5)
-    x = rng.randint(3, size=600)
-    code = (rng.random_sample(600) < np.array([0.9, 0.5, 0.1])[x]).astype(int)
+    x = np.random.RandomState(5).randint(3, size=600)
+    code = leaned(x, [0.9, 0.5, 0.1])
     frame = pandas.DataFrame({"word": np.array(["a", "b", "c"])[x], "number": 1.0})
     assert ask(frame, code).z > 4
-
-
-def test_the_time_is_bounded():
-    n = 200_000
-    rng = np.random.RandomState(6)
-    X = rng.randn(n, 2)
-    code = (rng.random_sample(n) < np.where(X[:, 0] > 0, 0.7, 0.3)).astype(int)
-    assert ask(X, code).z > 4  # of ten thousand rounds
-
-
-def test_hashed_contexts():
-    rng = np.random.RandomState(7)
-    n = 2000
-    x = rng.randint(2, size=n)
-    code = (rng.random_sample(n) < np.where(x, 0.8, 0.2)).astype(int)
-    columns = np.concatenate([x, rng.randint(2**13, size=n)])
-    rows = np.tile(np.arange(n), 2)
-    X = sparse.csr_matrix((np.ones(2 * n), (rows, columns)), shape=(n, 2**13))
-    assert ask(X, code).z > 4
-
-
-def test_groups_of_several_types():
-    rng = np.random.default_rng(0)
-    number = rng.integers(0, 40, 200)
-    context, action = rng.normal(size=(200, 2)), rng.integers(0, 3, 200)
-    mixed = np.array([k if k % 2 else f"u{k}" for k in number.tolist()], dtype=object)
-    logs = BanditLogs(context, action, np.zeros(200), group=mixed)
-    assert np.isfinite(predictability(logs, action).z)
 
 
 def leaning(seed, tilt, n=3000):
@@ -307,18 +297,21 @@ def test_right_logs_are_hardly_ever_above_two():
 def test_the_bias_is_exact_where_the_probabilities_are():
     """One over them is what the rounds would have to weigh."""
     logs, pi = leaning(0, 0.2)
-    value = quietly(ExplorationScavenging().fit(logs), pi)
+    scavenger = ExplorationScavenging().fit(logs)
+    value = quietly(scavenger, pi)
     x, a = logs.context[:, 0].astype(int), logs.action_index
     share = np.array([[np.mean(a[x == c] == k) for k in (0, 1)] for c in (0, 1)])
     p, f = share[x, a], np.bincount(a)[a] / len(a)
-    exact = Predictability(0.1, 9.0, rows=np.arange(len(a)), ratio=f / p)
+    known = {"rows": np.arange(len(a)), "ratio": f / p}
+    exact = replace(scavenger.predictability_, **known)
     weighted = np.mean(pi[np.arange(len(a)), a] * logs.reward / p)
     bias = exact.bias(value.value, value.round_values)
     assert abs(value.value - bias - weighted) < 0.02 * abs(bias)
 
 
 def test_a_weak_dependence_that_does_not_matter_is_silent():
-    weak, clear = Predictability(0.001, 3.0), Predictability(0.1, 9.0)
+    known = ask(*looked_at(100, 0))
+    weak, clear = replace(known, gain=0.001, z=3.0), replace(known, gain=0.1, z=9.0)
     assert weak.warnings(0.002, 0.01) == []
     assert len(weak.warnings(0.003, 0.01)) == 1
     assert "too high" not in str(weak.warnings()[0])  # nothing is known of the bias

@@ -20,7 +20,6 @@ from skope_ope.exceptions import OPEWarning
 from tests._learners import RulePolicy, contrary_rule, spec_rule
 
 pytestmark = pytest.mark.theory
-
 P_X = (0.4, 0.6)
 Q = ((0.2, 0.7), (0.6, 0.3))  # probability of reward 1
 Q_HAT = np.array([[0.5, 0.6], [0.2, 0.7]])

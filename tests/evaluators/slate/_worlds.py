@@ -13,6 +13,11 @@ from skope_ope.policies import EmpiricalSlatePolicy, ProductSlatePolicy
 from tests.policies._slate_worlds import distribution_by_formula, enumerated_moments
 
 
+def showed(slate, reward=None, **fields):
+    """Logs of slates whose contexts tell nothing."""
+    return SlateLogs(np.zeros((len(slate), 1)), slate, reward, **fields)
+
+
 def rankings(n_slots, n_candidates):
     """All slates without repetition, (n_slates, n_slots)."""
     return np.array(list(permutations(range(n_candidates), n_slots)))
@@ -43,9 +48,42 @@ def world(logger, slates, reward, n_candidates, **fields):
     return logs[rows], proba[rows]
 
 
+def showing(logs, slates, reward=None, **fields):
+    """The same rounds with other slates."""
+    given = {"n_candidates": logs.n_candidates, "group": logs.group, **fields}
+    if logs.candidates is not None:
+        given |= {"candidates": logs.candidates, "n_candidates": None}
+    reward = np.zeros(len(logs)) if reward is None else reward
+    return SlateLogs(logs.context, slates, reward, **given).with_columns(**logs.columns)
+
+
 def additive(slates, phi):
     """Values of slates as sums over slots."""
     return np.asarray(phi)[np.arange(slates.shape[1]), slates].sum(axis=1)
+
+
+def golden_logs(**fields):
+    """Five rankings of two of three, of a logger that draws them alike."""
+    golden = {
+        "slate": [[2, 0], [2, 1], [0, 2], [1, 0], [0, 1]],
+        "reward": [1, 0.5, 0, 1, 0.25],
+        "logging_policy": UniformSlatePolicy(2),
+        "n_candidates": 3,
+        **fields,
+    }
+    return SlateLogs(np.zeros((len(golden["slate"]), 1)), **golden)
+
+
+def range_logs(n_candidates=3, rows=(0, 1, 2)):
+    """Three slates that tell of one more, and of no candidate beside their two."""
+    slates = np.array([[0, 0], [1, 0], [0, 1]])
+    return SlateLogs(
+        np.zeros((len(rows), 1)),
+        slates[list(rows)],
+        np.array([1.0, 0.2, 0.4])[list(rows)],
+        n_candidates=n_candidates,
+        logging_policy=EmpiricalSlatePolicy(slates),
+    )
 
 
 # no slot is always filled: by the logger, or by the policy, a list of slates
@@ -78,17 +116,28 @@ def quietly(evaluator, target, logs, sample_weight=None):
         return evaluator.fit(logs).evaluate(target, sample_weight=sample_weight)
 
 
+def marginals_of(target, logs):
+    """Slot marginals of slates, of a table or of a policy."""
+    if hasattr(target, "slot_marginals"):
+        return target.slot_marginals(logs)
+    target = np.asarray(target)
+    if target.ndim == 3:
+        return target
+    return (target[:, :, None] == np.arange(logs.max_candidates)).astype(float)
+
+
+def solutions(logger, marginals, logs):
+    r""":math:`\Gamma^+ q` with the second moments summed over all slates."""
+    gamma, shape = enumerated_moments(logger, logs)[1], marginals.shape
+    size = shape[1] * shape[2]
+    inverse = np.linalg.pinv(gamma.reshape(-1, size, size), rcond=1e-10)
+    return (inverse @ marginals.reshape(-1, size, 1)).reshape(shape)
+
+
 def weights_by_enumeration(logger, marginals, logs):
-    r""":math:`q^T \Gamma^+ 1_s` with the second moments summed over all slates."""
-    _, gamma = enumerated_moments(logger, logs)
-    shape = (logs.n_slots, logs.max_candidates)
-    weights = np.empty(len(logs))
-    for row, (matrix, q) in enumerate(zip(gamma, marginals, strict=True)):
-        size = shape[0] * shape[1]
-        inverse = np.linalg.pinv(matrix.reshape(size, size), rcond=1e-10)
-        shown = logs.slate[row, :, None] == np.arange(shape[1])
-        weights[row] = q.ravel() @ inverse @ shown.ravel()
-    return weights
+    r""":math:`q^T \Gamma^+ 1_s`, see `solutions`."""
+    shown = logs.slate[:, :, None] == np.arange(logs.max_candidates)
+    return (solutions(logger, marginals, logs) * shown).sum(axis=(1, 2))
 
 
 class Warned(dict):

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The pseudoinverse estimator in worlds that are summed over."""
+"""The pseudoinverse estimator in worlds that are summed over, and its bound."""
 
 import pickle
 
@@ -9,27 +9,30 @@ import pytest
 
 from skope_ope import (
     IPS,
+    SNIPS,
     BanditLogs,
     PlackettLuceSlatePolicy,
     PseudoInverse,
     SlateLogs,
     UniformSlatePolicy,
 )
-from skope_ope.exceptions import (
-    LowOverlapWarning,
-    PropensityWarning,
-    SupportWarning,
-)
+from skope_ope.exceptions import LowOverlapWarning, PropensityWarning, SupportWarning
 from skope_ope.policies import (
     EmpiricalSlatePolicy,
+    MixtureSlatePolicy,
     ProductSlatePolicy,
     SampledSlatePolicy,
 )
 from tests.evaluators.slate._worlds import (
+    EMPTY_WORLDS,
     additive,
+    empty_world,
+    golden_logs,
     products,
     quietly,
+    range_logs,
     rankings,
+    showed,
     warned,
     world,
 )
@@ -40,16 +43,6 @@ EXACT = [
     PseudoInverse(control_variates="single"),
     PseudoInverse(control_variates="multiple"),
 ]
-
-
-def golden_logs(**fields):
-    golden = {
-        "slate": [[2, 0], [2, 1], [0, 2], [1, 0], [0, 1]],
-        "reward": [1, 0.5, 0, 1, 0.25],
-        "logging_policy": UniformSlatePolicy(2),
-        "n_candidates": 3,
-    }
-    return SlateLogs(np.zeros((5, 1)), **{**golden, **fields})
 
 
 def test_golden_slates():
@@ -82,18 +75,6 @@ def test_the_discriminating_world(evaluator):
     target = np.tile([1, 2], (6, 1))
     result = quietly(evaluator, target, logs)
     assert result.value == pytest.approx(0.9, abs=1e-12)
-
-
-def test_other_formulas_fail_in_the_discriminating_world():
-    phi = [[0.1, 0.5, 0.2], [0.3, 0.1, 0.4]]
-    slates = rankings(2, 3)
-    reward = additive(slates, phi)
-    shown = (slates[:, :, None] == np.arange(3)).reshape(6, 6).astype(float)
-    q, mu = shown[(slates == [1, 2]).all(axis=1)][0], shown.mean(axis=0)
-    independent = shown @ (q / mu) - 1  # the formula of independent slots
-    assert (independent * reward).mean() == pytest.approx(1.0167, abs=5e-5)
-    rank_one = shown @ np.linalg.pinv(np.outer(mu, mu)) @ q
-    assert (rank_one * reward).mean() == pytest.approx(0.5333, abs=5e-5)
 
 
 @pytest.mark.parametrize("evaluator", EXACT, ids=repr)
@@ -129,34 +110,13 @@ def test_biased_where_slots_do_not_add_up():
     assert abs(result.value - truth) > 1e-3
 
 
-@pytest.mark.parametrize(
-    "logger",
-    [
-        UniformSlatePolicy(2),
-        PlackettLuceSlatePolicy([3.0, 1.0, 2.0], 2),
-        EmpiricalSlatePolicy([[0, 1], [1, 2]]),
-    ],
-)
-def test_on_policy_weights_are_one(logger):
-    slates = rankings(2, 3)
-    logs = SlateLogs(np.zeros((6, 1)), slates, np.arange(6.0), logging_policy=logger)
-    logs = logs[logger.slate_proba(logs) > 0]
-    result = quietly(PseudoInverse(), logger, logs)
-    np.testing.assert_allclose(result.round_values, logs.reward, rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("self_normalized", [False, True])
 def test_one_slot_is_inverse_propensity_scoring(self_normalized):
-    from skope_ope import SNIPS
-
     rng = np.random.RandomState(0)
     weights, action = np.array([1.0, 2.0, 3.0, 4.0]), rng.randint(4, size=50)
     reward, pi = rng.random_sample(50), np.array([0.1, 0.2, 0.3, 0.4])[::-1]
-    slates = SlateLogs(
-        np.zeros((50, 1)),
-        action[:, None],
-        reward,
-        logging_policy=PlackettLuceSlatePolicy(weights, 1),
+    slates = showed(
+        action[:, None], reward, logging_policy=PlackettLuceSlatePolicy(weights, 1)
     )
     single = BanditLogs(np.zeros((50, 1)), action, reward, weights[action] / 10)
     expected = quietly(
@@ -173,15 +133,8 @@ def test_one_slot_is_inverse_propensity_scoring(self_normalized):
     assert found.standard_error == pytest.approx(expected.standard_error)
 
 
-def range_world(target):
-    slates = np.array([[0, 0], [1, 0], [0, 1]])
-    logger = EmpiricalSlatePolicy(slates)
-    logs, _ = world(logger, slates, [1.0, 0.2, 0.4], 2)
-    return logs, np.tile(target, (3, 1))
-
-
 def test_the_range_reaches_further_than_absolute_continuity():
-    logs, target = range_world([1, 1])
+    logs, target = range_logs(2), np.tile([1, 1], (3, 1))
     assert not logs.logging_policy.slate_proba(logs, target).any()
     result = quietly(PseudoInverse(), target, logs)
     np.testing.assert_allclose(result.round_values / logs.reward, [-3, 3, 3])
@@ -190,44 +143,21 @@ def test_the_range_reaches_further_than_absolute_continuity():
 
 
 def test_a_target_outside_of_the_range():
-    logs, target = range_world([1, 1])
-    logs = SlateLogs(
-        logs.context,
-        logs.slate,
-        logs.reward,
-        n_candidates=3,
-        logging_policy=logs.logging_policy,
-    )
-    target[0] = [2, 0]  # never shown
-    evaluator = PseudoInverse().fit(logs)
-    result, found = warned(evaluator, target)
+    logs, target = range_logs(), np.array([[2, 0], [1, 1], [1, 1]])  # 2: never shown
+    result, found = warned(PseudoInverse().fit(logs), target)
     share = found[SupportWarning, "33.33% of the rounds"]
     assert share == result.diagnostics["outside_range_share"] == pytest.approx(1 / 3)
     rest = quietly(PseudoInverse(), target[1:], logs[1:])
     assert result.value == pytest.approx(rest.value)
-    assert len(result.round_values) == 3
-    assert result.round_values.std(ddof=1) / 3**0.5 == pytest.approx(
-        result.standard_error
-    )
+    error = result.round_values.std(ddof=1) / 3**0.5
+    assert error == pytest.approx(result.standard_error)
     strict = PseudoInverse(outside_range="raise").fit(logs)
     with pytest.raises(ValueError, match=r"33.33% .*row 0, residual 1.*exclude"):
         strict.evaluate(target)
-
-
-def test_nothing_within_the_range():
-    logs, _ = range_world([1, 1])
-    logs = SlateLogs(
-        logs.context,
-        logs.slate,
-        logs.reward,
-        n_candidates=3,
-        logging_policy=logs.logging_policy,
-    )
     result, found = warned(PseudoInverse().fit(logs), np.full((3, 2), 2))
     assert found[SupportWarning, "100.00% of the rounds"] == 1
     assert (SupportWarning, "has no estimate") in found
-    assert np.isnan(result.value)
-    assert np.isnan(result.standard_error)
+    assert np.isnan(result.value) and np.isnan(result.standard_error)
 
 
 def test_weights_that_sum_to_nothing():
@@ -238,59 +168,9 @@ def test_weights_that_sum_to_nothing():
     assert found[LowOverlapWarning, "weights sum to -1"] == pytest.approx(-1)
 
 
-def test_clipping():
-    target = np.tile([2, 0], (5, 1))
-    result = quietly(PseudoInverse(cmax=2.0), target, golden_logs())
-    np.testing.assert_allclose(
-        result.round_values, np.multiply([2, 1, 1, 1, -1], golden_logs().reward)
-    )
-    assert result.diagnostics["altered_rows"] == 0.2
-    normalised = quietly(
-        PseudoInverse(cmax=2.0, self_normalized=True), target, golden_logs()
-    )
-    assert normalised.value == pytest.approx(result.value * 5 / 4)
-
-
-def stored(result):
-    """Return a result as it comes out of a pickle, and of a file of skops."""
-    io = pytest.importorskip("skops.io")
-    data = io.dumps(result)
-    known = io.get_untrusted_types(data=data)
-    return [pickle.loads(pickle.dumps(result)), io.loads(data, trusted=known)]
-
-
-@pytest.mark.parametrize("weight", [None, [1.0, 2.0, 1.0, 0.0, 3.0]])
-@pytest.mark.parametrize("evaluator", EXACT, ids=repr)
-def test_results_are_stored_whole(evaluator, weight):
-    target = np.tile([2, 0], (5, 1))
-    result = quietly(evaluator, target, golden_logs(), weight)
-    for copy in stored(result):
-        assert copy.value == result.value
-        assert copy.standard_error == result.standard_error
-        assert dict(copy.diagnostics) == pytest.approx(dict(result.diagnostics))
-        np.testing.assert_array_equal(copy.round_values, result.round_values)
-
-
-def test_bounds_are_stored():
-    target = np.tile([2, 0], (5, 1))
-    result = quietly(PseudoInverse(), target, golden_logs())
-    for copy in stored(result):
-        expected = result.deviation_bound(reward_bound=1.0)
-        assert copy.deviation_bound(reward_bound=1.0) == expected
-    weighted = quietly(PseudoInverse(), target, golden_logs(), [9.0, 1, 1, 1, 1])
-    for copy in stored(weighted):
-        with pytest.raises(ValueError, match="different sample weights"):
-            copy.deviation_bound(reward_bound=1.0)
-
-
 def drawn_logs(n_rounds, seed, logger):
     rng = np.random.RandomState(seed)
-    empty = SlateLogs(
-        np.zeros((n_rounds, 1)),
-        np.full((n_rounds, 3), -1),
-        np.zeros(n_rounds),
-        n_candidates=4,
-    )
+    empty = showed(np.full((n_rounds, 3), -1), np.zeros(n_rounds), n_candidates=4)
     slates = logger.sample(empty, rng)
     phi = np.linspace(0.02, 0.3, 12).reshape(3, 4)
     reward = rng.random_sample(n_rounds) < additive(slates, phi)
@@ -356,45 +236,6 @@ def test_round_values_of_control_variates_are_the_gradient():
         assert (moved - result.value) / change == pytest.approx(slope, rel=1e-3)
 
 
-def test_values_by_group_and_differences():
-    logs, _ = drawn_logs(200, 0, LOGGERS[0])
-    evaluator = PseudoInverse(self_normalized=True)
-    one = quietly(evaluator, np.tile([1, 0, 2], (200, 1)), logs)
-    half = np.repeat([0, 1], 100)
-    groups = one.by(half)
-    other = quietly(evaluator, np.tile([1, 0, 2], (100, 1)), logs[:100])
-    assert groups[0].value == pytest.approx(other.value)
-    assert groups[0].standard_error == pytest.approx(other.standard_error)
-    two = quietly(evaluator, np.tile([3, 0, 2], (200, 1)), logs)
-    gap = one.round_values - two.round_values
-    difference = one - two
-    assert difference.value == pytest.approx(one.value - two.value)
-    assert difference.standard_error == pytest.approx(gap.std(ddof=1) / 200**0.5)
-
-
-def test_targets_of_all_kinds():
-    logs, _ = drawn_logs(50, 0, LOGGERS[1])
-    slates = np.tile([1, 0, 2], (50, 1))
-    marginals = (slates[:, :, None] == np.arange(4)).astype(float)
-    logs = logs.with_columns(best=slates, q=marginals)
-    evaluator = PseudoInverse().fit(logs)
-    expected = quietly(evaluator, slates, logs)
-
-    def draw(logs, rng):
-        return np.tile([1, 0, 2], (len(logs), 1))
-
-    for target in (
-        slates.tolist(),
-        "best",
-        marginals,
-        "q",
-        EmpiricalSlatePolicy([[1, 0, 2]]),
-        SampledSlatePolicy(draw, n_samples=2),
-    ):
-        found = quietly(evaluator, target, logs)
-        np.testing.assert_allclose(found.round_values, expected.round_values)
-
-
 def test_a_logger_by_draws_is_told():
     logs, _ = drawn_logs(50, 0, LOGGERS[1])
     drawn = logs.replace(logging_policy=SampledSlatePolicy(LOGGERS[1], n_samples=500))
@@ -421,29 +262,37 @@ def test_loggers_that_cannot_be(fields, message):
         PseudoInverse().fit(golden_logs(**fields))
 
 
-def test_bad_input():
-    logs = golden_logs()
+def test_clipped_weights_have_no_control_variates():
     with pytest.raises(ValueError, match="control_variates cannot be combined"):
-        PseudoInverse(control_variates="single", cmax=1.0).fit(logs)
-    evaluator = PseudoInverse().fit(logs)
-    with pytest.raises(ValueError, match="fills 1 slots, the logs have 2"):
-        evaluator.evaluate(np.zeros((5, 1), int))
-    with pytest.raises(ValueError, match="no rectangular array"):
-        evaluator.evaluate([[1, 0], [1], [0, 1], [0, 1], [0, 1]])
-    with pytest.raises(ValueError, match="has 4 rows, the logs have 5"):
-        evaluator.evaluate(np.zeros((4, 2), int))
-    with pytest.raises(ValueError, match="probabilities of the logged candidates"):
-        evaluator.evaluate(np.full((5, 2), 1.5))
-    with pytest.raises(TypeError, match="serves IndependentSlotIPS"):
-        evaluator.evaluate(np.full((5, 2), 0.5))
-    with pytest.raises(TypeError, match="slate policy is expected"):
-        evaluator.evaluate(object())
+        PseudoInverse(control_variates="single", cmax=1.0).fit(golden_logs())
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (np.zeros((5, 1), int), "fills 1 slots, the logs have 2"),
+        (np.full((5, 2), 1.5), "probabilities of the logged candidates"),
+        (np.full((5, 2, 3), 0.5), "sum to at most 1"),
+        (np.full((5, 2, 2), 0.5), "with 5 rounds and 3 candidates"),
+    ],
+)
+def test_targets_that_cannot_be(target, message):
+    with pytest.raises(ValueError, match=message):
+        PseudoInverse().fit(golden_logs()).evaluate(target)
+
+
+def test_marginals_of_what_is_not_offered():
+    mask = np.ones((5, 3), dtype=bool)
+    mask[1, 0] = False
+    logs = golden_logs(candidates=mask, n_candidates=None)
+    table = np.full((5, 2, 3), 1 / 3)
+    with pytest.raises(ValueError, match="candidate 0 at row 1, slot 0, which is not"):
+        PseudoInverse().fit(logs).evaluate(table)
 
 
 def test_empty_slots():
     # candidates are fewer than slots in the first round; the target must agree
-    logs = SlateLogs(
-        np.zeros((3, 1)),
+    logs = showed(
         [[0, -1], [0, 1], [2, 1]],
         [1.0, 0.5, 0.25],
         n_candidates=[1, 3, 3],
@@ -474,3 +323,128 @@ def test_independent_slots_by_their_logged_probabilities():
     assert found.deviation_bound(
         reward_bound=1.0, sigma2=known["sigma2"], rho=known["rho"]
     ) == pytest.approx(expected.deviation_bound(reward_bound=1.0))
+
+
+@pytest.mark.parametrize("name", EMPTY_WORLDS)
+def test_weights_whose_mean_is_not_one(name):
+    logs, proba, target, truth = empty_world(name)
+    plain = quietly(PseudoInverse(), target, logs, proba)
+    assert plain.diagnostics.get("outside_range_share", 0) == 0
+    assert plain.value == pytest.approx(truth, abs=1e-12)
+    expected = plain.diagnostics["expected_weight"]
+    assert abs(expected - 1) > 0.1
+    # the mean over the logger's distribution is what it should be: no alarm
+    assert plain.diagnostics["mean_weight"] == pytest.approx(expected, abs=1e-12)
+    assert plain.diagnostics["mean_weight_z"] == pytest.approx(0, abs=1e-9)
+    # numerator and denominator have their means: truth, and one
+    ratio = quietly(PseudoInverse(self_normalized=True), target, logs, proba)
+    assert ratio.value == pytest.approx(truth, abs=1e-12)
+
+
+def test_logs_that_leave_every_slot_empty_now_and_then():
+    # W = 2 in all rounds: divided by its own sum, the value would be halved
+    slates = np.array([[0, -1], [-1, 1]] * 20)
+    logs = showed(
+        slates,
+        np.where(slates[:, 0] == 0, 0.3, 0.4),
+        n_candidates=2,
+        logging_policy=EmpiricalSlatePolicy([[0, -1], [-1, 1]]),
+    )
+    target = np.tile([0, 1], (40, 1))
+    for self_normalized in (False, True):
+        evaluator = PseudoInverse(self_normalized=self_normalized).fit(logs)
+        result, found = warned(evaluator, target)
+        assert result.value == pytest.approx(0.7)
+        assert not found
+    # too many of one kind: the mean weight is what tells
+    wrong = EmpiricalSlatePolicy([[0, -1], [-1, 1]], [0.1, 0.9])
+    many = logs[np.tile(np.arange(40), 10)].replace(logging_policy=wrong)
+    _, found = warned(PseudoInverse().fit(many), np.tile([0, 1], (400, 1)))
+    assert (PropensityWarning, "where at most 2 is expected") in found
+
+
+def test_rounds_without_candidates():
+    # their slates are empty: they bring nothing, and count as rounds
+    fields = {"n_candidates": [0, 3, 3], "logging_policy": UniformSlatePolicy(2)}
+    logs = showed([[-1, -1], [0, 1], [2, 1]], [0.0, 0.5, 0.25], **fields)
+    equal = logs.replace(logging_policy=PlackettLuceSlatePolicy(np.ones(3), 2))
+    slates = np.array([[-1, -1], [1, 0], [2, 1]])
+    for target in (slates, (slates[:, :, None] == np.arange(3)).astype(float)):
+        for params in ({}, {"self_normalized": True}, {"control_variates": "single"}):
+            own = quietly(PseudoInverse(**params), target, equal)
+            found = quietly(PseudoInverse(**params), target, logs)
+            np.testing.assert_allclose(found.round_values, own.round_values, atol=1e-12)
+    assert quietly(PseudoInverse(), slates, logs).value == pytest.approx(1.75 / 3)
+    slates[0] = [0, -1]  # nothing can be shown there
+    with pytest.raises(ValueError, match=r"candidate|cannot|offer"):
+        quietly(PseudoInverse(outside_range="raise"), slates, logs)
+
+
+def test_theorem_one():
+    target = np.tile([2, 0], (5, 1))
+    result = quietly(PseudoInverse(), target, golden_logs())
+    log = np.log(2 / 0.1)
+    expected = np.sqrt(2 * 5 * log / 5) + 2 * 6 * log / 15
+    assert result.deviation_bound(0.1, reward_bound=1.0) == pytest.approx(expected)
+    assert result.deviation_bound(0.1, reward_bound=2.0) == pytest.approx(2 * expected)
+    tighter = result.deviation_bound(0.1, reward_bound=1.0, sigma2=1.0, rho=1.0)
+    assert tighter == pytest.approx(np.sqrt(2 * log / 5) + 4 * log / 15)
+    with pytest.raises(ValueError, match="needs reward_bound"):
+        result.deviation_bound(0.1)
+    copy = pickle.loads(pickle.dumps(result))
+    assert copy.deviation_bound(0.1, reward_bound=1.0) == pytest.approx(expected)
+    for other in (*EXACT[1:], PseudoInverse(cmax=9.0)):
+        with pytest.raises(ValueError, match="no theorem"):
+            quietly(other, target, golden_logs()).deviation_bound(reward_bound=1.0)
+
+
+def test_theorem_one_is_that_of_the_rounds_that_are_used():
+    # in half of the rounds the logger never shows what the policy wants
+    logger = ProductSlatePolicy("proba")
+    proba = np.zeros((40, 2, 3))
+    proba[:, :, :2] = [0.9, 0.1]
+    proba[20:] = [0.98, 0.01, 0.01]
+    logs = showed(
+        np.zeros((40, 2), int), np.ones(40), n_candidates=3, logging_policy=logger
+    ).with_columns(proba=proba)
+    target = np.full((40, 2), 2)
+    result = quietly(PseudoInverse(), target, logs)
+    own = quietly(PseudoInverse(), target[20:], logs[20:])
+    assert result.value == pytest.approx(own.value)
+    for name in ("sigma2", "rho"):
+        assert result.diagnostics[name] == pytest.approx(own.diagnostics[name])
+    assert own.diagnostics["sigma2"] == pytest.approx(199)
+    assert result.deviation_bound(reward_bound=1.0) == pytest.approx(
+        own.deviation_bound(reward_bound=1.0)
+    )
+    nothing = quietly(PseudoInverse(), target[:20], logs[:20])
+    assert np.isnan(nothing.deviation_bound(reward_bound=1.0))
+
+
+def test_theorem_one_is_that_of_equal_weights():
+    target = np.tile([2, 0], (5, 1))
+    same = quietly(PseudoInverse(), target, golden_logs(), np.full(5, 3.0))
+    plain = quietly(PseudoInverse(), target, golden_logs())
+    bound = plain.deviation_bound(reward_bound=1.0)
+    assert same.deviation_bound(reward_bound=1.0) == pytest.approx(bound)
+    unequal = quietly(PseudoInverse(), target, golden_logs(), [9.0, 1, 1, 1, 1])
+    for copy in (unequal, pickle.loads(pickle.dumps(unequal))):
+        with pytest.raises(ValueError, match="different sample weights"):
+            copy.deviation_bound(reward_bound=1.0)
+
+
+def test_a_bound_on_the_largest_weight_is_called_so():
+    slates = rankings(2, 3)
+    ranked = PlackettLuceSlatePolicy([1.0, 2.0, 3.0], 2)
+    mixed = MixtureSlatePolicy([EmpiricalSlatePolicy(slates[:3]), ranked], [0.5, 0.5])
+    listed = EmpiricalSlatePolicy(slates, np.arange(1, 7) / 21)
+    for logger, name in ((ranked, "rho"), (listed, "rho"), (mixed, "rho_bound")):
+        logs, _ = world(logger, slates, 0.5, 3)
+        result = quietly(PseudoInverse(), np.tile([0, 1], (6, 1)), logs)
+        assert {"rho", "rho_bound"} & set(result.diagnostics) == {name}
+        assert name in repr(result.diagnostics)
+        sigma2, rho = result.diagnostics["sigma2"], result.diagnostics[name]
+        radius = result.deviation_bound(reward_bound=1.0)
+        stated = result.deviation_bound(reward_bound=1.0, sigma2=sigma2, rho=rho)
+        assert radius == stated
+        assert rho >= result.round_values.max() / 0.5 - 1e-9

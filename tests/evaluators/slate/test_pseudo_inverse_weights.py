@@ -1,6 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Weights of the pseudoinverse against its definition."""
+"""Weights of the pseudoinverse, and its control variates, against their definitions.
+
+Where all rewards are one, the values of the rounds are the weights.
+"""
 
 import numpy as np
 import pytest
@@ -8,16 +11,10 @@ from sklearn.linear_model import LinearRegression
 
 from skope_ope import (
     PlackettLuceSlatePolicy,
+    PseudoInverse,
     RankingPolicy,
     SlateLogs,
     UniformSlatePolicy,
-)
-from skope_ope.evaluators.core._slate_target import SlateTarget
-from skope_ope.evaluators.slate._pseudo_inverse_weights import (
-    knows_largest,
-    mean_of_weights,
-    round_weights,
-    second_moment,
 )
 from skope_ope.policies import (
     EmpiricalSlatePolicy,
@@ -26,33 +23,44 @@ from skope_ope.policies import (
     SampledSlatePolicy,
 )
 from tests.evaluators.slate._worlds import (
+    marginals_of,
     products,
+    quietly,
     rankings,
+    showed,
+    showing,
+    solutions,
     weights_by_enumeration,
     world,
 )
-from tests.policies._slate_worlds import enumerated_moments
+from tests.policies._slate_worlds import enumerated_moments, rounds
 
 SIZES = [(n, m) for m in range(1, 6) for n in range(1, min(m, 4) + 1) if m**n < 300]
 
 
-def check(logger, policy, logs, proba, atol=1e-12):
+def weights_of(logger, target, logs):
+    """Weights of all rounds, and what the value tells of them."""
+    ones = logs.replace(reward=np.ones(len(logs)), logging_policy=logger)
+    result = quietly(PseudoInverse(), target, ones)
+    return result.round_values, result.diagnostics
+
+
+def largest(told):
+    return told["rho"] if "rho" in told else told["rho_bound"]
+
+
+def check(logger, target, logs, proba, atol=1e-12):
     """Compare with enumeration; means, second moment and extremes are exact."""
-    target = SlateTarget(policy, logs)
-    logs = target.logs
-    found = round_weights(logger, target, logs, with_parts=True)
-    expected = weights_by_enumeration(logger, target.marginals(logs), logs)
-    np.testing.assert_allclose(found.weight, expected, rtol=0, atol=atol)
-    np.testing.assert_allclose(proba @ found.weight, 1.0, rtol=0, atol=atol)
-    np.testing.assert_allclose(proba @ found.parts, 0.0, rtol=0, atol=atol)
+    weight, told = weights_of(logger, target, logs)
+    expected = weights_by_enumeration(logger, marginals_of(target, logs), logs)
+    np.testing.assert_allclose(weight, expected, rtol=0, atol=atol)
+    np.testing.assert_allclose(proba @ weight, 1.0, rtol=0, atol=atol)
+    assert told["largest_residual"] < 1e-7
     np.testing.assert_allclose(
-        found.parts.sum(axis=1), found.weight - 1, rtol=0, atol=atol
+        told["sigma2"], proba @ weight**2, rtol=0, atol=10 * atol
     )
-    assert found.residual.max() < 1e-7
-    sigma2, rho = second_moment(logger, target, logs)
-    np.testing.assert_allclose(sigma2, proba @ found.weight**2, rtol=0, atol=10 * atol)
-    assert rho >= abs(found.weight).max() - 10 * atol
-    return found.weight, rho
+    assert largest(told) >= abs(weight).max() - 10 * atol
+    return weight, largest(told)
 
 
 @pytest.mark.few_cases(4)
@@ -83,8 +91,7 @@ def test_uniform_rankings(n_slots, m):
 def test_weights_of_a_uniform_logger(n_slots, m):
     logger, slates = UniformSlatePolicy(n_slots), rankings(n_slots, m)
     logs, _ = world(logger, slates, 0.0, m)
-    target = SlateTarget(np.tile(slates[0], (len(logs), 1)), logs)
-    weight = round_weights(logger, target, target.logs).weight.round(9)
+    weight = weights_of(logger, np.tile(slates[0], (len(logs), 1)), logs)[0].round(9)
     if m == 4:
         assert np.unique(weight).tolist() == [-2, -0.5, 1, 2.5, 7]
     assert (weight.min(), weight.max()) == {4: (-2, 7), 6: (-4, 16)}[m]
@@ -131,22 +138,6 @@ def test_independent_slots(n_slots, m):
     check(logger, paired, logs, proba)
 
 
-def test_independent_slots_known_by_their_logged_probabilities():
-    logger = ProductSlatePolicy([[0.2, 0.8], [0.5, 0.5]])
-    logs, _ = world(logger, products(2, 2), 0.0, 2)
-    policy = ProductSlatePolicy([[0.6, 0.4], [0.9, 0.1]])
-    full = round_weights(logger, SlateTarget(policy, logs), logs).weight
-    recorded = logs.with_columns(
-        mu=logger.marginal_proba(logs), pi=policy.marginal_proba(logs)
-    ).replace(logging_policy=ProductSlatePolicy("mu"))
-    for target in ("pi", recorded.columns["pi"], policy):
-        found = round_weights(
-            recorded.logging_policy, SlateTarget(target, recorded), recorded
-        )
-        np.testing.assert_allclose(found.weight, full, rtol=0, atol=1e-14)
-        assert found.residual is None
-
-
 @pytest.mark.parametrize(
     "logger",
     [
@@ -176,69 +167,28 @@ def test_an_epsilon_of_uniform_slates_bounds_the_second_moment():
             [1 - epsilon, epsilon],
         )
         logs, _ = world(logger, slates, 0.0, 4)
-        at = SlateTarget(np.tile(target, (len(logs), 1)), logs)
-        sigma2, _ = second_moment(logger, at, at.logs)
-        assert 6 / epsilon < round(sigma2, 9) <= 7 / epsilon
-
-
-def varying_rounds(seed, n_rounds=60, n_slots=3, m=5):
-    """Rounds with own candidates (one to five) and own weights, slates drawn."""
-    rng = np.random.RandomState(seed)
-    n_offered = rng.randint(1, m + 1, n_rounds)
-    offered = np.argsort(rng.random_sample((n_rounds, m)), axis=1) < n_offered[:, None]
-    logs = SlateLogs(
-        rng.normal(size=(n_rounds, 1)),
-        np.full((n_rounds, n_slots), -1),
-        np.zeros(n_rounds),
-        candidates=offered,
-    )
-    weights = rng.random_sample((n_rounds, m)) + 0.2
-    return logs.with_columns(w=weights, u=np.ones((n_rounds, m))), rng
-
-
-@pytest.mark.few_cases(2)
-@pytest.mark.parametrize(
-    "logger",
-    [
-        UniformSlatePolicy(3),
-        PlackettLuceSlatePolicy("w", 3),
-        PlackettLuceSlatePolicy("u", 3),
-        MixtureSlatePolicy(
-            [PlackettLuceSlatePolicy("w", 3), UniformSlatePolicy(3)], [0.5, 0.5]
-        ),
-    ],
-    ids=["uniform", "own weights", "equal weights", "mixture"],
-)
-def test_candidates_that_vary(logger, global_random_seed):
-    logs, rng = varying_rounds(global_random_seed)
-    slates = logger.sample(logs, rng)
-    logs = SlateLogs(
-        logs.context, slates, logs.reward, candidates=logs.candidates
-    ).with_columns(**logs.columns)
-    policy = PlackettLuceSlatePolicy("w", 3)
-    for target in (policy, policy.sample(logs, 0)):
-        at = SlateTarget(target, logs)
-        found = round_weights(logger, at, at.logs)
-        expected = weights_by_enumeration(logger, at.marginals(at.logs), at.logs)
-        np.testing.assert_allclose(found.weight, expected, rtol=0, atol=1e-9)
-        assert found.residual.max() < 1e-7
+        _, told = weights_of(logger, np.tile(target, (len(logs), 1)), logs)
+        assert 6 / epsilon < round(told["sigma2"], 9) <= 7 / epsilon
 
 
 def test_many_candidates_of_few_types():
     # uniform over 40 candidates by its closed form and by its two moments
     rng = np.random.RandomState(0)
     slates = np.argsort(rng.random_sample((30, 40)), axis=1)[:, :6]
-    logs = SlateLogs(np.zeros((30, 1)), slates, np.zeros(30), n_candidates=40)
-    target = SlateTarget(np.roll(slates, 1, axis=0), logs)
-    closed, general = (
-        round_weights(logger, target, target.logs, with_parts=True)
-        for logger in (
-            UniformSlatePolicy(6),
-            PlackettLuceSlatePolicy(np.full(40, 3.0), 6),
+    logs = SlateLogs(np.zeros((30, 1)), slates, rng.random_sample(30), n_candidates=40)
+    for kind in (None, "multiple"):
+        closed, general = (
+            quietly(
+                PseudoInverse(control_variates=kind),
+                np.roll(slates, 1, axis=0),
+                logs.replace(logging_policy=logger),
+            ).round_values
+            for logger in (
+                UniformSlatePolicy(6),
+                PlackettLuceSlatePolicy(np.full(40, 3.0), 6),
+            )
         )
-    )
-    np.testing.assert_allclose(general.weight, closed.weight, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(general.parts, closed.parts, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(general, closed, rtol=0, atol=1e-9)
 
 
 EXACT = PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2)
@@ -274,10 +224,9 @@ def test_means_over_draws_tell_their_bias(kind):
     for seed in range(100):
         logger, share = loggers_by_draws(kind, seed)
         logs, proba = world(logger, slates, 0.0, 3)
-        target = SlateTarget(np.tile([2, 1], (6, 1)), logs)
-        weight = round_weights(logger, target, target.logs).weight
+        weight, said = weights_of(logger, np.tile([2, 1], (6, 1)), logs)
         bias[seed] = proba @ weight - 1
-        told[seed] = mean_of_weights(logger, target, target.logs) - 1
+        told[seed] = said["weight_bias"]
         variance = drawn_proba @ (weight - drawn_proba @ weight) ** 2
         error[seed] = share * np.sqrt(variance / 1000)
     assert abs(bias).min() > 0
@@ -298,39 +247,21 @@ def test_fresh_draws_are_those_of_a_learned_policy():
     drawn = SampledSlatePolicy(ranker, n_samples=50)
     features = np.arange(3.0)[:, None]
     logs, _ = world(drawn, rankings(2, 3), 0.0, 3, item_features=features)
-    target = SlateTarget(np.tile([2, 1], (6, 1)), logs)
-    assert 0 < abs(mean_of_weights(drawn, target, target.logs) - 1) < 5
-
-
-def test_a_distribution_is_inverted_once(monkeypatch):
-    from skope_ope.evaluators.slate import _second_moments, _tables
-
-    monkeypatch.setattr(_tables, "CHUNK_BYTES", 1)  # a round at a time
-    calls = []
-    inverse = _second_moments.pseudoinverse
-    monkeypatch.setattr(
-        _second_moments,
-        "pseudoinverse",
-        lambda matrices: calls.append(len(matrices)) or inverse(matrices),
-    )
-    logger = PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2)
-    logs, proba = world(logger, rankings(2, 3), 0.0, 3)
-    target = SlateTarget(UniformSlatePolicy(2), logs)
-    found = round_weights(logger, target, logs).weight
-    assert calls == [1, 1]  # means over types, and within types
-    assert proba @ found == pytest.approx(1.0)
+    _, told = weights_of(drawn, np.tile([2, 1], (6, 1)), logs)
+    assert 0 < abs(told["weight_bias"]) < 5
 
 
 def test_a_logger_without_moments():
     class Known:
         def slot_marginals(self, logs): ...
-        def slate_proba(self, logs, slates): ...
         def sample(self, logs, random_state): ...
 
+        def slate_proba(self, logs, slates=None):
+            return np.full(len(logs), 1 / 6)
+
     logs, _ = world(UniformSlatePolicy(2), rankings(2, 3), 0.0, 3)
-    target = SlateTarget(np.tile([2, 1], (6, 1)), logs)
     with pytest.raises(TypeError, match="are not known for Known"):
-        round_weights(Known(), target, target.logs)
+        weights_of(Known(), np.tile([2, 1], (6, 1)), logs)
 
 
 @pytest.mark.parametrize("n_candidates", [2, 3])
@@ -347,11 +278,11 @@ def test_repeated_items_against_a_logger_of_rankings(n_candidates):
     expected = np.linalg.norm(q - gamma @ np.linalg.pinv(gamma, rcond=1e-10) @ q)
     assert (expected > 0.5) == (n_candidates == 2)
     for policy in (twice, table):
-        target = SlateTarget(policy, logs)
-        found = round_weights(logs.logging_policy, target, target.logs)
-        np.testing.assert_allclose(found.residual, expected, rtol=0, atol=1e-7)
-        wanted = weights_by_enumeration(logs.logging_policy, table, logs)
-        np.testing.assert_allclose(found.weight, wanted, rtol=0, atol=1e-10)
+        found, told = weights_of(logs.logging_policy, policy, logs)
+        assert told["largest_residual"] == pytest.approx(expected, abs=1e-7)
+        if n_candidates == 3:
+            wanted = weights_by_enumeration(logs.logging_policy, table, logs)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_slots", [1, 2, 3])
@@ -361,42 +292,39 @@ def test_slots_that_a_policy_leaves_empty(n_slots):
     mu, q = rng.dirichlet(np.ones(3), n_slots), rng.dirichlet(np.ones(3), n_slots)
     logger = ProductSlatePolicy(mu)
     logs, proba = world(logger, products(n_slots, 3), 1.0, 3)
-    for share in (1.0, 0.6, 0.0):
+    for share in (1.0, 0.6):
         table = np.tile(share * q, (len(logs), 1, 1))
-        target = SlateTarget(table, logs)
-        found = round_weights(logger, target, target.logs, with_parts=True)
-        np.testing.assert_allclose(found.residual, 0, rtol=0, atol=1e-12)
+        found, told = weights_of(logger, table, logs)
+        assert told["largest_residual"] < 1e-12
         wanted = weights_by_enumeration(logger, table, logs)
-        np.testing.assert_allclose(found.weight, wanted, rtol=0, atol=1e-10)
-        np.testing.assert_allclose(proba @ found.parts, 0, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
+        assert proba @ found == pytest.approx(share, abs=1e-12)
+        drawn = logs.replace(reward=rng.random_sample(len(logs)))
+        plain, taken_off = (
+            quietly(PseudoInverse(control_variates=kind), table, drawn, proba).value
+            for kind in (None, "multiple")
+        )
+        assert taken_off == pytest.approx(plain, abs=1e-12)  # what has mean zero
     nothing = np.full(logs.slate.shape, -1)
-    target = SlateTarget(nothing, logs)
-    found = round_weights(logger, target, target.logs)
-    np.testing.assert_allclose(found.weight, 0, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.residual, 0, rtol=0, atol=1e-12)
+    assert weights_of(logger, nothing, logs)[1]["largest_residual"] < 1e-12
     if n_slots > 1:
         nothing[:, 0] = 1
-        target = SlateTarget(nothing, logs)
-        assert (round_weights(logger, target, target.logs).residual > 0.1).all()
+        assert weights_of(logger, nothing, logs)[1]["outside_range_share"] == 1
 
 
 def test_the_largest_weight_where_slots_may_be_empty():
     slates = np.array([[0, 1], [1, -1], [-1, 2]])
     logger = EmpiricalSlatePolicy(slates, [0.5, 0.3, 0.2])
     logs, _ = world(logger, slates, 1.0, 3)
-    target = SlateTarget(np.tile([1, -1], (3, 1)), logs)
-    weight = round_weights(logger, target, target.logs).weight
-    largest = second_moment(logger, target, target.logs)[1]
-    assert largest == pytest.approx(np.abs(weight).max()) and largest > 2
+    target = np.tile([1, -1], (3, 1))
+    weight, told = weights_of(logger, target, logs)
+    assert told["rho"] == pytest.approx(np.abs(weight).max()) and told["rho"] > 2
     # rankings in which the second slot has nothing left
     offered = np.array([[[True, True], [False, True]]] * 3)
     slates = np.array([[0, 1], [1, -1], [0, 1]])
     logs = SlateLogs(np.zeros((3, 1)), slates, np.zeros(3), candidates=offered)
-    logger = PlackettLuceSlatePolicy([2.0, 1.0], 2)
-    target = SlateTarget(np.tile([1, -1], (3, 1)), logs)
-    weight = round_weights(logger, target, target.logs).weight
-    largest = second_moment(logger, target, target.logs)[1]
-    assert largest == pytest.approx(np.abs(weight).max())
+    weight, told = weights_of(PlackettLuceSlatePolicy([2.0, 1.0], 2), target, logs)
+    assert largest(told) == pytest.approx(np.abs(weight).max())
 
 
 @pytest.mark.parametrize("n_slots", [2, 3])
@@ -404,46 +332,165 @@ def test_the_largest_weight_of_listed_slates_is_exact(n_slots, global_random_see
     """What slots show one by one may not be a slate: the list says which are."""
     rng = np.random.RandomState(global_random_seed)
     slates = np.unique(rng.randint(4, size=(7, n_slots)), axis=0)
-    slates = np.vstack([slates, np.full(n_slots, 3)[None] - 1])
-    slates = np.unique(slates, axis=0)
+    slates = np.unique(np.vstack([slates, np.full((1, n_slots), 2)]), axis=0)
     proba = rng.dirichlet(np.ones(len(slates)))
     logger = EmpiricalSlatePolicy(slates, proba)
     logs, _ = world(logger, slates, 0.0, 4)
-    target = SlateTarget(np.tile(slates[0], (len(logs), 1)), logs)
-    weight = round_weights(logger, target, target.logs).weight
-    assert knows_largest(logger, logs)
-    largest = second_moment(logger, target, target.logs)[1]
-    assert largest == pytest.approx(np.abs(weight).max(), rel=1e-9)
+    target = np.tile(slates[0], (len(logs), 1))
+    weight, told = weights_of(logger, target, logs)
+    assert told["rho"] == pytest.approx(np.abs(weight).max(), rel=1e-9)
     # a slate of probability 0 is none
     more = np.vstack([slates, np.roll(slates[:1], 1, axis=1)])
     padded = EmpiricalSlatePolicy(more, np.append(proba, 0.0))
-    again = second_moment(padded, target, target.logs)[1]
-    assert again == pytest.approx(largest, rel=1e-9)
+    again = weights_of(padded, target, logs)[1]["rho"]
+    assert again == pytest.approx(told["rho"], rel=1e-9)
 
 
-def by_slot():
-    """Rankings whose candidates differ by slot, all of them, and a target."""
+def test_where_the_largest_weight_is_only_bounded():
+    """Rankings whose candidates differ by slot."""
     offered = np.array([[1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]], dtype=bool)
     every = rankings(3, 4)
     slates = every[offered[np.arange(3), every].all(axis=1)]
     logger = PlackettLuceSlatePolicy([8.0, 4.0, 2.0, 1.0], 3)
-    logs, _ = world(
-        logger, slates, 0.0, 4, candidates=np.tile(offered, (len(slates), 1, 1))
-    )
-    return logger, logs, SlateTarget(np.tile([2, 1, 0], (len(logs), 1)), logs)
+    candidates = np.tile(offered, (len(slates), 1, 1))
+    logs, _ = world(logger, slates, 0.0, 4, candidates=candidates)
+    weight, told = weights_of(logger, np.tile([2, 1, 0], (len(logs), 1)), logs)
+    assert told["rho_bound"] >= np.abs(weight).max() - 1e-9 and "rho" not in told
 
 
-def test_where_the_largest_weight_is_only_bounded():
-    logger, logs, target = by_slot()
-    weight = round_weights(logger, target, target.logs).weight
-    assert not knows_largest(logger, logs)
-    assert second_moment(logger, target, target.logs)[1] >= np.abs(weight).max() - 1e-9
-    slates = rankings(2, 3)
-    two = MixtureSlatePolicy(
-        [EmpiricalSlatePolicy(slates[:3]), PlackettLuceSlatePolicy([1.0, 2, 3], 2)],
-        [0.5, 0.5],
-    )
-    logs, _ = world(two, slates, 0.0, 3)
-    assert not knows_largest(two, logs)
-    one = PlackettLuceSlatePolicy([1.0, 2, 3], 2)
-    assert knows_largest(one, logs) and knows_largest(UniformSlatePolicy(2), logs)
+DISTRIBUTIONS = [
+    "few shown",
+    "all shown",
+    "both shown",
+    "by slot",
+    "few candidates",
+    "mixture",
+    "one slate more",
+    "given slates",
+    "shared",
+    "some shared",
+]
+
+
+def laws_of_their_own(name, n_rounds, rng):
+    """A logger with a distribution of its own in every round, or in some."""
+    n_slots, m = {"all shown": (3, 3), "both shown": (2, 2)}.get(name, (2, 4))
+    fields, weights = {}, rng.random_sample((n_rounds, m)) + 0.2
+    if name == "by slot":
+        fields["candidates"] = rng.random_sample((n_rounds, n_slots, m)) < 0.6
+        fields["candidates"][:, :, 0] = True
+    elif name == "few candidates":
+        fields["n_candidates"] = rng.randint(1, m + 1, n_rounds)
+        fields["n_candidates"][0] = m
+    elif name == "shared":
+        weights[:] = weights[0]
+    elif name == "some shared":
+        weights = weights[rng.randint(n_rounds // 2, size=n_rounds)]
+    logs = rounds(n_rounds, n_slots, **{"n_candidates": m, **fields})
+    logs = logs.with_columns(w=weights)
+    logger = PlackettLuceSlatePolicy("w", n_slots)
+    if name == "mixture":
+        logger = MixtureSlatePolicy([logger, UniformSlatePolicy(n_slots)], [0.6, 0.4])
+    elif name == "one slate more":
+        one = EmpiricalSlatePolicy([[0, 1]])
+        logger = MixtureSlatePolicy([logger, one], [0.6, 0.4])
+    elif name == "given slates":
+        logs = logs.replace(group=np.arange(n_rounds))
+        drawn = rng.randint(-1, m, size=(n_rounds, 5, n_slots))
+        logger = EmpiricalSlatePolicy(dict(enumerate(drawn)), by="group")
+    return logger, showing(logs, logger.sample(logs, rng))
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("n_rounds", [2, 3, 12])
+def test_weights_and_residuals_whatever_the_batch(name, n_rounds, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    logger, logs = laws_of_their_own(name, n_rounds, rng)
+    shape = (n_rounds, logs.n_slots, logs.max_candidates)
+    gamma = enumerated_moments(logger, logs)[1]
+    size = shape[1] * shape[2]
+    gamma = gamma.reshape(n_rounds, size, size)
+    inverse = np.linalg.pinv(gamma, rcond=1e-10, hermitian=True)
+    # as exact as inverses of these matrices can be
+    atol = 1e-11 * (1 + np.abs(inverse).max())
+    other = logs.with_columns(w=rng.random_sample((n_rounds, shape[2])) + 0.2)
+    inside = logger.slot_marginals(other)
+    found, told = weights_of(logger, inside, logs)
+    assert told["largest_residual"] < 1e-9
+    wanted = weights_by_enumeration(logger, inside, logs)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
+    q = rng.dirichlet(np.ones(shape[2]), shape[:2])  # hardly ever in the range
+    offered = np.ones(shape, dtype=bool) if logs.offered is None else logs.offered
+    if offered.ndim == 2:
+        offered = np.repeat(offered[:, None], shape[1], axis=1)
+    q = np.where(offered, q, 0.0)
+    _, told = weights_of(logger, q, logs)
+    q = q.reshape(n_rounds, size, 1)
+    expected = np.linalg.norm((q - gamma @ (inverse @ q))[..., 0], axis=1).max()
+    assert told["largest_residual"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_larger_null_space_is_noticed():
+    slates = {k: np.array([[0, 1], [1, 2], [2, 3 * (k == 0)]]) for k in range(4)}
+    shown = np.concatenate([slates[k][:1] for k in range(4)])
+    logs = showed(shown, np.zeros(4), n_candidates=4, group=np.arange(4))
+    logger = EmpiricalSlatePolicy(slates, by="group")
+    _, told = weights_of(logger, np.tile([3, 3], (4, 1)), logs)
+    assert told["outside_range_share"] == 1 and told["largest_residual"] > 0.5
+
+
+@pytest.mark.parametrize("kind", ["single", "multiple"])
+@pytest.mark.parametrize(
+    "logger",
+    [
+        UniformSlatePolicy(3),
+        PlackettLuceSlatePolicy([4.0, 3.0, 2.0, 1.0], 3),
+        ProductSlatePolicy(np.tile([0.4, 0.3, 0.2, 0.1], (3, 1))),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_control_variates_are_those_of_the_paper(kind, logger):
+    """Least squares; for independent slots the products of slots have mean zero."""
+    rng = np.random.RandomState(0)
+    blank = rounds(200, 3, 4)
+    slates = logger.sample(blank, rng)
+    reward = rng.random_sample(200) + slates[:, 0]
+    logs = showing(blank, slates, reward, logging_policy=logger)
+    target = np.tile([1, 0, 2], (200, 1))
+    z = solutions(logger, marginals_of(target, logs)[:1], logs[:1])[0]
+    entries = z[np.arange(3), slates]
+    parts = entries - (logger.slot_marginals(logs[:1])[0] * z).sum(axis=1)
+    gain = entries.sum(axis=1) * logs.reward
+    columns = parts.sum(axis=1, keepdims=True) if kind == "single" else parts
+    if not isinstance(logger, ProductSlatePolicy):
+        model = LinearRegression(fit_intercept=False).fit(columns, gain)
+        expected = gain.mean() - columns.mean(axis=0) @ model.coef_
+    else:
+        squares = (parts**2).sum() if kind == "single" else (parts**2).sum(axis=0)
+        beta = (gain[:, None] * columns).sum(axis=0) / squares
+        expected = gain.mean() - beta @ columns.mean(axis=0)
+    result = quietly(PseudoInverse(control_variates=kind), target, logs)
+    assert result.value == pytest.approx(expected)
+    error = result.round_values.std(ddof=1) / 200**0.5
+    assert result.standard_error == pytest.approx(error)
+    # all weights one: nothing to take off
+    same = quietly(PseudoInverse(control_variates=kind), logger, logs)
+    assert same.value == pytest.approx(logs.reward.mean(), rel=1e-13)
+    alike = logs.replace(reward=np.full(200, 0.1))
+    same = quietly(PseudoInverse(control_variates=kind), logger, alike)
+    assert same.value == pytest.approx(0.1) and same.standard_error < 1e-15
+
+
+def test_rounds_of_many_parts_are_those_of_one():
+    """Distributions of two kinds, in turn, of more rounds than one table holds."""
+    rng = np.random.RandomState(0)
+    weights = np.where(np.arange(60) < 3, [[4.0], [0.5]], 1.0)
+    logs = rounds(3000, 8, 60).with_columns(w=weights[np.arange(3000) % 2])
+    logger = PlackettLuceSlatePolicy("w", 8)
+    logs = showing(logs, logger.sample(logs, rng))
+    first, _ = weights_of(logger, UniformSlatePolicy(8), logs[:50])
+    last, _ = weights_of(logger, UniformSlatePolicy(8), logs[-51:])
+    whole, _ = weights_of(logger, UniformSlatePolicy(8), logs)
+    np.testing.assert_allclose(whole[:50], first, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(whole[-51:], last, rtol=0, atol=1e-10)

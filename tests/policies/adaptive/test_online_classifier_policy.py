@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info
 
 from skope_ope import BanditLogs
 from skope_ope.policies import OnlineClassifierPolicy
@@ -77,11 +78,16 @@ def test_one_reward_seen_counts_successes():
     live(policy, [0], [0], column(1))
     assert policy.predict([[0.0]]).tolist() == ["a"]  # not trained yet
     live(policy, [0], [0], column(1))
-    assert policy._models.estimates(X2).tolist() == [[1 / 4, 1 / 2]]
+    # 1/4 and 1/2
     assert policy.predict([[0.0]]).tolist() == ["b"]
     live(policy, [1, 1], [1, 1], column(1, 1))
-    assert policy._models.estimates(X2).tolist() == [[1 / 4, 3 / 4]]
     assert policy.classifiers_ == [None, None]
+    # (2 + 1) / (2 + 2) beside a model that says 3/4: tied, whichever comes first
+    for one in (0, 1):
+        policy = OnlineClassifierPolicy(Recorder(), epsilon=0, update_every=6).fit(TWO)
+        actions = [one] * 2 + [1 - one] * 4
+        live(policy, actions, [1, 1, 1, 1, 1, 0], column(*[1] * 6))
+        assert policy.predict([[0.0]]).tolist() == ["a"]
 
 
 def test_initial_labels_enter_all_data_sets():
@@ -93,9 +99,6 @@ def test_initial_labels_enter_all_data_sets():
     assert policy.n_trainings_ == 1
     policy.reset(TWO[:0])  # starts from the labels again
     assert policy.classifiers_[0].seen_ == [([1, 2, 3], [0, 1, 0])]
-
-
-def test_initial_rewards_of_all_actions():
     rewards = np.array([[1, 1], [0, 1], [0, 0]])
     policy = OnlineClassifierPolicy(Recorder(), initial=(column(1, 2, 3), rewards))
     first, second = policy.fit(TWO).classifiers_
@@ -122,29 +125,44 @@ def test_nested_randomness_is_seeded_at_reset(classifier):
     logs = make_logs(100, 2)
     policies = [OnlineClassifierPolicy(classifier).fit(logs) for _ in range(2)]
     policies.append(OnlineClassifierPolicy(classifier, random_state=1).fit(logs))
+    rounds = logs.action_index.tolist(), logs.reward.tolist(), logs.context
     answers = []
-    for policy in policies:
-        live(policy, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
-        answers.append(policy._models.estimates(logs.context))
-    np.testing.assert_array_equal(answers[0], answers[1])
+    for policy in (*policies, policies[0]):  # the last one starts anew
+        policy.reset(logs[:0])
+        live(policy, *rounds)
+        models = [one.predict_proba(logs.context) for one in policy.classifiers_]
+        answers.append(np.array(models))
+    for again in (answers[1], answers[3]):
+        np.testing.assert_array_equal(again, answers[0])
     assert (answers[0] != answers[2]).any()
-    policies[0].reset(logs[:0])
-    live(policies[0], logs.action_index.tolist(), logs.reward.tolist(), logs.context)
-    np.testing.assert_array_equal(
-        policies[0]._models.estimates(logs.context), answers[0]
-    )
     assert classifier.random_state is None
 
 
 def test_a_seed_of_the_classifier_is_kept():
-    policy = OnlineClassifierPolicy(RandomForestClassifier(2, random_state=7)).fit(TWO)
-    assert [model.random_state for model in policy._models.models] == [7, 7]
-    nested = OnlineClassifierPolicy(
-        make_pipeline(StandardScaler(), RandomForestClassifier(2))
-    ).fit(TWO)
-    seeds = [model[-1].random_state for model in nested._models.models]
+    initial = (column(1, 2, 3), np.array(["b", "a", "b"]))
+    given = RandomForestClassifier(2, random_state=7)
+    policy = OnlineClassifierPolicy(given, initial=initial).fit(TWO)
+    assert [model.random_state for model in policy.classifiers_] == [7, 7]
+    nested = make_pipeline(StandardScaler(), RandomForestClassifier(2))
+    policy = OnlineClassifierPolicy(nested, initial=initial).fit(TWO)
+    seeds = [model[-1].random_state for model in policy.classifiers_]
     assert None not in seeds
     assert seeds[0] != seeds[1]
+
+
+def test_small_fits_use_one_thread():
+    seen = []
+
+    class Watched(LogisticRegression):
+        def fit(self, X, y):
+            seen.append({lib["num_threads"] for lib in threadpool_info()})
+            return super().fit(X, y)
+
+    before = [lib["num_threads"] for lib in threadpool_info()]
+    initial = (np.eye(4)[:, :1], np.array(["b", "a", "b", "a"]))
+    OnlineClassifierPolicy(Watched(), initial=initial).fit(TWO)
+    assert seen == [{1}, {1}]
+    assert [lib["num_threads"] for lib in threadpool_info()] == before
 
 
 def test_update_many_trains_once():
@@ -191,14 +209,6 @@ def test_contexts_of_other_kinds(kind, classifier):
     np.testing.assert_array_equal(replayed(policy, other), told)
 
 
-def test_rewards_must_be_0_or_1():
-    policy = OnlineClassifierPolicy().fit(TWO)
-    with pytest.raises(
-        ValueError, match=r"learns 0/1 rewards with a classifier, got 0\.5"
-    ):
-        policy.update(X2, 0, 0.5, 1.0)
-
-
 @pytest.mark.parametrize(
     ("initial", "match"),
     [
@@ -215,7 +225,10 @@ def test_bad_initial(initial, match):
         OnlineClassifierPolicy(Recorder(), initial=initial).fit(TWO)
 
 
-def test_bad_classifiers():
+def test_bad_classifiers_and_rewards():
+    match = r"learns 0/1 rewards with a classifier, got 0\.5"
+    with pytest.raises(ValueError, match=match):
+        OnlineClassifierPolicy().fit(TWO).update(X2, 0, 0.5, 1.0)
     with pytest.raises(TypeError, match="SGDClassifier has no predict_proba"):
         OnlineClassifierPolicy(SGDClassifier()).fit(TWO)
     with pytest.raises(TypeError, match="needs a classifier, got Ridge"):

@@ -13,7 +13,8 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, SlateLogs
-from skope_ope.policies.slate._ranking_policy import best_slates
+from skope_ope.policies import rank_weights
+from tests.evaluators.slate._worlds import showed
 from tests.policies._slate_worlds import rounds
 
 X = np.array([[0.0], [3.0], [1.0], [2.0]])
@@ -37,9 +38,9 @@ def test_the_best_candidates_in_order():
 
 
 def test_ties_go_to_the_lowest_index():
-    scores = np.array([[1.0, 2.0, 2.0 + 1e-13, 2.0]])
-    offered = np.ones((1, 1, 4), dtype=bool)
-    assert_array_equal(best_slates(scores, offered, 4), [[1, 2, 3, 0]])
+    logs = rounds(1, 4, 4).with_columns(score=[[1.0, 2.0, 2.0 + 1e-13, 2.0]])
+    slates = RankingPolicy("score", 4).deterministic_slates(logs)
+    assert_array_equal(slates, [[1, 2, 3, 0]])
 
 
 def test_only_offered_candidates_are_ranked():
@@ -140,10 +141,8 @@ def test_fit_on_logs_learns_from_slot_rewards():
     numbers = np.array([[0, 2], [3, 1], [2, 1]])
     for features in (X[numbers], X):
         ids = None if features.ndim == 3 else numbers
-        logs = SlateLogs(
-            np.zeros((3, 1)),
+        logs = showed(
             [[0, 1], [1, -1], [0, -1]],
-            None,
             n_candidates=2,
             slot_reward=[[0.0, 1.0], [3.0, 0.0], [1.0, 0.0]],
             item_features=features,
@@ -151,13 +150,7 @@ def test_fit_on_logs_learns_from_slot_rewards():
         )
         policy = RankingPolicy(LinearRegression(), 2).fit(logs)
         assert_allclose(policy.scores(logs), X[numbers, 0], atol=1e-12)
-    logs = SlateLogs(
-        np.zeros((1, 1)),
-        [[0, 1]],
-        None,
-        slot_reward=[[1, 0]],
-        item_features=[[1.0], [0.0]],
-    )
+    logs = showed([[0, 1]], slot_reward=[[1, 0]], item_features=[[1.0], [0.0]])
     scores = RankingPolicy(LinearRegression(), 1).fit(logs).scores(logs)
     assert_allclose(scores, [[1, 0]], atol=1e-12)
     bare = SlateLogs(np.zeros((1, 1)), [[0, 1]], [1.0])
@@ -183,27 +176,36 @@ def test_any_regressor_and_nested_parameters():
     assert policy.deterministic_slates(logs).shape == (1, 2)
 
 
-def test_bad_input():
-    logs = rounds(1, 2, 4, item_features=X)
+FEW = rounds(1, 2, 4, item_features=X)
+
+
+class Broken(LinearRegression):
+    def predict(self, X):
+        return np.full(len(X), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"temperature": 1, "alpha": 2}, "pass one of them, got 1 and 2"),
+        ({"temperature": 0}, "temperature"),
+        ({"n_slots": 5}, "n_slots=5 is more than the 4 candidates"),
+        ({"regressor": Broken()}, "Broken predicts a score that is not finite"),
+    ],
+)
+def test_parameters_that_cannot_be(params, message):
+    policy = RankingPolicy(LinearRegression(), 2).set_params(**params)
+    with pytest.raises(ValueError, match=message):
+        policy.fit(X, y).deterministic_slates(FEW)
+
+
+def test_what_is_missing():
     with pytest.raises(NotFittedError):
-        RankingPolicy(LinearRegression(), 2).deterministic_slates(logs)
+        RankingPolicy(LinearRegression(), 2).deterministic_slates(FEW)
     with pytest.raises(ValueError, match="y is missing"):
         RankingPolicy(LinearRegression(), 2).fit(X)
-    with pytest.raises(ValueError, match="pass one of them, got 1 and 2"):
-        RankingPolicy(LinearRegression(), 2, temperature=1, alpha=2).fit(X, y)
-    with pytest.raises(ValueError, match="temperature"):
-        RankingPolicy(LinearRegression(), 2, temperature=0).fit(X, y)
-    with pytest.raises(ValueError, match="n_slots=5 is more than the 4 candidates"):
-        RankingPolicy(LinearRegression(), 5).fit(X, y).deterministic_slates(logs)
     with pytest.raises(ValueError, match="the logs have none: pass"):
         fitted().scores(rounds(1, 2, 4))
-
-    class Broken(LinearRegression):
-        def predict(self, X):
-            return np.full(len(X), np.nan)
-
-    with pytest.raises(ValueError, match="Broken predicts a score that is not finite"):
-        RankingPolicy(Broken(), 2).fit(X, y).scores(logs)
 
 
 def test_scores_that_the_logs_hold():

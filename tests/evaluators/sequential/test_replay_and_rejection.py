@@ -1,11 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-
-import pickle
-from types import SimpleNamespace
+"""Replay and rejection sampling, and how long a log has to be."""
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from scipy.stats import t as student
 
 from skope_ope import (
@@ -14,12 +13,14 @@ from skope_ope import (
     ConstantPolicy,
     EpsilonGreedy,
     LinUCB,
+    RejectionSampling,
     Replay,
     UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators.sequential._replay import replay_bound
+from skope_ope.evaluators import replay_log_length
 from skope_ope.exceptions import (
+    BiasWarning,
     HorizonWarning,
     LowOverlapWarning,
     PropensityWarning,
@@ -120,25 +121,6 @@ def test_one_accepted_round_has_no_spread():
     assert (round(low, 3), high) == (0.025, 1.0)
 
 
-def test_horizon_averages_complete_histories():
-    logs = uniform_logs(3000)
-    fitted = Replay(horizon=100, random_state=0).fit(logs)
-    result = quiet(fitted, EpsilonGreedy())
-    m = len(result.accepted) // 100
-    assert m == result.n_trajectories == result.diagnostics["n_trajectories"] > 5
-    rewards = logs.reward[result.accepted[: 100 * m]].reshape(m, 100)
-    np.testing.assert_allclose(result.trajectory_values, rewards.mean(axis=1))
-    assert result.value == pytest.approx(rewards.mean())
-    assert result.standard_error == pytest.approx(
-        rewards.mean(axis=1).std(ddof=1) / np.sqrt(m)
-    )
-    assert result.degrees_of_freedom == m - 1
-    # a stationary policy: the ones are counted in complete histories, as the value
-    result = quiet(fitted, UniformPolicy())
-    n_used = result.n_trajectories * 100
-    assert result.successes == (round(result.value * n_used), n_used)
-
-
 def test_nothing_accepted_is_nan_with_a_warning():
     logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), actions=[0, 1])
     fitted = Replay().fit(logs)
@@ -227,30 +209,24 @@ def test_probabilities_of_the_logged_actions_are_enough():
     )
 
 
-def stub(n_rounds, n_actions):
-    return SimpleNamespace(
-        n_rounds=n_rounds,
-        adaptive=False,
-        horizon=None,
-        reward_bounds=(0.0, 1.0),
-        bound_terms={"n_actions": n_actions},
-    )
-
-
 @pytest.mark.parametrize(
     ("k", "n", "g", "bound"),
     [
-        (2, 1e4, 0.25, 0.040535),
-        (20, 1e6, 0.05, 0.004510),
-        (20, 4e6, 0.04, 0.001962),
+        (2, 10**4, 0.25, 0.040535),
+        (20, 10**6, 0.05, 0.004510),
+        pytest.param(20, 4 * 10**6, 0.04, 0.001962, marks=pytest.mark.thorough),
     ],
 )
-def test_theorem_2(k, n, g, bound):
-    radius = replay_bound(stub(n, k), 0.05, n_actions=k, value_bound=g)
+def test_the_theorem_of_replay(k, n, g, bound):
+    """It depends on the numbers of rounds and of actions alone."""
+    action = np.arange(n) % 2
+    logs = BanditLogs(np.empty((n, 0)), action, action)
+    result = quiet(Replay(random_state=0).fit(logs), UniformPolicy())
+    radius = result.deviation_bound(0.05, n_actions=k, value_bound=g)
     assert radius == pytest.approx(bound, abs=5e-7)
 
 
-def test_theorem_2_asks_for_what_it_needs():
+def test_the_theorem_of_replay_asks_for_what_it_needs():
     logs = uniform_logs(5000, n_actions=2)
     fitted = Replay(random_state=0).fit(logs)
     result = quiet(fitted, UniformPolicy())
@@ -266,7 +242,8 @@ def test_theorem_2_asks_for_what_it_needs():
     with pytest.raises(ValueError, match=r"assumes rewards in \[0, 1\], got 0 to 3"):
         quiet(scaled, UniformPolicy()).deviation_bound(**known)
     with pytest.raises(ValueError, match=r"too short for Theorem 2.*gamma_2 = 2\.29"):
-        replay_bound(stub(1000, 20), 0.05, n_actions=20, value_bound=0.05)
+        short = quiet(Replay(random_state=0).fit(logs[:1000]), UniformPolicy())
+        short.deviation_bound(0.05, n_actions=20, value_bound=0.05)
     for wrong, match in (
         ({"n_actions": 1}, "n_actions=1, but some round offers 2 actions"),
         ({"n_actions": np.nan}, "n_actions=nan, but"),
@@ -282,24 +259,22 @@ def test_theorem_2_asks_for_what_it_needs():
         parts.deviation_bound(**known)
 
 
-def test_values_by_day_are_means_of_accepted_rewards():
+def test_values_by_day_and_so_far_are_means_of_accepted_rewards():
     logs, policy, _ = uniform_logs(3000, return_truth=True)
     day = np.arange(3000) // 600
-    fitted = Replay(random_state=0).fit(logs)
-    result = quiet(fitted, policy)
+    result = quiet(Replay(random_state=0).fit(logs), policy)
+    accepted, rewards = result.accepted, logs.reward[result.accepted]
     for label, value in result.by(day).items():
-        rewards = logs.reward[result.accepted[day[result.accepted] == label]]
-        assert value.value == pytest.approx(rewards.mean())
-        assert value.successes == (rewards.sum(), len(rewards))
-        assert value.degrees_of_freedom == len(rewards) - 1
-        own = rewards.std(ddof=1) / np.sqrt(len(rewards))
-        assert value.standard_error == pytest.approx(own, rel=0.01)
-    with pytest.warns(SupportWarning, match="1 of 3 groups have no estimate, 0 first"):
-        by_action = result.by("action")  # the policy never takes action 0
-    assert list(by_action) == logs.actions.tolist()
-    assert np.isnan(by_action[0].value)
-    back = pickle.loads(pickle.dumps(result))
-    assert back.by(day)[1].value == result.by(day)[1].value
+        own = rewards[day[accepted] == label]
+        assert value.value == pytest.approx(own.mean())
+        assert value.successes == (own.sum(), len(own))
+        assert value.degrees_of_freedom == len(own) - 1
+        error = own.std(ddof=1) / np.sqrt(len(own))
+        assert value.standard_error == pytest.approx(error, rel=0.01)
+    rows, values = result.running_values()
+    np.testing.assert_array_equal(rows, accepted)
+    means = rewards.cumsum() / np.arange(1, len(rewards) + 1)
+    np.testing.assert_allclose(values, means, rtol=1e-12)
 
 
 def test_learning_value_and_deployment_value():
@@ -318,12 +293,127 @@ def test_learning_value_and_deployment_value():
     assert deployment.value == rewards.mean()
     # exploration costs: half of the rounds were spent on any action
     assert deployment.value > learning.value + 2 * deployment.standard_error
-    # with a horizon, the policy is that of the last complete history
-    fitted = Replay(horizon=100, random_state=0).fit(train)
-    result = quiet(fitted, EpsilonGreedy(epsilon=0.5))
-    learned = result.learned_policy
-    assert learned.counts_.sum() == 100
-    last = result.accepted[: 100 * result.n_trajectories][-100:]
-    np.testing.assert_array_equal(
-        learned.counts_, np.bincount(train.action_index[last], minlength=4)
+
+
+def test_the_constant():
+    logs, policy, _ = make_bandit_logs(2000, random_state=0, return_truth=True)
+    pi = policy.predict_proba(logs.context)[np.arange(2000), logs.action_index]
+    smallest = logs.propensity.min()
+    for cmax, c in (
+        (None, smallest),
+        (0.01, 0.01),
+        ("target", (logs.propensity / pi).min()),
+    ):
+        fitted = RejectionSampling(cmax=cmax, random_state=0).fit(logs)
+        result = quiet(fitted, policy)
+        np.testing.assert_array_equal(result.acceptance_ratios, c)
+        accepted = fitted.uniforms_ <= c * pi / logs.propensity
+        np.testing.assert_array_equal(result.accepted, np.flatnonzero(accepted))
+        assert result.value == logs.reward[accepted].mean()
+        assert result.n_violations == 0
+        assert result.bias_mass == 0
+
+
+def test_the_target_constant_accepts_more():
+    """Uniform over 4, pi = (.4, .3, .2, .1): .625 are accepted, by matching .25."""
+    n = 40_000
+    rng = np.random.RandomState(0)
+    logs = BanditLogs(
+        np.zeros((n, 1)), rng.randint(0, 4, n), np.ones(n), np.full(n, 0.25)
     )
+    pi = np.tile([0.4, 0.3, 0.2, 0.1], (n, 1))
+    rates = [
+        len(quiet(RejectionSampling(cmax=cmax, random_state=0).fit(logs), pi).accepted)
+        / n
+        for cmax in ("target", None)
+    ]
+    assert abs(rates[0] - 0.625) < 4 * np.sqrt(0.625 * 0.375 / n)
+    assert abs(rates[1] - 0.25) < 4 * np.sqrt(0.25 * 0.75 / n)
+
+
+def test_the_target_constant_is_for_stationary_policies():
+    fitted = RejectionSampling(cmax="target").fit(make_bandit_logs(100, random_state=0))
+    with pytest.raises(ValueError, match=r"cmax='target' needs .* in advance"):
+        fitted.evaluate(EpsilonGreedy())
+
+
+def test_a_target_that_wants_nothing_of_the_log():
+    logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), [1.0] * 4, actions=[0, 1])
+    fitted = RejectionSampling(cmax="target").fit(logs)
+    with (
+        pytest.warns(LowOverlapWarning, match="T = 0"),
+        pytest.warns(SupportWarning, match=r"100\.00% .* never took"),
+    ):
+        result = fitted.evaluate(np.tile([0.0, 1.0], (4, 1)))
+    assert np.isnan(result.value)
+    assert result.diagnostics["unsupported_mass"] == 1
+
+
+def test_too_large_a_constant_warns():
+    logs = make_bandit_logs(500, random_state=0)
+    fitted = RejectionSampling(cmax=1.0, random_state=0).fit(logs)
+    with pytest.warns(BiasWarning, match=r"no bound on p / pi: lower cmax") as told:
+        result = fitted.evaluate(UniformPolicy())
+    assert told[0].message.value == result.bias_mass > 0
+    assert result.n_violations > 0
+    # one violated round is enough to prove it
+    least = np.sort(logs.propensity)[1]
+    fitted = RejectionSampling(cmax=least, random_state=0).fit(logs)
+    result = quiet(fitted, np.eye(logs.n_actions)[logs.action_index])
+    assert result.n_violations == 1
+    assert BiasWarning in map(type, result.warnings)
+
+
+def test_what_rejection_sampling_refuses():
+    logs = make_bandit_logs(50, random_state=0)
+    for cmax in (0, -1.0, "logs"):
+        with pytest.raises(ValueError, match="'cmax' parameter of RejectionSampling"):
+            RejectionSampling(cmax=cmax).fit(logs)
+    with pytest.raises(ValueError, match="RejectionSampling needs the propensities"):
+        RejectionSampling().fit(logs.replace(propensity=None, logging_proba=None))
+    result = quiet(RejectionSampling(random_state=0).fit(logs), UniformPolicy())
+    with pytest.raises(ValueError, match=r"no theorem bounds .* RejectionSampling"):
+        result.deviation_bound()
+
+
+def test_the_example_of_the_specification():
+    assert replay_log_length(100, 20) == 2000
+    assert replay_log_length(7, 1, delta=0.01) == 7  # one action: always accepted
+    assert replay_log_length(100, 20, delta=0.05) == 2331
+    bound = replay_log_length(100, 20, delta=0.05, exact=False)
+    assert bound == pytest.approx(4119.8, abs=0.05)
+
+
+@pytest.mark.parametrize("n_actions", [2, 5, 20])
+@pytest.mark.parametrize("delta", [0.5, 0.05, 0.001])
+def test_the_bound_holds_and_the_quantile_is_the_smallest(n_actions, delta):
+    for n_accepted in (1, 10, 300):
+        exact = replay_log_length(n_accepted, n_actions, delta=delta)
+        bound = replay_log_length(n_accepted, n_actions, delta=delta, exact=False)
+        assert exact <= bound
+        # the log of this length is too short with probability at most delta
+        assert binom.cdf(n_accepted - 1, exact, 1 / n_actions) <= delta + 1e-12
+        assert binom.cdf(n_accepted - 1, exact - 1, 1 / n_actions) > delta
+
+
+def test_replayed_logs_are_long_enough(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    length, delta, n_logs = int(replay_log_length(10, 3, delta=0.2)), 0.2, 300
+    short = 0
+    for _ in range(n_logs):
+        logs = BanditLogs(
+            np.empty((length, 0)), rng.randint(0, 3, length), np.ones(length)
+        )
+        fitted = Replay().fit(logs)
+        rows = quiet(fitted, ConstantPolicy(0)).accepted
+        short += len(rows) < 10
+    assert short / n_logs < delta + 4 * np.sqrt(delta * (1 - delta) / n_logs)
+
+
+def test_lengths_that_cannot_be():
+    for arguments in ((0, 3), (3, 0), (2.5, 3)):
+        with pytest.raises(ValueError, match="parameter of replay_log_length"):
+            replay_log_length(*arguments)
+    for delta in (0, 1, 1.5):
+        with pytest.raises(ValueError, match="'delta' parameter"):
+            replay_log_length(3, 3, delta=delta)

@@ -2,26 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The engine is the literal loop, whatever the block size."""
 
-from functools import cache
-
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.linear_model import SGDClassifier
 
 from skope_ope import BanditLogs, DRns, RejectionSampling, Replay
 from skope_ope.base import AdaptivePolicy
 from skope_ope.evaluators import repeated_runs
-from skope_ope.evaluators.sequential import _engine, _quantile
-from skope_ope.policies import OnlineClassifierPolicy
-from skope_ope.policies._adaptive import seeds_of
 from tests import _sequential_loops as loops
-from tests._learners import (
-    RulePolicy,
-    as_target,
-    contextual_rule,
-    greedy_rule,
-)
+from tests._learners import RulePolicy, as_target, contextual_rule, greedy_rule
 from tests._quiet import quiet
 
 LEVELS = (0, 0.01, 0.05, 0.1, 0.5, 1)
@@ -175,40 +163,33 @@ def test_replay_and_rejection_sampling_of_a_learner(ask, global_random_seed):
         assert_equals_loop(quiet(evaluator, policy), expected, len(logs))
 
 
-@cache
-def in_blocks_by_default(horizon):
-    """An evaluator, policies, and their results."""
-    rng = np.random.default_rng(0)
-    logs, q_hat = world(rng, 400)
-    pi = rng.dirichlet(np.full(logs.n_actions, 0.5), len(logs))
-    evaluator = DRns(reward_model=q_hat, horizon=horizon, random_state=0).fit(logs)
-    policies = [
-        pi,
-        *(RulePolicy(greedy_rule(logs.n_actions), every=2, ask=ask) for ask in ASKS),
-        RulePolicy(contextual_rule(logs.n_actions)),
-        RulePolicy(contextual_rule(logs.n_actions), ask="refresh"),
-    ]
-    return evaluator, policies, [quiet(evaluator, policy) for policy in policies]
+@pytest.mark.parametrize("q", [0, 0.05, 0.5, 1])
+def test_c_in_force_lies_below_fewer_than_q_n_ratios(q, global_random_seed):
+    """#{Q < c} < q n at every acceptance, ties and infinite ratios among them."""
+    rng = np.random.default_rng(global_random_seed)
+    n = 300
+    pi, p = rng.choice([0.0, 0.1, 0.5, 1.0], n), rng.choice([0.1, 0.3, 0.9], n)
+    logs = BanditLogs(np.empty((n, 0)), np.zeros(n, int), np.ones(n), p, actions=[0, 1])
+    evaluator = DRns(q=q, reward_model=0.5, random_state=global_random_seed).fit(logs)
+    result = quiet(evaluator, np.column_stack([pi, 1 - pi]))
+    accepted, c = result.accepted, result.acceptance_ratios
+    with np.errstate(divide="ignore"):
+        ratios = p / pi
+    assert len(accepted) > 5
+    for row in accepted[accepted < n - 1].tolist():
+        below = np.count_nonzero(ratios[: row + 1] < c[row + 1])
+        assert below < q * (row + 1) or below == 0
 
 
-@pytest.mark.few_cases
-@pytest.mark.parametrize("sizes", [(1, 1), (2, 3), (7, 8), (64, 64), (64, 8192)])
-@pytest.mark.parametrize("horizon", [None, 5])
-def test_blocks_do_not_matter(sizes, horizon, monkeypatch):
-    evaluator, policies, whole = in_blocks_by_default(horizon)
-    first, largest = sizes
-    monkeypatch.setattr(_engine, "FIRST_BLOCK", first)
-    monkeypatch.setattr(_engine, "LARGEST_BLOCK", largest)
-    monkeypatch.setattr(_engine, "NUMBERS", first)
-    monkeypatch.setattr(_quantile, "FIRST_BLOCK", first)
-    monkeypatch.setattr(_quantile, "LARGEST_BLOCK", largest)
-    for policy, expected in zip(policies, whole, strict=True):
-        result = quiet(evaluator, policy)
-        np.testing.assert_array_equal(result.accepted, expected.accepted)
-        np.testing.assert_array_equal(
-            result.acceptance_ratios, expected.acceptance_ratios
-        )
-        np.testing.assert_allclose(result.value, expected.value, rtol=1e-13)
+def test_levels_of_a_level_hit_the_value_and_not_the_next():
+    """.1 * 30 is 3.0000000000000004 in floats: the third ratio, not the fourth."""
+    p = np.linspace(0.5, 0.9, 30)
+    logs = BanditLogs(np.empty((31, 0)), [0] * 31, np.ones(31), [*p, 1.0])
+    evaluator = DRns(q=0.1, reward_model=0.5).fit(logs)
+    evaluator.uniforms_ = np.zeros(31)
+    c = quiet(evaluator, np.ones((31, 1))).acceptance_ratios
+    assert c[30] == p[2]
+    assert c[20] == p[1]  # of twenty
 
 
 @pytest.mark.parametrize("ask", ["blocks", "refresh", "rows"])
@@ -243,42 +224,6 @@ def test_offered_actions_vary(ask, global_random_seed):
     assert_equals_loop(result, expected, n)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "pandas", "polars"])
-def test_contexts_of_any_kind(kind):
-    rng = np.random.default_rng(3)
-    logs, q_hat = world(rng, 80)
-    X = np.asarray(logs.context)
-    if kind == "sparse":
-        context = sparse.csr_array(X)
-    else:
-        frames = pytest.importorskip(kind)
-        context = frames.DataFrame({"a": X[:, 0], "b": X[:, 1]})
-    other = BanditLogs(
-        context,
-        logs.action,
-        logs.reward,
-        logs.propensity,
-        actions=logs.actions,
-    )
-
-    class Dense(RulePolicy):
-        def _dense(self, X):
-            return X.toarray() if sparse.issparse(X) else np.asarray(X)
-
-        def _proba(self, X, available):
-            return super()._proba(self._dense(X), available)
-
-        def update(self, X, action, reward, proba):
-            return super().update(self._dense(X), action, reward, proba)
-
-    policy = Dense(contextual_rule(logs.n_actions))
-    values = [
-        quiet(DRns(reward_model=q_hat, random_state=0).fit(rounds), policy).value
-        for rounds in (logs, other)
-    ]
-    assert values[0] == values[1]
-
-
 def test_rejected_rows_never_touch_the_policy():
     rng = np.random.default_rng(5)
     logs, q_hat = world(rng, 100)
@@ -303,19 +248,6 @@ def test_rejected_rows_never_touch_the_policy():
         again = quiet(evaluator, policy)
         assert again.value == result.value
         np.testing.assert_array_equal(again.accepted, rows)
-
-
-def test_a_policy_with_a_history_starts_anew():
-    logs, q_hat = world(np.random.default_rng(6), 100)
-    evaluator = DRns(reward_model=q_hat, random_state=0).fit(logs)
-    policy = RulePolicy(greedy_rule(logs.n_actions)).fit(logs)
-    before = quiet(evaluator, policy)
-    for _ in range(5):
-        policy.update(logs.context[:1], 1, 1.0, 0.5)
-    after = quiet(evaluator, policy)
-    assert after.value == before.value
-    assert len(policy.history) == 5
-    assert len(before.learned_policy.history) == len(before.accepted)
 
 
 def test_other_logs_have_uniform_numbers_of_their_own():
@@ -455,18 +387,6 @@ def test_runs_draw_by_seeds_of_their_own(global_random_seed):
     assert set(runs.values) == {0.0, 1.0}
     assert policy.random_state == global_random_seed
     assert runs.values[0] == np.random.RandomState(global_random_seed).randint(2)
-
-
-def test_seeds_of_what_a_policy_is_made_of():
-    policy = OnlineClassifierPolicy(SGDClassifier(random_state=3))
-    given = seeds_of(policy, 0, 0)
-    assert given == {"classifier__random_state": 3, "random_state": 0}
-    later = [seeds_of(policy, *start) for start in [(0, 1), (1, 0), (1, 1), (2, 0)]]
-    assert all(seeds.keys() == given.keys() for seeds in later)
-    numbers = [seed for seeds in [given, *later] for seed in seeds.values()]
-    assert len(set(numbers)) == 10
-    policy.set_params(classifier__random_state=None)
-    assert seeds_of(policy, 0, 1).keys() == {"random_state"}
 
 
 @pytest.mark.parametrize("lengths", [(1, 1), (2, 1), (2, 3)])

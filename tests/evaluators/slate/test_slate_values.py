@@ -1,0 +1,527 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What evaluators of slates share: weights, groups, warnings; and whole slates."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+
+from skope_ope import (
+    BanditLogs,
+    CascadeDR,
+    CascadeIPS,
+    IndependentSlotIPS,
+    PlackettLuceSlatePolicy,
+    PseudoInverse,
+    SlateDirectMethod,
+    SlateDoublyRobust,
+    SlateIPS,
+    SlateLogs,
+    UniformSlatePolicy,
+)
+from skope_ope.base import SlateEvaluator
+from skope_ope.exceptions import LowOverlapWarning, PropensityWarning, SupportWarning
+from skope_ope.policies import (
+    EmpiricalSlatePolicy,
+    ProductSlatePolicy,
+    SampledSlatePolicy,
+)
+from tests._quiet import quiet
+from tests.evaluators.slate._worlds import (
+    golden_logs,
+    quietly,
+    range_logs,
+    rankings,
+    showed,
+    warned,
+)
+
+EVERY = [
+    SlateIPS(),
+    SlateIPS(self_normalized=True),
+    PseudoInverse(),
+    PseudoInverse(self_normalized=True),
+    PseudoInverse(control_variates="single"),
+    PseudoInverse(control_variates="multiple"),
+    SlateDoublyRobust(reward_model=0.5),
+    SlateDirectMethod(reward_model=0.5),
+    IndependentSlotIPS(),
+    CascadeIPS(),
+    CascadeDR(reward_model=0.1),
+]
+
+
+def test_weights_of_rounds_and_rounds_that_are_not_used():
+    rows = np.tile([0, 1, 2], 20)
+    logs, weight = range_logs(rows=rows), np.linspace(1, 2, 60)
+    outside, inside = np.array([2, 0]), np.array([1, 1])
+    evaluator = PseudoInverse()
+
+    def value_of(used, logs=logs, weight=None):
+        target = np.where(used[:, None], inside, outside)
+        return quietly(evaluator, target, logs, weight)
+
+    late = np.arange(60) >= 30
+    half = value_of(late, weight=weight)
+    gain = np.array([-3, 3, 3])[rows] * logs.reward
+    assert half.value == pytest.approx(np.average(gain[30:], weights=weight[30:]))
+    assert half.round_values.mean() == pytest.approx(half.value)
+    alone = value_of(late[30:], logs[30:], weight[30:])
+    assert half.standard_error == pytest.approx(alone.standard_error, rel=1e-12)
+    assert half.degrees_of_freedom == alone.degrees_of_freedom == 29
+    assert half.diagnostics["n_rounds"] == 30
+    one = value_of(np.arange(60) == 7)
+    assert one.value == pytest.approx(gain[7]) and np.isnan(one.standard_error)
+    assert np.isnan(value_of(np.zeros(60, dtype=bool)).value)
+
+
+def weighted_by(weight):
+    """The value by whole slates whose weights are given, and its warnings."""
+    slates = np.resize(rankings(2, 3), (60, 2))
+    proba = 1 / np.where(weight > 0, weight, 1.0)
+    logs = SlateLogs(np.zeros((60, 1)), slates, np.arange(60), propensity=proba)
+    target = np.where(weight[:, None] > 0, slates, slates[:, ::-1])
+    return warned(SlateIPS().fit(logs), target)
+
+
+def test_weights_that_deserve_a_warning():
+    result, found = weighted_by(np.r_[np.zeros(50), np.ones(10)])
+    assert found[LowOverlapWarning, "10.0 effective rounds"] == pytest.approx(10)
+    assert PropensityWarning not in {kind for kind, _ in found}  # rare large ones
+    assert result.effective_sample_size == pytest.approx(10)
+    _, found = weighted_by(np.r_[20.0, np.full(29, 2.0), np.ones(30)])
+    assert (LowOverlapWarning, "effective rounds") in found
+    _, found = weighted_by(np.tile([1.5, 2.5], 30))
+    assert found[PropensityWarning, "mean importance weight is 2, where at most"] > 7
+
+
+def test_logs_of_another_kind():
+    single = BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1])
+    for evaluator in EVERY:
+        with pytest.raises(TypeError, match="must be SlateLogs, got BanditLogs"):
+            evaluator.fit(single)
+    with pytest.raises(TypeError, match="does not define"):
+        SlateEvaluator().fit(golden_logs()).evaluate(golden_logs().slate)
+
+
+@pytest.mark.parametrize(
+    ("fields", "proba"),
+    [
+        ({}, 1 / 6),
+        ({"propensity": np.full(5, 0.5)}, 0.5),  # what was recorded goes first
+        ({"logging_policy": ProductSlatePolicy(np.full((2, 3), 1 / 3))}, 1 / 9),
+    ],
+)
+def test_probabilities_of_the_logged_slates(fields, proba):
+    logs = golden_logs(**fields)
+    result = quietly(SlateIPS(), logs.slate, logs)
+    np.testing.assert_allclose(result.round_values, logs.reward / proba, atol=1e-13)
+
+
+def test_a_column_of_weights_weights_the_rounds():
+    logs = showed(
+        [[0, 1], [1, 0], [2, 0], [0, 2], [1, 2], [2, 1]],
+        [1.0, 0.5, 0.0, 0.3, 0.7, 0.2],
+        logging_policy=UniformSlatePolicy(2),
+    )
+    weight = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 2.0])
+    own = logs.with_columns(sample_weight=weight)
+    target = np.tile([0, 1], (6, 1))
+    for evaluator in (PseudoInverse(), SlateIPS()):
+        found = quietly(evaluator, target, own)
+        given = quietly(evaluator, target, logs, weight)
+        np.testing.assert_allclose(found.round_values, given.round_values)
+        both = quietly(evaluator, target, own, weight)
+        squared = quietly(evaluator, target, logs, weight**2)
+        assert both.value == pytest.approx(squared.value)
+    for wrong, match in (
+        (np.zeros(6), "positive somewhere, got 0 to 0"),
+        (np.ones((6, 2)), "the column 'sample_weight' must have 1 dimension"),
+    ):
+        bad = logs.with_columns(sample_weight=wrong)
+        with pytest.raises(ValueError, match=match):
+            quietly(SlateIPS(), target, bad)
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        SlateDoublyRobust(),
+        SlateDirectMethod(reward_model=Ridge()),
+        CascadeDR(reward_model=Ridge()),
+    ],
+    ids=lambda evaluator: type(evaluator).__name__,
+)
+def test_models_of_other_candidates_say_so(evaluator):
+    slates = np.resize(rankings(2, 3), (30, 2))
+    fields = {"slot_reward": slates % 2, "logging_policy": UniformSlatePolicy(2)}
+    logs, more = (
+        SlateLogs(np.zeros((30, 1)), slates, None, n_candidates=m, **fields)
+        for m in (3, 4)
+    )
+    evaluator = clone(evaluator).fit(logs)
+    policy = UniformSlatePolicy(2)
+    message = "the logs have 4 candidates, those of the reward model's fit had 3"
+    with pytest.raises(ValueError, match=message), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator.evaluate(policy, more)
+
+
+def clicked_logs(rows=None, **fields):
+    """Logs of 40 rounds with noise; some of their rows."""
+    rng = np.random.RandomState(0)
+    slates = rankings(2, 3)[rng.randint(6, size=40)]
+    clicks = rng.random_sample((40, 2)) * (1 + slates)
+    rows = np.arange(40) if rows is None else rows
+    return showed(
+        slates[rows],
+        slot_reward=clicks[rows],
+        n_candidates=3,
+        logging_policy=UniformSlatePolicy(2),
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("evaluator", EVERY, ids=repr)
+def test_rounds_of_a_group_depend_on_each_other(evaluator):
+    target, other = np.array([1, 0]), np.array([2, 1])
+
+    def values(logs):
+        one, two = (
+            quietly(evaluator, np.tile(slate, (len(logs), 1)), logs)
+            for slate in (target, other)
+        )
+        return one, one - two
+
+    independent = values(clicked_logs())
+    alone = values(clicked_logs(group=np.arange(40)))
+    rows = np.repeat(np.arange(40), 3)
+    copies = values(clicked_logs(rows, group=rows))
+    loose = values(clicked_logs(rows))
+    for plain, single, repeated, wrong in zip(
+        independent, alone, copies, loose, strict=True
+    ):
+        for found in (single, repeated):
+            assert found.value == pytest.approx(plain.value, rel=1e-12, abs=1e-14)
+            assert found.standard_error == pytest.approx(plain.standard_error, rel=1e-9)
+            assert found.diagnostics["n_groups"] == 40
+        if plain.standard_error > 0:
+            assert wrong.standard_error < 0.6 * plain.standard_error
+            assert repeated.diagnostics["design_effect"] == pytest.approx(3, rel=0.05)
+
+
+def test_fitted_attributes_are_set_together():
+    logs = clicked_logs()
+    evaluator = CascadeDR(reward_model=0.1).fit(logs)
+    before = dict(vars(evaluator))
+    evaluator.set_params(reward_model=0.2, cv=[])
+    with pytest.raises(ValueError):
+        evaluator.fit(clicked_logs(np.arange(30)))
+    assert evaluator.model_ == 0.1
+    assert evaluator.logs_ is before["logs_"]
+    seeded = SlateDirectMethod(random_state=np.random.RandomState(0)).fit(logs)
+    assert seeded.seed_ == np.random.RandomState(0).randint(2**31 - 1)
+
+
+@pytest.mark.parametrize("self_normalized", [False, True])
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"propensity": np.full(5, 1 / 6), "logging_policy": None}],
+    ids=["policy", "propensity"],
+)
+def test_golden_slates_as_wholes(self_normalized, fields):
+    evaluator = SlateIPS(self_normalized=self_normalized)
+    result = quietly(evaluator, np.tile([2, 0], (5, 1)), golden_logs(**fields))
+    assert result.value == pytest.approx(1.0 if self_normalized else 1.2)
+
+
+@pytest.mark.parametrize("self_normalized", [False, True])
+def test_no_match_is_nan(self_normalized):
+    logs = golden_logs()[1:]
+    evaluator = SlateIPS(self_normalized=self_normalized).fit(logs)
+    result, found = warned(evaluator, np.tile([2, 0], (4, 1)))
+    assert np.isnan(result.value)
+    assert np.isnan(result.standard_error)
+    assert (SupportWarning, "the policy takes no logged action") in found
+    assert (LowOverlapWarning, "weights sum to") not in found  # one reason is enough
+
+
+def test_slates_that_the_logger_never_composes():
+    logs = golden_logs(logging_policy=EmpiricalSlatePolicy(golden_logs().slate))
+    target = np.array([[2, 0], [1, 2], [1, 2], [1, 0], [0, 1]])
+    result, found = warned(SlateIPS().fit(logs), target)
+    assert found[SupportWarning, "never shows"] == pytest.approx(0.4)
+    assert result.diagnostics["unsupported_share"] == pytest.approx(0.4)
+
+
+def test_probabilities_of_logged_candidates_are_enough_for_the_logger():
+    logger = ProductSlatePolicy(np.full((2, 3), 1 / 3))
+    logs = golden_logs(logging_policy=logger)
+    logs = logs.with_columns(mu=logger.marginal_proba(logs))
+    recorded = logs.replace(logging_policy=ProductSlatePolicy("mu"))
+    target = np.tile([2, 0], (5, 1))
+    result = quietly(SlateIPS(), target, recorded)
+    assert result.value == quietly(SlateIPS(), target, logs).value
+    assert np.isnan(result.diagnostics["unsupported_share"])
+
+
+def test_what_serves_no_whole_slates():
+    with pytest.raises(ValueError, match=r"needs the logging policy.*propensity"):
+        SlateIPS().fit(golden_logs(logging_policy=None))
+    read = golden_logs(logging_policy=None).with_columns(slot_propensity=np.ones(5))
+    with pytest.raises(ValueError, match=r"ProductSlatePolicy\('slot_propensity'\)"):
+        SlateIPS().fit(read)
+    with pytest.raises(ValueError, match="at row 2"):
+        SlateIPS().fit(
+            golden_logs(logging_policy=EmpiricalSlatePolicy([[2, 0], [2, 1]]))
+        )
+    fitted = SlateIPS().fit(golden_logs())
+    with pytest.raises(TypeError, match="by its slot marginals"):
+        fitted.evaluate(np.full((5, 2, 3), 1 / 3))
+    with pytest.raises(TypeError, match="probability of a slate cannot be computed"):
+        fitted.evaluate(SampledSlatePolicy(lambda logs, rng: logs.slate))
+    with pytest.raises(TypeError, match="IndependentSlotIPS"):
+        fitted.evaluate(np.full((5, 2), 0.5))
+
+    class Wrong:
+        def slot_marginals(self, logs): ...
+        def sample(self, logs, random_state): ...
+
+        def slate_proba(self, logs, slates):
+            return np.full(len(logs), 1.5)
+
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
+        fitted.evaluate(Wrong())
+
+
+def test_groups_are_formed_as_evaluations_are():
+    target = np.tile([2, 0], (5, 1))
+    logs = golden_logs()
+    result = quietly(PseudoInverse(self_normalized=True), target, logs)
+    with pytest.warns(
+        LowOverlapWarning, match=r"1 of 2 groups .* 1 first: .*sum to -1"
+    ):
+        groups = result.by([0, 0, 0, 0, 1])
+    assert np.isnan(groups[1].value)
+    assert np.isnan(groups[1].standard_error)
+    assert type(groups[1].warnings[0]) is LowOverlapWarning
+    own = quietly(PseudoInverse(self_normalized=True), target[:4], logs[:4])
+    assert groups[0].value == pytest.approx(own.value)
+    assert not groups[0].warnings
+    # rounds that are left out, in a group of their own and beside a single other one
+    logs, target = range_logs(), np.array([[2, 0], [1, 1], [1, 1]])
+    result = quietly(PseudoInverse(), target, logs)
+    with pytest.warns(SupportWarning, match="the policy takes no logged action"):
+        groups = result.by([0, 1, 1])
+    assert np.isnan(groups[0].value)
+    rest = quietly(PseudoInverse(), target[1:], logs[1:])
+    assert groups[1].value == pytest.approx(rest.value)
+    assert groups[1].standard_error == pytest.approx(rest.standard_error)
+    beside = result.by([0, 0, 1])[0]
+    assert beside.value == pytest.approx(3 * 0.2)
+    assert np.isnan(beside.standard_error)  # a single round is used
+
+
+def test_a_group_may_have_a_value_where_all_rounds_have_none():
+    logs, target = golden_logs(), np.tile([2, 0], (5, 1))
+    evaluator = PseudoInverse(self_normalized=True)
+    weight = [1, 1, 1, 1, 99]  # the last round has a negative weight
+    result = quietly(evaluator, target, logs, weight)
+    assert np.isnan(result.value)
+    [reason] = [w for w in result.warnings if "has no estimate" in str(w)]
+    assert type(reason) is LowOverlapWarning
+    own = quietly(evaluator, target[:4], logs[:4])
+    assert result.by([0, 0, 0, 0, 1])[0].value == pytest.approx(own.value)
+
+
+def test_rounds_of_weight_zero_say_nothing():
+    # the last round alone shows what the policy would
+    logs, target = golden_logs(slate=[[0, 1]] * 4 + [[2, 0]]), np.tile([2, 0], (5, 1))
+    result = quietly(SlateIPS(), target, logs)
+    with pytest.warns(SupportWarning, match="the policy takes no logged action"):
+        groups = result.by([0, 0, 0, 0, 1])
+    assert np.isnan(groups[0].value)
+    assert groups[1].value == pytest.approx(6 * 0.25)
+    nothing = quietly(SlateIPS(), target, logs, [1.0, 1.0, 1.0, 1.0, 0.0])
+    for value in (nothing, *nothing.by([0, 0, 0, 0, 1]).values()):
+        assert np.isnan(value.value)
+        assert "the policy takes no logged action" in str(value.warnings[-1])
+
+
+def test_control_variates_of_nothing():
+    # the policy leaves all slots empty, as the logger may: all weights are zero
+    logs = showed(
+        [[0, -1], [-1, 1], [0, -1], [-1, 1]],
+        np.arange(4.0),
+        logging_policy=EmpiricalSlatePolicy([[0, -1], [-1, 1]]),
+    )
+    for kind in (None, "single", "multiple"):
+        evaluator = PseudoInverse(control_variates=kind)
+        result = quietly(evaluator, np.full((4, 2), -1), logs)
+        assert np.isnan(result.value)
+        assert np.isnan(result.standard_error)
+        assert "the policy takes no logged action" in str(result.warnings[-1])
+
+
+PHI = np.array([[0.6, 0.2, 0.1], [0.3, 0.15, 0.05]])
+TARGET = np.array([0, 1])
+VALUE = PHI[0, 0] + PHI[1, 1]
+REFUTED = "assumes equally likely slates, but the logged slates are not"
+
+
+def logged(n_rounds, weights, seed, n_queries=1, **fields):
+    """Rankings of two of three, and clicks whose means are sums over slots."""
+    rng = np.random.RandomState(seed)
+    query = np.arange(n_rounds) % n_queries
+    empty = np.full((n_rounds, 2), -1)
+    blank = SlateLogs(query[:, None], empty, np.zeros(n_rounds), n_candidates=3)
+    slate = PlackettLuceSlatePolicy(np.array(weights), 2).sample(blank, rng)
+    clicks = rng.random_sample((n_rounds, 2)) < PHI[np.arange(2), slate]
+    clicks = clicks.astype(float)
+    logs = SlateLogs(
+        query[:, None].astype(float),
+        slate,
+        slot_reward=clicks,
+        n_candidates=3,
+        **fields,
+    )
+    return logs.with_columns(query=query), np.tile(TARGET, (n_rounds, 1))
+
+
+def with_logger(logs, **settings):
+    """Logs with the logger that is known by their slates."""
+    seen = EmpiricalSlatePolicy.seen_in(logs, **settings)
+    return logs.replace(logging_policy=seen)
+
+
+def doubts(evaluator, target, logs):
+    """The warnings that refute the logger."""
+    found = quiet(evaluator.fit(logs), target).warnings
+    return [w for w in found if REFUTED in str(w)]
+
+
+def test_frequencies_are_the_default_and_unbiased_where_all_alike_is_not():
+    errors = []
+    for seed in range(30):
+        logs, target = logged(600, [1.0, 2.0, 4.0], seed)
+        both = with_logger(logs, by="query"), with_logger(logs, frequencies=False)
+        values = [quiet(PseudoInverse().fit(one), target).value for one in both]
+        errors.append(np.array(values) - VALUE)
+    errors = np.array(errors)
+    noise = errors.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    assert abs(errors[:, 0].mean()) < 4 * noise[0]
+    assert abs(errors[:, 1].mean()) > 0.1 + 4 * noise[1]
+
+
+@pytest.mark.few_cases(2)
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        PseudoInverse(),
+        PseudoInverse(self_normalized=True),
+        SlateIPS(),
+        SlateDoublyRobust(),
+        IndependentSlotIPS(),
+    ],
+    ids=str,
+)
+def test_counts_that_refute_all_alike_are_told(evaluator):
+    logs, target = logged(600, [1.0, 2.0, 4.0], 0)
+    alike = with_logger(logs, frequencies=False)
+    evaluator.fit(alike)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        result = evaluator.evaluate(target)
+    (warned,) = [w.message for w in seen if REFUTED in str(w.message)]
+    assert isinstance(warned, PropensityWarning) and warned in result.warnings
+    assert warned.value > np.log(1000)
+    assert "of the 600 rounds, not 1/6" in str(warned)
+    assert not doubts(evaluator, target, with_logger(logs))
+    # slates that a user lists without probabilities
+    given = EmpiricalSlatePolicy(np.unique(logs.slate, axis=0))
+    assert doubts(evaluator, target, logs.replace(logging_policy=given))
+
+
+def test_silence_where_the_logger_draws_alike(global_random_seed):
+    logs, target = logged(2000, [1.0, 1.0, 1.0], global_random_seed, n_queries=40)
+    for settings in ({}, {"by": "query"}):
+        one = with_logger(logs, frequencies=False, **settings)
+        assert not doubts(PseudoInverse(), target, one)
+    logs, target = logged(2000, [1.0, 2.0, 4.0], global_random_seed, n_queries=40)
+    one = with_logger(logs, frequencies=False, by="query")
+    (warned,) = doubts(PseudoInverse(), target, one)
+    assert "rounds of " in str(warned)
+
+
+def test_what_is_no_logger_is_not_judged():
+    """A list as the target, and a logger whose probabilities are recorded."""
+    logs, _ = logged(600, [1.0, 2.0, 4.0], 0)
+    every = EmpiricalSlatePolicy(np.unique(logs.slate, axis=0))
+    known = logs.replace(logging_policy=PlackettLuceSlatePolicy([1.0, 2.0, 4.0], 2))
+    assert not doubts(PseudoInverse(), every, known)
+    proba = known.logging_policy.slate_proba(known)
+    recorded = logs.replace(logging_policy=every, propensity=proba)
+    assert not doubts(SlateIPS(), every, recorded)
+    assert doubts(PseudoInverse(), every, recorded)
+    labelled = EmpiricalSlatePolicy(
+        {0: every.slates, 1: every.slates}, {0: None, 1: np.full(6, 1 / 6)}, by="query"
+    )
+    assert doubts(PseudoInverse(), every, logs.replace(logging_policy=labelled))
+
+
+def test_sessions_that_repeat_one_slate():
+    """Thirty users see their slate twenty times each: counts differ by chance."""
+    first, _ = logged(30, [1.0, 1.0, 1.0], 0)
+    rows = np.repeat(np.arange(30), 20)
+    logs = first[rows].replace(group=rows)
+    target = np.tile(TARGET, (600, 1))
+    assert not doubts(
+        PseudoInverse(), target, with_logger(logs, frequencies=False, by=None)
+    )
+    alone = logs.replace(group=None)
+    assert doubts(PseudoInverse(), target, with_logger(alone, frequencies=False))
+
+
+def test_frequencies_of_the_same_rounds_are_least_squares():
+    """Label by label, where the rounds of a label tell what the policy wants."""
+    logs, target = logged(800, [1.0, 2.0, 4.0], 0, n_queries=4)
+    value = quiet(PseudoInverse().fit(with_logger(logs, by="query")), target).value
+    expected = 0.0
+    for query in range(4):
+        rows = logs.columns["query"] == query
+        design = np.zeros((rows.sum(), 6))
+        for slot in range(2):
+            design[np.arange(len(design)), 3 * slot + logs.slate[rows, slot]] = 1
+        coefficients = np.linalg.lstsq(design, logs.reward[rows], rcond=None)[0]
+        expected += (coefficients[0] + coefficients[4]) / 4
+    assert_allclose(value, expected, rtol=1e-9)
+
+
+def test_labels_of_few_rounds_leave_rounds_out():
+    """What two rounds of a label tell is hardly ever what the policy wants."""
+    logs, target = logged(600, [1.0, 2.0, 4.0], 0, n_queries=300)
+    result = quiet(PseudoInverse().fit(with_logger(logs, by="query")), target)
+    assert result.diagnostics["outside_range_share"] > 0.8
+    assert any("are left out" in str(w) for w in result.warnings)
+    whole = quiet(SlateIPS().fit(with_logger(logs, by="query")), target)
+    assert whole.value < 0.5 * VALUE
+    assert any("the estimate leaves them out" in str(w) for w in whole.warnings)
+
+
+def test_rounds_that_were_dropped_by_reward_are_made_up_for(global_random_seed):
+    """Slate 0 is never rewarded, and four in five such rounds were dropped."""
+    rng = np.random.RandomState(global_random_seed)
+    slate = rng.randint(2, size=(4000, 1))
+    kept = (slate[:, 0] == 1) | (rng.random_sample(4000) < 0.2)
+    logs = SlateLogs(np.zeros((kept.sum(), 1)), slate[kept], np.ones(kept.sum()))
+    logs = logs.replace(logging_policy=EmpiricalSlatePolicy([[0], [1]]))
+    target = np.ones((len(logs), 1), int)
+    (warned,) = doubts(PseudoInverse(), target, logs)
+    assert warned.value > 100
+    weight = np.where(slate[kept, 0] == 1, 1.0, 5.0)
+    weighted = logs.with_columns(sample_weight=weight)
+    assert not doubts(PseudoInverse(), target, weighted)

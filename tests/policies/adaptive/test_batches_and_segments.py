@@ -1,0 +1,580 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policies that learn in batches, by segments, or from a function."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from skope_ope import (
+    IPS,
+    UCB1,
+    BanditLogs,
+    DRns,
+    EpsilonGreedy,
+    LinUCB,
+    Replay,
+    UniformPolicy,
+)
+from skope_ope.base import AdaptivePolicy
+from skope_ope.exceptions import SingleTrajectoryWarning
+from skope_ope.policies import (
+    AdaptiveFunctionPolicy,
+    BatchPolicy,
+    OnlineClassifierPolicy,
+    SegmentedPolicy,
+    action_probabilities,
+)
+from skope_ope.utils.estimator_checks import check_adaptive_policy
+from tests.policies._histories import live, make_logs, replayed, row_by_row
+
+MINUTE = np.timedelta64(60, "s")
+
+
+def high(X):
+    return X[:, 0] > 0
+
+
+EMP = EpsilonGreedy(0)
+SEMP = SegmentedPolicy(EpsilonGreedy(0), high)
+CEMP = OnlineClassifierPolicy(LogisticRegression(), epsilon=0)
+
+
+def by_hand(policy, source, logs, every):
+    """Train one policy anew for every round, on the rows that its batch knows."""
+    first = source.timestamp.min()
+    proba = np.empty((len(logs), logs.n_actions))
+    for row in range(len(logs)):
+        edge = first + np.floor((logs.timestamp[row] - first) / every) * every
+        own = clone(policy).fit(logs)
+        order = np.argsort(source.timestamp, kind="stable")
+        for start in np.arange(first, edge, every):
+            inside = (source.timestamp >= start) & (source.timestamp < start + every)
+            rows = order[inside[order]]
+            if len(rows):
+                own.update_many(
+                    source.context[rows],
+                    source.action_index[rows],
+                    source.reward[rows],
+                    source.propensity[rows],
+                )
+        offered = None if logs.available is None else logs.available[row : row + 1]
+        proba[row] = own.predict_proba(logs.context[row : row + 1], offered)[0]
+    return proba
+
+
+@pytest.mark.few_cases(3)
+@pytest.mark.parametrize(
+    "policy",
+    [EMP, SEMP, CEMP, LinUCB(), OnlineClassifierPolicy(GaussianNB(), epsilon=0.3)],
+    ids=["EMP", "SEMP", "CEMP", "LinUCB", "partial_fit"],
+)
+@pytest.mark.parametrize("available", [False, True])
+def test_knows_the_batches_that_are_over(policy, available, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    logs = make_logs(15, seed=global_random_seed, available=available)
+    logs = logs.replace(timestamp=rng.uniform(-3, 60, 15))
+    source = make_logs(90, seed=global_random_seed + 1)
+    source = source.replace(timestamp=rng.uniform(0, 50, 90))
+    proba = BatchPolicy(policy, source, 7.0).logs_proba(logs)
+    np.testing.assert_allclose(proba, by_hand(policy, source, logs, 7.0), atol=1e-12)
+    assert len(np.unique(proba.argmax(axis=1))) > 1
+
+
+def test_batches_by_hand():
+    logs = BanditLogs(
+        np.empty((6, 0)),
+        [0, 1, 1, 0, 1, 0],
+        [1.0, 0.0, 1.0, 0.0, 1.0, 0.0],
+        timestamp=[10, 11, 13, 14, 16, 30],
+    )
+    proba = BatchPolicy(EMP, logs, 3).logs_proba(logs)
+    # nothing known at 10 and 11; then means (1, 0); (1/2, 1/2): a tie; (1/2, 2/3)
+    assert proba.argmax(axis=1).tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def test_a_row_never_learns_from_itself_or_later_ones():
+    logs = make_logs(60)
+    changed = logs.reward.copy()
+    changed[30:] = 1 - changed[30:]
+    told = BatchPolicy(CEMP, logs, 10).logs_proba(logs)
+    other = BatchPolicy(CEMP, logs.replace(reward=changed), 10).logs_proba(logs)
+    # rows 30 to 39 know the rows up to 29
+    np.testing.assert_array_equal(told[:40], other[:40])
+    assert (told[40:] != other[40:]).any()
+
+
+def test_what_is_evaluated_does_not_matter(global_random_seed):
+    """Neither its rewards nor its other rows: the policy is stationary."""
+    logs = make_logs(200, seed=global_random_seed)
+    source = make_logs(100, seed=global_random_seed + 1)
+    policy = BatchPolicy(OnlineClassifierPolicy(GaussianNB()), source, 20)
+    proba = policy.logs_proba(logs)
+    rows = np.random.RandomState(global_random_seed).permutation(200)[:70]
+    np.testing.assert_array_equal(policy.logs_proba(logs[rows]), proba[rows])
+    flipped = logs.replace(reward=1 - logs.reward)
+    np.testing.assert_array_equal(policy.logs_proba(flipped), proba)
+    np.testing.assert_array_equal(action_probabilities(policy, logs), proba)
+
+
+@pytest.mark.parametrize("policy", [EMP, SEMP, CEMP], ids=["EMP", "SEMP", "CEMP"])
+def test_evaluators_take_it_as_stationary(policy):
+    logs = make_logs(400)
+    batch = BatchPolicy(policy, logs, 50)
+    proba = batch.logs_proba(logs)
+    matches = proba[np.arange(400), logs.action_index] == 1
+    result = Replay(random_state=0).fit(logs).evaluate(batch)
+    np.testing.assert_array_equal(result.accepted, np.flatnonzero(matches))
+    assert result.value == pytest.approx(logs.reward[matches].mean())
+    assert np.isfinite(result.standard_error)
+    assert IPS().fit(logs).score(batch) == pytest.approx(
+        (matches * logs.reward / logs.propensity).mean()
+    )
+
+
+@pytest.mark.parametrize("every", [5 * MINUTE, timedelta(minutes=5)])
+def test_datetimes(every):
+    logs = make_logs(60)
+    start = np.datetime64("2009-05-03T00:00:00", "s")
+    numbers = BatchPolicy(EMP, logs, 5).logs_proba(logs)
+    dated = logs.replace(timestamp=start + np.arange(60) * MINUTE)
+    np.testing.assert_array_equal(
+        BatchPolicy(EMP, dated, every).logs_proba(dated), numbers
+    )
+
+
+def test_actions_are_matched_by_label():
+    source = make_logs(60)
+    logs = make_logs(30, seed=1)
+    reversed_logs = BanditLogs(
+        logs.context,
+        logs.action,
+        logs.reward,
+        actions=["new", *logs.actions[::-1]],
+        timestamp=logs.timestamp,
+    )
+    plain = BatchPolicy(LinUCB(), source, 5).logs_proba(logs)
+    other = BatchPolicy(LinUCB(), source, 5).logs_proba(reversed_logs)
+    known = other[:, 0] == 0  # elsewhere it wants to try the new action
+    assert known.any()
+    agree = (plain[known] == other[known][:, :0:-1]).all(axis=1)
+    assert agree[6:].all()  # ties of the beginning follow the order of the actions
+    fewer = BanditLogs(
+        logs.context, np.full(30, "a0"), logs.reward, timestamp=logs.timestamp
+    )
+    with pytest.raises(
+        ValueError, match=r"took action 'a\d' at row \d+, which the logs"
+    ):
+        BatchPolicy(EMP, source, 5).logs_proba(fewer)
+
+
+def test_the_policy_is_told_the_loggers_propensity():
+    told = []
+
+    class Listener(EpsilonGreedy):
+        def update(self, X, action, reward, proba):
+            told.append(proba)
+            return super().update(X, action, reward, proba)
+
+    logs = make_logs(20, available=True)
+    BatchPolicy(Listener(), logs, 30).logs_proba(logs)
+    assert told == logs.propensity.tolist()
+    told.clear()
+    BatchPolicy(Listener(), logs.replace(propensity=None), 30).logs_proba(logs)
+    assert told == logs.propensity.tolist()  # 1 / offered actions
+    told.clear()
+    unknown = make_logs(20).replace(propensity=None)
+    BatchPolicy(Listener(), unknown, 30).logs_proba(unknown)
+    assert told == [0.25] * 20
+
+
+def test_what_batches_refuse():
+    logs = make_logs(20)
+    with pytest.raises(TypeError, match="needs the time of every round"):
+        BatchPolicy(EMP, logs, 5).predict_proba(logs.context)
+    for source, evaluated, name in [
+        (logs.replace(timestamp=None), logs, "exploration_logs"),
+        (logs, logs.replace(timestamp=None), "the logs"),
+    ]:
+        with pytest.raises(ValueError, match=f"needs timestamps, {name} have none"):
+            BatchPolicy(EMP, source, 5).logs_proba(evaluated)
+    with pytest.raises(ValueError, match="every must be positive, got 0"):
+        BatchPolicy(EMP, logs, 0).logs_proba(logs)
+    with pytest.raises(TypeError, match="every must be a number, got"):
+        BatchPolicy(EMP, logs, MINUTE).logs_proba(logs)
+    dated = logs.replace(timestamp=np.datetime64("2009-05-03", "s") + np.arange(20))
+    with pytest.raises(TypeError, match=r"every must be a numpy\.timedelta64"):
+        BatchPolicy(EMP, dated, 5).logs_proba(dated)
+    with pytest.raises(TypeError, match="must both be numbers or datetimes"):
+        BatchPolicy(EMP, dated, MINUTE).logs_proba(logs)
+    with pytest.raises(ValueError, match="'policy' parameter of BatchPolicy"):
+        BatchPolicy(UniformPolicy(), logs, 5).logs_proba(logs)
+    with pytest.raises(ValueError, match="'exploration_logs' parameter of BatchPolicy"):
+        BatchPolicy(EMP, None, 5).logs_proba(logs)
+    for bad in (-1, 1.5):
+        with pytest.raises(ValueError, match="'min_trials' parameter"):
+            BatchPolicy(EMP, logs, 5, min_trials=bad).logs_proba(logs)
+    other = make_logs(20, n_features=2)
+    with pytest.raises(ValueError, match=r"exploration_logs have 2 features, .* 3"):
+        BatchPolicy(EMP, other, 5).logs_proba(logs)
+
+
+def popular_log(n=60):
+    """Clicks on action 0 now and then; action 1 is new in the middle of the log."""
+    action = np.where((np.arange(n) >= 30) & (np.arange(n) % 10 == 0), 1, 0)
+    reward = (np.arange(n) % 3 == 0).astype(float)
+    reward[action == 1] = 0.0
+    return BanditLogs(
+        np.empty((n, 0)), action, reward, actions=[0, 1], timestamp=np.arange(n)
+    )
+
+
+def test_an_untried_action_is_shown_to_everybody_for_a_batch():
+    """EMP's trap, and the option that keeps out of it."""
+    logs = popular_log()
+    shown = BatchPolicy(EMP, logs, 10).logs_proba(logs)[:, 1]
+    # known from 40 on, when the batch with its first trial is over
+    np.testing.assert_array_equal(shown, (np.arange(60) >= 10) & (np.arange(60) < 40))
+    careful = BatchPolicy(EMP, logs, 10, min_trials=2).logs_proba(logs)
+    assert (careful[:, 0] == 1).all()
+    # a lucky first trial is no longer taken for a certainty
+    reward = logs.reward.copy()
+    reward[30] = 1.0
+    lucky = logs.replace(reward=reward)
+    assert (BatchPolicy(EMP, lucky, 10).logs_proba(lucky)[40:50, 1] == 1).all()
+    careful = BatchPolicy(EMP, lucky, 10, min_trials=2).logs_proba(lucky)
+    assert (careful[:50, 0] == 1).all()
+    assert (careful[50:, 1] == 1).all()  # two trials, mean 1/2
+
+
+@pytest.mark.few_cases(2)
+@pytest.mark.parametrize("policy", [EMP, CEMP], ids=["EMP", "CEMP"])
+@pytest.mark.parametrize("available", [False, True])
+def test_actions_wait_for_their_trials(policy, available):
+    logs, source = make_logs(60, available=available), make_logs(90, seed=1)
+    proba = BatchPolicy(policy, source, 7, min_trials=6).logs_proba(logs)
+    inert = BatchPolicy(policy, source, 7).logs_proba(logs)
+    shut = 0
+    for row in range(60):
+        known = source.timestamp < logs.timestamp[row] // 7 * 7
+        counts = np.bincount(source.action_index[known], minlength=logs.n_actions)
+        open_to = counts >= 6
+        if available:
+            open_to &= logs.available[row]
+        if not open_to.any():
+            np.testing.assert_array_equal(proba[row], inert[row])
+            continue
+        assert open_to[proba[row].argmax()]
+        assert proba[row].max() == 1
+        shut += not open_to[inert[row].argmax()]
+    assert shut > 0
+
+
+def test_trials_are_those_of_the_segment():
+    source, logs = make_logs(90, seed=1), make_logs(60)
+    proba = BatchPolicy(SEMP, source, 7, min_trials=4).logs_proba(logs)
+    alone = np.empty_like(proba)
+    for side in (False, True):
+        inside, rows = (high(one.context) == side for one in (source, logs))
+        part = source[np.flatnonzero(inside)]
+        for row in np.flatnonzero(rows):
+            known = part.timestamp < logs.timestamp[row] // 7 * 7
+            own = clone(EMP).fit(logs)
+            own.update_many(
+                part.context[known],
+                part.action_index[known],
+                part.reward[known],
+                part.propensity[known],
+            )
+            counts = np.bincount(part.action_index[known], minlength=logs.n_actions)
+            offered = (counts >= 4)[None, :] if (counts >= 4).any() else None
+            alone[row] = own.predict_proba(logs.context[row : row + 1], offered)[0]
+    np.testing.assert_array_equal(proba, alone)
+
+
+def sign(X):
+    return np.where(X[:, 0] > 0, "high", "low")
+
+
+def with_segments(logs):
+    return logs.with_columns(group_of=sign(logs.context))
+
+
+def test_trace_by_hand():
+    X = np.array([[1.0], [-1.0]])
+    logs = BanditLogs(X, [0, 1], [0.0, 1.0])
+    policy = SegmentedPolicy(EpsilonGreedy(0), sign).fit(logs)
+    assert policy.predict_proba(X).tolist() == [[1, 0], [1, 0]]
+    live(policy, [0, 1], [0.0, 1.0], X[[0, 0]])  # "high" only
+    assert policy.predict_proba(X).tolist() == [[0, 1], [1, 0]]
+    live(policy, [0, 1], [1.0, 0.5], X[[1, 1]])
+    assert policy.predict_proba(X).tolist() == [[0, 1], [1, 0]]
+    live(policy, [1], [5.0], X[[1]])
+    assert policy.predict_proba(X).tolist() == [[0, 1], [0, 1]]
+    assert sorted(policy.policies_) == ["high", "low"]
+    np.testing.assert_array_equal(policy.policies_["low"].counts_, [1, 2])
+
+
+INNER = [
+    EpsilonGreedy(epsilon=0.2),
+    UCB1(),
+    LinUCB(),
+    OnlineClassifierPolicy(LogisticRegression(), update_every=5),
+]
+
+
+@pytest.mark.few_cases(2)
+@pytest.mark.parametrize("inner", INNER, ids=lambda policy: type(policy).__name__)
+@pytest.mark.parametrize("available", [False, True])
+def test_is_a_policy_per_segment(inner, available, global_random_seed):
+    logs = make_logs(140, seed=global_random_seed, available=available)
+    accepted, proba, _ = row_by_row(SegmentedPolicy(inner, sign), logs)
+    assert len(accepted) > 20
+    for segment in ("high", "low"):
+        rows = np.flatnonzero(sign(logs.context) == segment)
+        own = logs[rows]
+        own_accepted, own_proba, _ = row_by_row(inner, own)
+        np.testing.assert_allclose(proba[rows], own_proba, atol=1e-12)
+        np.testing.assert_array_equal(
+            rows[own_accepted], np.intersect1d(accepted, rows)
+        )
+
+
+@pytest.mark.few_cases(1)
+@pytest.mark.parametrize("inner", INNER, ids=lambda policy: type(policy).__name__)
+def test_keeps_the_contract(inner):
+    logs = make_logs(80)
+    check_adaptive_policy(SegmentedPolicy(inner, sign), make_logs(80, available=True))
+    check_adaptive_policy(SegmentedPolicy(inner, "group_of"), with_segments(logs))
+
+
+def test_segments_of_every_kind_are_one():
+    """A callable, a feature, and a column of the logs."""
+    logs = make_logs()
+    flag = (logs.context[:, 0] > 0).astype(float)
+    X = np.column_stack([logs.context, flag])
+    fields = logs.action, logs.reward, logs.propensity
+    array = BanditLogs(X, *fields, actions=logs.actions)
+    scipy = BanditLogs(sparse.csr_matrix(X), *fields, actions=logs.actions)
+    column = with_segments(array)
+    ways = [(array, lambda X: X[:, 3]), (array, 3), (scipy, 3), (column, "group_of")]
+    draws = np.random.RandomState(0).random_sample(len(logs))
+    reference = replayed(SegmentedPolicy(EpsilonGreedy(), sign), array, draws)
+    for data, segment in ways:
+        found = replayed(SegmentedPolicy(EpsilonGreedy(), segment), data, draws)
+        np.testing.assert_array_equal(found, reference)
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("segment", ["group", 1, "elsewhere"])
+def test_columns_of_frames(kind, segment):
+    logs = make_logs(100)
+    library = pytest.importorskip(kind)
+    columns = {"x": logs.context[:, 0].tolist(), "group": sign(logs.context).tolist()}
+    frame = (library.table if kind == "pyarrow" else library.DataFrame)(columns)
+    data = BanditLogs(
+        frame, logs.action, logs.reward, logs.propensity, actions=logs.actions
+    ).with_columns(elsewhere=sign(logs.context))
+    told = row_by_row(SegmentedPolicy(EpsilonGreedy(0), sign), logs)[0]
+    policy = SegmentedPolicy(EpsilonGreedy(0), segment)
+    assert replayed(policy, data).tolist() == told
+
+
+def test_a_feature_precedes_a_column_of_the_same_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"group": ["u", "v"]})
+    logs = BanditLogs(frame, [0, 1], [0.0, 1.0])
+    policy = SegmentedPolicy(EpsilonGreedy(0), "other").fit(logs)
+    assert policy.context_of(logs) is logs.context
+    logs = logs.with_columns(other=["a", "b"])
+    assert policy.context_of(logs).segment.tolist() == ["a", "b"]
+    policy = SegmentedPolicy(EpsilonGreedy(0), "group").fit(logs)
+    assert policy.context_of(logs) is logs.context
+
+
+def test_segments_in_segments():
+    logs = with_segments(make_logs()).with_columns(parity=np.arange(300) % 2)
+    inner = SegmentedPolicy(EpsilonGreedy(0), "parity")
+    both = SegmentedPolicy(inner, "group_of")
+    crossed = np.char.add(sign(logs.context), (np.arange(300) % 2).astype(str))
+    flat = logs.with_columns(crossed=crossed)
+    check_adaptive_policy(both, logs)
+    results = [
+        replayed(policy, data)
+        for data, policy in [
+            (logs, both),
+            (logs, SegmentedPolicy(inner, sign)),
+            (flat, SegmentedPolicy(EpsilonGreedy(0), "crossed")),
+        ]
+    ]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_segments_of_a_column_reach_the_progressive_policy():
+    logs = with_segments(make_logs())
+    proba = []
+    for segment in ("group_of", sign):
+        policy = SegmentedPolicy(EpsilonGreedy(), segment)
+        with pytest.warns(SingleTrajectoryWarning, match="progressive-validation"):
+            result = DRns(random_state=0).fit(logs).evaluate(policy)
+        proba.append(action_probabilities(result.progressive_policy_, logs))
+    np.testing.assert_array_equal(proba[0], proba[1])
+
+
+def test_frozen_exploits_in_every_segment():
+    logs = with_segments(make_logs())
+    policy = SegmentedPolicy(EpsilonGreedy(0.5), "group_of").fit(logs)
+    low = np.flatnonzero(logs.columns["group_of"] == "low")[:1]
+    policy.update(policy.context_of(logs[low]), 2, 1.0, 1.0)
+    proba = policy.frozen().predict_proba(policy.context_of(logs))
+    np.testing.assert_array_equal(
+        proba.argmax(axis=1), 2 * (logs.columns["group_of"] == "low")
+    )
+    assert proba.max(axis=1).min() == 1
+
+
+def test_bad_segments():
+    logs = make_logs(10)
+
+    def ask(segment, logs=logs):
+        policy = SegmentedPolicy(EpsilonGreedy(), segment).fit(logs)
+        policy.predict_proba(policy.context_of(logs))
+
+    with pytest.raises(ValueError, match="'nowhere' is not a column of the logs"):
+        ask("nowhere")
+    with pytest.raises(ValueError, match=r"segment 3 is not a feature: .* have 3"):
+        ask(3)
+    with pytest.raises(ValueError, match="segment gave 2 labels for 10 rounds"):
+        ask(lambda X: [0, 1])
+    with pytest.raises(ValueError, match="segment has a missing label"):
+        ask(lambda X: np.full(len(X), np.nan))
+    with pytest.raises(ValueError, match="'policy' parameter of SegmentedPolicy"):
+        SegmentedPolicy(LogisticRegression(), 0).fit(logs)
+    with pytest.raises(ValueError, match="'segment' parameter of SegmentedPolicy"):
+        SegmentedPolicy(EpsilonGreedy(), [0, 1]).fit(logs)
+
+
+@pytest.mark.frames
+def test_bad_column_of_a_frame():
+    pandas = pytest.importorskip("pandas")
+    logs = BanditLogs(pandas.DataFrame({"age": [1, 2]}), [0, 1], [0.0, 1.0])
+    for segment in ("sex", 1):
+        policy = SegmentedPolicy(EpsilonGreedy(), segment).fit(logs)
+        with pytest.raises(
+            ValueError, match=r"neither a column of the context \(\['age'"
+        ):
+            policy.predict_proba(logs.context)
+
+
+def mostly_the_better(X, history):
+    """4/5 on the larger (successes + 1) / (pulls + 2), 1/5 on the other."""
+    if not len(history.actions):
+        return np.full((X.shape[0], 2), 0.5)
+    pulls = np.bincount(history.actions, minlength=2)
+    successes = np.bincount(history.actions, history.rewards, minlength=2)
+    best = np.argmax((successes + 1) / (pulls + 2))
+    return np.tile(np.where(np.arange(2) == best, 0.8, 0.2), (X.shape[0], 1))
+
+
+def test_history_is_what_was_lived():
+    logs = make_logs(50)
+    policy = AdaptiveFunctionPolicy(lambda X, history: None).fit(logs)
+    assert [len(part) for part in policy.history_] == [0, 0, 0, 0]
+    for row in range(50):  # more than the first buffer holds
+        policy.update(
+            logs.context[row : row + 1], logs.action_index[row], logs.reward[row], 0.3
+        )
+    contexts, actions, rewards, proba = policy.history_
+    np.testing.assert_array_equal(contexts, logs.context)
+    np.testing.assert_array_equal(actions, logs.action_index)
+    np.testing.assert_array_equal(rewards, logs.reward)
+    np.testing.assert_array_equal(proba, np.full(50, 0.3))
+    assert actions.dtype.kind == "i"
+    assert policy.history_.contexts.shape == (50, 3)
+
+
+def test_history_of_other_contexts():
+    pandas = pytest.importorskip("pandas")
+    logs = make_logs(30)
+    kinds = []
+
+    def uniform(X, history):
+        kinds.append((type(history.contexts), history.contexts.shape[0]))
+        return np.full((X.shape[0], 4), 0.25)
+
+    for context in (sparse.csr_matrix(logs.context), pandas.DataFrame(logs.context)):
+        data = BanditLogs(context, logs.action, logs.reward, actions=logs.actions)
+        kinds.clear()
+        draws = np.random.RandomState(0).random_sample(30)
+        accepted = replayed(AdaptiveFunctionPolicy(uniform), data, draws)
+        assert {kind for kind, _ in kinds} == {type(context)}
+        assert kinds[-1][1] <= len(accepted) < 30
+
+
+def test_offers_renormalise():
+    logs = make_logs(4, 2)
+    policy = AdaptiveFunctionPolicy(mostly_the_better).fit(logs)
+    live(policy, [0], [1.0], logs.context[:1])
+    offered = np.array([[False, True], [True, True]])
+    proba = policy.predict_proba(logs.context[:2], offered)
+    np.testing.assert_allclose(proba, [[0, 1], [0.8, 0.2]])
+
+
+def test_bad_functions():
+    logs = make_logs(4, 2)
+
+    def ask(func):
+        AdaptiveFunctionPolicy(func).fit(logs).predict_proba(logs.context)
+
+    with pytest.raises(ValueError, match=r"shape \(4, 3\), expected \(4, 2\)"):
+        ask(lambda X, history: np.full((4, 3), 1 / 3))
+    with pytest.raises(ValueError, match=r"func must sum to 1 .* got 0\.8"):
+        ask(lambda X, history: np.full((4, 2), 0.4))
+    with pytest.raises(ValueError, match="'func' parameter of AdaptiveFunctionPolicy"):
+        ask("uniform")
+
+
+def test_labels_and_frames_stand_for_probabilities():
+    logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0])
+    rule = AdaptiveFunctionPolicy(lambda X, history: ["b"] * len(X)).fit(logs)
+    assert rule.predict_proba(logs).tolist() == [[0, 1]] * 2
+    wrong = AdaptiveFunctionPolicy(lambda X, history: ["B"] * len(X)).fit(logs)
+    with pytest.raises(ValueError, match=r"names 'B' at row 0 .*Did you mean 'b'"):
+        wrong.predict_proba(logs)
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"b": [0.75, 0.75], "a": [0.25, 0.25]})
+    named = AdaptiveFunctionPolicy(lambda X, history: table[: len(X)]).fit(logs)
+    assert named.predict_proba(logs).tolist() == [[0.25, 0.75]] * 2
+    table.columns = ["b", "q"]
+    with pytest.raises(ValueError, match=r"are \['b', 'q'\], the actions are"):
+        named.predict_proba(logs)
+
+
+def test_frames_that_own_policies_give_are_matched_by_name():
+    pd = pytest.importorskip("pandas")
+
+    class Own(AdaptivePolicy):
+        def predict_proba(self, X, available=None):
+            return pd.DataFrame({"b": np.ones(len(X)), "a": np.zeros(len(X))})
+
+        def update(self, X, action, reward, proba):
+            return False
+
+    actions, times = ["a", "b"] * 20, range(40)
+    reward = [float(one == "b") for one in actions]
+    half = np.full(40, 0.5)
+    logs = BanditLogs(np.zeros((40, 1)), actions, reward, half, timestamp=times)
+    value = Replay(horizon=10, random_state=0).fit(logs).evaluate(Own())
+    assert value.value == 1.0
+    expected = np.tile([0.0, 1.0], (40, 1))
+    batches = BatchPolicy(Own(), logs, 10)
+    assert batches.logs_proba(logs).tolist() == expected.tolist()
+    frozen = Own().fit(logs).frozen()
+    assert frozen.predict_proba(logs).tolist() == expected.tolist()

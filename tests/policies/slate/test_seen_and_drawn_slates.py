@@ -1,0 +1,393 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policies that are known by slates: given, seen in logs, or drawn."""
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import factorial
+from sklearn.base import clone
+
+from skope_ope import (
+    PlackettLuceSlatePolicy,
+    PseudoInverse,
+    SlateLogs,
+    UniformSlatePolicy,
+)
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.policies import EmpiricalSlatePolicy, SampledSlatePolicy
+from skope_ope.policies.slate._logged_shares import alike_ratio, alike_warnings
+from tests.evaluators.slate._worlds import additive, quietly, rankings, world
+from tests.policies._slate_worlds import (
+    check_moments,
+    check_sample,
+    moments_of_distributions,
+    rounds,
+)
+
+SLATES = [[0, 1], [1, 2], [0, 1], [2, 2], [1, -1]]
+
+
+def test_distinct_slates_are_alike(global_random_seed):
+    logs = rounds(3, 2, 3)
+    policy = EmpiricalSlatePolicy(SLATES)
+    given = np.array([[0, 1], [2, 2], [2, 1]])
+    assert_allclose(policy.slate_proba(logs, given), [0.25, 0.25, 0])
+    assert len(policy.distributions(logs)) == 1
+    check_moments(policy, logs)
+    check_sample(policy, logs, global_random_seed)
+
+
+def test_given_probabilities(global_random_seed):
+    logs = rounds(1, 2, 3)
+    policy = EmpiricalSlatePolicy(SLATES, [0.1, 0.2, 0.3, 0.0, 0.4])
+    assert_allclose(policy.slate_proba(logs, np.array([[0, 1]])), 0.4)
+    check_moments(policy, logs)
+    check_sample(policy, logs, global_random_seed)
+
+
+def test_slates_seen_in_logs_by_label():
+    slate = [[0, 1], [1, 0], [0, 1], [2, 1], [2, 1]]
+    logs = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5), group=[*"aabba"])
+    seen = EmpiricalSlatePolicy.seen_in(logs, frequencies=False, by="group")
+    assert_allclose(seen.slate_proba(logs), [1 / 3, 1 / 3, 1 / 2, 1 / 2, 1 / 3])
+    often = EmpiricalSlatePolicy.seen_in(logs[:4], by="group")
+    assert_allclose(often.slate_proba(logs[:4]), 0.5)
+    check_moments(seen, logs)
+    assert len(seen.distributions(logs)) == 2
+    alone = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5))
+    often = EmpiricalSlatePolicy.seen_in(alone)
+    assert_allclose(often.slate_proba(alone), [0.4, 0.2, 0.4, 0.4, 0.4])
+    weighted = alone.with_columns(sample_weight=[1.0, 3, 1, 1, 4])
+    often = EmpiricalSlatePolicy.seen_in(weighted)
+    assert_allclose(often.slate_proba(alone), [0.2, 0.3, 0.2, 0.5, 0.5])
+    often = EmpiricalSlatePolicy.seen_in(weighted, by=[*"aabba"])
+    assert_allclose(often.slate_proba(weighted), [1 / 8, 3 / 8, 1 / 2, 1 / 2, 1 / 2])
+
+
+QUERIES = [*"aabba"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [QUERIES, [1, 1, 2, 2, 1], np.array([1.5, 1.5, 2, 2, 1.5])],
+    ids=["text", "integers", "floats"],
+)
+def test_by_is_a_column_a_field_a_function_or_an_array(labels):
+    slate = [[0, 1], [1, 0], [0, 1], [2, 1], [2, 1]]
+    users = [0, 1, 2, 3, 4]  # whose rounds these are says nothing of the slates
+    logs = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5), group=users)
+    logs = logs.with_columns(query=labels).replace(timestamp=[0, 0, 1, 1, 0])
+    want = [1 / 3, 1 / 3, 1 / 2, 1 / 2, 1 / 3]  # every slate once
+    rows = [3, 0, 4]
+    for by in ("query", "timestamp", lambda logs: logs.columns["query"], labels):
+        seen = clone(EmpiricalSlatePolicy.seen_in(logs, by=by))
+        assert_allclose(seen.slate_proba(logs), want)
+        assert_allclose(seen.slate_proba(logs[rows]), np.take(want, rows))
+        assert_array_equal(seen.slate_proba(logs, seen.sample(logs, 0)), want)
+    together = EmpiricalSlatePolicy.seen_in(logs, by=None)
+    assert_allclose(together.slate_proba(logs), [0.4, 0.2, 0.4, 0.4, 0.4])
+    again = pickle.loads(pickle.dumps(EmpiricalSlatePolicy.seen_in(logs, by=labels)))
+    assert_allclose(again.slate_proba(logs[rows]), np.take(want, rows))
+
+
+def test_groups_choose_the_slates_where_they_are_named():
+    logs = rounds(4, 2, 3, group=[0, 0, 1, 1])
+    assert not isinstance(EmpiricalSlatePolicy.seen_in(logs).slates, dict)
+    by_group = EmpiricalSlatePolicy({0: [[0, 1]], 1: [[1, 0]]})
+    shown = np.array([[0, 1]] * 4)
+    with pytest.raises(ValueError, match=r'`by` is missing.*or by="group"'):
+        by_group.slate_proba(logs, shown)
+    proba = by_group.set_params(by="group").slate_proba(logs, shown)
+    assert_array_equal(proba, [1, 1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("by", "error", "message"),
+    [
+        ("absent", ValueError, "the logs have no `absent`, by which slates"),
+        ("timestamp", ValueError, "the logs have no `timestamp`"),
+        ("context", ValueError, r"by='context' must be 1-d \(n_rounds,\)"),
+        ([1, 2], ValueError, r"one label per round \(3\), got 2"),
+        ([1.0, np.nan, 2.0], ValueError, "by has a missing label .* at row 1"),
+    ],
+)
+def test_bad_labels(by, error, message):
+    with pytest.raises(error, match=message):
+        EmpiricalSlatePolicy.seen_in(rounds(3, 2, 3), by=by)
+
+
+def test_an_array_of_labels_belongs_to_its_rows():
+    seen = EmpiricalSlatePolicy.seen_in(rounds(3, 2, 3), by=[0, 0, 1])
+    with pytest.raises(ValueError, match=r"these are other rows\. Carry the labels"):
+        seen.slate_proba(rounds(3, 2, 3))
+    logs = rounds(3, 2, 3)
+    some = EmpiricalSlatePolicy.seen_in(logs[:2], by=[0, 1])
+    with pytest.raises(ValueError, match="these are other rows"):
+        some.slate_proba(logs)
+
+
+@pytest.mark.parametrize(
+    ("slates", "proba", "error", "message"),
+    [
+        ([[0, 3]], None, ValueError, "slates show candidate 3, the logs have 3"),
+        ([[0, 1], [2]], None, ValueError, "slates is no rectangular array"),
+        ([[0.5, 1]], None, TypeError, "slates must hold integers"),
+        ([], None, ValueError, r"shape \(n_slates, n_slots\)"),
+        ([[0, -2]], None, ValueError, "slates holds -2"),
+        ([[0, 1]], [0.5, 0.5], ValueError, "proba has 2 entries, slates has 1"),
+        ([[0, 1]], [0.5], ValueError, "sum to 1, got minimum 0.5, sum 0.5"),
+        ({1: [[0, 1]]}, None, ValueError, "no label 0, which row 0 has"),
+        ({0: [[0, 1]], 1: [[0]]}, None, ValueError, r"number of slots, got \[1, 2\]"),
+        ({0: [[0, 1]]}, [1.0], TypeError, "proba must be a dict"),
+        ({0: [[0, 1]], 1: [[1, 0]]}, {0: [1.0]}, ValueError, "the slates of label 1"),
+    ],
+)
+def test_bad_slates(slates, proba, error, message):
+    logs = rounds(2, 2, 3, group=[0, 0])
+    with pytest.raises(error, match=message):
+        by = "group" if isinstance(slates, dict) else None
+        EmpiricalSlatePolicy(slates, proba, by=by).slot_marginals(logs)
+
+
+def test_groups_and_offers_of_the_logs():
+    policy = EmpiricalSlatePolicy({0: [[0, 1]]}, by="group")
+    with pytest.raises(ValueError, match="the logs have no `group`"):
+        policy.slot_marginals(rounds(2, 2, 3))
+    mask = np.array([[True, True, True], [True, False, True]])
+    logs = rounds(2, 2, 3, candidates=mask, group=[0, 0])
+    with pytest.raises(ValueError, match="candidate 1, which row 1 does not offer"):
+        policy.slot_marginals(logs)
+    mask = np.array([[[True, False, True], [True, True, True]]] * 2)
+    logs = rounds(2, 2, 3, candidates=mask, group=[0, 0])
+    assert_array_equal(policy.slot_marginals(logs)[:, 1, 1], 1)
+    mask[1, 1, 1] = False
+    logs = rounds(2, 2, 3, candidates=mask, group=[0, 0])
+    with pytest.raises(ValueError, match="candidate 1 in slot 1, which row 1 does not"):
+        policy.slot_marginals(logs)
+
+
+@pytest.mark.thorough
+def test_many_rounds_in_parts():
+    slates = np.array([[a, b] for a in range(30) for b in range(30)])
+    policy = EmpiricalSlatePolicy(slates)
+    logs = rounds(20_000, 2, 30)
+    drawn = policy.sample(logs, 0)
+    assert_array_equal(policy.slate_proba(logs, drawn), 1 / 900)
+
+
+def test_slates_are_seen_in_logs_alone():
+    with pytest.raises(TypeError, match="logs must be SlateLogs, got ndarray"):
+        EmpiricalSlatePolicy.seen_in(np.zeros((3, 2), dtype=int))
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_labels_may_be_a_column_of_the_context(library):
+    frames = pytest.importorskip(library)
+    pytest.importorskip("narwhals")
+    columns = {"query": ["a", "b", "a", "b"], "device": [0, 1, 1, 0]}
+    make = frames.table if library == "pyarrow" else frames.DataFrame
+    slate = [[0, 1], [2, 0], [0, 1], [2, 0]]
+    logs = SlateLogs(make(columns), slate, np.zeros(4))
+    policy = EmpiricalSlatePolicy.seen_in(logs, by="query")
+    assert list(policy.slates) == ["a", "b"]
+    assert policy.slate_proba(logs).tolist() == [1.0] * 4
+    carried = logs.with_columns(query=["b"] * 4)  # a column of the logs comes first
+    assert list(EmpiricalSlatePolicy.seen_in(carried, by="query").slates) == ["b"]
+    with pytest.raises(ValueError, match="nor one of the context"):
+        EmpiricalSlatePolicy.seen_in(logs, by="user")
+
+
+@pytest.mark.parametrize("sizes", [[(2, 4)], [(3, 3)], [(2, 2), (3, 2)], [(4, 1)]])
+def test_the_ratio_has_mean_one_where_all_are_alike(sizes):
+    """All counts of n rounds in lists of S slates, each with its probability."""
+    lists = []
+    for n_slates, n in sizes:
+        counts = [c for c in product(range(n + 1), repeat=n_slates) if sum(c) == n]
+        chance = [
+            factorial(n) / np.prod(factorial(np.array(c))) / n_slates**n for c in counts
+        ]
+        lists.append(list(zip(counts, chance, strict=True)))
+    mean = total = 0.0
+    for drawn in product(*lists):
+        p = np.prod([chance for _, chance in drawn])
+        total += p
+        mean += p * np.exp(alike_ratio([np.array(c) for c, _ in drawn]))
+    assert_allclose([mean, total], 1)
+
+
+def test_one_round_a_list_tells_nothing():
+    assert_allclose(alike_ratio([np.array([0, 1, 0])] * 50), 0, atol=1e-9)
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize(
+    ("n_lists", "n_slates", "n"),
+    [(1, 2, 50), (1, 6, 1000), (1, 100, 2), (50, 6, 10), (200, 6, 3), (5, 100, 200)],
+)
+def test_false_alarms_are_rare(n_lists, n_slates, n, global_random_seed):
+    """At most one in a thousand by Markov's inequality; most cases have far fewer."""
+    rng = np.random.RandomState(global_random_seed)
+    alike, alarms = np.full(n_slates, 1 / n_slates), 0
+    for _ in range(200):
+        counts = rng.multinomial(n, alike, size=n_lists)
+        slates = [np.arange(n_slates)[:, None]] * n_lists
+        alarms += len(alike_warnings("Logger", list(range(n_lists)), counts, slates))
+    assert alarms <= 3  # of 200: probability 7e-5 and less
+
+
+@pytest.mark.parametrize(("n_lists", "n"), [(1, 1000), (50, 20), (200, 10)])
+def test_shares_that_differ_are_seen(n_lists, n, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    counts = rng.multinomial(n, [0.4, 0.2, 0.1, 0.1, 0.1, 0.1], size=n_lists)
+    slates = [np.arange(12).reshape(6, 2)] * n_lists
+    (warned,) = alike_warnings("Logger", list(range(n_lists)), counts, slates)
+    assert warned.value == alike_ratio(counts) > np.log(1000)
+    assert isinstance(warned, PropensityWarning)
+
+
+def test_differences_that_do_not_matter():
+    """Shares of 50.5% and 49.5%: a million rounds see it, values do not."""
+    counts, slates = [np.array([505_000, 495_000])], [np.array([[0], [1]])]
+    assert alike_ratio(counts) > 30
+    assert not alike_warnings("Logger", [None], counts, slates)
+
+
+def draw(logs, rng):
+    return np.stack([rng.permutation(3)[:2] for _ in range(len(logs))])
+
+
+def test_marginals_are_means_over_draws(global_random_seed):
+    logs = rounds(3, 2, 3)
+    policy = SampledSlatePolicy(draw, n_samples=2000, random_state=global_random_seed)
+    marginals = policy.slot_marginals(logs)
+    assert_allclose(marginals.sum(axis=2), 1)
+    # 18 shares for 100 seeds: five standard errors
+    assert np.abs(marginals - 1 / 3).max() < 5 * np.sqrt(2 / 9 / 2000)
+    assert_array_equal(policy.slot_marginals(logs), marginals)
+    shown = policy.sample(logs, 0)
+    rows = np.arange(3)[:, None]
+    want = marginals[rows, [0, 1], shown]
+    assert_array_equal(policy.marginal_proba(logs, shown), want)
+
+
+def test_what_can_only_be_sampled_has_no_distribution():
+    policy = SampledSlatePolicy(draw, n_samples=3)
+    logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [2, 0]], [0, 1])
+    for method in (policy.distributions, policy.slate_proba):
+        with pytest.raises(TypeError, match=r"Do not use it as a logger"):
+            method(logs)
+
+
+def test_second_moments_of_a_policy(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    weights = rng.uniform(0.2, 1, (4, 4))
+    weights[3] = [1, 2, 2, 1]  # exchangeable candidates share their counts
+    logs = rounds(4, 2, 4).with_columns(w=weights)
+    inner = PlackettLuceSlatePolicy("w", 2)
+    policy = SampledSlatePolicy(inner, n_samples=4000, random_state=global_random_seed)
+    gamma, want = (
+        moments_of_distributions(policy, logs),
+        moments_of_distributions(inner, logs),
+    )
+    error = np.sqrt(want * (1 - want) / 4000)
+    # some 250 entries for 100 seeds
+    assert (np.abs(gamma - want) <= 5.5 * error + 1e-15).all()
+    slates = inner.sample(logs, 0)
+    assert_array_equal(
+        policy.slate_proba(logs, slates), inner.slate_proba(logs, slates)
+    )
+    assert_allclose(
+        moments_of_distributions(policy, logs[[3, 1]]),
+        gamma[[3, 1]],
+        rtol=0,
+        atol=1e-15,
+    )
+
+
+def test_moments_of_an_instance_are_those_of_the_same_draws():
+    """Rounds may be taken in parts, and their moments be asked for again."""
+    logs = rounds(3, 2, 3)
+    rng = np.random.RandomState(0)
+    inner = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)
+    policy = SampledSlatePolicy(inner, n_samples=100, random_state=rng)
+    first = moments_of_distributions(policy, logs)
+    assert_array_equal(moments_of_distributions(policy, logs[1:]), first[1:])
+    assert_array_equal(policy.slot_marginals(logs), policy.slot_marginals(logs))
+    assert rng.randint(10**6) == np.random.RandomState(0).randint(10**6)
+
+
+def sampled_targets(policy):
+    """Logs of all slates, their shares, a policy's value by each slate it may draw."""
+    slates = rankings(3, 4)
+    phi = np.random.RandomState(0).random_sample((3, 4))
+    logs, proba = world(
+        PlackettLuceSlatePolicy([4.0, 3.0, 2.0, 1.0], 3),
+        slates,
+        additive(slates, phi),
+        4,
+    )
+
+    def always(slate):
+        def draw(logs, rng):
+            return np.tile(slate, (len(logs), 1))
+
+        return SampledSlatePolicy(draw, n_samples=1)
+
+    values = [
+        quietly(PseudoInverse(), always(slate), logs, proba).value for slate in slates
+    ]
+    chance = policy.slate_proba(logs, slates)
+    truth = chance @ additive(slates, phi)
+    return logs, proba, np.array(values), chance, truth
+
+
+def test_a_target_that_is_sampled_is_unbiased():
+    """Equation 6: the mean over all that may be drawn is the policy's value."""
+    policy = PlackettLuceSlatePolicy([1.0, 6.0, 3.0, 1.0], 3)
+    logs, proba, values, chance, truth = sampled_targets(policy)
+    exact = quietly(PseudoInverse(), policy, logs, proba).value
+    assert chance @ values == pytest.approx(exact, rel=1e-12)
+    assert exact == pytest.approx(truth, rel=1e-12)
+
+
+@pytest.mark.few_cases(1)
+@pytest.mark.parametrize("known", [True, False])
+def test_the_value_of_draws_is_their_mean(known, global_random_seed):
+    policy = PlackettLuceSlatePolicy([1.0, 6.0, 3.0, 1.0], 3)
+    logs, proba, values, chance, truth = sampled_targets(policy)
+    spread = np.sqrt(chance @ (values - truth) ** 2)
+
+    def one_slate(logs, rng):
+        return np.repeat(policy.sample(logs[:1], rng), len(logs), axis=0)
+
+    # either way all rounds, which share a distribution, have the same draws
+    drawn = SampledSlatePolicy(
+        policy if known else one_slate, n_samples=4000, random_state=global_random_seed
+    )
+    found = quietly(PseudoInverse(), drawn, logs, proba).value
+    tolerance = 5 * spread / np.sqrt(4000)
+    assert abs(found - truth) < tolerance
+    # what other policies would give does not pass
+    uniform = quietly(PseudoInverse(), UniformSlatePolicy(3), logs, proba).value
+    assert abs(uniform - truth) > tolerance
+    assert (abs(values - truth) > tolerance).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("policy", "n_samples", "error", "message"),
+    [
+        (3, 10, TypeError, "must have sample"),
+        (draw, 0, ValueError, "n_samples must be a positive integer, got 0"),
+        (lambda logs, rng: np.zeros((2, 2)), 2, TypeError, "must hold integers"),
+        (lambda logs, rng: draw(logs, rng)[:, :1], 2, ValueError, "has 1 slots"),
+        (lambda logs, rng: draw(logs, rng) + 2, 2, ValueError, "candidates are 0 to 2"),
+    ],
+)
+def test_bad_samplers(policy, n_samples, error, message):
+    with pytest.raises(error, match=message):
+        SampledSlatePolicy(policy, n_samples=n_samples).slot_marginals(rounds(2, 2, 3))
