@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope import BanditLogs
 from skope_ope.audit._balance import MOST_ROUNDS, balance_of
-from skope_ope.audit._policy_rounds import PolicyRounds
+from skope_ope.audit._policy_checks import PolicyRounds
 from tests.audit._rounds import softmax_logs
 
 pd = pytest.importorskip("pandas")

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from skope_ope import SNIPS
-from skope_ope.audit._clipping import clipping_of
-from skope_ope.audit._policy_rounds import PolicyRounds
+from skope_ope.audit._policy_checks import PolicyRounds, clipping_of
 from tests._quiet import quiet
 from tests.audit._rounds import names, softmax_logs
 

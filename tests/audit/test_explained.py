@@ -4,7 +4,7 @@
 import numpy as np
 
 from skope_ope import UniformPolicy, audit
-from skope_ope.audit._explained import explained
+from skope_ope.audit._result import explained
 from skope_ope.logs.checks._finding import Finding
 from tests._faults import faulty, right
 

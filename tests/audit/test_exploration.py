@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, audit
-from skope_ope.audit._exploration import exploration_findings
+from skope_ope.audit._logger_findings import exploration_findings
 
 
 def logs_of(slope, n=2000, seed=0, **fields):

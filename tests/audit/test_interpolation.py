@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.audit._interpolation import interpolated, r2_of, varies
+from skope_ope.audit._reward_leak import interpolated, r2_of, varies
 
 
 def test_interpolated_by_hand():

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import UniformPolicy
-from skope_ope.audit._policy_rounds import PolicyRounds
+from skope_ope.audit._policy_checks import PolicyRounds
 from tests.audit._rounds import softmax_logs
 
 LOGS, MU = softmax_logs(n=700, scale=3.0)

@@ -5,8 +5,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.audit._policy_rounds import PolicyRounds
-from skope_ope.audit._policy_weights import weights_of_policy
+from skope_ope.audit._policy_checks import PolicyRounds, weights_of_policy
 from tests.audit._rounds import names, softmax_logs
 
 LOGS, MU = softmax_logs()

@@ -24,7 +24,7 @@ from skope_ope import (
     UniformSlatePolicy,
     audit,
 )
-from skope_ope.audit._rows_not_recognised import training_findings
+from skope_ope.audit._policy_checks import training_findings
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import LearnedRoundsWarning
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import BanditLogs, ConstantPolicy, FunctionPolicy
-from skope_ope.audit._policy_rounds import PolicyRounds
+from skope_ope.audit._policy_checks import PolicyRounds
 from skope_ope.audit._support import support_of
 from tests.audit._rounds import names, softmax_logs
 

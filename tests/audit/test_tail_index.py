@@ -7,7 +7,7 @@ from math import isnan, nan
 import numpy as np
 import pytest
 
-from skope_ope.audit._tail_index import tail_findings, weighted_tail
+from skope_ope.audit._policy_checks import tail_findings, weighted_tail
 
 
 def test_an_alarm_needs_certainty():

@@ -6,8 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
+from skope_ope._shell._demo import TRAIN_ROWS, digits_demo
 from skope_ope.datasets import load_classification
-from skope_ope.datasets._digits_demo import TRAIN_ROWS, digits_demo
 from skope_ope.evaluators._names import STATIC
 from skope_ope.policies import action_probabilities
 

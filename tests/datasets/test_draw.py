@@ -4,7 +4,7 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from skope_ope.datasets._draw import draw_actions
+from skope_ope.datasets._synthetic import draw_actions
 
 
 class FixedUniforms:

@@ -5,7 +5,7 @@ import pytest
 
 from skope_ope import IPS, UniformPolicy, compare_policies, displays, evaluate
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.displays._shown import Shown, counted
+from skope_ope.displays._looks import Shown, counted
 
 LOGS, POLICY, _ = make_bandit_logs(600, random_state=0, return_truth=True)
 

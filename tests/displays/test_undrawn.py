@@ -3,7 +3,7 @@
 
 import pickle
 
-from skope_ope.displays._undrawn import Undrawn
+from skope_ope.displays._looks import Undrawn
 
 
 class Display(Undrawn):

@@ -407,7 +407,7 @@ def test_models_of_draws_are_refused():
     from sklearn.frozen import FrozenEstimator
     from sklearn.linear_model import Ridge
 
-    from skope_ope.reward_models._slate_design import slate_design
+    from skope_ope.reward_models._additive_slate_model import slate_design
 
     logs, _ = world_of("slates_uniform", grouped=False)
     X = slate_design(logs, logs.slate)

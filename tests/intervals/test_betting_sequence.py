@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skope_ope.intervals._betting_bound import BETS, SHARES, BettingBound
+from skope_ope.intervals._sequences import BETS, SHARES, BettingBound
 from tests._worlds import W1
 from tests.intervals._sequence_worlds import (
     learning_rounds,

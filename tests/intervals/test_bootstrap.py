@@ -11,8 +11,7 @@ from skope_ope.intervals import (
     percentile_interval,
     student_interval,
 )
-from skope_ope.intervals._bootstrap import seed_of
-from skope_ope.intervals._resampling import Draws
+from skope_ope.intervals._bootstrap import Draws, seed_of
 from tests._worlds import d8
 
 D8 = d8()

@@ -7,8 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skope_ope.intervals._empirical_bernstein_bound import EmpiricalBernsteinBound
-from skope_ope.intervals._gamma_mixture import gamma_mixture_boundary
+from skope_ope.intervals._sequences import (
+    EmpiricalBernsteinBound,
+    gamma_mixture_boundary,
+)
 from tests._worlds import W1
 from tests.intervals._sequence_worlds import (
     learning_rounds,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from skope_ope.intervals._gamma_mixture import gamma_mixture_boundary
+from skope_ope.intervals._sequences import gamma_mixture_boundary
 
 
 def mixture(s, v, rho):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope.intervals import _resampling
-from skope_ope.intervals._resampling import POISSON, TILE, Draws, Resampling
+from skope_ope.intervals import _bootstrap as _resampling
+from skope_ope.intervals._bootstrap import POISSON, TILE, Draws, Resampling
 
 
 def all_counts(draws, n):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from skope_ope.intervals import betting_sequence, empirical_bernstein_sequence
-from skope_ope.intervals._weighted_limits import WeightedLimits
+from skope_ope.intervals._sequences import WeightedLimits
 from tests._worlds import W1
 from tests.intervals._sequence_worlds import logged_rounds, share_missed_at_most
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from skope_ope.learning._assignment import assign, assign_greedily
+from skope_ope.learning._pseudo_inverse_ranker import assign, assign_greedily
 
 
 def test_greedy_is_not_optimal():

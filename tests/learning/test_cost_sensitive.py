@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import BanditLogs, DRPolicy, IPSPolicy
-from skope_ope.learning._cost_sensitive import estimated_rewards, weighted_labels
+from skope_ope.learning._ips_policy import estimated_rewards, weighted_labels
 from tests.learning._worlds import ByHeart, all_that_can_happen, random_world
 
 # three rounds: above, below, and exactly what was expected

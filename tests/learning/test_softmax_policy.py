@@ -32,15 +32,15 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.learning import _softmax
-from skope_ope.learning._ascent import Penalised, warn_of_no_end
-from skope_ope.learning._objectives import (
+from skope_ope.learning._softmax import (
     DoublyRobustValue,
     IPSValue,
     LogLikelihood,
     LogSmoothingValue,
     SNIPSValue,
+    SoftmaxRounds,
 )
-from skope_ope.learning._softmax import SoftmaxRounds
+from skope_ope.learning._softmax_policy import Penalised, warn_of_no_end
 from skope_ope.policies import action_probabilities
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from skope_ope.logs._bars import Scale, axis, interval_bar, share_bar
+from skope_ope.logs._html import Scale, axis, interval_bar, share_bar
 
 
 def places(made, name="x1"):

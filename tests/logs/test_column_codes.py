@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skope_ope import BanditLogs
-from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._coded_labels import ColumnCodes, column_codes
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -17,7 +17,7 @@ from skope_ope import (
     RewardModelPolicy,
     UniformPolicy,
 )
-from skope_ope.logs._encoding_notes import encoding_explained, text_columns
+from skope_ope.logs._model_features import encoding_explained, text_columns
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("narwhals")

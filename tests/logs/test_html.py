@@ -18,6 +18,8 @@ from skope_ope import (
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators import logger_overlap
 from skope_ope.logs._html import (
+    RULES,
+    Markup,
     card,
     doubts,
     headline,
@@ -27,8 +29,6 @@ from skope_ope.logs._html import (
     tag,
     with_bars,
 )
-from skope_ope.logs._html_style import RULES
-from skope_ope.logs._markup import Markup
 
 EVIL = "<b onclick='x'>&amp\x1b[2J\u202e"
 VOID = {"circle", "line", "path", "rect"}

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from skope_ope.logs._html_style import CARD, DARK, LIGHT, RULES, STYLE
-from skope_ope.reports import _style
+from skope_ope.logs._html import CARD, DARK, LIGHT, RULES, STYLE
+from skope_ope.reports import _page as _style
 from tests._contrast import contrast
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from skope_ope import SlateLogs
-from skope_ope.logs._item_rows import item_rows
+from skope_ope.logs._slate_fields import item_rows
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

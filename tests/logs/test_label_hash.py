@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope.logs._label_hash import PRIME, label_hash
+from skope_ope.logs._labels import PRIME, label_hash
 
 INTEGERS = [0, 1, 7, 200, -3, 2**31, -(2**40), 2**62]
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from skope_ope.logs._label_kinds import kind_of_labels
+from skope_ope.logs._labels import kind_of_labels
 
 DAY = datetime.date(2026, 1, 1)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skope_ope.logs._label_texts import (
+from skope_ope.logs._labels import (
     arrays_of_labels,
     label_of_text,
     labels_of_arrays,

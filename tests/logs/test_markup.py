@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from skope_ope.logs._markup import Markup, bullets, element, joined, table
+from skope_ope.logs._html import Markup, bullets, element, joined, table
 
 EVIL = '\x1b[2J\u202e<script>alert("1")</script>&\x7f'
 

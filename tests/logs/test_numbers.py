@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from skope_ope.logs._numbers import number, numbers, quoted, whole_number
+from skope_ope.logs._text_files import number, numbers, quoted, whole_number
 
 NO_NUMBERS = ["", " ", "x", "0_1.0", "1_0", "_1", "1,5", "0x1", "1e", "--1", "1 2"]
 OTHER_SCRIPTS = ["\uff11", "\u0663", "1\u0663", "\u00b2", "\u22121", "1\u00a0"]

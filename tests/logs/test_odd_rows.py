@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skope_ope.logs._frames import LIBRARIES
-from skope_ope.logs._odd_rows import odd_part, odd_rows, oddities
+from skope_ope.logs._model_features import odd_part, odd_rows, oddities
 
 pytestmark = pytest.mark.frames
 COLUMNS = {

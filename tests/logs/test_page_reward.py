@@ -8,7 +8,7 @@ import pytest
 
 from skope_ope import SlateLogs
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._page_reward import warn_of_page_reward
+from skope_ope.logs._frame_pages import warn_of_page_reward
 
 SLATE = np.tile([[0, 1, 2], [1, 0, -1], [2, -1, -1]], (20, 1))
 BOUGHT = (np.arange(60) % 4 == 0).astype(float)

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.logs._rounded_proba import rounding
+from skope_ope.readers._table_logs import rounding
 
 
 @pytest.mark.parametrize("digits", range(2, 7))

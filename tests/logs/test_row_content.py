@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from skope_ope.logs._row_content import column_words, combined, context_words, mixed
+from skope_ope.logs._known_rows import column_words, combined, context_words, mixed
 
 TABLE = np.array([[0, 1, -3], [2, 0, 4], [0, 0, 0], [1, 1, 2], [0, 1, -3]])
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from skope_ope import BanditLogs
-from skope_ope.logs._summary import bandit_summary
+from skope_ope.logs._logs_html import bandit_summary
 
 
 def logs_of(**fields):

@@ -1,7 +1,7 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-from skope_ope.logs._text_table import text_table, wrapped
+from skope_ope.logs._shown_numbers import text_table, wrapped
 
 
 def test_first_column_left_numbers_right():

@@ -4,7 +4,7 @@
 from types import SimpleNamespace
 
 from skope_ope.exceptions import FewEventsWarning, SupportWarning, TailWarning
-from skope_ope.logs._value_record import numbered_warnings
+from skope_ope.logs._shown_numbers import numbered_warnings
 
 
 def value(*warnings, of_interval=(), estimator="an evaluator"):

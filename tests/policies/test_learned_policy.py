@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skope_ope import BanditLogs
-from skope_ope.policies._learned_policy import divide, learn_policy
+from skope_ope.policies._policy_files import divide, learn_policy
 
 
 def logs_of(seed=0, n=400, **fields):

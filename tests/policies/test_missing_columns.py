@@ -7,7 +7,7 @@ import pytest
 
 from skope_ope import BanditLogs, FunctionPolicy
 from skope_ope.policies import action_probabilities
-from skope_ope.policies._missing_columns import columns_told
+from skope_ope.policies._policy_outputs import columns_told
 
 DATA = {"req.kind": ["x", "y", "x"], "age": [1.0, 2.0, 3.0]}
 

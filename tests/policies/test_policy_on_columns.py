@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skope_ope import BanditLogs, ClassifierPolicy, EpsilonGreedy, LinUCB, UniformPolicy
 from skope_ope.logs._texts import Texts
-from skope_ope.policies._policy_on_columns import logs_on_columns, policy_on_columns
+from skope_ope.policies._policy_files import logs_on_columns, policy_on_columns
 from skope_ope.readers._table_logs import LogFile
 
 AGE = np.array([20.0, 60.0, 40.0])

@@ -48,8 +48,8 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
-from skope_ope.logs._encoding_notes import has_other_columns
 from skope_ope.logs._frames import LIBRARIES
+from skope_ope.logs._model_features import has_other_columns
 from skope_ope.policies import EpochGreedy
 from skope_ope.propensities import LoggerPropensityEstimator
 from skope_ope.propensities._encoded import (

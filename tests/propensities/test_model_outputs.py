@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope.propensities._model_outputs import class_probabilities, predictions_of
+from skope_ope.propensities._encoded import class_probabilities, predictions_of
 
 X = np.zeros((4, 2))
 

@@ -19,8 +19,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skope_ope._sklearn import weight_request
-from skope_ope.propensities._weight_requests import routes_weights, with_requests
-from skope_ope.propensities._weighted_fit import fit_weighted, takes_weights
+from skope_ope.propensities._weighted_fit import (
+    fit_weighted,
+    routes_weights,
+    takes_weights,
+    with_requests,
+)
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(80, 3))

@@ -3,7 +3,7 @@
 
 import pytest
 
-from skope_ope.readers._context_fields import inner_fields, matched, only_stars
+from skope_ope.readers._read_table import inner_fields, matched, only_stars
 
 NAMES = ["user", "request.n", "request.lang", "cost"]
 

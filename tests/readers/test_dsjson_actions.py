@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from skope_ope.logs._text_files import DoubtError
-from skope_ope.readers._dsjson_actions import KnownActions
-from skope_ope.readers._json_lines import plain_loader
+from skope_ope.readers._jsonl_columns import plain_loader
 from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
+from skope_ope.readers._vw_features import KnownActions
 from skope_ope.readers._vw_json import DSJsonParser, features_of, parse_dsjson
 
 ODD = [

@@ -4,14 +4,14 @@
 import numpy as np
 import pytest
 
-from skope_ope.readers._dsjson_checks import (
+from skope_ope.readers._jsonl_columns import Pairs
+from skope_ope.readers._vw_event import MalformedLineError
+from skope_ope.readers._vw_json import (
     check_keys,
     checked_sum,
     label_base,
     logging_proba,
 )
-from skope_ope.readers._json_lines import Pairs
-from skope_ope.readers._vw_event import MalformedLineError
 
 
 def proba_of(a, p, position=1, propensity=0.5, n_actions=3):

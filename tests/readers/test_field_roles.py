@@ -3,7 +3,7 @@
 
 import pytest
 
-from skope_ope.readers._field_roles import check_propensity_field, check_reward_field
+from skope_ope.readers._table_logs import check_propensity_field, check_reward_field
 
 NAMES = ["feedback.solved", "usage.cost", "a-b", "probs.x", "probs.y"]
 

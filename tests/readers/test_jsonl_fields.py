@@ -3,7 +3,7 @@
 
 import pytest
 
-from skope_ope.readers._jsonl_fields import (
+from skope_ope.readers._jsonl_columns import (
     field_names,
     getter,
     line_of_object,

@@ -5,7 +5,7 @@ import gzip
 
 import pytest
 
-from skope_ope.readers._log_format import tell_format
+from skope_ope.readers._read_logs import tell_format
 
 OPEN_BANDIT = "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skope_ope.logs._text_files import utc_microseconds
-from skope_ope.readers._moments import plain_moments
+from skope_ope.readers._csv_columns import plain_moments
 
 LAYOUT = re.compile(
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00:00)?", flags=re.ASCII

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from skope_ope.readers._open_bandit_table import OpenBanditTable, numbered
+from skope_ope.readers._read_open_bandit import OpenBanditTable, numbered
 
 HEADER = (
     "timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,"

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.readers._proba_columns import labels_told, order_of, proba_columns
+from skope_ope.readers._table_logs import labels_told, order_of, proba_columns
 
 
 def test_what_columns_are_called():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.readers._rounded_columns import made_whole
+from skope_ope.readers._table_logs import made_whole
 
 
 @pytest.mark.parametrize("digits", range(2, 7))

@@ -6,8 +6,8 @@ import gzip
 import pytest
 
 from skope_ope.exceptions import RowError
-from skope_ope.readers._row_lines import errors_of_file
 from skope_ope.readers._table_logs import Roles, read_table_logs
+from skope_ope.readers._vw_event import errors_of_file
 
 ROLES = Roles(action="a", reward="r", propensity="p", sample_weight="w", context=("x",))
 LINES = [

@@ -6,8 +6,8 @@ import pytest
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._texts import Texts
-from skope_ope.readers import _table_encoder
-from skope_ope.readers._table_encoder import TableEncoder
+from skope_ope.readers import _table_logs as _table_encoder
+from skope_ope.readers._table_logs import TableEncoder
 
 
 def test_rare_texts_share_a_column(monkeypatch):

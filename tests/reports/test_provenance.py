@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 
 from skope_ope import BanditLogs, FunctionPolicy, UniformPolicy
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from skope_ope.reports._provenance import call_text, fingerprint, versions
+from skope_ope.reports._report import call_text, fingerprint, versions
 
 LOGS = make_bandit_logs(200, random_state=0)
 HASH = "hash of actions and rewards"

@@ -11,8 +11,7 @@ import pytest
 from skope_ope.audit import Audit, Verdict
 from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.reports._recommendation import recommendation_of
-from skope_ope.reports._units import Units
+from skope_ope.reports._recommendation import Units, recommendation_of
 from skope_ope.selection._doubts import NEITHER, Doubt
 from skope_ope.selection._gain_answers import CANNOT_TELL, GainAnswer, decide
 

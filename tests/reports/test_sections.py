@@ -9,7 +9,7 @@ import pytest
 
 from skope_ope import UniformPolicy, report
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.logs._bars import Scale
+from skope_ope.logs._html import Scale
 from skope_ope.reports._sections import _relative
 
 LOGS, NEW, _ = make_bandit_logs(

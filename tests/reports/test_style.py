@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from skope_ope.reports._style import STYLE
+from skope_ope.reports._page import STYLE
 from tests._contrast import contrast
 
 LIGHT, DARK = (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from skope_ope.reports._units import Units
+from skope_ope.reports._recommendation import Units
 
 POINTS, PLAIN = Units(True, 2, 3, 2), Units(False, 3, 3, 2)
 

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from skope_ope.reports._write import checked_path, write_whole
+from skope_ope.reports._report import checked_path, write_whole
 
 
 def test_nothing_is_written_nowhere():
@@ -55,7 +55,7 @@ def test_a_folder_that_takes_no_files_is_refused(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("skope_ope.reports._write._created", refuse)
+    monkeypatch.setattr("skope_ope.reports._report._created", refuse)
     with pytest.raises(PermissionError, match="cannot be written: Permission denied"):
         checked_path(tmp_path / "a.html")
 

@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from skope_ope import BanditLogs
-from skope_ope.reward_models._named_models import MODELS, named_reward_model
+from skope_ope.reward_models._sources import MODELS, named_reward_model
 
 LOGS = BanditLogs(np.eye(2), [0, 1], [0.0, 1.0])
 

@@ -17,7 +17,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import OPEWarning
-from skope_ope.reward_models._slate_design import (
+from skope_ope.reward_models._additive_slate_model import (
     candidate_features,
     slate_design,
     slot_design,

@@ -12,8 +12,8 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from skope_ope.selection import _act_alike
-from skope_ope.selection._act_alike import act_alike
+from skope_ope.selection import _compare_policies as _act_alike
+from skope_ope.selection._compare_policies import act_alike
 
 
 @pytest.fixture(scope="module")

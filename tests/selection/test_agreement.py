@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, ConstantPolicy, UniformPolicy
+from skope_ope._shell._on_policy import agreement_caveat, drift
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.selection._agreement import agreement_caveat, drift
 from tests._values import stated_value
 
 

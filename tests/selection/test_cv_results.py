@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from skope_ope.selection._cv_results import chosen, param_columns, ranks
+from skope_ope.selection._scored_splits import chosen, param_columns, ranks
 
 
 def test_ranks():

@@ -10,9 +10,12 @@ import textwrap
 import pytest
 
 from skope_ope import EpsilonGreedy, suggest
-from skope_ope.audit._rows_not_recognised import _learned_groups, training_findings
+from skope_ope.audit._policy_checks import (
+    _learned_groups,
+    tail_findings,
+    training_findings,
+)
 from skope_ope.audit._support import _reach_findings
-from skope_ope.audit._tail_index import tail_findings
 from skope_ope.evaluators._recommended import MISFIT
 from skope_ope.evaluators.core import _mean_weight_findings
 from skope_ope.evaluators.core._drowned import _finding as weight_finding

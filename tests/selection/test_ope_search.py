@@ -24,7 +24,7 @@ from skope_ope import (
     one_standard_error,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.selection._train_shares import shares_of
+from skope_ope.selection._ope_search import shares_of
 from tests._worlds import d8_logs
 from tests.selection._logs import losses_of, problem
 

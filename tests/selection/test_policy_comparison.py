@@ -18,7 +18,7 @@ from skope_ope import (
 )
 from skope_ope.displays import PolicyComparisonDisplay
 from skope_ope.exceptions import ZeroBaselineWarning
-from skope_ope.selection._comparison_texts import table_texts
+from skope_ope.selection._policy_comparison import table_texts
 from tests.selection._logs import problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

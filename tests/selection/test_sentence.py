@@ -5,8 +5,7 @@ import pytest
 
 from skope_ope.exceptions import LearnedRoundsWarning, LowOverlapWarning
 from skope_ope.selection._doubts import Doubt
-from skope_ope.selection._gain_answers import GainAnswer
-from skope_ope.selection._sentence import rough, sentence_of
+from skope_ope.selection._gain_answers import GainAnswer, rough, sentence_of
 
 NAN = float("nan")
 WEIGHT = "few rounds carry most of the weight"

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.selection._slope import (
+from skope_ope.selection._slope_search import (
     non_increasing,
     slope_index,
     slope_plus_plus_index,

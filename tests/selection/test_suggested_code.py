@@ -5,7 +5,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 from skope_ope import SNIPS, ActionRewardModel, DoublyRobust, PropensityEstimator
-from skope_ope.selection._suggested_code import code_for
+from skope_ope.selection._suggest import code_for
 
 
 def test_every_name_is_imported_from_where_it_is_public():

@@ -17,7 +17,7 @@ from skope_ope import (
     UniformPolicy,
 )
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
-from skope_ope.selection._validators import (
+from skope_ope.selection._evaluator_scorer import (
     check_validator,
     common_horizon,
     validator_for,

@@ -98,7 +98,7 @@ def test_without_pandas_columns_of_the_context_are_told(path, run, monkeypatch):
     def absent(columns):
         raise ImportError("pandas")
 
-    monkeypatch.setattr("skope_ope.policies._policy_on_columns._frame_of", absent)
+    monkeypatch.setattr("skope_ope.policies._policy_files._frame_of", absent)
     code, text = run(path, *COLUMNS, "--context", "age,shown")
     assert code == 1
     told = "context  0: age, 1: shown = B-1, 2: shown = F-2, 3: shown = S-3"

@@ -14,8 +14,7 @@ from skope_ope.__main__ import main
 from skope_ope._shell._evaluate import by_logger, model_text, start_report
 from skope_ope._shell._policies import Wanted
 from skope_ope._shell._progress import Progress
-from skope_ope._shell._source import extra_column
-from skope_ope._shell._target import learned
+from skope_ope._shell._target import extra_column, learned
 from skope_ope.readers._table_logs import LogFile
 
 

@@ -25,7 +25,7 @@ from skope_ope import (
 )
 from skope_ope.utils import estimator_checks
 from skope_ope.utils._contract_checks import check_skops
-from skope_ope.utils._limit_checks import LIMITS, check_limits
+from skope_ope.utils._law_checks import LIMITS, check_limits
 from skope_ope.utils.estimator_checks import (
     check_evaluator,
     parametrize_with_evaluator_checks,

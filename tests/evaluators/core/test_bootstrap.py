@@ -36,8 +36,7 @@ from skope_ope.evaluators.core import _bootstrap, _engine
 from skope_ope.evaluators.core._bootstrap import resampled_values
 from skope_ope.exceptions import FewEventsWarning, TailWarning
 from skope_ope.intervals import bootstrap_interval, percentile_interval
-from skope_ope.intervals._bootstrap import seed_of
-from skope_ope.intervals._resampling import Draws
+from skope_ope.intervals._bootstrap import Draws, seed_of
 
 N, B = 120, 6
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skope_ope import BanditLogs
 from skope_ope.evaluators.core import _design
 from skope_ope.evaluators.core._design import Design, design_of
-from skope_ope.logs._label_hash import label_hash
+from skope_ope.logs._labels import label_hash
 
 OMEGA = np.array([1.0, 2.0, 0.0, 0.5, 1.5, 1.0])
 STRATUM = np.array([0, 0, 0, 1, 1, 1])

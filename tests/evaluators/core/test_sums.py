@@ -16,7 +16,7 @@ from skope_ope.evaluators.core._functions import mean, mean_plus_ratio, ratio
 from skope_ope.evaluators.core._pooling import pooled, stratified
 from skope_ope.evaluators.core._stratum_sums import LONGEST
 from skope_ope.evaluators.core._sums import Sums
-from skope_ope.logs._label_hash import label_hash
+from skope_ope.logs._labels import label_hash
 from tests.evaluators.core._samples import Sample, drawn_sample, summed
 
 MOVES = {mean: -1, ratio: 1, mean_plus_ratio: -1}

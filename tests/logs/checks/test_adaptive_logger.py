@@ -19,7 +19,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
-from skope_ope.datasets._draw import draw_actions
+from skope_ope.datasets._synthetic import draw_actions
 from skope_ope.exceptions import AdaptiveLoggerWarning, OPEWarning
 from skope_ope.logs.checks._adaptive_logger import (
     CHANCE,

@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from skope_ope import BanditLogs, SlateLogs
-from skope_ope.logs.checks._column_findings import column_findings
+from skope_ope.logs.checks._context_columns import column_findings
 
 
 def logs_of(context):

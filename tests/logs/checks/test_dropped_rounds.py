@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, audit
-from skope_ope.logs.checks._dropped_rounds import DROPPED, lacks_zeros, with_dropped
+from skope_ope.logs.checks._lost_rows import DROPPED, lacks_zeros, with_dropped
 
 
 def orders(n=12_000, seed=0):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, audit
-from skope_ope.logs.checks._group_column import group_column_findings
+from skope_ope.logs.checks._context_columns import group_column_findings
 
 pytestmark = pytest.mark.frames
 

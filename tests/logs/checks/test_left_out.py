@@ -9,7 +9,7 @@ import pytest
 
 from skope_ope import BanditLogs, PropensityEstimator, UniformPolicy, audit, evaluate
 from skope_ope.exceptions import SupportWarning
-from skope_ope.logs.checks._left_out import left_out_by_chance
+from skope_ope.logs.checks._lost_rows import left_out_by_chance
 
 N, K = 1300, 300
 

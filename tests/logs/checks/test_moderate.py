@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skope_ope.logs.checks._moderate import moderate
+from skope_ope.logs.checks._context_columns import moderate
 
 VALUES = np.array([0.3, -1.7, 0.0, 5.5])
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from skope_ope import SlateLogs, UniformSlatePolicy, audit
-from skope_ope.logs.checks._page_reward_findings import page_reward_findings
+from skope_ope.logs.checks._lost_rows import page_reward_findings
 
 N, K, SLOTS = 400, 6, 3
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skope_ope.logs.checks._propensity_calibration import (
+from skope_ope.logs.checks._propensity_findings import (
     SHARPNESS,
     calibration_evidence,
 )

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from skope_ope.logs.checks._e_value import crosswise
-from skope_ope.logs.checks._propensity_cells import cell_bets, cell_text
-from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
+from skope_ope.logs.checks._propensity_fit import (
+    cell_bets,
+    cell_text,
+    fitted_propensity_findings,
+)
 from tests.logs.checks.test_propensity_findings import draw, logs_of, softmax, world
 
 RULE = np.array([[0.1, 0.3, 0.3, 0.3], [0.4, 0.4, 0.1, 0.1], [0.55, 0.15, 0.15, 0.15]])

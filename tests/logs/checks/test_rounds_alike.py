@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from skope_ope.logs.checks._order_findings import order_findings
-from skope_ope.logs.checks._rounds_alike import chance_of_gap, long_run_spread
+from skope_ope.logs.checks._order_findings import (
+    chance_of_gap,
+    long_run_spread,
+    order_findings,
+)
 from tests.logs.checks.test_order_findings import clicks, logs_of
 
 

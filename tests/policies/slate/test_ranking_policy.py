@@ -13,7 +13,6 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, SlateLogs
-from skope_ope.policies import rank_weights
 from tests.evaluators.slate._worlds import showed
 from tests.policies._slate_worlds import rounds
 

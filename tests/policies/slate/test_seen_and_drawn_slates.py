@@ -19,7 +19,7 @@ from skope_ope import (
 )
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.policies import EmpiricalSlatePolicy, SampledSlatePolicy
-from skope_ope.policies.slate._logged_shares import alike_ratio, alike_warnings
+from skope_ope.policies.slate._empirical_slate_policy import alike_ratio, alike_warnings
 from tests.evaluators.slate._worlds import additive, quietly, rankings, world
 from tests.policies._slate_worlds import (
     check_moments,
