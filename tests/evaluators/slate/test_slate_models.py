@@ -29,7 +29,6 @@ from skope_ope.policies import (
     EmpiricalSlatePolicy,
     ProductSlatePolicy,
     SampledSlatePolicy,
-    rank_weights,
 )
 from skope_ope.reward_models import AdditiveSlateModel
 from tests.evaluators.slate._worlds import (
@@ -156,7 +155,7 @@ def test_too_many_slates_and_two_models():
 
 
 PHI = np.random.RandomState(0).random_sample((3, 5))
-LOGGER = PlackettLuceSlatePolicy(rank_weights(np.arange(1, 6), alpha=1), 3)
+LOGGER = PlackettLuceSlatePolicy.from_ranks(np.arange(1, 6), 3)
 SLATES = rankings(3, 5)
 
 
