@@ -380,6 +380,7 @@ WRONG = {
         "candidates": "city"
     },
     "row 0 shows 'a', which is not among candidates": {"candidates": ["b", "c", "ab"]},
+    "lists True; items are texts": {"candidates": ["a", "b", "c", True]},
     "candidates lists 'b' twice": {"candidates": ["b", "c", "b"]},
     "candidates are given by page, but no column names the pages": {
         "candidates": {0: ["a"]}
