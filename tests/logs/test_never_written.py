@@ -59,7 +59,7 @@ from skope_ope.policies import (
 from skope_ope.reward_models import AdditiveSlateModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-N, NAMES = 240, ["x0", "x1"]
+N, NAMES = 80, ["x0", "x1"]
 
 
 def numbers():

@@ -53,7 +53,6 @@ from skope_ope import (
     SlateLogs,
     UniformPolicy,
 )
-from skope_ope.logs._row_container import RowContainer, RowId, in_stored_order
 
 N = 60
 KINDS = ["array", "csr", "csc", "pandas", "polars", "pyarrow"]
@@ -662,7 +661,7 @@ def test_row_id_tells_origin_and_position():
         f"RowId(origin={logs.row_id.origin[:8]!r}, n_rounds=60)"
     )
     with pytest.raises(TypeError, match="unhashable"):
-        hash(RowId("a", np.arange(2)))
+        hash(logs.row_id)
 
 
 def test_row_id_survives_new_fields():
@@ -674,15 +673,6 @@ def test_row_id_survives_new_fields():
     ):
         assert other.row_id == logs.row_id
         assert other[5:7].row_id == logs[5:7].row_id
-
-
-def test_rows_are_put_back_in_the_order_in_which_they_are_stored():
-    logs = make_logs()
-    shuffled = logs[np.array([5, 3, 9, 3])]
-    ordered = in_stored_order(shuffled)
-    assert ordered.row_id.position.tolist() == [3, 3, 5, 9]
-    for rows in (logs, logs[10:20], logs[[2, 4]], logs[::-1], ordered):
-        assert in_stored_order(rows) is rows
 
 
 def test_what_was_asked_of_logs_changes_neither_pickles_nor_parts():
@@ -745,24 +735,6 @@ def test_slate_logs_travel_as_well():
     assert again.row_id == logs[rows].row_id
     with pytest.raises(TypeError, match="SlateLogs cannot be converted to an array"):
         np.asarray(logs)
-
-
-def test_the_least_that_a_container_needs():
-    class Pairs(RowContainer):
-        _row_fields = ("context", "y")
-
-        def __init__(self, context, y):
-            self.__dict__.update(context=context, y=y)
-            self._start_rows()
-
-        def __len__(self):
-            return len(self.y)
-
-    pairs = Pairs(np.zeros((9, 4)), np.arange(9))
-    assert pairs.shape == (9, 4)
-    train, test = train_test_split(pairs, test_size=3, shuffle=False)
-    assert_array_equal(train.y, np.arange(6))
-    assert_array_equal(test.row_id.position, [6, 7, 8])
 
 
 @pytest.mark.few_cases(3)
