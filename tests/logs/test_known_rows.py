@@ -9,9 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold, LeaveOneOut, TimeSeriesSplit
 from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import (
@@ -280,6 +281,37 @@ def test_few_rows_of_a_huge_log_need_no_table_of_it(far):
     twice = some[[0, 1, 1, 4]]
     assert rows_among(asked, twice).tolist() == [3, -1, -1, 0, -1, -1]
     assert HeldOut(twice, [([0], [1]), ([1], [0, 3])]).fold.tolist() == [1, 0, 0, 1]
+
+
+def test_sums_of_training_parts():
+    logs = logs_of(ROWS[:20])
+    weight = np.random.default_rng(0).normal(size=20)
+    weight[0] = 1e18  # of which a difference of sums would leave nothing
+    for cv in (3, KFold(3, shuffle=True, random_state=0), TimeSeriesSplit(3)):
+        held_out = HeldOut(logs, cv)
+        counts, sums = held_out.train_sums(logs.action_index, 3, [None, weight])
+        for k, train in enumerate(held_out.train):
+            codes = logs.action_index[train]
+            assert_array_equal(counts[k], np.bincount(codes, minlength=3))
+            expected = np.bincount(codes, weight[train], minlength=3)
+            assert_allclose(sums[k], expected, rtol=1e-12)
+
+
+def test_folds_inside_of_a_fold_have_seen_none_of_its_test_rounds():
+    logs = logs_of(ROWS[:20])
+    for cv in (KFold(4), TimeSeriesSplit(3), KFold(2), LeaveOneOut()):
+        folds = list(cv.split(np.arange(20)))
+        held_out = HeldOut(logs, cv)
+        for k, (train, _) in enumerate(folds):
+            found = [
+                (train[a].tolist(), train[b].tolist()) for a, b in held_out.inside(k)
+            ]
+            expected = [
+                (np.intersect1d(train, a).tolist(), np.intersect1d(train, b).tolist())
+                for m, (a, b) in enumerate(folds)
+                if m != k
+            ]
+            assert found == [pair for pair in expected if pair[0] and pair[1]]
 
 
 # -- contents -------------------------------------------------------------------------

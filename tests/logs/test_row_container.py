@@ -46,7 +46,6 @@ from sklearn.utils.validation import _num_samples
 
 from skope_ope import (
     IPS,
-    SNIPS,
     BanditLogs,
     DoublyRobust,
     PropensityClipper,
@@ -188,13 +187,6 @@ def test_scikit_learn_indexes_logs(logs):
     assert _num_samples(logs) == len(logs) == N
 
 
-def test_single_rounds_are_still_logs(logs):
-    """Without `shape` scikit-learn would make a list of one-round objects."""
-    parts = [_safe_indexing(logs, [i]) for i in range(3)]
-    for i, part in enumerate(parts):
-        assert_is_part(part, logs, [i])
-
-
 @pytest.mark.parametrize(
     "convert",
     [
@@ -332,14 +324,6 @@ def test_cross_validate(logs, routing):
         for train, test in KFold(3).split(logs)
     ]
     assert_array_equal(found["test_score"], scores)
-
-
-def test_cross_validate_with_several_scores(logs):
-    found = cross_validate(
-        SNIPS(), logs, scoring={"value": value_of_uniform, "size": size}, cv=3
-    )
-    assert_array_equal(found["test_size"], [20, 20, 20])
-    assert np.isfinite(found["test_value"]).all()
 
 
 def test_cross_val_score_and_predict(logs):
@@ -656,23 +640,16 @@ def test_row_id_tells_origin_and_position():
     assert logs[[4, 2]].row_id == logs[::2][[2, 1]].row_id
     assert logs[[4, 2]].row_id != logs[[2, 4]].row_id
     assert logs.row_id != make_logs().row_id  # equal arrays, but built again
+    more = logs.with_columns(more=np.zeros(N))
+    for other in (more, logs.replace(sample_weight=None, propensity=np.ones(N))):
+        assert other.row_id == logs.row_id
+        assert other[5:7].row_id == logs[5:7].row_id
     assert logs.row_id != "row_id"
     assert repr(logs.row_id) == (
         f"RowId(origin={logs.row_id.origin[:8]!r}, n_rounds=60)"
     )
     with pytest.raises(TypeError, match="unhashable"):
         hash(logs.row_id)
-
-
-def test_row_id_survives_new_fields():
-    logs = make_logs()
-    for other in (
-        logs.with_columns(more=np.zeros(N)),
-        logs.replace(sample_weight=None),
-        logs.replace(propensity=np.ones(N)),
-    ):
-        assert other.row_id == logs.row_id
-        assert other[5:7].row_id == logs[5:7].row_id
 
 
 def test_what_was_asked_of_logs_changes_neither_pickles_nor_parts():
