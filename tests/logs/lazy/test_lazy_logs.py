@@ -16,8 +16,6 @@ from sklearn.model_selection import train_test_split
 
 from skope_ope import BanditLogs, evaluate, scan_logs
 from skope_ope.logs import HashKFold, LazyLogs
-from skope_ope.logs.lazy import _parquet_parts
-from skope_ope.logs.lazy._remote_files import file_system
 
 pytestmark = pytest.mark.frames
 pd = pytest.importorskip("pandas")
@@ -193,17 +191,6 @@ def test_datasets(tmp_path, format):
     assert pickle.loads(pickle.dumps(last)).read().reward.tolist()
 
 
-def test_files_of_datasets_are_read_in_stretches(tmp_path, monkeypatch):
-    monkeypatch.setattr(_parquet_parts, "STRETCH", 20)
-    ds.write_dataset(frame(), tmp_path, format="ipc")
-    lazy = scanned(ds.dataset(tmp_path, format="ipc"))
-    assert [part.n_rounds for part in lazy.partitions] == [22, 23, 22, 23]
-    assert "rows 22 to 44" in lazy.partitions[1].name
-    assert_array_equal(rewards(lazy), in_memory().reward)
-    assert_array_equal(lazy.partitions[2].read().reward, in_memory().reward[45:67])
-    assert_array_equal(lazy.head(30).reward, in_memory().reward[:30])
-
-
 def test_datasets_of_row_groups_and_those_refused(folder):
     dataset = ds.dataset(folder, partitioning="hive")
     parts = [
@@ -264,7 +251,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for_long(monkeypatch):
         if find_spec({"gs": "gcsfs", "s3": "s3fs"}[uri[:2]]):
             pytest.skip("fsspec knows the store, too")
         with pytest.raises(OSError, match=r"cannot be reached: nobody is there$"):
-            file_system(uri)
+            scan_logs(uri, **NAMES)
     assert asked == ["gs://b/x?retry_limit_seconds=60", "s3://b/x"]
 
 
@@ -691,6 +678,12 @@ def test_files_with_other_types(tmp_path, name, values, more):
         TypeError, match=f"column '{name}' is .* in 1.parquet and .* in 0.parquet"
     ):
         scanned(source, **more)
+
+
+def test_integers_that_a_missing_value_made_doubles(tmp_path):
+    source = two_files(tmp_path, with_column("user", [1.0, None] * 5))
+    with pytest.raises(TypeError, match=r"in 1.*\(pandas writes integers with a miss"):
+        scanned(source)
 
 
 def test_files_with_other_types_of_numbers(tmp_path):
