@@ -2,15 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import datetime
-import pickle
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
-from sklearn.model_selection import KFold, train_test_split
-from sklearn.utils import resample, shuffle
 
 from skope_ope import BanditLogs
 from tests.logs.conftest import KINDS as FRAMES
@@ -168,12 +165,6 @@ def test_no_context_column_leaves_an_array_without_features(make_frame):
     assert logs.shape == (4, 0)
 
 
-def test_actions_have_the_given_order(make_frame):
-    names = {**NAMES, "logging_proba": ["mu_c", "mu_b", "mu_a"]}
-    logs = BanditLogs.from_frame(make_frame(), **names, actions=["c", "b", "a"])
-    assert logs.action_index.tolist() == [1, 2, 1, 0]
-
-
 def test_probabilities_of_all_loggers_have_a_column_each(make_frame):
     data = {name: DATA[name] for name in ("age", "item", "click", "server")}
     proba = {"under_x": [0.25, 0.4, 0.3, 0.2], "under_y": [0.5, 0.7, 0.6, 0.1]}
@@ -304,12 +295,6 @@ def test_other_backends_are_refused():
         BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1]).to_frame("modin")
 
 
-def test_missing_features_are_the_business_of_the_models(make_frame):
-    data = {**DATA, "age": [31, None, 22, 40]}
-    logs = BanditLogs.from_frame(make_frame(data), **NAMES)
-    assert logs.shape == (4, 2)
-
-
 def test_columns_of_pandas_may_be_called_by_numbers():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({3: [0, 1, 0], 1: [0.0, 1, 2], 0: [1, 1, 0]})
@@ -318,57 +303,12 @@ def test_columns_of_pandas_may_be_called_by_numbers():
     assert logs.to_frame().columns.tolist() == [1, "action", "reward"]
 
 
-def test_subclasses_of_frames_are_read():
-    pandas = pytest.importorskip("pandas")
-
-    class Geography(pandas.DataFrame):
-        pass
-
-    assert BanditLogs.from_frame(Geography(DATA), **NAMES).n_actions == 3
-
-
 def test_times_with_a_zone_are_told_in_utc(make_frame):
     zone = datetime.timezone(datetime.timedelta(hours=1))
     days = [day.replace(tzinfo=zone) for day in DAYS]
     logs = BanditLogs.from_frame(make_frame({**DATA, "t": days}), **NAMES)
     utc = np.array(DAYS, dtype="M8[us]") - np.timedelta64(1, "h")
     assert_array_equal(logs.timestamp, utc)
-
-
-@pytest.mark.parametrize(
-    ("key", "rows"),
-    [
-        ([2, 0], [2, 0]),
-        (slice(1, 3), [1, 2]),
-        (np.array([True, False, False, True]), [0, 3]),
-        (-1, [3]),
-        ([], np.zeros(0, int)),
-    ],
-)
-def test_frames_through_indexing(make_frame, key, rows):
-    logs = BanditLogs.from_frame(make_frame(), **NAMES)
-    taken = logs[key]
-    assert type(taken.context) is type(logs.context)
-    assert_array_equal(column_of(taken.context, "age"), np.array(DATA["age"])[rows])
-    assert_array_equal(taken.reward, np.array(DATA["click"])[rows])
-
-
-def test_frames_through_scikit_learn(make_frame):
-    logs = BanditLogs.from_frame(make_frame(), **NAMES)
-    parts = [logs[test] for _, test in KFold(2).split(logs)]
-    parts += train_test_split(logs, random_state=0)
-    parts += [shuffle(logs, random_state=0), resample(logs, random_state=0)]
-    for part in parts:
-        rows = part.row_id.position
-        assert_array_equal(column_of(part.context, "age"), np.array(DATA["age"])[rows])
-        assert_array_equal(part.action, np.array(DATA["item"])[rows])
-
-
-def test_frames_through_pickle(make_frame):
-    logs = BanditLogs.from_frame(make_frame(), **NAMES)
-    other = pickle.loads(pickle.dumps(logs))
-    assert same(other.context, logs.context)
-    assert other.row_id == logs.row_id
 
 
 def test_added_columns_follow_the_rows_not_the_index():

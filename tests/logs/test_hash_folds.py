@@ -1,10 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -119,25 +115,6 @@ def test_integers_follow_the_documented_arithmetic():
         (g % prime) * pow(48271, 3 + 3, prime) % prime % 4 for g in groups.tolist()
     ]
     assert_array_equal(folds_of(HashKFold(4, 3), np.zeros((100, 1)), groups), expected)
-
-
-@pytest.mark.thorough
-def test_another_process_gives_the_same_folds():
-    program = (
-        "import json, numpy as np; from skope_ope import HashKFold;"
-        "cv = HashKFold(3, 1); g = [f'user-{i}' for i in range(60)];"
-        "print(json.dumps([t.tolist() for _, t in cv.split(np.zeros(60), groups=g)]))"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        check=True,
-        text=True,
-        env={**os.environ, "PYTHONHASHSEED": "7"},
-    ).stdout
-    groups = [f"user-{i}" for i in range(60)]
-    here = [t.tolist() for _, t in HashKFold(3, 1).split(np.zeros(60), groups=groups)]
-    assert json.loads(out) == here
 
 
 @pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
