@@ -224,15 +224,9 @@ FRAME = {"x": np.arange(N), "y": np.ones(N)}
 OTHERS = [  # what differs in the second logs, and what is told of it
     ({"available": None}, "logs 0 have available, and logs 1 have none. Give it to"),
     ({"reward_range": (0, 2)}, r"reward_range is \(0.0, 2.0\) in logs 1 and \(0.0, 1"),
-    (
-        {"labels": range(3)},
-        "action holds numbers in logs 1 and texts in logs 0.*la",
-    ),
+    ({"labels": range(3)}, "action holds numbers in logs 1 and texts in logs 0.*la"),
     ({"group": ["ann"] * N}, "group holds texts in logs 1 and numbers in logs 0"),
-    (
-        {"timestamp": np.arange(N)},
-        "timestamp holds numbers in logs 1 and times in",
-    ),
+    ({"timestamp": np.arange(N)}, "timestamp holds numbers in logs 1 and times in"),
     (
         {"action_context": [[97], [0], [99]]},
         "action_context of 'b' differs in logs 1 and logs 0. Give an action the",
@@ -263,10 +257,7 @@ OTHERS = [  # what differs in the second logs, and what is told of it
     ),
 ]
 OTHER_PAGES = [
-    (
-        {"logging_policy": UniformSlatePolicy(3)},
-        r"logging_policy is U.*3\) in logs 1",
-    ),
+    ({"logging_policy": UniformSlatePolicy(3)}, r"logging_policy is U.*3\) in logs 1"),
     (
         {"slate": np.tile([0, 1, 2], (N, 1))},
         r"slate has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
@@ -358,8 +349,7 @@ def test_logs_that_differ_in_a_field(first, make_second, fields, words):
             lambda: [
                 bandit_logs(context=make("pandas", FRAME).astype({"x": "category"})),
                 bandit_logs(
-                    context=make("pandas", FRAME)[-5:].astype({"x": "category"}),
-                    n=5,
+                    context=make("pandas", FRAME)[-5:].astype({"x": "category"}), n=5
                 ),
             ],
             ValueError,

@@ -46,7 +46,7 @@ KINDS = FRAMES | {
     "pandas, odd index": (
         "pandas",
         lambda lib, data: lib.DataFrame(data, index=[7, 7, 0, 1]),
-    ),
+    )
 }
 
 
@@ -170,10 +170,7 @@ def test_probabilities_of_all_loggers_have_a_column_each(make_frame):
     proba = {"under_x": [0.25, 0.4, 0.3, 0.2], "under_y": [0.5, 0.7, 0.6, 0.1]}
     names = {"action": "item", "reward": "click", "logger": "server"}
     logs = BanditLogs.from_frame(
-        make_frame({**data, **proba}),
-        **names,
-        context=["age"],
-        logger_proba=[*proba],
+        make_frame({**data, **proba}), **names, context=["age"], logger_proba=[*proba]
     )
     assert logs.shape == (4, 1)
     assert_array_equal(logs.logger_proba, np.column_stack([*proba.values()]))

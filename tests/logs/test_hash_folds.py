@@ -164,11 +164,7 @@ def test_it_is_shown_and_cloned_with_its_parameters():
         (HashKFold(2.5), None, "'n_splits' parameter of HashKFold"),
         (HashKFold(random_state=-1), None, "'random_state' parameter of HashKFold"),
         (HashKFold(random_state=np.random.RandomState(0)), None, "'random_state'"),
-        (
-            HashKFold(),
-            [0] * 9,
-            r"fold . of 5 would be empty\. The 9 rounds",
-        ),
+        (HashKFold(), [0] * 9, r"fold . of 5 would be empty\. The 9 rounds"),
         (HashKFold(), [0, 1], "group has 2 rows"),
         (HashKFold(), [0] * 8 + [None], "group has a missing label"),
     ],

@@ -378,16 +378,8 @@ def test_missing_labels_are_refused(logs_of, missing):
 @pytest.mark.parametrize(
     ("group", "error", "match"),
     [
-        (
-            pd.DataFrame({"user": ["u", None]}),
-            ValueError,
-            r"column 'user'.* row 1",
-        ),
-        (
-            pl.DataFrame({"user": ["u", None]}),
-            ValueError,
-            r"column 'user'.* row 1",
-        ),
+        (pd.DataFrame({"user": ["u", None]}), ValueError, r"column 'user'.* row 1"),
+        (pl.DataFrame({"user": ["u", None]}), ValueError, r"column 'user'.* row 1"),
         (pa.table({"user": [1, None]}), ValueError, r"column 'user'.* row 1"),
         (pd.Series([1, None], dtype="Int64"), ValueError, "missing label .* row 1"),
         (pd.Categorical(["a", None]), ValueError, "missing label .* row 1"),

@@ -413,7 +413,7 @@ BOTH = [
 BOTH += ["mixture", "comparison", "audit", "learner", "learner in DRns"]
 # policies and models on lazy frames are columns or expressions, no code of users
 LAZY_CASES = {name: CASES[name] for name in BOTH} | {
-    "regressor": lambda w, logs: values(Rule(), logs, reward_model=Regressor(w)),
+    "regressor": lambda w, logs: values(Rule(), logs, reward_model=Regressor(w))
 }
 
 

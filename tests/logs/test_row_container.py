@@ -617,11 +617,7 @@ def test_maps_of_files_stay_maps(tmp_path):
     reward = mapped("reward.npy", np.ones(n), "r")
     weight = mapped("weight.npy", np.ones(n), "r+")
     logs = BanditLogs(
-        context,
-        np.arange(n) % 2,
-        reward,
-        logging_proba=proba,
-        sample_weight=weight,
+        context, np.arange(n) % 2, reward, logging_proba=proba, sample_weight=weight
     )
     assert np.shares_memory(logs.context, context)
     assert np.shares_memory(logs.logging_proba, proba)

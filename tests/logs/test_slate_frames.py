@@ -386,10 +386,7 @@ WRONG = {
         "candidates": {0: ["a"]}
     },
     "query 'q' names 2 rows. In the wide form a row is a page": {"round": "query"},
-    "it is missing for page 'y'": {
-        "round": "user",
-        "candidates": {"x": ["a"]},
-    },
+    "it is missing for page 'y'": {"round": "user", "candidates": {"x": ["a"]}},
     "propensity is the probability of the whole page": {"propensity": ["p", "p"]},
     "propensity 3 is neither a column": {"propensity": 3},
     "items are texts .* and whole numbers": {"item": ["first", "t"]},

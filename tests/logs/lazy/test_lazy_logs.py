@@ -140,11 +140,7 @@ def test_folders_are_columns(folder):
     )
     read = [logs for _, logs in lazy.labelled().read()]
     assert_array_equal(
-        np.concatenate([logs.action_index for logs in read])[:21],
-        [
-            *[0] * 20,
-            1,
-        ],
+        np.concatenate([logs.action_index for logs in read])[:21], [*[0] * 20, 1]
     )
     assert read[-1].timestamp[0] == np.datetime64("2026-01-10")
     assert read[0].columns["day"][0] == "2026-01-01"
@@ -718,14 +714,22 @@ def test_texts_and_categories_are_one_kind(tmp_path):
     [
         ({"action": None}, ValueError, "needs the name of the action column"),
         ({"reward": None}, ValueError, "needs the name of the reward column"),
-        ({"action": "item", "slate": ["item"], "reward": "click"}, ValueError, "no meaning"),
+        (
+            {"action": "item", "slate": ["item"], "reward": "click"},
+            ValueError,
+            "no meaning",
+        ),
         ({"n_candidates": 3}, ValueError, "no meaning"),
         ({"propensity": 2.0}, ValueError, "one propensity"),
         ({"context": ["click"]}, ValueError, "the reward"),
         ({"actions": "aab"[:0]}, ValueError, "must be 1-d"),
         ({"actions": [1, 1]}, ValueError, "be distinct"),
         ({"reward_range": (1, 0)}, ValueError, "low < high"),
-        ({"slate": ["item"], "reward": "click", "n_candidates": 0}, ValueError, "n_candidates"),
+        (
+            {"slate": ["item"], "reward": "click", "n_candidates": 0},
+            ValueError,
+            "n_candidates",
+        ),
         ({"columns": "pi"}, TypeError, "columns must be a list"),
         ({"context": "age"}, TypeError, "context must be a list"),
         ({"logger": 3}, TypeError, "logger must be the name of a column"),
