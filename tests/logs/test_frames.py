@@ -160,11 +160,6 @@ def test_outcomes_of_a_real_trial_stay_out(data_dir):
     assert columns_of(logs) == known.split()
 
 
-def test_no_context_column_leaves_an_array_without_features(make_frame):
-    logs = BanditLogs.from_frame(make_frame(), **{**NAMES, "context": []})
-    assert logs.shape == (4, 0)
-
-
 def test_probabilities_of_all_loggers_have_a_column_each(make_frame):
     data = {name: DATA[name] for name in ("age", "item", "click", "server")}
     proba = {"under_x": [0.25, 0.4, 0.3, 0.2], "under_y": [0.5, 0.7, 0.6, 0.1]}

@@ -62,15 +62,6 @@ def test_folds_are_about_equally_large(kind):
         assert 35 < min(counts) <= max(counts) < 85
 
 
-@KINDS
-def test_parts_and_orders_of_the_rows_keep_the_folds(kind):
-    logs = logs_of(LABELS[kind])
-    cv = HashKFold(3, random_state=5)
-    fold = folds_of(cv, logs)
-    for rows in (RNG.permutation(2000), np.arange(500, 900), np.arange(2000)[::7]):
-        assert_array_equal(folds_of(cv, logs[rows]), fold[rows])
-
-
 def test_rows_without_groups_keep_their_folds_too():
     logs = logs_of(None, n=600)
     fold = folds_of(HashKFold(), logs)

@@ -32,7 +32,7 @@ from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs._folds import HeldOut
 from skope_ope.logs._known_rows import KnownRows, rows_among
-from skope_ope.logs._row_content import column_words, combined, context_words, mixed
+from skope_ope.logs._row_content import column_words, context_words, mixed
 
 N = 400
 RNG = np.random.RandomState(0)
@@ -258,13 +258,6 @@ def test_what_was_asked_of_logs_changes_no_pickle():
     assert pickle.dumps(logs) == before
 
 
-def test_worlds_of_this_package():
-    first, second = (make_bandit_logs(300, random_state=seed) for seed in (0, 1))
-    assert (found(second, first) < 0).all()
-    again = make_bandit_logs(300, random_state=0)
-    assert_array_equal(found(again, first), np.arange(300))
-
-
 @pytest.mark.parametrize("far", [0, 10**12])
 def test_few_rows_of_a_huge_log_need_no_table_of_it(far):
     logs = make_bandit_logs(50, random_state=0)
@@ -340,15 +333,6 @@ def test_dtypes_of_tables(dtype):
     assert_array_equal(context_words(TABLE.astype(dtype)), context_words(TABLE))
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.float32, object])
-def test_dtypes_of_columns(dtype):
-    for column in TABLE.T:
-        assert_array_equal(column_words(column.astype(dtype)), column_words(column))
-    words = combined([column_words(column) for column in TABLE.T])
-    assert words[0] == words[4]
-    assert len(set(words.tolist())) == 4
-
-
 def test_flags_and_signs_of_zero():
     flags = np.array([[True, False], [False, False]])
     assert_array_equal(context_words(flags), context_words(flags.astype(float)))
@@ -371,25 +355,6 @@ def test_sparse_rows_are_those_of_dense_ones(kind):
     )
 
 
-def test_layout_and_blocks():
-    table = np.random.RandomState(0).normal(size=(700, 300))  # several blocks
-    words = context_words(table)
-    assert_array_equal(context_words(np.asfortranarray(table)), words)
-    assert_array_equal(context_words(table[::-1])[::-1], words)
-    assert_array_equal(context_words(table[650:]), words[650:])
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_frames(library):
-    module = pytest.importorskip(library)
-    data = {"a": TABLE[:, 0], "b": TABLE[:, 1] * 0.5, "c": TABLE[:, 2]}
-    make = module.table if library == "pyarrow" else module.DataFrame
-    words = context_words(np.column_stack(list(data.values())))
-    assert_array_equal(context_words(make(data)), words)
-    other = make({name: data[name] for name in "cab"} | {"z": TABLE[:, 0]})
-    assert_array_equal(context_words(other, ["a", "b", "c"]), words)
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_frames_of_texts_dates_and_missing_values(library):
     module = pytest.importorskip(library)
@@ -408,18 +373,6 @@ def test_frames_of_texts_dates_and_missing_values(library):
         assert words[0] == words[2]
         assert words[3] == column_words([None])[0]
     assert len(set(context_words(frame).tolist())) == 3
-
-
-def test_categories_are_their_labels():
-    pandas = pytest.importorskip("pandas")
-    labels = ["b", "a", None, "b"]
-    series = pandas.Series(labels, dtype="category")
-    assert_array_equal(column_words(series), column_words(labels))
-    reordered = series.cat.set_categories(["b", "a", "never"])
-    assert_array_equal(column_words(reordered), column_words(labels))
-    assert_array_equal(
-        column_words(pandas.Series([3, 5], dtype="category")), column_words([3, 5])
-    )
 
 
 @pytest.mark.parametrize(
@@ -460,12 +413,6 @@ def test_labels_that_are_not():
     column = np.empty(len(labels), dtype=object)
     column[:] = labels
     assert len(set(column_words(column).tolist())) == len(labels)
-
-
-def test_texts_of_any_width():
-    texts = np.array(["a", "long text"])
-    assert column_words(texts[:1].astype("U1"))[0] == column_words(texts)[0]
-    assert column_words(np.array(["a\udc80"], dtype=object))[0] != 0
 
 
 def test_small_numbers_do_not_collide():

@@ -34,9 +34,7 @@ from sklearn.model_selection import (
     cross_val_predict,
     cross_val_score,
     cross_validate,
-    learning_curve,
     train_test_split,
-    validation_curve,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -388,38 +386,6 @@ def assert_search_works(logs, kind):
     assert_array_equal(
         routed.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"]
     )
-
-
-@pytest.mark.parametrize(
-    "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
-)
-def test_search_in_parallel(logs, backend):
-    grid = {"cmax": [None, 2.0]}
-    options = {"scoring": value_of_uniform, "cv": 3, "error_score": "raise"}
-    alone = GridSearchCV(IPS(), grid, n_jobs=1, **options).fit(logs)
-    with parallel_config(backend=backend, max_nbytes=100):  # arrays become memmaps
-        both = GridSearchCV(IPS(), grid, n_jobs=2, **options).fit(logs)
-    assert_array_equal(
-        both.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
-    )
-
-
-@pytest.mark.few_cases(2)
-def test_curves(logs):
-    """They have no default for y: None."""
-    sizes, train_scores, test_scores = learning_curve(
-        IPS(), logs, None, train_sizes=[0.3, 1.0], cv=3, scoring=value_of_uniform,
-        error_score="raise",
-    )  # fmt: skip
-    assert_array_equal(sizes, [12, 40])
-    assert np.isfinite(train_scores).all()
-    assert np.isfinite(test_scores).all()
-    train_scores, test_scores = validation_curve(
-        IPS(), logs, None, param_name="cmax", param_range=[0.5, 2.0], cv=3,
-        scoring=value_of_uniform, error_score="raise",
-    )  # fmt: skip
-    assert np.isfinite(train_scores).all()
-    assert np.isfinite(test_scores).all()
 
 
 @pytest.mark.few_cases(4)

@@ -5,7 +5,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from scipy import sparse
 
 from skope_ope import SlateLogs, UniformSlatePolicy
 
@@ -155,12 +154,6 @@ def test_rows_of_every_field(key):
         assert taken.reward_range == (0, 2)
         assert_array_equal(taken.columns["x"], np.array([5, 6, 7])[rows])
         assert_array_equal(taken.row_id.position, rows)
-
-
-def test_a_number_of_candidates_is_carried():
-    logs = slates_of(n_candidates=7, context=sparse.eye(3))
-    assert logs[[0]].n_candidates == 7
-    assert logs[:0].max_candidates == 7
 
 
 def test_summary_names_what_there_is():

@@ -14,7 +14,6 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import train_test_split
 
 from skope_ope import BanditLogs, scan_logs
-from skope_ope.logs import LazyLogs
 
 pytestmark = pytest.mark.frames
 pd = pytest.importorskip("pandas")
@@ -288,14 +287,6 @@ def test_reprs_are_short(folder):
     assert repr(lazy.partitions[0]) == (
         "Partition('day=2026-01-01/log.parquet, row group 0', n_rounds=15)"
     )
-
-
-def test_lazy_logs_pickle(folder):
-    lazy = scanned(folder, actions=["c", "b", "a"]).filter(nw.col("age") > 30)
-    again = pickle.loads(pickle.dumps(scanned(folder, actions=["c", "b", "a"])))
-    assert isinstance(again, LazyLogs)
-    assert again.origin == lazy.origin
-    assert_array_equal(again.actions, ["c", "b", "a"])
 
 
 def test_lazy_logs_are_not_indexed(folder):

@@ -264,30 +264,6 @@ def test_timestamps_that_decrease(join):
     assert merged([logs]).n_backwards == 0
 
 
-def test_rows_that_were_left_out_are_no_gaps():
-    logs = order_logs(4, rate=0.5)
-    kept = logs[np.flatnonzero(np.arange(len(logs)) % 3)]
-    found = merged(parts_of(kept, 4, 0))
-    whole = OrderSums.of(kept)
-    assert found.is_known
-    for one, other in zip(found.units()[3], whole.units()[3], strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_rows_in_another_order_are_put_in_order():
-    logs = order_logs(5)
-    mixed = logs[np.random.default_rng(0).permutation(len(logs))]
-    one, other = (OrderSums.of(each) for each in (logs, mixed))
-    np.testing.assert_array_equal(one.stretches, other.stretches)
-
-
-def test_overlapping_parts_tell_nothing():
-    logs = order_logs(6)
-    found = OrderSums.of(logs[::2]) + OrderSums.of(logs[1::2])
-    assert not found.is_known
-    assert found.joined() is found
-
-
 # -- rows that are kept of a log, however it is cut -----------------------------------
 def row_logs(n=2_000, origin=None):
     logs = BanditLogs(np.zeros((n, 0)), np.zeros(n, int), np.arange(n) % 7.0)
@@ -361,13 +337,6 @@ def test_origins():
     assert sorted(zip(both.origin, both.position, strict=True)) == sorted(
         zip(other.origin, other.position, strict=True)
     )
-
-
-def test_the_first_rows_of_several_origins():
-    days = [RowSample.first(30, row_logs(20, o), columns) for o in ("tue", "mon")]
-    both = days[0] + days[1]
-    counts = np.bincount(both.origin)
-    assert (both.origins, counts.tolist()) == (["mon", "tue"], [20, 10])
 
 
 def test_ties_go_to_the_first_origin():
