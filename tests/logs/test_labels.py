@@ -471,6 +471,8 @@ TUPLES = [(DAY, ("b", 0.5)), (1, "a"), ("1", "a"), (2**70, 0.5), ("a", None)]
     [
         objects(LABELS),
         objects(TUPLES[:-1]),
+        objects(["a", "b"]),
+        objects([(1, "a"), (2, "b")]),
         np.arange(3),
         np.array(["a", "b"]),
         np.array([0.5, 1.0], np.float32),

@@ -95,10 +95,13 @@ def test_parts_keep_the_slates_and_what_pages_offer(name, tmp_path):
     assert findings(read) == pytest.approx(expected)
 
 
-def test_groups_are_kept():
+def test_groups_and_weights_are_kept():
     logs = pages(20, 12, 3, 1, 12)[np.repeat(np.arange(20), 50)]
     assert told(logs, 300)
     assert not told(logs.replace(group=np.repeat(np.arange(20), 50)), 300)
+    weight = np.arange(1000) % 4.0
+    weighted = logs.with_columns(sample_weight=weight)
+    assert told(weighted, 300) == told(weighted) != told(logs)
 
 
 def test_parts_that_differ_are_not_compared():
