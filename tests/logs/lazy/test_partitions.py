@@ -169,7 +169,7 @@ def test_files_of_datasets_are_read_in_stretches(tmp_path, monkeypatch):
 
 def test_integer_actions_keep_codes_of_all_partitions(tmp_path):
     data = pa.table({"a": [7, 3, 3, 9], "r": [0.0, 1, 2, 3], "p": [0.5] * 4})
-    pq.write_table(data, tmp_path / "log.parquet", row_group_size=2)
+    pq.write_table(data, tmp_path / "log.parquet", row_group_size=1)
     lazy = scan_logs(tmp_path, action="a", reward="r", propensity="p").labelled()
     assert_array_equal(lazy.actions, [3, 7, 9])
     codes = [logs.action_index.tolist() for _, logs in lazy.read()]
@@ -443,12 +443,13 @@ def test_row_groups_that_change_places_are_refused(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_small_partitions_are_read_together(tmp_path):
+    data = table()
     for k, (low, size) in enumerate([(0, 30), (30, 5), (35, 25)]):
         path = tmp_path / f"{k}.parquet"
-        pq.write_table(table().slice(low, size), path, row_group_size=10)
+        pq.write_table(data.slice(low, size), path, row_group_size=1)
     names = {**NAMES, "columns": ["pi"]}
     lazy = scan_logs(tmp_path, **names).labelled()
-    whole, seen = BanditLogs.from_frame(table(), **names), []
+    whole, seen, sizes = BanditLogs.from_frame(data, **names), [], []
 
     class Notes:
         def logs_proba(self, logs):
@@ -456,11 +457,13 @@ def test_small_partitions_are_read_together(tmp_path):
             for name in ("action", "action_index", "reward", "logger", "group"):
                 assert_array_equal(getattr(logs, name), getattr(rows, name))
             assert logs.context["city"].tolist() == rows.context["city"].to_pylist()
+            sizes.append(len(logs))
             seen.extend(logs.row_id.position.tolist())
             return np.full((len(logs), 3), 1 / 3)
 
     evaluate(Notes(), lazy, evaluators=["IPS"])
     assert sorted({*seen}) == list(range(N))
+    assert max(sizes) > 1
     kept = lazy.filter(nw.col("pi") > 0.5)
     seen.clear()
     evaluate(Notes(), kept, evaluators=["IPS"])
@@ -496,7 +499,7 @@ def test_csv_blocks_are_the_rows_of_the_files(tmp_path, monkeypatch, block):
 def test_a_list_of_one_column_is_a_table_of_one(tmp_path):
     """A day with one logger, or slates of one slot: it was refused as no table."""
     data = {"a": [0, 1, 0], "r": [0, 1, 1], "l": list("xxx"), "under_x": [0.5] * 3}
-    pq.write_table(pa.table(data), tmp_path / "day.parquet", row_group_size=2)
+    pq.write_table(pa.table(data), tmp_path / "day.parquet", row_group_size=1)
     scanned = tmp_path / "day.parquet"
     lazy = scan_logs(
         scanned, action="a", reward="r", logger="l", logger_proba=["under_x"]
