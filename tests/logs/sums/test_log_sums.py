@@ -12,6 +12,7 @@ from skope_ope import (
     IPS,
     BanditLogs,
     ConstantPolicy,
+    DirectMethod,
     SlateIPS,
     UniformPolicy,
     UniformSlatePolicy,
@@ -19,7 +20,7 @@ from skope_ope import (
     evaluate,
     summarize,
 )
-from skope_ope.datasets import make_adaptive_logs
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.evaluators import load_summary
 from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
 from skope_ope.logs.sums._order_sums import OrderSums
@@ -176,11 +177,26 @@ def test_actions_that_parts_do_not_know_of(seed):
             np.testing.assert_allclose(*numbers, rtol=1e-7, atol=1e-9)
 
 
+def test_parts_must_have_the_same_fields():
+    logs, other = (make_bandit_logs(50, random_state=seed) for seed in (0, 1))
+    bare = other.replace(propensity=None, logging_proba=None)
+    evaluators = {"e": DirectMethod(reward_model=0.5)}
+    one, two = (
+        summarize({"u": UniformPolicy()}, part, evaluators=evaluators)
+        for part in (logs, bare)
+    )
+    with pytest.raises(ValueError, match="has logging_proba and another has none: build"):
+        one + two
+    with pytest.raises(TypeError):
+        one + 1
+
+
 def test_slates_and_the_order_of_their_rounds():
     logs = slates(0)
     value, own = summed(parts_of(logs, 5, 1)), in_memory(logs)
     assert [one.name for one in own.warnings] == ["trailing_zeros"]
     check_findings(value, own)
+    check_findings(summed([logs[np.random.default_rng(0).permutation(300)]]), own)
     # rows between each other tell nothing of the order
     assert not summed([logs[::2], logs[1::2]]).warnings
 
