@@ -169,7 +169,7 @@ def test_files_of_datasets_are_read_in_stretches(tmp_path, monkeypatch):
 
 def test_integer_actions_keep_codes_of_all_partitions(tmp_path):
     data = pa.table({"a": [7, 3, 3, 9], "r": [0.0, 1, 2, 3], "p": [0.5] * 4})
-    pq.write_table(data, tmp_path / "log.parquet", row_group_size=1)
+    pq.write_table(data, tmp_path / "log.parquet", row_group_size=2)
     lazy = scan_logs(tmp_path, action="a", reward="r", propensity="p").labelled()
     assert_array_equal(lazy.actions, [3, 7, 9])
     codes = [logs.action_index.tolist() for _, logs in lazy.read()]
@@ -499,7 +499,7 @@ def test_csv_blocks_are_the_rows_of_the_files(tmp_path, monkeypatch, block):
 def test_a_list_of_one_column_is_a_table_of_one(tmp_path):
     """A day with one logger, or slates of one slot: it was refused as no table."""
     data = {"a": [0, 1, 0], "r": [0, 1, 1], "l": list("xxx"), "under_x": [0.5] * 3}
-    pq.write_table(pa.table(data), tmp_path / "day.parquet", row_group_size=1)
+    pq.write_table(pa.table(data), tmp_path / "day.parquet", row_group_size=2)
     scanned = tmp_path / "day.parquet"
     lazy = scan_logs(
         scanned, action="a", reward="r", logger="l", logger_proba=["under_x"]

@@ -185,7 +185,7 @@ def test_parts_must_have_the_same_fields():
         summarize({"u": UniformPolicy()}, part, evaluators=evaluators)
         for part in (logs, bare)
     )
-    with pytest.raises(ValueError, match="has logging_proba and another has none: build"):
+    with pytest.raises(ValueError, match="has logging_proba and another has none"):
         one + two
     with pytest.raises(TypeError):
         one + 1
