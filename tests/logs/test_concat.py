@@ -221,6 +221,68 @@ PAGES = slate_logs(0)
 FRAME = {"x": np.arange(N), "y": np.ones(N)}
 
 
+OTHERS = [  # what differs in the second logs, and what is told of it
+    ({"available": None}, "logs 0 have available, and logs 1 have none. Give it to"),
+    ({"reward_range": (0, 2)}, r"reward_range is \(0.0, 2.0\) in logs 1 and \(0.0, 1"),
+    ({"labels": range(3)}, "action holds numbers in logs 1 and texts in logs 0.*la"),
+    ({"group": ["ann"] * N}, "group holds texts in logs 1 and numbers in logs 0"),
+    ({"timestamp": np.arange(N)}, "timestamp holds numbers in logs 1 and times in"),
+    (
+        {"action_context": [[97], [0], [99]]},
+        "action_context of 'b' differs in logs 1 and logs 0. Give an action the",
+    ),
+    (
+        {"action_context": np.ones((N, 3, 1))},
+        "action_context has 3 dimensions in logs 1 and 2 dimensions in logs 0",
+    ),
+    (
+        {"logger": ["new", "mid"] * (N // 2)},
+        "logger_proba of logs 0 has no column for 'mid', which other logs have",
+    ),
+    (
+        {"columns": {"note": np.ones((N, 2))}},
+        r"column 'note' has rows of shape \(2,\) in logs 1 and \(\) in logs 0",
+    ),
+    (
+        {"columns": {"note": np.ones(N), "more": np.ones(N)}},
+        "logs 1 have column 'more', and logs 0 have none",
+    ),
+    (
+        {"context": np.ones((N, 3))},
+        r"context has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
+    ),
+    (
+        {"context": sparse.csr_matrix((N, 2))},
+        "context is a sparse matrix in logs 1 and an array in logs 0",
+    ),
+]
+OTHER_PAGES = [
+    ({"logging_policy": UniformSlatePolicy(3)}, r"logging_policy is U.*3\) in logs 1"),
+    (
+        {"slate": np.tile([0, 1, 2], (N, 1))},
+        r"slate has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
+    ),
+    (
+        {"item_id": np.tile(list("zyxw"), (N, 1))},
+        r"item_id is \['z', 'y', 'x', 'w'\] in logs 1 and \['w'",
+    ),
+    (
+        {"item_features": np.ones((4, 2))},
+        "item_features are .* in logs 1 and .* in logs 0. Build all logs with",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "make_second", "fields", "words"),
+    [(ONE, bandit_logs, *one) for one in OTHERS]
+    + [(PAGES, slate_logs, *one) for one in OTHER_PAGES],
+)
+def test_logs_that_differ_in_a_field(first, make_second, fields, words):
+    with pytest.raises(ValueError, match=f"(?s){words}"):
+        concat([first, make_second(1, **fields)])
+
+
 @pytest.mark.parametrize(
     ("parts", "error", "words"),
     [
@@ -229,29 +291,9 @@ FRAME = {"x": np.arange(N), "y": np.ones(N)}
         (lambda: [ONE, ONE.context], TypeError, "got ndarray as logs 1. Build logs"),
         (lambda: [ONE, PAGES], ValueError, "SlateLogs in logs 1 and BanditLogs in"),
         (
-            lambda: [ONE, TWO.replace(available=None)],
-            ValueError,
-            "logs 0 have available, and logs 1 have none. Give it to all logs, or",
-        ),
-        (
             lambda: [ONE.replace(group=None), TWO],
             ValueError,
             "logs 1 have group, and logs 0 have none",
-        ),
-        (
-            lambda: [ONE, TWO.with_columns(more=np.ones(N))],
-            ValueError,
-            "logs 1 have column 'more', and logs 0 have none",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, reward_range=(0, 2))],
-            ValueError,
-            r"reward_range is \(0.0, 2.0\) in logs 1 and \(0.0, 1.0\) in logs 0. Give",
-        ),
-        (
-            lambda: [PAGES, slate_logs(1, logging_policy=UniformSlatePolicy(3))],
-            ValueError,
-            r"logging_policy is UniformSlatePolicy\(n_slots=3\) in logs 1 and",
         ),
         (
             lambda: [ONE[:9], TWO, ONE[5:20]],
@@ -264,31 +306,6 @@ FRAME = {"x": np.arange(N), "y": np.ones(N)}
             r"row 0 of logs 1 is row 243 of logs 0 \(2 such rows\)",
         ),
         (
-            lambda: [ONE, bandit_logs(1, labels=range(3))],
-            ValueError,
-            "action holds numbers in logs 1 and texts in logs 0.*labels of one kind",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, group=["ann"] * N)],
-            ValueError,
-            "group holds texts in logs 1 and numbers in logs 0",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, timestamp=np.arange(N))],
-            ValueError,
-            "timestamp holds numbers in logs 1 and times in logs 0",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, action_context=[[97], [0], [99]])],
-            ValueError,
-            "action_context of 'b' differs in logs 1 and logs 0. Give an action the",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, action_context=np.ones((N, 3, 1)))],
-            ValueError,
-            "action_context has 3 dimensions in logs 1 and 2 dimensions in logs 0",
-        ),
-        (
             lambda: [
                 bandit_logs(k, labels=some, action_context=np.ones((N, 3, 1)))
                 for k, some in enumerate(("abc", "abd"))
@@ -297,32 +314,12 @@ FRAME = {"x": np.arange(N), "y": np.ones(N)}
             "action_context of logs 0 has no column for 'd', which other logs have",
         ),
         (
-            lambda: [ONE, bandit_logs(1, logger=["new", "mid"] * (N // 2))],
-            ValueError,
-            "logger_proba of logs 0 has no column for 'mid', which other logs have",
-        ),
-        (
             lambda: [
                 bandit_logs(k, labels=some, columns={"pi": np.full((N, 3), 1 / 3)})
                 for k, some in enumerate(("abc", "bac"))
             ],
             ValueError,
             "column 'pi' may have a column per action in logs 0.*Add it after concat",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, columns={"note": np.ones((N, 2))})],
-            ValueError,
-            r"column 'note' has rows of shape \(2,\) in logs 1 and \(\) in logs 0",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, context=np.ones((N, 3)))],
-            ValueError,
-            r"context has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
-        ),
-        (
-            lambda: [ONE, bandit_logs(1, context=sparse.csr_matrix((N, 2)))],
-            ValueError,
-            "context is a sparse matrix in logs 1 and an array in logs 0",
         ),
         (
             lambda: [ONE, bandit_logs(1, context=make("polars", FRAME))],
@@ -352,27 +349,11 @@ FRAME = {"x": np.arange(N), "y": np.ones(N)}
             lambda: [
                 bandit_logs(context=make("pandas", FRAME).astype({"x": "category"})),
                 bandit_logs(
-                    context=make("pandas", FRAME)[-5:].astype({"x": "category"}),
-                    n=5,
+                    context=make("pandas", FRAME)[-5:].astype({"x": "category"}), n=5
                 ),
             ],
             ValueError,
             r"column 'x' of the context holds \[235, .*, 239\] in logs 1 and \[0, 1",
-        ),
-        (
-            lambda: [PAGES, slate_logs(1, slate=np.tile([0, 1, 2], (N, 1)))],
-            ValueError,
-            r"slate has rows of shape \(3,\) in logs 1 and \(2,\) in logs 0",
-        ),
-        (
-            lambda: [PAGES, slate_logs(1, item_id=np.tile(list("zyxw"), (N, 1)))],
-            ValueError,
-            r"item_id is \['z', 'y', 'x', 'w'\] in logs 1 and \['w'",
-        ),
-        (
-            lambda: [PAGES, slate_logs(1, item_features=np.ones((4, 2)))],
-            ValueError,
-            "item_features are .* in logs 1 and .* in logs 0. Build all logs with",
         ),
     ],
 )

@@ -16,7 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skope_ope import ContextEncoder
-from skope_ope.logs._frames import LIBRARIES
+
+LIBRARIES = ["pandas", "polars", "pyarrow"]
 
 FRAMES = pytest.mark.frames
 

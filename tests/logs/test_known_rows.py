@@ -3,10 +3,16 @@
 """Rows come back: which are recognised, and which must never be."""
 
 import pickle
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold, LeaveOneOut, TimeSeriesSplit
 from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import (
@@ -14,12 +20,19 @@ from skope_ope import (
     DoublyRobust,
     DRns,
     PropensityEstimator,
+    RewardModelPolicy,
     SlateLogs,
     UniformPolicy,
+    audit,
+    evaluate,
+    scan_logs,
+    summarize,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs._folds import HeldOut
-from skope_ope.logs._known_rows import KnownRows, places_among, rows_among
+from skope_ope.logs._known_rows import KnownRows, rows_among
+from skope_ope.logs._row_content import column_words, context_words, mixed
 
 N = 400
 RNG = np.random.RandomState(0)
@@ -239,19 +252,10 @@ def test_slates():
 
 
 def test_what_was_asked_of_logs_changes_no_pickle():
-    import pickle
-
     logs = logs_of()
     before = pickle.dumps(logs)
     found(logs_of(), logs)
     assert pickle.dumps(logs) == before
-
-
-def test_worlds_of_this_package():
-    first, second = (make_bandit_logs(300, random_state=seed) for seed in (0, 1))
-    assert (found(second, first) < 0).all()
-    again = make_bandit_logs(300, random_state=0)
-    assert_array_equal(found(again, first), np.arange(300))
 
 
 @pytest.mark.parametrize("far", [0, 10**12])
@@ -272,13 +276,246 @@ def test_few_rows_of_a_huge_log_need_no_table_of_it(far):
     assert HeldOut(twice, [([0], [1]), ([1], [0, 3])]).fold.tolist() == [1, 0, 0, 1]
 
 
-def test_places_among_are_those_of_a_table():
+def test_sums_of_training_parts():
+    logs = logs_of(ROWS[:20])
+    weight = np.random.default_rng(0).normal(size=20)
+    weight[0] = 1e18  # of which a difference of sums would leave nothing
+    for cv in (3, KFold(3, shuffle=True, random_state=0), TimeSeriesSplit(3)):
+        held_out = HeldOut(logs, cv)
+        counts, sums = held_out.train_sums(logs.action_index, 3, [None, weight])
+        for k, train in enumerate(held_out.train):
+            codes = logs.action_index[train]
+            assert_array_equal(counts[k], np.bincount(codes, minlength=3))
+            expected = np.bincount(codes, weight[train], minlength=3)
+            assert_allclose(sums[k], expected, rtol=1e-12)
+
+
+def test_folds_inside_of_a_fold_have_seen_none_of_its_test_rounds():
+    logs = logs_of(ROWS[:20])
+    for cv in (KFold(4), TimeSeriesSplit(3), KFold(2), LeaveOneOut()):
+        folds = list(cv.split(np.arange(20)))
+        held_out = HeldOut(logs, cv)
+        for k, (train, _) in enumerate(folds):
+            found = [
+                (train[a].tolist(), train[b].tolist()) for a, b in held_out.inside(k)
+            ]
+            expected = [
+                (np.intersect1d(train, a).tolist(), np.intersect1d(train, b).tolist())
+                for m, (a, b) in enumerate(folds)
+                if m != k
+            ]
+            assert found == [pair for pair in expected if pair[0] and pair[1]]
+
+
+# -- contents -------------------------------------------------------------------------
+TABLE = np.array([[0, 1, -3], [2, 0, 4], [0, 0, 0], [1, 1, 2], [0, 1, -3]])
+
+
+def test_splitmix():
+    # the first numbers of the generator from state 0 (Steele, Lea, Flood 2014)
+    step = np.uint64(0x9E3779B97F4A7C15)
+    state = np.array([0, step], dtype=np.uint64)
+    assert [hex(word) for word in mixed(state)] == [
+        "0xe220a8397b1dcdaf",
+        "0x6e789e6aa1b965f4",
+    ]
+
+
+def test_equal_rows_alone_have_equal_hashes():
+    words = context_words(TABLE)
+    assert words[0] == words[4]
+    assert len(set(words.tolist())) == 4
+    assert words[2] == context_words(np.zeros((1, 3)))[0]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float32, np.float16])
+def test_dtypes_of_tables(dtype):
+    assert_array_equal(context_words(TABLE.astype(dtype)), context_words(TABLE))
+
+
+def test_flags_and_signs_of_zero():
+    flags = np.array([[True, False], [False, False]])
+    assert_array_equal(context_words(flags), context_words(flags.astype(float)))
+    assert_array_equal(
+        context_words(-np.zeros((1, 2))), context_words(np.zeros((1, 2)))
+    )
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "lil"])
+def test_sparse_rows_are_those_of_dense_ones(kind):
     rng = np.random.RandomState(0)
-    for spread in (10, 10**9):
-        known = rng.randint(spread, size=40)
-        asked = np.concatenate([rng.choice(known, 20), rng.randint(spread, size=20)])
-        last = {number: place for place, number in enumerate(known.tolist())}
-        expected = [last.get(number, -1) for number in asked.tolist()]
-        assert places_among(asked, known).tolist() == expected
-        assert places_among(asked, known[:0]).tolist() == [-1] * 40
-        assert places_among(asked[:0], known).tolist() == []
+    table = rng.normal(size=(40, 30)) * (rng.random_sample((40, 30)) < 0.1)
+    table[7] = 0
+    rows = sparse.csr_array(table)
+    table[tuple(where[3] for where in rows.nonzero())] = 0.0
+    rows.data[3] = 0.0  # a zero that is stored
+    assert_array_equal(context_words(rows.asformat(kind)), context_words(table))
+    assert_array_equal(
+        context_words(sparse.csr_matrix(rows[:, :0])), context_words(table[:, :0])
+    )
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_of_texts_dates_and_missing_values(library):
+    module = pytest.importorskip(library)
+    texts = ["x", "yy", "x", None]
+    times = [datetime(2020, 1, 2, 3), datetime(2021, 1, 1), datetime(2020, 1, 2, 3)]
+    data = {"text": texts, "time": [*times, None], "number": [1, 2, 1, None]}
+    make = module.table if library == "pyarrow" else module.DataFrame
+    expected = [
+        column_words(np.array(texts, dtype=object)),
+        column_words(np.array([*times, "NaT"], dtype="datetime64[s]")),
+        column_words(np.array([1, 2, 1, np.nan])),
+    ]
+    frame = make(data)
+    for name, words in zip(data, expected, strict=True):
+        assert_array_equal(column_words(frame[name]), words)
+        assert words[0] == words[2]
+        assert words[3] == column_words([None])[0]
+    assert len(set(context_words(frame).tolist())) == 3
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        [1, 1.0, True, np.float32(1), np.int8(1), Decimal(1), Fraction(1)],
+        [None, float("nan"), np.nan, np.datetime64("NaT"), np.timedelta64("NaT")],
+        ["1", np.str_("1")],
+        [(1, "a"), (1.0, "a")],
+        [
+            datetime(2020, 1, 1, 1, tzinfo=UTC),
+            datetime(2020, 1, 1, 1),
+            np.datetime64("2020-01-01T01", "h"),
+            np.datetime64("2020-01-01T01", "ns"),
+        ],
+        [date(2020, 1, 1), np.datetime64("2020-01-01", "D")],
+        [timedelta(hours=1), np.timedelta64(60, "m")],
+        [10**400, 10**400],
+        [object(), object()],
+        [[1, 2], [1, 2]],
+    ],
+    ids=lambda labels: type(labels[0]).__name__,
+)
+def test_labels_that_are_alike(alike):
+    words = set()
+    for label in alike:
+        column = np.empty(1, dtype=object)
+        column[0] = label
+        words.add(int(column_words(column)[0]))
+        if isinstance(label, np.generic) or not hasattr(label, "__len__"):
+            words.add(int(column_words(np.array([label]))[0]))
+    assert len(words) == 1
+
+
+def test_labels_that_are_not():
+    labels = [0, 1, -1, 0.5, "0", "", "a", b"b", (1,), (1, 1), None, 10**400, 10**401]
+    labels += [date(2020, 1, 1), timedelta(days=1), np.inf, 2**53]
+    column = np.empty(len(labels), dtype=object)
+    column[:] = labels
+    assert len(set(column_words(column).tolist())) == len(labels)
+
+
+def test_small_numbers_do_not_collide():
+    # ones and zeros differ in few bits: all rows of sixteen flags
+    flags = (np.arange(1 << 16)[:, None] >> np.arange(16)) & 1
+    words = context_words(flags)
+    for part in (words >> np.uint64(24), words & np.uint64(2**40 - 1)):
+        assert len(np.unique(part)) == 1 << 16
+    counts = np.bincount((words >> np.uint64(56)).astype(int), minlength=256)
+    # Pearson's test of the first byte: 256 cells of 256, four standard errors
+    assert abs(((counts - 256) ** 2 / 256).sum() - 255) < 4 * np.sqrt(2 * 255)
+
+
+def test_the_hash_is_the_same_in_every_process():
+    labels = np.empty(4, dtype=object)
+    labels[:] = ["a", 1, None, (2, "b")]
+    assert column_words(labels).tolist() == [
+        3405396810240292928,
+        4607182418800017408,
+        9221120237041090560,
+        130803003359244181,
+    ]
+    assert context_words(np.array([[1.0, 2.0]])) == 16855015047286240264
+
+
+# -- rows of files are known by their place in them ------------------------------------
+
+ROLES = {
+    "action": "item",
+    "reward": "click",
+    "propensity": "p",
+    "context": ["x", "z"],
+    "actions": [0, 1],
+}
+LATE = "ignore::skope_ope.exceptions.OPEWarning"
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Three files, whose contents hardly tell rows apart."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    for day in range(3):
+        rng = np.random.default_rng(day)
+        x, z = rng.integers(0, 40, (2, 500)).astype(float)
+        item = rng.integers(0, 2, 500)
+        columns = {"x": x, "z": z, "item": item, "click": rng.random(500) < 0.3}
+        table = pytest.importorskip("pyarrow").table(columns | {"p": np.full(500, 0.5)})
+        pq.write_table(table, tmp_path / f"{day}.parquet", row_group_size=200)
+    return tmp_path
+
+
+def test_rows_are_known_in_every_scan(days):
+    whole = scan_logs(days, **ROLES)
+    known = KnownRows(whole.sample(300, random_state=0))
+    truth = np.zeros(1500, dtype=bool)
+    truth[whole.sample(300, random_state=0).row_id.position] = True
+    for day in range(3):
+        one = scan_logs(days / f"{day}.parquet", **ROLES)
+        found = [known.has(logs) for _, logs in one.read()]
+        wanted = truth[500 * day :][:500]
+        assert np.array_equal(np.concatenate(found), wanted)
+        assert np.array_equal(known.has(one.sample(500)), wanted)
+        assert np.array_equal(known.has(one.head(30)[10:]), wanted[10:30])
+        assert known.share_in_doubt(one.head(30)) == 0
+
+
+def share_learned(value):
+    [told] = [one for one in value.warnings if isinstance(one, LearnedRoundsWarning)]
+    return told.value
+
+
+@pytest.mark.filterwarnings(LATE)
+def test_a_policy_is_told_of_its_rows_day_by_day(days):
+    whole = scan_logs(days, **ROLES)
+    policy = RewardModelPolicy(Ridge()).fit(whole.sample(300, random_state=0))
+    scans = [scan_logs(days / f"{day}.parquet", **ROLES) for day in range(3)]
+    given = {"evaluators": ["SNIPS"]}
+    total = sum(summarize({"new": policy}, one, **given) for one in scans)
+    assert share_learned(total.values()["new", "SNIPS"]) == 0.2
+    for one in scans:
+        value = summarize({"new": policy}, one, **given).values()["new", "SNIPS"]
+        assert 0 < share_learned(value) < 0.3
+        names = [finding.name for finding in audit(policy, one).findings]
+        assert "learned_rounds" in names
+    with pytest.warns(match="scan those that it has not learned from"):
+        evaluate(policy, scans[0], **given)
+
+
+def test_files_of_other_names_are_told_by_content_or_in_doubt(days):
+    """A day was copied: its contexts come back, and some of them with new actions."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    known = scan_logs(days / "0.parquet", **ROLES).head(500)
+    fresh = {"x": rng.random(500), "z": rng.random(500)}
+    columns = {"item": known.action, "click": known.reward, "p": known.propensity}
+    for name, flipped in (("a", 0), ("b", 0), ("c", 100)):
+        action = known.action.copy()
+        action[:flipped] = 1 - action[:flipped]
+        table = pytest.importorskip("pyarrow").table(columns | fresh | {"item": action})
+        pq.write_table(table, days / f"{name}.parquet")
+    logs = {name: scan_logs(days / f"{name}.parquet", **ROLES) for name in "abc"}
+    policy = RewardModelPolicy(Ridge()).fit(logs["a"].head(500))
+    assert KnownRows(logs["a"].head(500)).has(logs["b"].head(500)).all()
+    assert not KnownRows(logs["a"].head(500)).has(logs["c"].head(500)).any()
+    [found] = audit(policy, logs["c"].head(500)).findings
+    assert (found.name, found.effect) == ("rows_not_recognised", 0.8)

@@ -59,7 +59,7 @@ from skope_ope.policies import (
 from skope_ope.reward_models import AdditiveSlateModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-N, NAMES = 240, ["x0", "x1"]
+N, NAMES = 80, ["x0", "x1"]
 
 
 def numbers():
@@ -413,7 +413,7 @@ BOTH = [
 BOTH += ["mixture", "comparison", "audit", "learner", "learner in DRns"]
 # policies and models on lazy frames are columns or expressions, no code of users
 LAZY_CASES = {name: CASES[name] for name in BOTH} | {
-    "regressor": lambda w, logs: values(Rule(), logs, reward_model=Regressor(w)),
+    "regressor": lambda w, logs: values(Rule(), logs, reward_model=Regressor(w))
 }
 
 

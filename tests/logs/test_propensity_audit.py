@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Propensities that do not fit the logged actions are noticed."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import bdtr, bdtrc
 
 from skope_ope import IPS, BanditLogs, Replay, UniformPolicy
-from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._propensity_audit import action_count_z, count_chance
+from skope_ope.exceptions import OPEWarning, PropensityWarning
+from skope_ope.logs._propensity_audit import count_chance
 from tests._worlds import d8
 
 
@@ -25,6 +27,13 @@ def logged(n_rounds, seed, *, wrong=None, available=None):
     ]
     X = np.empty((n_rounds, 0))
     return BanditLogs(X, action, np.zeros(n_rounds), p, available=available)
+
+
+def action_count_z(logs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        value = IPS().fit(logs).evaluate(UniformPolicy())
+    return np.array(value.diagnostics["action_count_z"])
 
 
 def test_by_hand():

@@ -34,9 +34,7 @@ from sklearn.model_selection import (
     cross_val_predict,
     cross_val_score,
     cross_validate,
-    learning_curve,
     train_test_split,
-    validation_curve,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -46,14 +44,12 @@ from sklearn.utils.validation import _num_samples
 
 from skope_ope import (
     IPS,
-    SNIPS,
     BanditLogs,
     DoublyRobust,
     PropensityClipper,
     SlateLogs,
     UniformPolicy,
 )
-from skope_ope.logs._row_container import RowContainer, RowId, in_stored_order
 
 N = 60
 KINDS = ["array", "csr", "csc", "pandas", "polars", "pyarrow"]
@@ -187,13 +183,6 @@ def test_scikit_learn_indexes_logs(logs):
         assert_is_part(_safe_indexing(logs, key), logs, rows)
     assert indexable(logs)[0] is logs
     assert _num_samples(logs) == len(logs) == N
-
-
-def test_single_rounds_are_still_logs(logs):
-    """Without `shape` scikit-learn would make a list of one-round objects."""
-    parts = [_safe_indexing(logs, [i]) for i in range(3)]
-    for i, part in enumerate(parts):
-        assert_is_part(part, logs, [i])
 
 
 @pytest.mark.parametrize(
@@ -335,14 +324,6 @@ def test_cross_validate(logs, routing):
     assert_array_equal(found["test_score"], scores)
 
 
-def test_cross_validate_with_several_scores(logs):
-    found = cross_validate(
-        SNIPS(), logs, scoring={"value": value_of_uniform, "size": size}, cv=3
-    )
-    assert_array_equal(found["test_size"], [20, 20, 20])
-    assert np.isfinite(found["test_value"]).all()
-
-
 def test_cross_val_score_and_predict(logs):
     scores = cross_val_score(
         IPS(), logs, scoring=value_of_uniform, cv=list(GroupKFold(3).split(
@@ -405,38 +386,6 @@ def assert_search_works(logs, kind):
     assert_array_equal(
         routed.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"]
     )
-
-
-@pytest.mark.parametrize(
-    "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
-)
-def test_search_in_parallel(logs, backend):
-    grid = {"cmax": [None, 2.0]}
-    options = {"scoring": value_of_uniform, "cv": 3, "error_score": "raise"}
-    alone = GridSearchCV(IPS(), grid, n_jobs=1, **options).fit(logs)
-    with parallel_config(backend=backend, max_nbytes=100):  # arrays become memmaps
-        both = GridSearchCV(IPS(), grid, n_jobs=2, **options).fit(logs)
-    assert_array_equal(
-        both.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
-    )
-
-
-@pytest.mark.few_cases(2)
-def test_curves(logs):
-    """They have no default for y: None."""
-    sizes, train_scores, test_scores = learning_curve(
-        IPS(), logs, None, train_sizes=[0.3, 1.0], cv=3, scoring=value_of_uniform,
-        error_score="raise",
-    )  # fmt: skip
-    assert_array_equal(sizes, [12, 40])
-    assert np.isfinite(train_scores).all()
-    assert np.isfinite(test_scores).all()
-    train_scores, test_scores = validation_curve(
-        IPS(), logs, None, param_name="cmax", param_range=[0.5, 2.0], cv=3,
-        scoring=value_of_uniform, error_score="raise",
-    )  # fmt: skip
-    assert np.isfinite(train_scores).all()
-    assert np.isfinite(test_scores).all()
 
 
 @pytest.mark.few_cases(4)
@@ -634,11 +583,7 @@ def test_maps_of_files_stay_maps(tmp_path):
     reward = mapped("reward.npy", np.ones(n), "r")
     weight = mapped("weight.npy", np.ones(n), "r+")
     logs = BanditLogs(
-        context,
-        np.arange(n) % 2,
-        reward,
-        logging_proba=proba,
-        sample_weight=weight,
+        context, np.arange(n) % 2, reward, logging_proba=proba, sample_weight=weight
     )
     assert np.shares_memory(logs.context, context)
     assert np.shares_memory(logs.logging_proba, proba)
@@ -657,32 +602,16 @@ def test_row_id_tells_origin_and_position():
     assert logs[[4, 2]].row_id == logs[::2][[2, 1]].row_id
     assert logs[[4, 2]].row_id != logs[[2, 4]].row_id
     assert logs.row_id != make_logs().row_id  # equal arrays, but built again
+    more = logs.with_columns(more=np.zeros(N))
+    for other in (more, logs.replace(sample_weight=None, propensity=np.ones(N))):
+        assert other.row_id == logs.row_id
+        assert other[5:7].row_id == logs[5:7].row_id
     assert logs.row_id != "row_id"
     assert repr(logs.row_id) == (
         f"RowId(origin={logs.row_id.origin[:8]!r}, n_rounds=60)"
     )
     with pytest.raises(TypeError, match="unhashable"):
-        hash(RowId("a", np.arange(2)))
-
-
-def test_row_id_survives_new_fields():
-    logs = make_logs()
-    for other in (
-        logs.with_columns(more=np.zeros(N)),
-        logs.replace(sample_weight=None),
-        logs.replace(propensity=np.ones(N)),
-    ):
-        assert other.row_id == logs.row_id
-        assert other[5:7].row_id == logs[5:7].row_id
-
-
-def test_rows_are_put_back_in_the_order_in_which_they_are_stored():
-    logs = make_logs()
-    shuffled = logs[np.array([5, 3, 9, 3])]
-    ordered = in_stored_order(shuffled)
-    assert ordered.row_id.position.tolist() == [3, 3, 5, 9]
-    for rows in (logs, logs[10:20], logs[[2, 4]], logs[::-1], ordered):
-        assert in_stored_order(rows) is rows
+        hash(logs.row_id)
 
 
 def test_what_was_asked_of_logs_changes_neither_pickles_nor_parts():
@@ -745,24 +674,6 @@ def test_slate_logs_travel_as_well():
     assert again.row_id == logs[rows].row_id
     with pytest.raises(TypeError, match="SlateLogs cannot be converted to an array"):
         np.asarray(logs)
-
-
-def test_the_least_that_a_container_needs():
-    class Pairs(RowContainer):
-        _row_fields = ("context", "y")
-
-        def __init__(self, context, y):
-            self.__dict__.update(context=context, y=y)
-            self._start_rows()
-
-        def __len__(self):
-            return len(self.y)
-
-    pairs = Pairs(np.zeros((9, 4)), np.arange(9))
-    assert pairs.shape == (9, 4)
-    train, test = train_test_split(pairs, test_size=3, shuffle=False)
-    assert_array_equal(train.y, np.arange(6))
-    assert_array_equal(test.row_id.position, [6, 7, 8])
 
 
 @pytest.mark.few_cases(3)

@@ -23,7 +23,6 @@ from skope_ope.policies import (
     SampledSlatePolicy,
     action_probabilities,
 )
-from skope_ope.policies.slate._slate_policy import slate_policy
 
 pandas = pytest.importorskip("pandas")
 pytestmark = pytest.mark.frames
@@ -200,9 +199,6 @@ def test_keys_of_groups_of_values_are_compared(frame):
 def test_slate_policies_and_their_labels_are_compared(frame):
     slate = pandas.DataFrame({"first": [0, 1] * (N // 2), "second": 2})
     logs = SlateLogs(frame[["x"]], slate, frame["reward"], n_candidates=3)
-    assert slate_policy(slate, logs).sample(logs).shape == (N, 2)
-    with pytest.raises(RowError, match="index of policy has"):
-        slate_policy(slate[::-1], logs)
 
     def drawn(logs, random_state):
         return slate[::-1]

@@ -380,15 +380,13 @@ WRONG = {
         "candidates": "city"
     },
     "row 0 shows 'a', which is not among candidates": {"candidates": ["b", "c", "ab"]},
+    "lists True; items are texts": {"candidates": ["a", "b", "c", True]},
     "candidates lists 'b' twice": {"candidates": ["b", "c", "b"]},
     "candidates are given by page, but no column names the pages": {
         "candidates": {0: ["a"]}
     },
     "query 'q' names 2 rows. In the wide form a row is a page": {"round": "query"},
-    "it is missing for page 'y'": {
-        "round": "user",
-        "candidates": {"x": ["a"]},
-    },
+    "it is missing for page 'y'": {"round": "user", "candidates": {"x": ["a"]}},
     "propensity is the probability of the whole page": {"propensity": ["p", "p"]},
     "propensity 3 is neither a column": {"propensity": 3},
     "items are texts .* and whole numbers": {"item": ["first", "t"]},

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Text files, plain and packed: lines, numbers, moments and labels."""
 
 import gzip
 import sys
@@ -7,130 +8,108 @@ import sys
 import numpy as np
 import pytest
 
-from skope_ope.__main__ import main
-from skope_ope.logs import _text_files
-from skope_ope.logs._text_files import (
-    empty_file,
-    first_line,
-    read_lines,
-    sample_lines,
-    utc_microseconds,
-)
-from skope_ope.readers import read_jsonl
+from skope_ope import scan_logs
+from skope_ope.readers import read_eppo, read_jsonl, read_vw
+
+ROW = b'{"a": 0, "r": 1}\n'
 
 
-def test_lines_are_numbered_from_one_and_lose_their_ends(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"\xef\xbb\xbffirst\r\n\nlast")
-    assert list(read_lines(path)) == [(1, "first"), (2, ""), (3, "last")]
+@pytest.fixture
+def read(tmp_path):
+    """Function that reads the lines of a file."""
+
+    def read_one(data, name="log.jsonl", **more):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return read_jsonl(str(path), action="a", reward="r", context=[], **more)
+
+    return read_one
 
 
-@pytest.mark.parametrize("name", ["a.gz", "a.txt"])
-def test_gzip_is_recognised_by_its_first_bytes(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(b"one\ntwo\n"))
-    assert list(read_lines(path)) == [(1, "one"), (2, "two")]
+# -- lines ----------------------------------------------------------------------------
+def test_lines_are_numbered_from_one_and_lose_their_ends(read):
+    lines = b'\xef\xbb\xbf{"a": 0, "r": 1}\r\n\n{"a": 2, "r": 0}'
+    assert read(lines).action.tolist() == [0, 2]
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 3: "):
+        read(lines.replace(b'"r": 0', b'"q": 0'))
 
 
-def test_plain_text_may_be_called_gz(tmp_path):
-    path = tmp_path / "a.gz"
-    path.write_bytes(b"one\n")
-    assert list(read_lines(str(path))) == [(1, "one")]
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl", "a.txt"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_gzip_is_recognised_by_its_first_bytes(read, name, packed):
+    data = gzip.compress(3 * ROW) if packed else 3 * ROW
+    assert len(read(data, name)) == 3
 
 
 def test_other_encodings_keep_their_bytes_apart(tmp_path):
-    path = tmp_path / "latin.txt"
-    path.write_bytes("\xe9t\xe9\n\xeat\xea\n".encode("latin-1"))
-    assert [line for _, line in read_lines(path)] == ["\\xe9t\\xe9", "\\xeat\\xea"]
+    path = tmp_path / "log.vw"
+    path.write_bytes("1:1:0.5 | \xe9t\xe9\n2:1:0.5 | \xeat\xea\n".encode("latin-1"))
+    one, other = read_vw(path).context
+    assert set(one.indices) != set(other.indices)
 
 
-def test_nothing_is_read_ahead_of_need(tmp_path):
-    path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(b"0123456789abcdef\n" * 1_000_000)[:-9])
-    lines = read_lines(path)
-    assert next(lines) == (1, "0123456789abcdef")
-    lines.close()
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (ROW + b"y" * (2**22 + 1), r"line 2: longer than 4,194,304 bytes, the most"),
+        (
+            gzip.compress(ROW + b"y" * (2**22 + 1)),
+            r"line 2: longer than 4,194,304 bytes, the most",
+        ),
+        (gzip.compress(ROW * 10)[:-9], r"the gzip data are damaged or cut off \("),
+        (
+            gzip.compress(bytes(range(256)) * 8)[:20] + b"\0" * 60,
+            "the gzip data are damaged",
+        ),
+        (b"", "is empty. Name a file with logged rounds."),
+        (
+            gzip.compress(ROW + b" \t\r\n" * (2**20 + 5), 1),
+            "line 2: 1,048,576 blank lines begin here. Drop them, or name a file",
+        ),
+    ],
+    ids=["long", "long, packed", "cut", "damaged", "empty", "blank"],
+)
+def test_files_without_an_end_and_damaged_files(read, data, message):
+    with pytest.raises(ValueError, match=rf"log\.jsonl(: |, | ){message}"):
+        read(data)
 
 
-def test_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"absent\.vw: no such file\. Check"):
-        next(read_lines(tmp_path / "absent.vw"))
-
-
-def test_folder(tmp_path):
-    with pytest.raises(ValueError, match=r"is a folder\. Name one file"):
-        next(read_lines(tmp_path))
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_line_without_end_is_refused(tmp_path, monkeypatch, packed):
-    monkeypatch.setattr(_text_files, "LONGEST", 1000)
-    path = tmp_path / "bomb.gz"
-    data = b"x" * 999 + b"\n" + b"y" * 10**6
-    path.write_bytes(gzip.compress(data) if packed else data)
-    lines = read_lines(path)
-    assert len(next(lines)[1]) == 999
-    with pytest.raises(
-        ValueError, match=r"bomb\.gz, line 2: longer than 1,000 bytes, the most"
-    ):
-        next(lines)
-
-
-@pytest.mark.parametrize("line", [b"\n", b" \t\r\n"])
-@pytest.mark.parametrize("name", ["log.csv.gz", "log.jsonl.gz", "log.dsjson.gz"])
-def test_blank_lines_without_end(tmp_path, capsys, name, line):
-    path = tmp_path / name
+@pytest.mark.frames
+def test_blank_lines_without_end_behind_a_header(tmp_path):
+    path = tmp_path / "log.csv.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(line * (2**20 + 5))
-    told = "line 1: 1,048,576 blank lines begin here. Drop them, or name a file"
-    with pytest.raises(ValueError, match=told):
-        first_line(path)
-    assert main(["audit", str(path), "--action", "a", "--reward", "r"]) == 2
-    assert told in capsys.readouterr().err
-    if "jsonl" in name:
-        with pytest.raises(ValueError, match=told):
+        file.write(b"subject,timestamp,experiment,variation\n" + b"\n" * (2**20 + 5))
+    with pytest.raises(ValueError, match="blank lines begin here"):
+        read_eppo(path, path, experiment="b", weights={0: 0.5, 1: 0.5}, reward="v")
+
+
+def test_missing_files_and_folders(tmp_path):
+    for path, error, message in (
+        (tmp_path / "absent", FileNotFoundError, r"absent: no such file\. Check"),
+        (tmp_path, ValueError, r"is a folder\. Name one file"),
+    ):
+        with pytest.raises(error, match=message):
             read_jsonl(path, action="a", reward="r")
 
 
-def test_blank_lines_without_end_behind_a_header(tmp_path, capsys):
-    path = tmp_path / "log.csv.gz"
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(b"a,r\n0,1\n" + b"\n" * (2**24))
-    assert main(["audit", str(path), "--action", "a", "--reward", "r"]) == 2
-    assert "blank lines begin here" in capsys.readouterr().err
+@pytest.mark.frames
+def test_zstd_is_told_by_its_first_bytes(read, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    with pyarrow.CompressedOutputStream(str(tmp_path / "packed"), "zstd") as file:
+        file.write(ROW * 5000)
+    data = (tmp_path / "packed").read_bytes()
+    assert len(read(data)) == 5000
+    with pytest.raises(ValueError, match=r"log\.jsonl: the zstd data are damaged or"):
+        read(data[:-9])
 
 
-def test_a_sample_of_lines_ends_where_they_are_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(_text_files, "LONGEST", 10)
-    path = tmp_path / "a.txt"
-    path.write_text(" \n  abcdef\nabcdef\nabcdef\n")
-    assert [number for number, _ in sample_lines(path, 2)] == [1, 2]
-    assert [number for number, _ in sample_lines(path, 100)] == [1, 2, 3]
-    assert first_line(path) == "abcdef"
+def test_zstd_without_pyarrow(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"zstd files need pyarrow.*zstd -d"):
+        read(b"\x28\xb5\x2f\xfd rest")
 
 
-def test_truncated_gzip(tmp_path):
-    path = tmp_path / "cut.gz"
-    path.write_bytes(gzip.compress(b"line\n" * 10)[:-9])
-    with pytest.raises(
-        ValueError, match=r"cut\.gz: the gzip data are damaged or cut off \("
-    ):
-        list(read_lines(path))
-
-
-def test_damaged_gzip(tmp_path):
-    path = tmp_path / "bad.gz"
-    data = bytearray(gzip.compress(bytes(range(256)) * 8))
-    data[20:40] = b"\0" * 20
-    path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"bad\.gz: the gzip data are damaged"):
-        list(read_lines(path))
-
-
-def test_empty_file_is_named():
-    assert str(empty_file("a.vw")) == "a.vw is empty. Name a file with logged rounds."
-
-
+# -- moments --------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "moment"),
     [
@@ -145,8 +124,9 @@ def test_empty_file_is_named():
         ("2021-02-04 16:31:29,25-01", "2021-02-04T17:31:29.25"),
     ],
 )
-def test_moments_are_in_utc(text, moment):
-    assert np.datetime64(utc_microseconds(text), "us") == np.datetime64(moment)
+def test_moments_are_in_utc(read, text, moment):
+    line = f'{{"a": 0, "r": 1, "t": "{text}"}}\n'
+    assert read(line.encode(), timestamp="t").timestamp[0] == np.datetime64(moment)
 
 
 @pytest.mark.parametrize(
@@ -160,34 +140,84 @@ def test_moments_are_in_utc(text, moment):
         "2021-02-04T16:31:29Zulu",
         "\u0662021-02-04",
         "2021-W05-4",
-        " 2021-02-04",
         "",
         "0",
     ],
 )
-def test_texts_that_are_no_moments(text):
-    with pytest.raises(
-        ValueError, match=r"no datetime|isoformat|must be in|out of ran"
-    ):
-        utc_microseconds(text)
+def test_texts_that_are_no_moments(read, text):
+    line = f'{{"a": 0, "r": 1, "t": "{text}"}}\n'
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 1: ") as caught:
+        read(line.encode(), timestamp="t")
+    assert len(str(caught.value)) < 400  # long texts are cut
 
 
+# -- numbers --------------------------------------------------------------------------
+@pytest.fixture
+def read_number(tmp_path):
+    """Function that reads the reward of an event."""
+
+    def read_one(text):
+        path = tmp_path / "log.vw"
+        path.write_text(f"1:{text}:0.5 | a\n2:1:0.5 | a\n")
+        return -read_vw(path).reward[0]
+
+    return read_one
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", 1), ("-0.5", -0.5), ("+1e-3", 0.001), (".5", 0.5), ("5.", 5)],
+)
+def test_numbers_may_be_written_in_these_ways(read_number, text, value):
+    assert read_number(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("x", "0_1.0", "1_0", "_1", "1,5", "0x1", "1e", "--1", "\uff11", "\u0663"),
+        *("1\u0663", "\u00b2", "\u22121", "1\u00a0", "nan", "inf", "1e999", "1" * 5000),
+    ],
+)
+def test_texts_that_are_no_numbers(read_number, text):
+    with pytest.raises(ValueError, match=r"log\.vw, line 1: ") as caught:
+        read_number(text)
+    assert len(str(caught.value)) < 400
+
+
+# -- labels ---------------------------------------------------------------------------
 @pytest.mark.frames
-def test_zstd_is_told_by_its_first_bytes(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["0", "12", "-3"], int),
+        (["0", "1.5", "1e-05"], float),
+        (["0.0", "1.5", "2.0"], float),
+        (["True", "False"], bool),
+        (["true", "false"], bool),
+        (["TRUE"], bool),
+        (["007", "7"], str),
+        (["true", "True"], str),
+        (["true", "1"], str),
+        (["1", "1.0", "1.5"], str),
+        (["1.10", "1.1"], str),
+        (["0.5", "1e-3"], str),
+        (["0", "-0"], str),
+        (["0.0", "-0.0"], str),
+        ([f"{2**53 + 1}", "0.5"], str),
+        (["10:00", "10:00:00"], str),
+        (["1", "a"], str),
+        (["12345678901234567890", "12345678901234567891"], str),
+        (["1" * 5000, "2"], str),
+        (["1e999"], str),
+        (["1_0", "2"], str),
+        (["\u0661", "1"], str),
+    ],
+)
+def test_labels_are_what_all_of_them_look_like(tmp_path, texts, kind):
+    pytest.importorskip("pyarrow")
     path = tmp_path / "log.csv"
-    with pyarrow.CompressedOutputStream(str(path), "zstd") as file:
-        file.write(b"a,b\n" + b"1,2\n" * 50_000)
-    assert next(read_lines(path)) == (1, "a,b")
-    assert len(list(read_lines(path))) == 50_001
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ValueError, match=r"log\.csv: the zstd data are damaged or cut"):
-        list(read_lines(path))
-
-
-def test_zstd_without_pyarrow(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    path = tmp_path / "log.zst"
-    path.write_bytes(b"\x28\xb5\x2f\xfd rest")
-    with pytest.raises(ImportError, match=r"zstd files need pyarrow.*zstd -d"):
-        list(read_lines(path))
+    path.write_text("a,r\n" + "".join(f"{text},1\n" for text in texts), "utf-8")
+    action = scan_logs(path, action="a", reward="r").head(9).action
+    assert {type(label) for label in action.tolist()} == {kind}
+    assert len(set(action.tolist())) == len(texts)

@@ -1,7 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""What the fields of logs may hold, and how everything else is refused."""
 
 import datetime
+import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -10,52 +12,66 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from skope_ope import BanditLogs
-from skope_ope.logs._coded_labels import encode_labels
-from skope_ope.logs._validation import (
-    as_numbers,
-    check_distributions,
-    check_labels,
-    check_probabilities,
-    check_propensity,
-    check_reward_range,
-    check_timestamp,
-    class_targets,
-    is_frame,
-    label_codes,
-    plain,
-    value_range,
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    FunctionPolicy,
+    UniformPolicy,
+    evaluate,
+    scan_logs,
+    summarize,
 )
+from skope_ope.exceptions import RowError
+
+UNRELATED = "Drop them only if feedback goes missing for reasons unrelated to action"
+ROLES = {"action": "a", "reward": "r", "propensity": "p", "context": []}
 
 
-def test_numbers_of_any_width_become_read_only_floats():
-    for values in ([1, 0], (True, False), np.array([1, 0], np.int8), range(1, -1, -1)):
-        array = as_numbers("reward", values)
-        assert array.dtype == np.float64
-        assert not array.flags.writeable
-        assert_array_equal(array, [1.0, 0.0])
+def logs_of(n=2, **fields):
+    given = {"context": np.zeros((n, 1)), "action": np.arange(n) % 2}
+    return BanditLogs(**{**given, "reward": np.arange(n) % 2, **fields})
 
 
-def test_one_dimension_is_copied_and_more_are_viewed():
-    values = np.array([[1.0, 2.0]])
-    assert np.shares_memory(as_numbers("slate", values, 2), values)
-    assert not np.shares_memory(as_numbers("reward", values[0]), values)
-    assert values.flags.writeable
+# -- numbers --------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 0],
+        (True, False),
+        np.array([1, 0], np.int8),
+        range(1, -1, -1),
+        np.array([Decimal(1), Decimal("0")], dtype=object),
+    ],
+    ids=str,
+)
+def test_numbers_of_any_width_become_read_only_floats(values):
+    reward = logs_of(reward=values).reward
+    assert reward.dtype == np.float64
+    assert not reward.flags.writeable
+    assert_array_equal(reward, [1.0, 0.0])
 
 
 def test_a_sum_that_overflows_is_still_finite():
     huge = np.full(4, 1e308)
-    assert_array_equal(as_numbers("reward", huge), huge)
+    assert_array_equal(logs_of(4, reward=huge).reward, huge)
+
+
+NUMPY_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
+TEXT = np.array(["1", "2"], dtype=np.dtypes.StringDType()) if NUMPY_2 else ["1", "2"]
 
 
 @pytest.mark.parametrize(
     ("values", "error", "message"),
     [
-        ([1, np.nan, np.nan], ValueError, r"got nan at row 1 \(2 such entries\)"),
-        ([1, np.inf, -np.inf], ValueError, "must be finite, got inf at row 1"),
+        ([1, np.nan], ValueError, r"got nan at row 1 \(1 such entries\)"),
+        ([np.nan, np.nan], ValueError, r"got nan at row 0 \(2 such entries\)"),
+        ([np.inf, -np.inf], ValueError, "must be finite, got inf at row 0"),
         ([1 + 0j, 2], TypeError, "real numbers, got complex"),
         (["1", "2"], TypeError, "must hold numbers, got dtype <U1"),
+        (TEXT, TypeError, "must hold numbers"),
         (np.array([1, 2], object), TypeError, "got dtype object .* dtype=float"),
+        (np.array([Decimal(1), None], object), TypeError, "must hold numbers"),
         (None, TypeError, "must hold numbers"),
         (np.array(["2020"], "M8[D]"), TypeError, "must hold numbers"),
         ([[1.0]], ValueError, r"1 dimension\(s\), got shape \(1, 1\)"),
@@ -67,125 +83,76 @@ def test_a_sum_that_overflows_is_still_finite():
 )
 def test_what_is_no_vector_of_numbers_is_refused(values, error, message):
     with pytest.raises(error, match=message):
-        as_numbers("reward", values)
+        logs_of(reward=values)
+
+
+# -- contexts -------------------------------------------------------------------------
+@pytest.mark.parametrize("container", ["csc_matrix", "coo_array", "dok_matrix"])
+def test_sparse_contexts_become_csr(container):
+    X = np.array([[0.0, 1.0], [2.0, 0.0]])
+    context = logs_of(context=getattr(sparse, container)(X)).context
+    assert context.format == "csr"
+    assert_array_equal(context.toarray(), X)
+
+
+@pytest.mark.parametrize(
+    ("context", "error", "message"),
+    [
+        (None, TypeError, r"np\.empty\(\(n_rounds, 0\)\)"),
+        ([1.0, 2.0], ValueError, r"reshape\(-1, 1\)"),
+        (np.zeros((2, 1, 1)), ValueError, "must be 2-d"),
+        ([["a"], ["b"]], TypeError, "ColumnTransformer"),
+        (np.array([[1], ["b"]], object), TypeError, "real numbers, got dtype object"),
+        (np.ones((2, 1), complex), TypeError, "real numbers, got dtype complex"),
+        (sparse.csr_matrix(np.ones((2, 1), complex)), TypeError, "must hold numbers"),
+        ([[1], [1, 2]], ValueError, "context is no rectangular array"),
+        ("abc", ValueError, "must be 2-d"),
+    ],
+    ids=str,
+)
+def test_what_is_no_context_is_refused(context, error, message):
+    with pytest.raises(error, match=message):
+        logs_of(context=context)
+
+
+@pytest.mark.skipif(sparse.coo_array(np.ones(2)).ndim == 2, reason="scipy 1.13 has it")
+def test_sparse_vectors_are_refused():
+    with pytest.raises(ValueError, match=r"2-d, got shape \(2,\)"):
+        logs_of(context=sparse.coo_array(np.ones(2)))
+
+
+def test_missing_features_are_the_business_of_the_models():
+    X = np.array([[np.nan, 1.0], [0.0, 2.0]])
+    assert_array_equal(logs_of(context=X).context, X)
+    assert logs_of(context=np.empty((2, 0))).shape == (2, 0)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_frames_are_recognised(library):
+def test_frames_stay_frames_of_their_library(library):
     module = pytest.importorskip(library)
     make = module.table if library == "pyarrow" else module.DataFrame
-    assert is_frame(make({"a": [1, 2]}))
-    assert not is_frame(np.zeros((2, 2)))
+    frame = make({"a": [1, 2]})
+    context = logs_of(context=frame).context
+    assert type(context) is type(frame)
+    assert context.equals(frame)
 
 
 def test_subclasses_of_a_frame_are_frames_and_lazy_ones_are_not():
     pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
 
     class Geography(pandas.DataFrame):
         pass
 
-    assert is_frame(Geography({"a": [1]}))
-    assert not is_frame(pandas.Series([1]))
-    polars = pytest.importorskip("polars")
-    assert not is_frame(polars.DataFrame({"a": [1]}).lazy())
+    assert isinstance(
+        logs_of(context=Geography({"a": [1, 2]})).context, pandas.DataFrame
+    )
+    for other in (pandas.Series([1, 2]), polars.DataFrame({"a": [1, 2]}).lazy()):
+        with pytest.raises((TypeError, ValueError), match="context must"):
+            logs_of(context=other)
 
 
-LABELS = {
-    "ints with gaps": np.array([7, -3, 100, 7]),
-    "small ints, wide range": np.array([-100, 127, -100, 100], dtype=np.int8),
-    "unsigned": np.array([0, 255, 3, 3], dtype=np.uint8),
-    "unsigned 64": np.array([5, 7, 5, 6], dtype=np.uint64),
-    "beyond int64": np.array(
-        [2**63 + 2, 2**63 + 1, 2**63 + 2, 2**63 + 9], dtype=np.uint64
-    ),
-    "far apart": np.array([-(2**62), 2**62, 0, 0]),
-    "bools": np.array([True, False, True, True]),
-    "floats": np.array([0.5, 1.5, 0.5, -2.0]),
-    "text": np.array(["b", "a", "b", "longer"]),
-    "objects of text": np.array(["b", "a", "b", "longer"], dtype=object),
-    "objects of ints": np.array([3, 1, 3, 10], dtype=object),
-    "bytes": np.array([b"x", b"y", b"x", b"x"]),
-    "days": np.array(["2020-01-02", "2020-01-01"], dtype="M8[D]"),
-}
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, float])
-@pytest.mark.parametrize("given", [[-1, 0, 1, 2], [300, 0, 2, 1], [2**40, 1, 0, 2]])
-def test_codes_do_not_depend_on_the_width_of_the_integers(dtype, given):
-    values = np.array([0, 1, 2, 0], dtype=dtype)
-    codes = label_codes(np.array(given), values)
-    assert codes.tolist() == [given.index(int(v)) for v in values]
-
-
-def test_values_that_are_no_label_get_minus_one():
-    cases = [
-        (np.array([1, 2]), np.array([0, 1, 3, 2]), [-1, 0, -1, 1]),
-        (np.array([2, 9]), np.array([5, 9], dtype=np.uint64), [-1, 1]),
-        (np.array([2**63 + 5], dtype=np.uint64), np.array([-1, 4]), [-1, -1]),
-        (np.array(["a", "b"]), np.array(["c", "b"]), [-1, 1]),
-        (np.array(["1"]), np.array([1]), [-1]),
-        (np.array([], dtype=int), np.array([1]), [-1]),
-    ]
-    for labels, values, codes in cases:
-        assert label_codes(labels, values).tolist() == codes
-    assert label_codes(np.array([1, 2]), []).size == 0
-
-
-@pytest.mark.parametrize(
-    ("values", "row"),
-    [
-        ([None, "a"], 0),
-        (["a", None], 1),
-        ([1.0, np.nan], 1),
-        ([1.0, 2.0, np.inf], 2),
-        (np.array(["a", np.nan], dtype=object), 1),
-        (np.array(["2020", "NaT"], dtype="M8[Y]"), 1),
-    ],
-    ids=str,
-)
-def test_missing_labels_are_refused_by_row(values, row):
-    with pytest.raises(ValueError, match=rf"missing label \(.*\) at row {row} "):
-        check_labels("action", values)
-
-
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="numpy 2")
-def test_text_of_any_length():
-    text = np.dtypes.StringDType(na_object=None)
-    labels, codes = encode_labels("action", np.array(["b", "a"], dtype=text))
-    assert labels.tolist() == ["a", "b"]
-    assert codes.tolist() == [1, 0]
-    with pytest.raises(ValueError, match=r"missing label \(None\) at row 1"):
-        check_labels("action", np.array(["b", None], dtype=text))
-    with pytest.raises(TypeError, match="must hold numbers"):
-        as_numbers("reward", np.array(["1", "2"], dtype=text))
-
-
-def test_missing_labels_of_pandas_are_refused_by_row():
-    pandas = pytest.importorskip("pandas")
-    for dtype in ("string", "category", "object", "Int64"):
-        values = [1, None, 2] if dtype == "Int64" else ["a", None, "b"]
-        with pytest.raises(ValueError, match=r"missing label \(.*\) at row 1"):
-            check_labels("action", pandas.Series(values, dtype=dtype))
-
-
-@pytest.mark.parametrize("values", LABELS.values(), ids=LABELS.keys())
-def test_class_targets_are_what_a_classifier_takes(values):
-    logs = BanditLogs(np.arange(len(values))[:, None], values, np.ones(len(values)))
-    y, are_codes = class_targets(logs)
-    classes = LogisticRegression().fit(logs.context, y).classes_
-    found = logs.actions[classes] if are_codes else classes
-    assert found.tolist() == logs.actions.tolist()
-    assert are_codes == (values.dtype.kind == "S" or 0.5 in values.tolist())
-
-
-def test_mixed_objects_are_class_targets_as_codes():
-    values = np.array([3, "a"], dtype=object)
-    logs = BanditLogs(np.zeros((2, 1)), values, [1, 1], actions=values[::-1])
-    y, are_codes = class_targets(logs)
-    assert are_codes
-    assert y.tolist() == [1, 0]
-
-
+# -- probabilities --------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("propensity", "message"),
     [
@@ -201,11 +168,15 @@ def test_mixed_objects_are_class_targets_as_codes():
 )
 def test_bad_propensities_are_refused(propensity, message):
     with pytest.raises(ValueError, match=message):
-        check_propensity(propensity, 2)
+        logs_of(propensity=propensity)
 
 
-def test_propensities_may_exceed_one_by_rounding():
-    assert check_propensity([1.0, 1 + 1e-12], 2).max() == 1 + 1e-12
+def test_probabilities_may_be_rounded():
+    assert logs_of(propensity=[1.0, 1 + 1e-12]).propensity.max() == 1 + 1e-12
+    for proba in ([0.333333, 0.333333, 0.333334], [0.3333337, 0.3333333, 0.3333333]):
+        logs_of(logging_proba=[proba] * 2, actions=[0, 1, 2])
+    with pytest.raises(ValueError, match="must sum to 1"):
+        logs_of(logging_proba=[[0.33334, 0.33333, 0.33334]] * 2, actions=[0, 1, 2])
 
 
 @pytest.mark.parametrize(
@@ -220,27 +191,71 @@ def test_propensities_may_exceed_one_by_rounding():
 )
 def test_what_is_no_distribution_is_refused(proba, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        check_probabilities("logging_proba", proba, (2, 2))
+        logs_of(logging_proba=proba)
 
 
-def test_rows_are_counted_from_the_first_of_the_block():
-    with pytest.raises(ValueError, match="at row 12"):
-        check_distributions("policy", np.array([[1.0], [1.0], [0.9]]), first_row=10)
+def test_distributions_of_policies_are_checked():
+    def late(X):
+        return np.where(X == 25_000, 0.9, 1.0) * [0.5, 0.5]
 
-
-def test_unavailable_actions_have_no_probability():
+    n = 30_000  # more than a block of rows
+    logs = logs_of(n, context=np.arange(n)[:, None], propensity=0.5)
+    with pytest.raises(ValueError, match=r"at row 25,?000"):
+        evaluate(FunctionPolicy(late), logs, evaluators=["IPS"])
     available = np.array([[True, True], [True, False]])
+    logs = logs_of(action=[0, 0], actions=[0, 1], propensity=0.5, available=available)
     with pytest.raises(ValueError, match=r"0\.5 to action 1 at row 1, where it is not"):
-        check_distributions("policy", np.full((2, 2), 0.5), available)
+        evaluate(np.full((2, 2), 0.5), logs, evaluators=["IPS"])
 
 
-def test_written_probabilities_may_be_rounded():
-    check_distributions("policy", np.array([[0.333333, 0.333333, 0.333334]]))
-    check_distributions("policy", np.array([[0.3333337, 0.3333333, 0.3333333]]))
-    with pytest.raises(ValueError, match="must sum to 1"):
-        check_distributions("policy", np.array([[0.33334, 0.33333, 0.33334]]))
+def test_the_distribution_of_an_impossible_action_is_named():
+    proba = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 1, 0], [0, 1, 0]])
+    with pytest.raises(ValueError) as found:
+        with_loggers(logging_proba=proba)
+    assert str(found.value) == (
+        "logging_proba is 0 at row 3 for the logged action 'c' (1 such rows). A "
+        "logged action has a positive probability. Correct logging_proba, or drop "
+        "these rows."
+    )
 
 
+# -- loggers --------------------------------------------------------------------------
+def with_loggers(**fields):
+    action, logger = ["a", "b", "b", "c"], ["x", "y", "x", "y"]
+    return BanditLogs(np.zeros((4, 1)), action, np.ones(4), logger=logger, **fields)
+
+
+@pytest.mark.parametrize("others", [0.0, 0.5])
+def test_the_logger_of_an_impossible_action_is_named(others):
+    proba = np.full((4, 2), 0.5)
+    proba[[1, 3]] = others, 0.0
+    with pytest.raises(ValueError) as found:
+        with_loggers(logger_proba=proba)
+    text = str(found.value)
+    assert text.startswith(
+        "logger_proba is 0 at row 1 for the logged action 'b' under logger 'y', which "
+        "acted there"
+    )
+    assert "(2 such rows)" in text and "Correct logger_proba" in text
+    assert ("and under every other logger" in text) == (others == 0)
+    assert "propensity" not in text.replace("propensities", "")
+
+
+def test_probabilities_of_loggers():
+    proba = np.full((4, 2), 0.5)
+    proba[2, 0] = 0.0
+    message = r"propensity 0\.5 at row 2 contradicts logger_proba, which gives 0"
+    with pytest.raises(ValueError, match=message):
+        with_loggers(logger_proba=proba, propensity=np.full(4, 0.5))
+    # a probability without an inverse is zero
+    with pytest.raises(ValueError, match=r"logger_proba is 4\.94065646e-324 at row 0"):
+        with_loggers(logger_proba=np.full((4, 2), 5e-324))
+    # rounds of other loggers may be impossible
+    proba = np.array([[0.5, 0.0], [0.0, 0.4], [0.3, 0.0], [0.0, 1.0]])
+    assert with_loggers(logger_proba=proba).propensity.tolist() == [0.5, 0.4, 0.3, 1.0]
+
+
+# -- the range of rewards -------------------------------------------------------------
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
@@ -255,20 +270,55 @@ def test_written_probabilities_may_be_rounded():
 )
 def test_bad_reward_ranges_are_refused(bounds, message):
     with pytest.raises(ValueError, match=message):
-        check_reward_range(bounds, np.array([0.0, 1.0]))
+        logs_of(reward_range=bounds)
 
 
 def test_a_reward_range_may_be_open_to_one_side():
-    assert check_reward_range((0, np.inf), np.array([5.0])) == (0.0, np.inf)
+    assert logs_of(reward_range=(0, np.inf)).reward_range == (0.0, np.inf)
 
 
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize(
+    ("reward", "fields", "known"),
+    [
+        ([0, 1, 0, 1], {}, True),
+        ([1, 1, 1, 1], {}, True),
+        ([0, 0, 0, 0], {}, False),
+        ([0, 1, 0.5, 0], {}, False),
+        ([0, 1, -1, 0], {}, False),
+        ([3, 0, 1, 0], {}, False),
+        ([0, 1, 0.5, 0], {"reward_range": (0, 5)}, True),
+        # rounds that weigh nothing tell nothing
+        ([0, 0, 0, 1], {"sample_weight": [1, 1, 1, 0]}, False),
+        ([1, 0, 1, 5], {"sample_weight": [1, 1, 1, 0]}, True),
+    ],
+)
+def test_yes_and_no_have_a_range(reward, fields, known):
+    """A known range gives the gamma interval, whole or in parts."""
+    logs = logs_of(4, reward=reward, propensity=0.5, **fields)
+    policies = {"new": UniformPolicy()}
+    parts = [summarize(policies, logs[rows], evaluators=["IPS"]) for rows in HALVES]
+    values = [IPS().fit(logs).evaluate(UniformPolicy())]
+    if max(reward) < 5:
+        values.append((parts[0] + parts[1]).values()["new", "IPS"])
+    for value in values:
+        assert (value.confidence_interval().method == "gamma") == known
+    other = logs.replace(reward=[0.0, 0.25, 1.0, 0.0])
+    method = IPS().fit(other).evaluate(UniformPolicy()).confidence_interval().method
+    assert (method == "gamma") == ("reward_range" in fields)
+
+
+HALVES = slice(0, 2), slice(2, 4)
+
+
+# -- times ----------------------------------------------------------------------------
 DAYS = [datetime.datetime(2020, 1, day, 12) for day in (1, 2)]
 UTC = np.array(["2020-01-01T11", "2020-01-02T11"], dtype="M8[us]")  # noon in Paris
 
 
 def test_times_are_numbers_or_datetimes():
     for values in ([3, 1], [0.5, 0.25], np.array(DAYS, dtype="M8[s]")):
-        assert_array_equal(check_timestamp(values, 2), np.asarray(values))
+        assert_array_equal(logs_of(timestamp=values).timestamp, np.asarray(values))
 
 
 @pytest.mark.parametrize(
@@ -286,52 +336,116 @@ def test_times_are_numbers_or_datetimes():
 )
 def test_bad_times_are_refused(values, error, message):
     with pytest.raises(error, match=message):
-        check_timestamp(values, 2)
+        logs_of(timestamp=values)
 
 
 def test_times_with_a_zone_are_told_in_utc():
     pandas = pytest.importorskip("pandas")
-    index = pandas.DatetimeIndex(DAYS).tz_localize("Europe/Paris")
-    for values in (pandas.Series(index), index):
-        assert_array_equal(check_timestamp(values, 2), UTC)
-    missing = pandas.Series([pandas.NaT, index[0]])
-    with pytest.raises(ValueError, match="missing at row 0"):
-        check_timestamp(missing, 2)
-
-
-def test_times_of_polars_and_pyarrow():
     polars = pytest.importorskip("polars")
     pyarrow = pytest.importorskip("pyarrow")
-    series = polars.Series(DAYS).dt.replace_time_zone("Europe/Paris")
-    assert_array_equal(check_timestamp(series, 2), UTC)
-    assert_array_equal(check_timestamp(polars.Series([3, 4]), 2), [3, 4])
+    index = pandas.DatetimeIndex(DAYS).tz_localize("Europe/Paris")
     stamps = pyarrow.array(UTC.tolist(), pyarrow.timestamp("us", "Europe/Paris"))
-    assert_array_equal(check_timestamp(stamps, 2), UTC)
+    series = polars.Series(DAYS).dt.replace_time_zone("Europe/Paris")
+    for values in (pandas.Series(index), index, series, stamps):
+        assert_array_equal(logs_of(timestamp=values).timestamp, UTC)
+    assert_array_equal(logs_of(timestamp=polars.Series([3, 4])).timestamp, [3, 4])
+    with pytest.raises(ValueError, match="missing at row 0"):
+        logs_of(timestamp=pandas.Series([pandas.NaT, index[0]]))
 
 
-def test_plain_values_for_messages():
-    assert plain(np.int64(3)) == 3
-    assert type(plain(np.str_("a"))) is str
-    assert plain(None) is None
+# -- classifiers ----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("values", "actions"),
+    [
+        ([7, -3, 100, 7], None),
+        ([True, False, True, True], None),
+        ([0.5, 1.5, 0.5, -2.0], None),
+        (["b", "a", "b", "longer"], None),
+        (np.array(["b", "a", "b", "c"], dtype=object), None),
+        (np.array([b"x", b"y", b"x", b"x"]), None),
+        (np.array(["2020-01-02", "2020-01-01"], dtype="M8[D]"), None),
+        (np.array([3, "a"], dtype=object), np.array(["a", 3], dtype=object)),
+    ],
+    ids=str,
+)
+def test_classifiers_learn_actions_of_any_kind(values, actions):
+    n = len(values)
+    logs = logs_of(
+        n,
+        context=10.0 * np.eye(n),
+        action=values,
+        actions=actions,
+        reward=np.ones(n),
+        propensity=0.5,
+    )
+    policy = ClassifierPolicy(LogisticRegression(C=1e6)).fit(logs)
+    assert_array_equal(policy.predict(logs.context), logs.action)
 
 
-def test_value_range_is_short():
-    assert value_range(np.array([0.123456, 2.0])) == "0.1235 to 2"
+# -- rows -----------------------------------------------------------------------------
+def test_a_row_can_be_told_by_another_name():
+    error = RowError("reward {x} is odd", np.int64(3), " (1 such row).")
+    assert str(error) == "reward {x} is odd at row 3 (1 such row)."
+    assert error.told_of("line 7") == "reward {x} is odd at line 7 (1 such row)."
+    assert type(error.row) is int
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-@pytest.mark.parametrize("kind", ["U", "S"])
-def test_codes_of_many_texts_are_those_of_few(kind):
-    labels = np.array(["b", "a", "long text", "ab"], dtype=kind)
-    values = np.array(["a", "b", "unknown", "ab", "long text"], dtype=kind)
-    few, many = label_codes(labels, values), np.tile(values, 300)
-    assert few.tolist() == [1, 0, -1, 3, 2]
-    assert_array_equal(label_codes(labels, many), np.tile(few, 300))
-    wide = many.astype(f"{kind}200")  # these are looked up one by one
-    assert_array_equal(label_codes(labels, wide), np.tile(few, 300))
+@pytest.mark.parametrize(
+    ("field", "values", "row"),
+    [
+        ("propensity", [0.5, 0.0, 0.5], 1),
+        ("propensity", [0.5, 0.5, 1.5], 2),
+        ("reward", [0, np.nan, 0], 1),
+        ("reward", [0, 0, 7], 2),
+        ("sample_weight", [1, -1, 1], 1),
+        ("timestamp", [0, 1, np.inf], 2),
+        ("logger", ["a", "b", None], 2),
+        ("group", [(1, 2), (1, None), (1, 3)], 1),
+        ("available", [[True, True], [True, True], [False, True]], 2),
+        ("logging_proba", [[0.5, 0.5], [0.5, 0.6], [0.5, 0.5]], 1),
+        ("actions", [1, 2], 0),
+    ],
+)
+def test_rounds_that_cannot_be_are_told_with_their_row(field, values, row):
+    fields = {"action": [0, 1, 0], "reward": [0, 1, 0], "reward_range": (0, 1)}
+    fields[field] = np.array(values) if field == "available" else values
+    with pytest.raises(RowError, match=rf"at row {row}\b") as caught:
+        BanditLogs(np.zeros((3, 1)), **fields)
+    assert caught.value.row == row
 
 
-def test_decimals_are_numbers():
-    values = np.array([Decimal("0.5"), Decimal(1)], dtype=object)
-    assert_array_equal(as_numbers("reward", values), [0.5, 1.0])
-    with pytest.raises(TypeError, match="must hold numbers"):
-        as_numbers("reward", np.array([Decimal(1), None], dtype=object))
+def test_features_of_actions_have_no_rows():
+    features = [[0.0], [np.inf]]
+    with pytest.raises(ValueError, match="got inf at action 1") as caught:
+        BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1], action_context=features)
+    assert not isinstance(caught.value, RowError)
+
+
+def test_missing_values_have_a_remedy():
+    with pytest.raises(ValueError, match=UNRELATED):
+        BanditLogs(np.empty((2, 0)), [0, 1], [0, np.nan], [0.5, 0.5])
+    with pytest.raises(ValueError, match="Drop these rows or fill the values"):
+        BanditLogs(np.empty((2, 0)), [0, 1], [0, 1], [0.5, np.nan])
+
+
+@pytest.mark.frames
+def test_missing_values_of_frames_and_files_have_a_remedy(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
+    narwhals = pytest.importorskip("narwhals.stable.v2")
+    good = pandas.DataFrame({"a": [0, 1], "r": [0.0, 1.0], "p": [0.5, 0.5]})
+    for name, message in (("r", UNRELATED), ("p", "Drop or fill these rows")):
+        frame = good.assign(**{name: [0.5, None]})
+        with pytest.raises(ValueError, match=message):
+            BanditLogs.from_frame(frame, **ROLES)
+        frame.to_parquet(tmp_path / "log.parquet")
+        lazy = scan_logs(tmp_path / "log.parquet", **ROLES)
+        with pytest.raises(ValueError, match=message):
+            list(lazy.read())
+        lazy = scan_logs(
+            narwhals.from_native(frame).lazy("polars").to_native(), **ROLES
+        )
+        with pytest.raises(ValueError, match=UNRELATED if name == "r" else "in .0, 1."):
+            lazy.describe()

@@ -12,7 +12,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skope_ope import BanditLogs, ClassifierPolicy, SlateLogs, scan_logs
+from skope_ope import (
+    BanditLogs,
+    ClassifierPolicy,
+    SlateLogs,
+    UniformPolicy,
+    evaluate,
+    scan_logs,
+)
 from skope_ope.logs.lazy import _csv_parts, _parquet_parts, _partitions
 from skope_ope.logs.lazy._partitions import read_partitions
 
@@ -20,6 +27,7 @@ pytestmark = pytest.mark.frames
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+nw = pytest.importorskip("narwhals")
 
 N = 60
 NAMES = {
@@ -145,36 +153,18 @@ def test_large_row_groups_are_read_in_stretches(tmp_path, monkeypatch):
     assert len({part.key for part in lazy.partitions}) == 6
 
 
-def test_stretches_of_a_row_group_are_decoded_once(tmp_path, monkeypatch):
-    pq.write_table(table(), tmp_path / "log.parquet")
-    monkeypatch.setattr(_parquet_parts, "STRETCH", 10)
-    lazy = scan_logs(tmp_path, action="item", reward="click")
-    opened = []
-    batches = _partitions.ParquetPart.batches
-
-    def counting(part, *args):
-        opened.append(part)
-        return batches(part, *args)
-
-    monkeypatch.setattr(_partitions.ParquetPart, "batches", counting)
-    assert sum(len(logs) for _, logs in lazy.read()) == N
-    assert len(opened) == 1
-
-
-def test_files_are_opened_once(tmp_path, monkeypatch):
-    for k in range(2):
-        pq.write_table(table(), tmp_path / f"{k}.parquet", row_group_size=10)
-    lazy = scan_logs(tmp_path, action="item", reward="click")
-    opened, open_ = [], _partitions.ParquetPart.opened
-
-    def counting(part, reading):
-        opened.append(open_(part, reading))
-        return opened[-1]
-
-    monkeypatch.setattr(_partitions.ParquetPart, "opened", counting)
-    assert sum(len(logs) for _, logs in lazy.read()) == 2 * N
-    assert len(opened) == 2
-    assert all(file.closed for file in opened)
+def test_files_of_datasets_are_read_in_stretches(tmp_path, monkeypatch):
+    ds = pytest.importorskip("pyarrow.dataset")
+    monkeypatch.setattr(_parquet_parts, "STRETCH", 20)
+    ds.write_dataset(table(90), tmp_path, format="ipc")
+    lazy = scan_logs(ds.dataset(tmp_path, format="ipc"), action="item", reward="click")
+    reward = table(90)["click"].to_numpy()
+    assert [part.n_rounds for part in lazy.partitions] == [22, 23, 22, 23]
+    assert "rows 22 to 44" in lazy.partitions[1].name
+    read = [logs.reward for _, logs in lazy.read()]
+    assert_array_equal(np.concatenate(read), reward)
+    assert_array_equal(lazy.partitions[2].read().reward, reward[45:67])
+    assert_array_equal(lazy.head(30).reward, reward[:30])
 
 
 def test_integer_actions_keep_codes_of_all_partitions(tmp_path):
@@ -417,6 +407,69 @@ def test_a_file_that_is_gone_or_was_written_anew(tmp_path):
         part.read()
 
 
+def test_errors_of_policies_name_their_own_partition(tmp_path):
+    pq.write_table(table(), tmp_path / "log.parquet", row_group_size=20)
+    lazy = scan_logs(
+        tmp_path, action="item", reward="click", propensity=0.5, actions=list("abc")
+    )
+    with pytest.raises(RuntimeError, match=r"^log.parquet, row group 1: no such row"):
+        evaluate(FailsOn(27), lazy, evaluators=["IPS"])
+
+
+class FailsOn:
+    """A policy that cannot answer for one round."""
+
+    def __init__(self, row):
+        self.row = row
+
+    def logs_proba(self, logs):
+        if self.row in logs.row_id.position:
+            raise RuntimeError("no such row")
+        return np.full((len(logs), logs.n_actions), 1 / logs.n_actions)
+
+
+def test_row_groups_that_change_places_are_refused(tmp_path):
+    path, data = tmp_path / "day.parquet", table()
+    for groups in (((0, 20), (20, 30)), ((20, 30), (0, 20))):
+        with pq.ParquetWriter(path, data.schema) as writer:
+            for low, high in groups:
+                writer.write_table(data.slice(low, high - low))
+        if groups[0][0] == 0:
+            lazy = scan_logs(path, action="item", reward="click", propensity="p")
+            assert sum(len(logs) for _, logs in lazy.read()) == 30
+    with pytest.raises(ValueError, match=r"row group 0.*changed since it was"):
+        evaluate(UniformPolicy(), lazy, evaluators=["IPS"])
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_small_partitions_are_read_together(tmp_path):
+    data = table()
+    for k, (low, size) in enumerate([(0, 30), (30, 5), (35, 25)]):
+        path = tmp_path / f"{k}.parquet"
+        pq.write_table(data.slice(low, size), path, row_group_size=1)
+    names = {**NAMES, "columns": ["pi"]}
+    lazy = scan_logs(tmp_path, **names).labelled()
+    whole, seen, sizes = BanditLogs.from_frame(data, **names), [], []
+
+    class Notes:
+        def logs_proba(self, logs):
+            rows = whole[logs.row_id.position]
+            for name in ("action", "action_index", "reward", "logger", "group"):
+                assert_array_equal(getattr(logs, name), getattr(rows, name))
+            assert logs.context["city"].tolist() == rows.context["city"].to_pylist()
+            sizes.append(len(logs))
+            seen.extend(logs.row_id.position.tolist())
+            return np.full((len(logs), 3), 1 / 3)
+
+    evaluate(Notes(), lazy, evaluators=["IPS"])
+    assert sorted({*seen}) == list(range(N))
+    assert max(sizes) > 1
+    kept = lazy.filter(nw.col("pi") > 0.5)
+    seen.clear()
+    evaluate(Notes(), kept, evaluators=["IPS"])
+    assert sorted({*seen}) == np.flatnonzero(whole.columns["pi"] > 0.5).tolist()
+
+
 # -- csv -------------------------------------------------------------------------------
 CSV = {k: v for k, v in NAMES.items() if k not in ("context", "columns")}
 
@@ -534,32 +587,8 @@ def test_csv_labels_that_would_collide_as_numbers_are_texts(tmp_path, labels, ot
     assert logs.n_groups == len({*labels, *others})
 
 
-def test_csv_numbers_that_collide_with_none_stay_numbers(tmp_path):
-    (tmp_path / "log.csv").write_text(
-        "a,u,r\n0.5,-1,001\n1e-05,1234567890123456789,0\n"
-    )
-    logs = scan_logs(tmp_path, action="a", reward="r", group="u").head(2)
-    assert_array_equal(logs.action, [0.5, 1e-05])
-    assert_array_equal(logs.group, [-1, 1234567890123456789])
-    assert_array_equal(logs.reward, [1, 0])
-
-
 def test_csv_rewards_may_be_true_or_false(tmp_path):
     (tmp_path / "log.csv").write_text("a,r\n1,True\n2,False\n2,true\n")
     assert_array_equal(
         scan_logs(tmp_path, action="a", reward="r").head().reward, [1, 0, 1]
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('a,r\nx,1\n"y,0\nx,1\n', "line 3: a quote is opened and never closed"),
-        ('a,r\nx,1\ny",0\nx",1\n', "line 3: a quote stands inside a cell"),
-        ('a,r\nx,1\n"y"z,0\nx,1\n', "line 3: text follows a closing quote"),
-    ],
-)
-def test_csv_rows_are_not_lost_and_texts_are_texts(tmp_path, text, told):
-    (tmp_path / "log.csv").write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=told):
-        scan_logs(tmp_path, action="a", reward="r").describe()

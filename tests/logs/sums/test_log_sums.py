@@ -1,129 +1,124 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facts and findings of a log from its parts."""
+"""Facts and findings of a log from its parts, in any order, are those of memory."""
 
-import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from skope_ope import BanditLogs
-from skope_ope.datasets import make_adaptive_logs
-from skope_ope.evaluators.core._support_findings import support_findings
-from skope_ope.evaluators.core._warnings import LATE_REWARDS_CHANCE
-from skope_ope.logs._known_range import known_range
-from skope_ope.logs.checks._order_findings import trailing_zero_findings
-from skope_ope.logs.sums._log_sums import LogSums, known_fields
-from tests.logs._worlds import entering, parts_of, slates, world
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ConstantPolicy,
+    DirectMethod,
+    SlateIPS,
+    UniformPolicy,
+    UniformSlatePolicy,
+    concat,
+    evaluate,
+    summarize,
+)
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
+from skope_ope.evaluators import load_summary
+from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
+from skope_ope.logs.sums._order_sums import OrderSums
+from skope_ope.logs.sums._row_sample import RowSample
+from tests.logs._worlds import parts_of, slates, world
 
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 SEEDS = range(40)
 
 
-def check_alike(found, expected, rows=True):
-    """Raise unless findings say the same, about the same rows if these are asked."""
-    for one, other in zip(found, expected, strict=True):
-        for name in ("name", "severity", "actions", "rows")[: 4 if rows else 3]:
-            assert getattr(one, name) == getattr(other, name), one.name
-        numbers = [(each.number, each.effect) for each in (one, other)]
-        np.testing.assert_allclose(*numbers, rtol=1e-8, atol=1e-12)
+def objects(labels):
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
 
 
-def findings_of(logs):
-    """Return all findings that values make warnings of."""
-    late = trailing_zero_findings(logs, chance_below=LATE_REWARDS_CHANCE)
-    return [*logs._learning_findings, *late]
+def summed(parts):
+    """The value of the uniform policy from parts of logs."""
+    return total(parts).values()["u", "e"]
 
 
+def total(parts):
+    parts = [(one, *of_kind(one)) for one in parts]
+    return sum(summarize({"u": p}, one, evaluators={"e": e}) for one, p, e in parts)
+
+
+def of_kind(logs):
+    if isinstance(logs, BanditLogs):
+        return UniformPolicy(), IPS()
+    return UniformSlatePolicy(3), SlateIPS()
+
+
+def in_memory(logs):
+    policy, evaluator = of_kind(logs)
+    return evaluator.fit(logs).evaluate(policy)
+
+
+# -- values ---------------------------------------------------------------------------
 @pytest.mark.few_cases(10)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_findings_of_any_parts_are_those_of_memory(seed):
+def test_findings_and_numbers_of_any_parts_are_those_of_memory(seed):
     logs = world(seed)
-    merged = sum(map(LogSums.of, parts_of(logs, 1 + seed % 9, seed)))
-    count = entering(logs)
-    facts, found = count._quick_propensity_findings
-    assert merged._quick_propensity_findings[0] == facts
-    # rows are called by their positions, whether or not all enter
-    check_alike(merged._quick_propensity_findings[1], found, rows=count is logs)
-    check_alike(findings_of(merged), findings_of(logs))
-    assert merged._left_out_by_chance == count._left_out_by_chance
-    assert merged._weighs_unevenly == count._weighs_unevenly
-    assert known_range(merged) == known_range(logs)
-    assert known_fields(merged) == known_fields(logs)
+    value, own = summed(parts_of(logs, 1 + seed % 9, seed)), in_memory(logs)
+    check_findings(value, own)
+    assert value.n_rounds == own.n_rounds == len(logs)
+    for name in {*value.diagnostics} & {*own.diagnostics}:
+        np.testing.assert_allclose(
+            value.diagnostics[name],
+            own.diagnostics[name],
+            rtol=1e-7,
+            atol=1e-9,
+            err_msg=name,
+        )
+
+
+def check_findings(value, own):
+    """Raise unless both tell the same of the log; of weights sums know less."""
+    of_weights = ("mean_weight", "tail")
+    found, expected = (
+        {w.name: float(w.value) for w in one.warnings if w.name not in of_weights}
+        for one in (value, own)
+    )
+    assert found == pytest.approx(expected, rel=1e-8)
+
+
+def test_worlds_ring_all_bells():
+    names = {w.name for seed in SEEDS[:16] for w in in_memory(world(seed)).warnings}
+    assert names >= {
+        "propensity_too_small",
+        "propensity_too_large",
+        "impossible_propensity",
+        "trailing_zeros",
+    }
 
 
 @pytest.mark.few_cases(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_first_rounds_of_a_logger_that_learns(seed):
     logs = make_adaptive_logs(n_rounds=8000, random_state=seed)
-    merged = sum(map(LogSums.of, parts_of(logs, 6, seed)))
-    assert logs._learning_findings
-    check_alike(merged._learning_findings, logs._learning_findings)
+    value, own = summed(parts_of(logs, 6, seed)), in_memory(logs)
+    assert "adaptive_logger" in [one.name for one in own.warnings]
+    check_findings(value, own)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_of_many_rounds_a_sample_is_looked_at(seed):
     rng = np.random.default_rng(seed)
     n = 50_000
     action = (rng.random(n) < 0.7).astype(int)
     p = np.where(action, 0.6, 0.4)  # of another logger
     logs = BanditLogs(rng.integers(0, 2, (n, 1)), action, rng.random(n), p)
-    parts = parts_of(logs, 4, seed)
-    merged, again = sum(map(LogSums.of, parts)), LogSums.of(logs)
-    assert len(merged.sample) == 20_000
-    assert set(merged.sample.position) == set(again.sample.position)
-    [one], [other] = (each._quick_propensity_findings[1] for each in (merged, again))
-    check_alike([one], [other])
-    [in_memory] = logs._quick_propensity_findings[1]
-    assert one.name == in_memory.name
-    assert one.effect == pytest.approx(in_memory.effect, rel=0.1)
-
-
-def test_worlds_ring_all_bells():
-    names = {
-        one.name
-        for logs in map(world, SEEDS)
-        for one in [*entering(logs)._quick_propensity_findings[1], *findings_of(logs)]
-    }
-    assert names >= {
-        "propensity_too_small",
-        "propensity_too_large",
-        "impossible_propensity",
-        "certain_propensities",
-        "rounded_propensities",
-        "trailing_zeros",
-    }
-    by_chance = [entering(world(seed))._left_out_by_chance for seed in SEEDS]
-    assert any(by_chance) and not all(by_chance)
-
-
-@pytest.mark.few_cases(10)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_numbers_of_any_parts_are_those_of_memory(seed):
-    logs = world(seed)
-    merged = sum(map(LogSums.of, parts_of(logs, 1 + seed % 9, seed)))
-    count = entering(logs)
-    assert (merged.n_logged, len(merged)) == (len(logs), len(count))
-    assert merged._action_counts.tolist() == count._action_counts.tolist()
-    assert merged._unseen.tolist() == count._unseen.tolist()
-    assert merged._lowest_propensity == count._lowest_propensity
-    assert merged._mean_log_propensity == pytest.approx(count._mean_log_propensity)
-    assert merged.n_groups == count.n_groups
-    np.testing.assert_allclose(
-        merged._inverse_propensity_z, count._inverse_propensity_z, rtol=1e-7
+    merged, again = summed(parts_of(logs, 4, seed)), summed([logs])
+    check_findings(merged, again)
+    found, expected = (
+        {w.name: w.value for w in one.warnings} for one in (merged, in_memory(logs))
     )
-    assert (merged._action_count_law is None) == (count._action_count_law is None)
-    if count._action_count_law is not None:
-        np.testing.assert_allclose(
-            merged._action_count_law, count._action_count_law, atol=1e-9
-        )
-    if logs.loggers is not None:
-        assert merged._logger_counts.tolist() == count._logger_counts.tolist()
-    if logs.group is not None:
-        assert sorted(merged._group_sizes) == sorted(count._group_sizes)
-    if logs.timestamp is not None:
-        assert (merged.first_time, merged.last_time) == (0, len(logs) - 1)
-        back = np.count_nonzero(np.diff(logs.timestamp) < 0)
-        assert sum(one.n_backwards for one in merged.orders.values()) == back
+    assert [*found] == [*expected]
+    assert found == pytest.approx(expected, rel=0.1)
 
 
 def test_a_gap_without_spread():
@@ -132,138 +127,331 @@ def test_a_gap_without_spread():
     logs = BanditLogs(
         np.zeros((300, 0)), action, np.ones(300), np.full(300, 1 / 3), actions=range(9)
     )
-    merged = sum(map(LogSums.of, parts_of(logs, 5, 0)))
-    assert merged._inverse_propensity_z == logs._inverse_propensity_z == 0
+    for value in (summed(parts_of(logs, 5, 0)), in_memory(logs)):
+        assert value.diagnostics["inverse_propensity_z"] == 0
 
 
 @pytest.mark.few_cases(2)
 @pytest.mark.parametrize("seed", range(8))
-def test_a_table_holds_all_of_it(seed):
-    logs = world(seed)
-    parts = [LogSums.of(part) for part in parts_of(logs, 4, seed)]
-    written = []
+def test_a_file_holds_all_of_it(seed, tmp_path):
+    parts = parts_of(world(seed), 4, seed)
+    read = []
     for part in parts:
-        file = io.BytesIO()
-        np.savez(file, **part.to_table())
-        file.seek(0)
-        with np.load(file) as table:
-            written.append(LogSums.from_table(table))
-    whole, read = sum(parts).to_table(), sum(written).to_table()
-    assert whole.keys() == read.keys()
-    for name, values in whole.items():
-        assert values.dtype.kind == read[name].dtype.kind
-        np.testing.assert_array_equal(values, read[name])
-    assert all(values.dtype != object for values in whole.values())
+        total([part]).save(tmp_path / "part.npz")
+        read.append(load_summary(tmp_path / "part.npz"))
+    found, own = sum(read).values()["u", "e"], summed(parts)
+    assert (found.value, found.standard_error) == (own.value, own.standard_error)
+    # of the rows that are looked at, a file keeps fewer
+    assert {one.name for one in found.warnings} == {one.name for one in own.warnings}
+    assert repr(found.diagnostics) == repr(own.diagnostics)
 
 
-def test_a_small_table_is_that_of_fewer_rows():
-    logs = world(5)
-    parts = [LogSums.of(part) for part in parts_of(logs, 4, 0)]
-    small = sum(LogSums.from_table(part.to_table(n_rows=50)) for part in parts)
-    assert len(small.sample) == len(small.first) == 50
-    of_whole = sum(parts).to_table(n_rows=50)
-    for name in ("log_sample_position", "log_first_position"):
-        found = small.to_table(n_rows=50)[name]
-        assert sorted(found) == sorted(of_whole[name])
-    assert small._action_counts.tolist() == sum(parts)._action_counts.tolist()
-
-
-def test_labels_that_no_file_holds():
-    label = frozenset([1])
-    logs = BanditLogs(
-        np.zeros((2, 0)), np.array([label, label]), [1.0, 0.0], [0.5, 0.5]
-    )
-    with pytest.raises(TypeError, match=r"label frozenset.* of actions cannot be writ"):
-        LogSums.of(logs).to_table()
-
-
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [5, 10, 14, 17, 22, 26])
 def test_actions_that_parts_do_not_know_of(seed):
-    logs = world(8 * seed + 1)  # of few actions
-    if logs.logging_proba is not None or logs.available is not None:
-        logs = logs.replace(logging_proba=None, available=None)
-    labels = logs.actions.tolist()
-    found = []
-    for part in parts_of(logs, 3, seed):
+    logs = world(seed).replace(logging_proba=None, available=None)
+    common, index = np.bincount(logs.action_index).argmax(), logs.action_index
+    mine = np.where(index == common, np.arange(len(logs)) % 2, index % 2)
+    parts = []
+    for rows in (logs[mine == 0], logs[mine == 1]):
         fields = ("group", "sample_weight", "logger", "timestamp")
-        own = BanditLogs(
-            part.context,
-            part.action,
-            part.reward,
-            part.propensity,
-            **{name: getattr(part, name) for name in fields},
-        )
-        own.__dict__.update(_origin=part._origin, _position=part._position)
-        found.append(LogSums.of(own))
-    merged = sum(found)
-    assert set(merged.actions) <= set(labels)
-    seen = np.isin(labels, merged.actions)
-    assert merged._action_counts.sum() == len(entering(logs))
-    np.testing.assert_array_equal(
-        merged._action_counts, entering(logs)._action_counts[seen]
+        fields = {name: getattr(rows, name) for name in fields}
+        given = rows.context, rows.action, rows.reward, rows.propensity
+        parts.append(BanditLogs(*given, **fields))
+    whole = concat(parts)
+    assert {*parts[0].actions} != {*parts[1].actions}
+    policies, evaluators = {"a": ConstantPolicy(logs.actions[common])}, {"e": IPS()}
+    value = sum(summarize(policies, one, evaluators=evaluators) for one in parts)
+    value = value.values()["a", "e"]
+    own = evaluate(policies, whole, evaluators=evaluators)["a", "e"]
+    assert value.value == pytest.approx(own.value, rel=1e-12)
+    found, expected = (
+        {w.name: float(w.value) for w in one.warnings if "propensity" in w.name}
+        for one in (value, own)
     )
-    assert merged._inverse_propensity_z == pytest.approx(
-        entering(logs)._inverse_propensity_z, nan_ok=True
-    )
+    assert found == pytest.approx(expected, rel=1e-8)
+    for name in ("inverse_propensity_z", "action_count_z"):  # in another order
+        if name in value.diagnostics:
+            numbers = [
+                np.sort(np.atleast_1d(one.diagnostics[name])) for one in (value, own)
+            ]
+            np.testing.assert_allclose(*numbers, rtol=1e-7, atol=1e-9)
 
 
 def test_parts_must_have_the_same_fields():
-    logs = world(1)
-    with pytest.raises(ValueError, match="has propensities and another has none"):
-        LogSums.of(logs) + LogSums.of(logs.replace(propensity=None, logging_proba=None))
+    logs, other = (make_bandit_logs(50, random_state=seed) for seed in (0, 1))
+    bare = other.replace(propensity=None, logging_proba=None)
+    evaluators = {"e": DirectMethod(reward_model=0.5)}
+    one, two = (
+        summarize({"u": UniformPolicy()}, part, evaluators=evaluators)
+        for part in (logs, bare)
+    )
+    with pytest.raises(ValueError, match="has logging_proba and another has none"):
+        one + two
     with pytest.raises(TypeError):
-        LogSums.of(logs) + 1
+        one + 1
 
 
-def test_slates():
+def test_slates_and_the_order_of_their_rounds():
     logs = slates(0)
-    merged = sum(map(LogSums.of, parts_of(logs, 5, 1)))
-    assert len(merged) == 300
-    assert merged.actions is None and merged._action_counts is None
-    assert merged._quick_propensity_findings == ({}, [])
-    assert merged.n_groups == logs.n_groups
-    check_alike(findings_of(merged), trailing_zero_findings(logs, 1e-7))
-    table = LogSums.from_table(merged.to_table())
-    assert (table.n, table.first_time, table.last_time) == (300, 0, 299)
-
-
-def test_rounds_that_do_not_enter_are_counted_apart():
-    logs = world(9)
-    none = LogSums.of(logs, logs[[]])
-    assert (none.n, none.n_logged) == (0, len(logs))
-    assert none._quick_propensity_findings == ({}, [])
-    both = none + LogSums.of(logs[:0], logs[:0]) + none
-    assert both.n_logged == 2 * len(logs)
-    more = none + LogSums.of(logs)
-    found = LogSums.of(logs)._quick_propensity_findings[1]
-    check_alike(more._quick_propensity_findings[1], found)
-
-
-def test_rows_between_each_other_tell_nothing_of_the_order():
-    logs = slates(3)
-    even, odd = LogSums.of(logs[::2]), LogSums.of(logs[1::2])
-    assert trailing_zero_findings(logs)
-    assert not trailing_zero_findings(even + odd)
-    assert even.orders != odd.orders
+    value, own = summed(parts_of(logs, 5, 1)), in_memory(logs)
+    assert [one.name for one in own.warnings] == ["trailing_zeros"]
+    check_findings(value, own)
+    check_findings(summed([logs[np.random.default_rng(0).permutation(300)]]), own)
+    # rows between each other tell nothing of the order
+    assert not summed([logs[::2], logs[1::2]]).warnings
 
 
 def test_origins_are_looked_at_one_by_one():
     late, right = slates(0), slates(1).replace(reward=np.tile([1.0, 0.0], 150))
     for parts in ([late[:100], right, late[100:]], [right, late[100:], late[:100]]):
-        merged = sum(map(LogSums.of, parts))
-        assert merged.n_groups == len({*late.group, *right.group})
-        [found] = trailing_zero_findings(merged)
-        assert found.rows[0] == np.flatnonzero(late.reward)[-1] + 1
+        check_findings(summed(parts), in_memory(late))
+        groups = len({*late.group, *right.group})
+        assert f"{groups} exact groups" in repr(total(parts))
 
 
-def test_support_asks_the_sums():
-    logs = world(0)  # hardly an action comes twice
-    merged = sum(map(LogSums.of, parts_of(logs, 3, 0)))
+# -- the order of the rounds ----------------------------------------------------------
+def order_logs(seed, rate=0.05, **fields):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(20, 300))
+    reward = (rng.random(n) < rate).astype(float)
+    return BanditLogs(np.zeros((n, 0)), np.zeros(n, int), reward, **fields)
 
-    class Overlap:
-        missing_by_logger = None
-        missing_mass = 0.5
-        lacking = "the logger never took"
 
-    [found] = support_findings(Overlap, merged)
-    check_alike([found], support_findings(Overlap, entering(logs)))
+def merged(parts):
+    found = OrderSums.of(parts[0])
+    for part in parts[1:]:
+        found = found + OrderSums.of(part)
+    return found
+
+
+@pytest.mark.few_cases(10)
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("join", [False, True])
+def test_any_parts_tell_the_order_of_the_whole(seed, join):
+    logs = order_logs(seed, rate=(0.02, 0.3, 1.0)[seed % 3])
+    found = merged(parts_of(logs, 1 + seed % 8, seed))
+    found = found.joined() if join else found
+    rewarded = np.flatnonzero(logs.reward)
+    last = rewarded[-1] if len(rewarded) else -1
+    n, n_rewarded, n_last, (lengths, counts) = found.units()
+    assert found.is_known
+    assert (n, n_rewarded, found.n, found.stop) == (
+        len(logs),
+        len(rewarded),
+        len(logs),
+        len(logs),
+    )
+    assert (found.last_rewarded, n_last) == (last, len(logs) - 1 - last)
+    expected = np.unique(np.diff(rewarded), return_counts=True)
+    np.testing.assert_array_equal(lengths, expected[0])
+    np.testing.assert_array_equal(counts, expected[1])
+    if join:
+        assert len(found.stretches) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_last_rounds_of_groups(seed):
+    rng = np.random.default_rng(seed)
+    logs = order_logs(seed)
+    logs = logs.replace(group=rng.integers(0, 12, len(logs)))
+    n, n_rewarded, n_last, gaps = merged(parts_of(logs, 4, seed)).units()
+    ends = [np.flatnonzero(logs.group == one)[-1] for one in np.unique(logs.group)]
+    ends = np.sort(ends)
+    rewarded = np.flatnonzero(logs.reward)
+    last = rewarded[-1] if len(rewarded) else -1
+    assert n == len(ends)
+    assert n_rewarded == np.count_nonzero(logs.reward[ends])
+    assert n_last == np.count_nonzero(ends > last)
+    gap = np.diff(np.flatnonzero(logs.reward[ends]))
+    assert int(gaps[1].sum()) == len(gap)
+    few = merged(parts_of(logs, 4, seed)).with_fewer_ends(5)
+    assert few.units()[0] == min(5, n)
+
+
+@pytest.mark.parametrize("join", [False, True])
+def test_timestamps_that_decrease(join):
+    logs = order_logs(3)
+    rng = np.random.default_rng(0)
+    for time in (np.arange(len(logs)), rng.integers(0, 9, len(logs))):
+        found = merged(parts_of(logs.replace(timestamp=time), 5, 1))
+        found = found.joined() if join else found
+        assert found.n_backwards == np.count_nonzero(np.diff(time) < 0)
+    assert merged([logs]).n_backwards == 0
+
+
+# -- rows that are kept of a log, however it is cut -----------------------------------
+def row_logs(n=2_000, origin=None):
+    logs = BanditLogs(np.zeros((n, 0)), np.zeros(n, int), np.arange(n) % 7.0)
+    if origin is not None:
+        logs.__dict__["_origin"] = origin
+    return logs
+
+
+def columns(logs, rows):
+    return {"reward": logs.reward[rows]}
+
+
+@pytest.mark.parametrize("how", [RowSample.by_lot, RowSample.first])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_rows_of_any_parts(how, seed):
+    logs = row_logs()
+    whole = how(100, logs, columns)
+    parts = [how(100, part, columns) for part in parts_of(logs, 9, seed)]
+    merged = parts[0]
+    for part in parts[1:]:
+        merged = merged + part
+    assert len(merged) == len(whole) == 100
+    places = [one.position[one.order()] for one in (merged, whole)]
+    np.testing.assert_array_equal(*places)
+    in_order = merged.order()
+    assert (merged.columns["reward"][in_order] == logs.reward[places[0]]).all()
+    if how == RowSample.first:
+        np.testing.assert_array_equal(places[0], np.arange(100))
+
+
+def test_rows_of_a_mixed_order():
+    logs = row_logs()[np.random.default_rng(0).permutation(2_000)]
+    first = RowSample.first(50, logs, columns)
+    assert sorted(first.position) == list(range(50))
+    by_lot, whole = (RowSample.by_lot(50, one, columns) for one in (logs, row_logs()))
+    assert sorted(by_lot.position) == sorted(whole.position)
+
+
+def test_fewer_rows_are_those_that_had_been_kept():
+    whole = RowSample.by_lot(500, row_logs(), columns)
+    few = RowSample.by_lot(60, row_logs(), columns)
+    assert sorted(whole.reduced(60).position) == sorted(few.position)
+    # whoever kept fewer says how many are kept
+    assert len(whole + few) == 60
+    assert len(RowSample.by_lot(3_000, row_logs(), columns)) == 2_000
+
+
+@pytest.mark.parametrize("origin", ["monday", "tuesday"])
+def test_hashes_are_uniform_and_rows_apart(origin):
+    logs = row_logs(60_000, origin)
+    position = RowSample.by_lot(3_000, logs, columns).position
+    position.sort()
+    assert stats.kstest(position / 60_000, "uniform").pvalue > 1e-4
+    gaps = np.diff(position)
+    assert gaps.var() == pytest.approx(gaps.mean() ** 2, rel=0.2)  # geometric
+    for period in (2, 7, 64):
+        counts = np.bincount(position % period, minlength=period)
+        assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_origins():
+    one = RowSample.by_lot(100, row_logs(), columns)
+    again = RowSample.by_lot(100, row_logs(), columns)  # another origin, by lot
+    np.testing.assert_array_equal(one.position, again.position)
+    days = [RowSample.by_lot(100, row_logs(origin=o), columns) for o in ("mon", "tue")]
+    assert set(days[0].position) != set(days[1].position)
+    both = days[0] + days[1]
+    assert both.origins == ["mon", "tue"]
+    assert 30 < np.count_nonzero(both.origin) < 70
+    other = days[1] + days[0]
+    assert sorted(zip(both.origin, both.position, strict=True)) == sorted(
+        zip(other.origin, other.position, strict=True)
+    )
+
+
+def test_ties_go_to_the_first_origin():
+    # positions of origins that were drawn have the same hash
+    origins = ["0" * 32, "1" * 32]
+    days = [RowSample.by_lot(5, row_logs(20, o), columns) for o in origins]
+    both = days[0] + days[1]
+    assert len(both) == 5
+    assert both.origins[0] == origins[0]
+    assert np.bincount(both.origin).tolist() == [3, 2]
+
+
+# -- sums by group --------------------------------------------------------------------
+LONG = "a" * 100
+
+
+def words(labels):
+    """Return the words of some labels."""
+    return WordsOfGroups(SimpleNamespace(groups=labels)).words.tolist()
+
+
+def part(groups, values, limits=FEW):
+    """Return the sums of values by group, and the largest."""
+    labels, codes = np.unique(groups, return_inverse=True)
+    sizes = np.bincount(codes)
+    logs = SimpleNamespace(groups=labels, group_index=codes, group_sizes=sizes)
+    words = WordsOfGroups(logs, limits)
+    last = np.full(len(labels), -1)
+    np.maximum.at(last, codes, values)
+    found = sums_of_groups(logs, words, {"v": values})
+    return found.with_sums(last=last[words.order])
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_any_parts_give_the_sums_of_the_whole(few):
+    limits = (200, 50) if few else FEW
+    rng = np.random.default_rng(0)
+    groups, values = rng.integers(0, 400, 5_000), rng.integers(0, 100, 5_000)
+    whole = part(groups, values, limits)
+    cuts = np.split(rng.permutation(5_000), [10, 11, 300, 4_000])
+    parts = [part(groups[rows], values[rows], limits) for rows in cuts]
+    merged = parts[2] + (parts[0] + parts[1]) + parts[4] + parts[3]
+    assert merged.complete == whole.complete == (not few)
+    np.testing.assert_array_equal(merged.words, whole.words)
+    for name in ("n", "v", "last"):
+        np.testing.assert_array_equal(merged[name], whole[name])
+    n = len(np.unique(groups))
+    if few:
+        assert len(merged.words) == 50
+        assert merged.n_groups == pytest.approx(n, rel=0.5)
+        assert merged.per_kept == merged.n_groups / 50
+    else:
+        assert merged.n_groups == n and merged.per_kept == 1
+
+
+def test_parts_that_kept_unlike_many():
+    rng = np.random.default_rng(1)
+    groups = rng.permutation(1_000)
+    one, other = (part(some, some) for some in (groups[:500], groups[500:]))
+    merged = one.reduced((100, 100)) + other
+    assert not merged.complete
+    expected = (one + other).reduced((100, 100))
+    np.testing.assert_array_equal(merged.words, expected.words)
+    np.testing.assert_array_equal(merged["v"], expected["v"])
+    empty = part(groups[:0], groups[:0])
+    assert (empty + one).n_groups == (one + empty).n_groups == 500
+
+
+def test_a_label_has_one_word_whatever_holds_it():
+    texts = ["ann", "bo", "", "ann's", LONG, "üñí"]
+    expected = words(np.array(texts))
+    assert len(set(expected)) == 6
+    assert words(objects(texts)) == expected
+    assert words(np.array(texts[:2])) == expected[:2]  # of another width
+    assert words(objects([3, *texts]))[1:] == expected
+    numbers = [0, 1, -5, 2**40]
+    expected = words(np.array(numbers))
+    assert words(np.array(numbers, dtype=float)) == expected
+    assert words(objects(numbers)) == expected
+    assert words(objects([*numbers, "x"]))[:4] == expected
+    assert words(np.array(numbers[:2], dtype=np.int8)) == expected[:2]
+    assert words(np.array([False, True])) == expected[:2]
+    halves = words(np.array([0.5, 1.0]))
+    assert halves[1] == expected[1] and halves[0] not in expected
+    pairs = words(objects([("a", 1), ("a", 2), ("b", 1), (1, "a")]))
+    assert len(set(pairs)) == 4
+    assert words(objects([("a", 1.0)])) == pairs[:1]
+
+
+def test_words_are_uniform():
+    for labels in (np.arange(5_000), np.array([f"user-{k}" for k in range(5_000)])):
+        found = np.array(words(labels), dtype=np.uint64)
+        assert len(np.unique(found)) == 5_000
+        counts = np.bincount((found >> np.uint64(60)).astype(int), minlength=16)
+        assert np.abs(counts - 312.5).max() < 100
+
+
+def test_words_of_tuples_do_not_depend_on_their_company():
+    given = [(1, "a"), (1.0, "a"), ("a", 1), (), (1, ("b", None)), (2**70,), "a", 1]
+    found = words(objects(given))
+    assert found[0] == found[1] and len(set(found)) == len(given) - 1
+    for label, word in zip(given, found, strict=True):
+        assert words(objects([label])) == [word]
