@@ -31,8 +31,13 @@ from skope_ope import (
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.logs._folds import HeldOut
-from skope_ope.logs._known_rows import KnownRows, rows_among
-from skope_ope.logs._row_content import column_words, context_words, mixed
+from skope_ope.logs._known_rows import (
+    KnownRows,
+    column_words,
+    context_words,
+    mixed,
+    rows_among,
+)
 
 N = 400
 RNG = np.random.RandomState(0)

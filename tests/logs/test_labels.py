@@ -13,7 +13,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skope_ope import BanditLogs, SlateLogs, UniformPolicy, summarize
-from skope_ope.evaluators import load_summary
 from skope_ope.logs import HashKFold
 
 pd = pytest.importorskip("pandas")
@@ -497,7 +496,7 @@ def test_labels_come_back_from_files(tmp_path, labels):
         for some in (logs[: n // 2], logs[n // 2 :])
     ]
     parts[0].save(tmp_path / "part.npz")
-    read = load_summary(tmp_path / "part.npz") + parts[1]
+    read = ValueSummary.load(tmp_path / "part.npz") + parts[1]
     assert repr(read) == repr(parts[0] + parts[1])
     assert f"{len(labels)} exact groups" in repr(read)
     found, own = (s.values()["new", "IPS"] for s in (read, parts[0] + parts[1]))

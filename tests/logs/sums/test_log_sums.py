@@ -21,7 +21,6 @@ from skope_ope import (
     summarize,
 )
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
-from skope_ope.evaluators import load_summary
 from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
 from skope_ope.logs.sums._order_sums import OrderSums
 from skope_ope.logs.sums._row_sample import RowSample
@@ -138,7 +137,7 @@ def test_a_file_holds_all_of_it(seed, tmp_path):
     read = []
     for part in parts:
         total([part]).save(tmp_path / "part.npz")
-        read.append(load_summary(tmp_path / "part.npz"))
+        read.append(ValueSummary.load(tmp_path / "part.npz"))
     found, own = sum(read).values()["u", "e"], summed(parts)
     assert (found.value, found.standard_error) == (own.value, own.standard_error)
     # of the rows that are looked at, a file keeps fewer

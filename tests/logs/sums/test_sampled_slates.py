@@ -17,7 +17,6 @@ from skope_ope import (
     scan_logs,
     summarize,
 )
-from skope_ope.evaluators import load_summary
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs.sums import _sampled_slates
 from skope_ope.logs.sums._log_sums import LogSums
@@ -91,7 +90,7 @@ def test_parts_keep_the_slates_and_what_pages_offer(name, tmp_path):
     if logs.offered is None:  # such a file is refused as damaged
         return
     summed(logs[:400]).save(tmp_path / "part.npz")
-    read = load_summary(tmp_path / "part.npz") + summed(logs[400:])
+    read = ValueSummary.load(tmp_path / "part.npz") + summed(logs[400:])
     assert findings(read) == pytest.approx(expected)
 
 
