@@ -358,6 +358,7 @@ UNIFORM = np.full_like(W1.pi, 1 / 3)
 
 @pytest.mark.theory
 @pytest.mark.parametrize("max_weight", [None, 4.0])
+@pytest.mark.filterwarnings("ignore:the value changed along the log")
 @pytest.mark.parametrize("baseline", ["logger", "uniform"])
 @pytest.mark.parametrize("method", METHODS)
 def test_gains_are_covered_at_all_times(method, baseline, max_weight):
