@@ -83,10 +83,7 @@ def test_one_world_many_logs():
 def test_propensities_and_values_agree(reward, global_random_seed):
     # IPS is unbiased for the value on these contexts, given the logged propensities
     logs, policy, truth = make_bandit_logs(
-        20_000,
-        reward=reward,
-        random_state=global_random_seed,
-        return_truth=True,
+        20_000, reward=reward, random_state=global_random_seed, return_truth=True
     )
     terms = ips_terms(logs, policy)
     assert abs(terms.mean() - truth.value) < 5 * sem(terms)

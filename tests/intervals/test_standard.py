@@ -190,8 +190,7 @@ def test_each_limit_of_a_lift_takes_the_half_widths_that_it_depends_on(rates):
         b_half = below.high - b.value if up else b.value - below.low
         square = half**2 - 2 * rho * correlation * half * b_half
         assert_allclose(
-            sign * (gain.value - rho * b.value),
-            np.sqrt(square + (rho * b_half) ** 2),
+            sign * (gain.value - rho * b.value), np.sqrt(square + (rho * b_half) ** 2)
         )
     assert [np.sign(x) for x in found] == [np.sign(x) for x in limits]
 

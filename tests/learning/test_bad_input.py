@@ -186,11 +186,7 @@ def test_bad_parameters(policy):
             TypeError,
             "FrozenEstimator around a fitted model.* Pass the model itself",
         ),
-        (
-            RewardModelPolicy(LinearSVC()),
-            TypeError,
-            "LinearSVC has no predict_proba",
-        ),
+        (RewardModelPolicy(LinearSVC()), TypeError, "LinearSVC has no predict_proba"),
         (
             RewardModelPolicy(LogisticRegression()),
             ValueError,

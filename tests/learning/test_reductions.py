@@ -10,12 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import (
-    LinearRegression,
-    LogisticRegression,
-    Perceptron,
-    Ridge,
-)
+from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron, Ridge
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -37,10 +32,7 @@ from tests.learning._worlds import ByHeart, all_that_can_happen, random_world
 # Examples
 # three rounds: above, below, and exactly what was expected
 THREE_ROUNDS = BanditLogs(
-    [[0.0], [1.0], [2.0]],
-    ["a", "b", "c"],
-    [3.0, -1.0, 1.0],
-    [0.5, 0.25, 0.1],
+    [[0.0], [1.0], [2.0]], ["a", "b", "c"], [3.0, -1.0, 1.0], [0.5, 0.25, 0.1]
 )
 
 
