@@ -43,6 +43,13 @@ def test_rewards_are_the_labels(labels, logging):
     assert_array_equal(logs.propensity, logs.logging_proba[rows, logs.action_index])
     assert logs.reward_range == (0.0, 1.0)
     assert np.shares_memory(logs.context, X)
+    again, other = (
+        make_logs_from_classification(X, y, logging=logging, random_state=seed)[0]
+        for seed in (0, 1)
+    )
+    assert_array_equal(again.logging_proba, logs.logging_proba)
+    assert_array_equal(again.action, logs.action)
+    assert not np.array_equal(other.action, logs.action)
 
 
 def test_confounded_rule():
@@ -153,16 +160,6 @@ def test_contexts_keep_their_container():
     assert list(logs.context.columns) == ["a", "b", "c"]
     logs, _ = make_logs_from_classification(sparse.csr_matrix(X), y, random_state=0)
     assert sparse.issparse(logs.context)
-
-
-def test_same_seed_same_logs():
-    X, y = problem()
-    a, _ = make_logs_from_classification(X, y, random_state=5)
-    b, _ = make_logs_from_classification(X, y, random_state=5)
-    c, _ = make_logs_from_classification(X, y, random_state=6)
-    assert_array_equal(a.action, b.action)
-    assert_array_equal(a.logging_proba, b.logging_proba)
-    assert not np.array_equal(a.logging_proba, c.logging_proba)
 
 
 def test_more_actions_than_labels():

@@ -158,12 +158,13 @@ def test_bounds_from_values():
 
 def test_values_without_bounds_are_refused():
     value = IPS().fit(LOGS).evaluate(POLICY)
-    with pytest.raises(TypeError, match="a dict of PolicyValue by the bound on the we"):
-        ClippingCurveDisplay.from_values(value)
-    with pytest.raises(ValueError, match=r"numbers in \[0, inf\], got the key 'a'"):
-        ClippingCurveDisplay.from_values({"a": value})
-    with pytest.raises(ValueError, match="got the key -1"):
-        ClippingCurveDisplay.from_values({-1: value})
+    for values, error, message in (
+        (value, TypeError, "a dict of PolicyValue by the bound on the we"),
+        ({"a": value}, ValueError, r"numbers in \[0, inf\], got the key 'a'"),
+        ({-1: value}, ValueError, "got the key -1"),
+    ):
+        with pytest.raises(error, match=message):
+            ClippingCurveDisplay.from_values(values)
 
 
 # Quantiles of DRns
@@ -243,17 +244,6 @@ def test_what_has_no_quantile_is_refused():
             QuantileCurveDisplay.from_evaluator(fitted, UniformPolicy(), q_range=bad)
 
 
-def test_a_value_without_an_interval_is_still_drawn(pyplot):
-    logs = two_armed_log(100)
-    fitted = DRns(horizon=200, random_state=0).fit(logs)
-    curve = QuantileCurveDisplay.from_evaluator(fitted, EpsilonGreedy(0.5))
-    assert np.isnan(curve.value).all()
-    curve.plot().figure_.canvas.draw()
-    long = DRns(horizon=15, random_state=0).fit(logs[:60])
-    curve = QuantileCurveDisplay.from_evaluator(long, EpsilonGreedy(0.5))
-    curve.plot().figure_.canvas.draw()
-
-
 def test_plot_of_quantiles(pyplot, curve):
     assert curve.plot() is curve
     upper, lower = curve.axes_
@@ -305,6 +295,8 @@ def test_a_value_without_an_interval_is_marked(pyplot):
     marks = {box.get_label(): box.lines[0] for box in upper.containers}
     assert marks["no interval"].get_marker() == "x"
     assert marks["no interval"].get_xdata().tolist() == [0]
+    none = {1.0: values[0.1]}
+    assert np.isnan(QuantileCurveDisplay.from_values(none).plot().value).all()
 
 
 # Odds ratios
@@ -362,14 +354,15 @@ def test_sensitivity_from_evaluator(snips_value):
 
 
 def test_no_sensitivity(snips_value):
+    for given, error, message in (
+        ({"value": 0.5}, TypeError, "must be a PolicyValue, got float"),
+        ({"gamma": [0.5]}, ValueError, "gamma must be at least 1"),
+        ({"baseline": "logger"}, TypeError, "baseline must be a number"),
+    ):
+        with pytest.raises(error, match=message):
+            SensitivityDisplay.from_values(**{"value": snips_value} | given)
     with pytest.raises(ValueError, match="sensitivity is for SNIPS"):
         SensitivityDisplay.from_evaluator(IPS().fit(LOGS_1000), POLICY_1000)
-    with pytest.raises(TypeError, match="value must be a PolicyValue, got float"):
-        SensitivityDisplay.from_values(0.5)
-    with pytest.raises(ValueError, match="gamma must be at least 1"):
-        SensitivityDisplay.from_values(snips_value, gamma=[0.5])
-    with pytest.raises(TypeError, match="baseline must be a number"):
-        SensitivityDisplay.from_values(snips_value, baseline="logger")
 
 
 def corners(area):
@@ -468,18 +461,17 @@ def test_sizes():
 
 def test_what_has_no_prefix():
     value, other = (SNIPS().fit(LOGS).evaluate(p) for p in (POLICY, UniformPolicy()))
-    with pytest.raises(ValueError, match=r"cannot be computed from sums.*logs\[:m\]"):
-        ConvergenceDisplay.from_values({"gain": value - other})
     simulated = DRns(random_state=0).fit(LOGS).evaluate(POLICY)
-    with pytest.raises(
-        ValueError, match=r"cannot be computed from sums.*HistoryDisplay"
-    ):
-        ConvergenceDisplay.from_values(simulated)
     part = SNIPS().fit(LOGS[:100]).evaluate(POLICY)
-    with pytest.raises(ValueError, match=r"of the same rounds, got \[100, 400\]"):
-        ConvergenceDisplay.from_values({"one": value, "other": part})
-    with pytest.raises(TypeError, match=r"must be a PolicyValue.*float"):
-        ConvergenceDisplay.from_values({"IPS": 0.5})
+    sums = "cannot be computed from sums"
+    for values, error, message in (
+        ({"gain": value - other}, ValueError, rf"{sums}.*logs\[:m\]"),
+        (simulated, ValueError, f"{sums}.*HistoryDisplay"),
+        ({"one": value, "other": part}, ValueError, r"of the same rounds, got \[100,"),
+        ({"IPS": 0.5}, TypeError, r"must be a PolicyValue.*float"),
+    ):
+        with pytest.raises(error, match=message):
+            ConvergenceDisplay.from_values(values)
 
 
 def test_plot_of_sizes(pyplot):

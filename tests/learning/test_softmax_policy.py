@@ -301,17 +301,14 @@ def test_sparse_contexts_are_scaled_by_one_factor(unit):
     assert_allclose(proba, expected.predict_proba(dense.context), atol=1e-3)
 
 
-def test_sparse_contexts_without_any_entry_are_taken():
+def test_contexts_without_any_entry_and_with_missing_ones():
     fields = (TRAIN.action, TRAIN.reward, TRAIN.propensity)
     logs = BanditLogs(sparse.csr_matrix(TRAIN.context.shape), *fields)
     proba = SoftmaxPolicy(reward_model=0.0).fit(logs).predict_proba(logs.context[:1])
     assert_allclose(proba.sum(), 1)
-
-
-def test_missing_values_are_refused_with_a_remedy():
     context = TRAIN.context.copy()
     context[3, 0] = np.nan
-    logs = BanditLogs(context, TRAIN.action, TRAIN.reward, TRAIN.propensity)
+    logs = BanditLogs(context, *fields)
     with pytest.raises(ValueError, match=r"missing or infinite.*SimpleImputer"):
         SoftmaxPolicy(reward_model=0.0).fit(logs)
 

@@ -30,19 +30,16 @@ OFFERED = np.array([[0, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]], dtype=bool)
 SHARES = [[0, 0, 1, 0], [1 / 3, 1 / 3, 0, 1 / 3], [1 / 4] * 4]
 
 
-def test_it_needs_no_fit_where_logs_know_the_actions():
-    check_is_fitted(UniformPolicy())
-    assert_array_equal(
-        action_probabilities(UniformPolicy(), LABELLED), np.full((3, 4), 0.25)
-    )
-
-
 def test_offered_actions_have_equal_shares():
+    check_is_fitted(UniformPolicy())
+    assert_array_equal(action_probabilities(UniformPolicy(), LABELLED), 0.25)
     logs = LABELLED.replace(available=OFFERED)
     assert_allclose(action_probabilities(UniformPolicy(), logs), SHARES)
     policy = UniformPolicy().fit(logs)
     assert_allclose(policy.predict_proba(logs.context, OFFERED), SHARES)
     assert_allclose(action_probabilities(policy, logs), SHARES)
+    with pytest.raises(ValueError, match="none of the policy's actions is offered"):
+        policy.predict_proba(np.zeros((3, 1)), ~OFFERED & OFFERED)
 
 
 @pytest.mark.parametrize("X", [np.zeros((2, 1)), sparse.eye(2), [[0], [1]]], ids=type)
@@ -54,17 +51,10 @@ def test_contexts_of_any_kind(X):
 
 
 def test_without_logs_the_actions_are_needed():
-    for call in (UniformPolicy().predict_proba, UniformPolicy().predict):
+    unfitted = clone(UniformPolicy().fit(LABELLED))
+    for call in (UniformPolicy().predict_proba, unfitted.predict):
         with pytest.raises(ValueError, match="does not know the actions yet"):
             call(np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="does not know the actions yet"):
-        clone(UniformPolicy().fit(LABELLED)).predict_proba(np.zeros((2, 1)))
-
-
-def test_nothing_offered_is_refused():
-    policy = UniformPolicy().fit(LABELLED)
-    with pytest.raises(ValueError, match="none of the policy's actions is offered"):
-        policy.predict_proba(np.zeros((3, 1)), np.zeros((3, 4), dtype=bool))
 
 
 # Constant
@@ -75,8 +65,13 @@ def test_nothing_offered_is_refused():
 )
 def test_it_always_takes_its_action(policy):
     check_is_fitted(policy)
-    assert_array_equal(action_probabilities(policy, LABELLED), [[0, 1, 0, 0]] * 3)
     assert policy.predict(LABELLED.context).tolist() == ["b"] * 3
+    offered = np.ones((3, 4), dtype=bool)
+    for logs in (LABELLED, LABELLED.replace(available=offered)):
+        assert_array_equal(action_probabilities(policy, logs), [[0, 1, 0, 0]] * 3)
+    offered[2, 1] = False  # it has nothing else to say
+    with pytest.raises(ValueError, match=r"offered .*at row 2 \(1 such rows\)"):
+        action_probabilities(policy, LABELLED.replace(available=offered))
 
 
 def test_classes_are_those_of_fit():
@@ -88,31 +83,13 @@ def test_classes_are_those_of_fit():
     assert clone(policy).classes_.tolist() == [7]
 
 
-def test_an_action_the_logs_do_not_know():
+def test_actions_that_were_never_logged():
+    proba = action_probabilities(ConstantPolicy("z"), LABELLED)
+    assert_array_equal(proba, [[0, 0, 0, 1]] * 3)
     with pytest.raises(ValueError, match=r"actions that the logs do not know: \['q'\]"):
         action_probabilities(ConstantPolicy("q"), LABELLED)
     with pytest.raises(ValueError, match="'q' is not among the actions"):
         ConstantPolicy("q").fit(LABELLED)
-
-
-def test_an_action_that_was_logged_never_is_known_all_the_same():
-    assert_array_equal(
-        action_probabilities(ConstantPolicy("z"), LABELLED), [[0, 0, 0, 1]] * 3
-    )
-
-
-@pytest.mark.parametrize(
-    "policy", [ConstantPolicy("b"), ConstantPolicy("b").fit(LABELLED)]
-)
-def test_where_the_action_is_not_offered_it_has_nothing_to_say(policy):
-    offered = np.ones((3, 4), dtype=bool)
-    assert_array_equal(
-        action_probabilities(policy, LABELLED.replace(available=offered)),
-        [[0, 1, 0, 0]] * 3,
-    )
-    offered[2, 1] = False
-    with pytest.raises(ValueError, match=r"offered .*at row 2 \(1 such rows\)"):
-        action_probabilities(policy, LABELLED.replace(available=offered))
 
 
 def test_with_many_actions_it_is_asked_once(monkeypatch):
