@@ -427,6 +427,10 @@ def test_skewness_of_the_mean_warns():
     with pytest.warns(TailWarning) as warned:
         sequence.update(logs[part[-1] + 1 :], np.ones((128, 1)))
     assert warned[0].message.value == pytest.approx(stats.skew(z) / 30)
+    alike = ConfidenceSequence("asymptotic", start=100)
+    with pytest.warns(TailWarning, match="all weighted rewards so far are equal"):
+        alike.update(logs.replace(reward=np.full(900, 0.1)), np.ones((900, 1)))
+    assert np.isnan(alike.warnings_[0].value)
 
 
 @pytest.mark.parametrize("start", [1, 0, 10.5, None])

@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from skope_ope import IPS, BanditLogs, ConstantPolicy
+from skope_ope import IPS, BanditLogs, ConstantPolicy, summarize
 from skope_ope.exceptions import TailWarning
 from skope_ope.intervals import (
     ConfidenceInterval,
@@ -291,3 +291,36 @@ def test_the_skewness_of_an_unknown_range_is_that_of_the_heavier_side(terms, ske
     with pytest.warns(TailWarning) as warned:
         IPS().fit(logs).evaluate(ConstantPolicy(0)).confidence_interval()
     assert_allclose(warned[0].message.value, skewness)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_what_sums_do_not_tell_is_taken_at_worst(seed):
+    """Intervals from sums hold those of the rounds; many events are still told."""
+    rng = np.random.default_rng(seed)
+    action, found = rng.integers(2, size=2000), {}
+    heavy = rng.lognormal(sigma=1.5, size=2000) * (rng.random(2000) < 0.3)
+    for name, reward in {"heavy": heavy, "normal": rng.normal(size=2000)}.items():
+        for known in (False, True):
+            bounds = 2 * reward.min(), 2 * reward.max()
+            logs = BanditLogs(
+                np.zeros((2000, 1)),
+                action,
+                reward,
+                np.full(2000, 0.5),
+                reward_range=bounds if known else None,
+            )
+            given = ConstantPolicy(1), logs
+            value = IPS().fit(logs).evaluate(given[0]).confidence_interval()
+            sums = summarize(*given, evaluators=["IPS"]).values()["IPS"]
+            found[name, known] = value, sums.confidence_interval()
+    tails = {
+        key: [max((w.value for w in one.warnings), default=0) for one in pair]
+        for key, pair in found.items()
+    }
+    assert all(rounds <= sums for rounds, sums in tails.values())
+    assert tails["normal", False] == [0, 0]
+    for rounds, sums in found.values():
+        assert sums.low <= rounds.low + 1e-12 and rounds.high <= sums.high + 1e-12
+    rounds, sums = found["heavy", True]
+    assert sums.width > rounds.width and sums.method == "gamma"
