@@ -170,9 +170,8 @@ def test_plot_draws_values_and_intervals(pyplot, table):
     assert ax.get_legend() is None
     assert display.truth_ is None
     hollow = [line for line in ax.lines if line.get_color() == "white"]
-    assert [line.get_ydata().tolist() for line in hollow] == [
-        [2.0]
-    ]  # leaves a bias out
+    # what leaves a bias out
+    assert [line.get_ydata().tolist() for line in hollow] == [[2.0]]
     assert hollow[0].get_xdata()[0] == table["DirectMethod"].value
     display.plot(color="green", label="mine", capsize=0)
     assert display.errorbar_[0].get_color() == "green"

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -123,7 +125,7 @@ def test_frozen_members_survive_fit_and_clone_and_sparse_contexts():
 )
 def test_bad_mixtures_are_refused(policies, weights, error, message):
     policy = MixturePolicy(policies, weights)
-    asked = lambda logs: action_probabilities(policy, logs)  # noqa: E731
+    asked = partial(action_probabilities, policy)
     for call, given in ((asked, LOGS), (policy.predict_proba, X), (policy.fit, LOGS)):
         with pytest.raises(error, match=message):
             call(given)
