@@ -1,14 +1,23 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Real sets: of scikit-learn, from files and folders."""
 
 import gzip
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from sklearn import datasets
 
-from skope_ope.datasets import load_classification, make_logs_from_classification
+from skope_ope import SlateLogs, UniformSlatePolicy
+from skope_ope.datasets import (
+    fetch_open_bandit,
+    load_classification,
+    load_ranking,
+    make_logs_from_classification,
+)
+from skope_ope.readers import read_open_bandit
 
 SHAPES = {
     "ecoli": (336, 7, 8),
@@ -48,11 +57,8 @@ def test_sets_of_scikit_learn(name):
     assert_array_equal(y, expected.target)
 
 
-def test_digits_are_the_default():
-    assert load_classification().data.shape == (1797, 64)
-
-
-def test_a_file(table):
+def test_a_file(table, monkeypatch):
+    assert load_classification().data.shape == (1797, 64)  # digits are the default
     home = table("b,label,a,class\n1,2,0.5,two\n3,0,-1e3,zero\n\n5,2,7,two\n")
     data = load_classification("toy", data_home=home)
     assert_array_equal(data.data, [[1, 0.5], [3, -1000], [5, 7]])
@@ -62,18 +68,9 @@ def test_a_file(table):
     assert data.feature_names == ["b", "a"]
     again = load_classification("uci_toy", data_home=str(home))
     assert_array_equal(again.data, data.data)
-
-
-def test_a_file_without_names_of_classes(table):
-    home = table("x,label\n1,3\n2,1\n")
-    data = load_classification("toy", data_home=home)
-    assert_array_equal(data.target_names, ["1", "3"])
-
-
-def test_the_environment_names_the_folder(table, monkeypatch):
-    home = table("x,label\n1,3\n2,1\n")
+    home = table("x,label\n1,3\n2,1\n")  # without names of classes
     monkeypatch.setenv("SKOPE_OPE_DATA", str(home))
-    assert load_classification("toy").data.shape == (2, 1)
+    assert_array_equal(load_classification("toy").target_names, ["1", "3"])
 
 
 def test_unknown_names(table, monkeypatch):
@@ -131,3 +128,131 @@ def test_real_files(name, data_dir):
     )
     assert_array_equal(rewards.sum(axis=0), np.bincount(data.target))
     assert logs.n_actions == n_classes
+
+
+# Rankings
+
+
+def test_dense_and_sparse_files(tmp_path, monkeypatch):
+    X, y, qid = np.eye(3), np.array([0, 1, 2]), np.array([1, 1, 2])
+    np.savez(tmp_path / "ltr_one.npz", X=X, y=y, qid=qid, feature_names=[*"abc"])
+    S = sparse.csr_matrix(X)
+    np.savez(
+        tmp_path / "ltr_two.npz",
+        X_data=S.data.astype(np.uint8),
+        X_indices=S.indices,
+        X_indptr=S.indptr,
+        X_shape=S.shape,
+        y=y,
+        qid=qid,
+    )
+    data = load_ranking("one", data_home=tmp_path)
+    assert_array_equal(data.data, X)
+    assert data.feature_names == [*"abc"]
+    monkeypatch.setenv("SKOPE_OPE_DATA", str(tmp_path))
+    data, target, query = load_ranking("two", return_X_y=True)
+    assert_array_equal(data.toarray(), X)
+    assert_array_equal(target, y)
+    assert_array_equal(query, qid)
+    with pytest.raises(FileNotFoundError, match=r"Sets found in .*: one, two"):
+        load_ranking("three")
+
+
+def test_no_folder_of_rankings(monkeypatch):
+    monkeypatch.delenv("SKOPE_OPE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match="pass data_home, or set"):
+        load_ranking("one")
+
+
+def test_real_rankings(data_dir):
+    cranfield = load_ranking("cranfield", data_home=data_dir)
+    assert cranfield.data.shape == (11_250, 23)
+    assert len(np.unique(cranfield.qid)) == 225
+    X, y, qid = load_ranking("lightgbm_rank_train", data_home=data_dir, return_X_y=True)
+    assert X.shape == (3005, 301)
+    assert y.max() == 4
+    assert len(np.unique(qid)) == 201
+
+
+# Open Bandit
+HEADER = "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
+ROWS = (
+    "2019-11-24 00:00:01+00:00,1,3,0,0.5,{}\n2019-11-24 00:00:02+00:00,0,1,1,0.5,old\n"
+)
+
+
+def write(folder, logger, user="young", campaign="men", packed=False):
+    path = folder / logger / campaign / f"{campaign}.csv{'.gz' * packed}"
+    path.parent.mkdir(parents=True)
+    text = (HEADER + ROWS.format(user)).encode()
+    path.write_bytes(gzip.compress(text) if packed else text)
+    return path
+
+
+@pytest.mark.parametrize("inner", ["", "obd", "open_bandit_dataset", "obp/dataset/obd"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_log_is_found(tmp_path, inner, packed):
+    path = write(tmp_path / inner, "random", packed=packed)
+    logs = fetch_open_bandit("men", data_home=tmp_path)
+    assert_array_equal(logs.context, read_open_bandit(path).context)
+    assert logs.reward.tolist() == [0, 1]
+
+
+def test_both_loggers_have_the_same_columns(tmp_path):
+    write(tmp_path, "random", "young")
+    path = write(tmp_path, "bts", "ancient")
+    left, right = (
+        fetch_open_bandit(logger=logger, data_home=tmp_path)
+        for logger in ("random", "bts")
+    )
+    assert left.n_features == right.n_features == 6
+    alone = fetch_open_bandit(logger="bts", data_home=tmp_path, align=False)
+    assert_array_equal(alone.context, read_open_bandit(path).context)
+
+
+def test_the_environment_names_the_open_bandit_folder(tmp_path, monkeypatch):
+    write(tmp_path, "random", campaign="women")
+    monkeypatch.setenv("SKOPE_OPE_DATA", str(tmp_path))
+    slates = fetch_open_bandit("women", as_slates=True)
+    assert isinstance(slates, SlateLogs)
+
+
+@pytest.mark.parametrize(
+    ("logger", "policy"), [("random", "UniformSlatePolicy(n_slots=1)"), ("bts", "None")]
+)
+def test_slates_of_a_random_logger_have_its_policy(tmp_path, logger, policy):
+    write(tmp_path, logger)
+    logs = fetch_open_bandit(logger=logger, data_home=tmp_path, as_slates=True)
+    assert repr(logs.logging_policy) == policy
+    assert logs.columns["position"].tolist() == [3, 1]
+    assert_array_equal(UniformSlatePolicy(1).slate_proba(logs), logs.propensity)
+
+
+def test_a_flat_folder(data_dir):
+    logs = fetch_open_bandit("men", logger="bts", data_home=data_dir)
+    assert len(logs) == 10_000
+    assert logs.action_context is not None
+
+
+def test_missing_data_are_explained(tmp_path, monkeypatch):
+    monkeypatch.delenv("SKOPE_OPE_DATA", raising=False)
+    with pytest.raises(FileNotFoundError) as found:
+        fetch_open_bandit()
+    for words in (
+        "pass data_home, or set SKOPE_OPE_DATA",
+        "Nothing is downloaded",
+        "licence Apache-2.0",
+        "git clone --depth 1 https://github.com/st-tech/zr-obp",
+        "https://research.zozo.com/data.html",
+        "arXiv:2008.07146",
+    ):
+        assert words in str(found.value)
+    with pytest.raises(FileNotFoundError, match=r"holds no bts/all/all\.csv"):
+        fetch_open_bandit("all", logger="bts", data_home=tmp_path)
+
+
+def test_parameters_are_validated():
+    with pytest.raises(ValueError, match=r"'campaign' parameter .* str among"):
+        fetch_open_bandit("kids")
+    with pytest.raises(ValueError, match="'logger' parameter"):
+        fetch_open_bandit(logger="ucb")

@@ -1,5 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Logs of labelled rows, by loggers of known probabilities; the demonstration."""
+
+import json
 
 import numpy as np
 import pytest
@@ -9,7 +12,8 @@ from scipy.stats import sem
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
-from skope_ope.datasets import make_logs_from_classification
+from skope_ope.__main__ import main
+from skope_ope.datasets import load_classification, make_logs_from_classification
 from skope_ope.policies import (
     ClassifierPolicy,
     ConstantPolicy,
@@ -39,6 +43,13 @@ def test_rewards_are_the_labels(labels, logging):
     assert_array_equal(logs.propensity, logs.logging_proba[rows, logs.action_index])
     assert logs.reward_range == (0.0, 1.0)
     assert np.shares_memory(logs.context, X)
+    again, other = (
+        make_logs_from_classification(X, y, logging=logging, random_state=seed)[0]
+        for seed in (0, 1)
+    )
+    assert_array_equal(again.logging_proba, logs.logging_proba)
+    assert_array_equal(again.action, logs.action)
+    assert not np.array_equal(other.action, logs.action)
 
 
 def test_confounded_rule():
@@ -151,16 +162,6 @@ def test_contexts_keep_their_container():
     assert sparse.issparse(logs.context)
 
 
-def test_same_seed_same_logs():
-    X, y = problem()
-    a, _ = make_logs_from_classification(X, y, random_state=5)
-    b, _ = make_logs_from_classification(X, y, random_state=5)
-    c, _ = make_logs_from_classification(X, y, random_state=6)
-    assert_array_equal(a.action, b.action)
-    assert_array_equal(a.logging_proba, b.logging_proba)
-    assert not np.array_equal(a.logging_proba, c.logging_proba)
-
-
 def test_more_actions_than_labels():
     X, y = problem(n=20)
     logs, rewards = make_logs_from_classification(
@@ -197,3 +198,83 @@ def test_bad_input(params, error, match):
     X, y = problem(n=20)
     with pytest.raises(error, match=match):
         make_logs_from_classification(X, **{"y": y, **params})
+
+
+# Draws of a logger
+
+
+class FixedUniforms(np.random.RandomState):
+    """Gives the uniform numbers that it was told."""
+
+    def __init__(self, u):
+        super().__init__(0)
+        self.u = np.asarray(u)
+
+    def random_sample(self, size=None):
+        assert size == len(self.u)
+        return self.u
+
+
+def drawn(proba, u):
+    """Actions and propensities of a logger with these probabilities."""
+    y = np.arange(len(proba)) % proba.shape[1]
+    logs, _ = make_logs_from_classification(
+        np.zeros((len(proba), 1)), y, logging=proba, random_state=FixedUniforms(u)
+    )
+    return logs.action_index, logs.propensity
+
+
+def test_inverse_of_the_cumulative_probabilities():
+    proba = np.array([[0.2, 0.3, 0.5]] * 5)
+    action, propensity = drawn(proba, [0.0, 0.19, 0.2, 0.51, 0.99])
+    assert_array_equal(action, [0, 0, 1, 2, 2])
+    assert_array_equal(propensity, [0.2, 0.2, 0.3, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("u", [0.0, 0.5, np.nextafter(1, 0)])
+def test_impossible_actions_are_never_drawn(u):
+    proba = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]
+    # 0.1 + 0.2 + 0.7 is not 1 in floating point
+    proba = np.array([*proba, [0.5, 0.5, 0.0], [0.1, 0.2, 0.7], [0.7, 0.2, 0.1]])
+    action, propensity = drawn(proba, [u] * len(proba))
+    assert action.max() <= 2 and propensity.min() > 0
+
+
+def test_frequencies(global_random_seed):
+    proba = np.tile([0.05, 0.6, 0.0, 0.35], (20_000, 1))
+    logs, _ = make_logs_from_classification(
+        np.zeros((20_000, 1)),
+        np.arange(20_000) % 4,
+        logging=proba,
+        random_state=global_random_seed,
+    )
+    counts = np.bincount(logs.action_index, minlength=4)
+    error = np.sqrt(len(proba) * proba[0] * (1 - proba[0]))
+    assert (np.abs(counts - len(proba) * proba[0]) <= 4.5 * error).all()
+
+
+# The demonstration
+
+
+def test_the_demonstration_says_what_is_so(capsys):
+    """Models are too high by many standard errors, weights are not."""
+    assert main(["demo", "--json", "--random-state", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    X, y = load_classification("digits", return_X_y=True)
+    order = np.random.RandomState(1).permutation(len(y))
+    train, rest = order[:180], order[180:]  # the policy did not see what is logged
+    policy = ClassifierPolicy(LogisticRegression(max_iter=1000))
+    policy.fit(X[train] / 16, y[train])
+    accuracy = policy.score(X[rest] / 16, y[rest])
+    assert report["truth"] == pytest.approx(accuracy) and 0.8 < accuracy < 1
+    assert f"{len(rest):,} handwritten digits" in report["about"]["log"]
+    found = {one["evaluator"]: one for one in report["values"]}
+    errors = {name: one["error"] / one["standard_error"] for name, one in found.items()}
+    for name in ("DirectMethod", "DRos"):
+        assert errors.pop(name) > 4
+    assert set(errors) == {"IPS", "SNIPS", "DoublyRobust", "SNDR"}
+    assert np.abs(list(errors.values())).max() < 4
+    direct, shrunk = report["notes"]
+    assert "used the label" in direct
+    assert f"{found['DirectMethod']['error']:+.3f}" in direct
+    assert f"DRos ({found['DRos']['error']:+.3f})" in shrunk

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Worlds of rounds whose truth is known, logged by fixed and by learning loggers."""
 
 import pickle
 
@@ -7,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, softmax
-from scipy.stats import sem
+from scipy.stats import norm, sem
 from sklearn.base import clone
 
-from skope_ope.datasets import make_bandit_logs
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.policies import action_probabilities
 
 
@@ -52,13 +53,9 @@ def test_truth_is_the_policy_over_the_expected_rewards():
     )
     assert truth.expected_rewards.min() > 0
     assert truth.expected_rewards.max() < 1
-
-
-def test_policy_can_be_cloned_and_pickled():
-    logs, policy, _ = make_bandit_logs(20, random_state=0, return_truth=True)
-    expected = action_probabilities(policy, logs)
+    assert truth.value > truth.expected_rewards.mean()  # it is worth finding
     for copy in (clone(policy).fit(logs), pickle.loads(pickle.dumps(policy))):
-        assert_array_equal(action_probabilities(copy, logs), expected)
+        assert_array_equal(action_probabilities(copy, logs), pi)
 
 
 def test_one_world_many_logs():
@@ -86,10 +83,7 @@ def test_one_world_many_logs():
 def test_propensities_and_values_agree(reward, global_random_seed):
     # IPS is unbiased for the value on these contexts, given the logged propensities
     logs, policy, truth = make_bandit_logs(
-        20_000,
-        reward=reward,
-        random_state=global_random_seed,
-        return_truth=True,
+        20_000, reward=reward, random_state=global_random_seed, return_truth=True
     )
     terms = ips_terms(logs, policy)
     assert abs(terms.mean() - truth.value) < 5 * sem(terms)
@@ -121,13 +115,6 @@ def test_rewards_have_their_expectation(global_random_seed):
     assert abs(residual.std() - 0.3) < 4.5 * 0.3 / np.sqrt(2 * 10_000)
     assert logs.reward.min() < 0
     assert logs.reward_range is None
-
-
-def test_the_policy_is_worth_finding(global_random_seed):
-    _, _, truth = make_bandit_logs(
-        500, random_state=global_random_seed, return_truth=True
-    )
-    assert truth.value > truth.expected_rewards.mean()
 
 
 @pytest.mark.parametrize("reward", ["binary", "continuous"])
@@ -164,22 +151,14 @@ def test_documented_formulas():
     assert_allclose(np.diff(np.log(warm.logging_proba), axis=1), log_odds / 2)
 
 
-def test_noise_free_continuous_rewards():
+def test_noise_free_rewards_and_scores():
     logs, _, truth = make_bandit_logs(
         50, reward="continuous", noise=0.0, random_state=0, return_truth=True
     )
-    mean = truth.expected_rewards[np.arange(50), logs.action_index]
-    assert_array_equal(logs.reward, mean)
-
-
-def test_binary_and_continuous_share_their_scores():
-    _, _, binary = make_bandit_logs(20, random_state=0, return_truth=True)
-    _, _, continuous = make_bandit_logs(
-        20, reward="continuous", random_state=0, return_truth=True
-    )
-    assert_allclose(
-        binary.expected_rewards, expit(continuous.expected_rewards), rtol=1e-13
-    )
+    q = truth.expected_rewards
+    assert_array_equal(logs.reward, q[np.arange(50), logs.action_index])
+    _, _, binary = make_bandit_logs(50, random_state=0, return_truth=True)
+    assert_allclose(binary.expected_rewards, expit(q), rtol=1e-13)
 
 
 def test_temperatures():
@@ -227,3 +206,92 @@ def test_smallest_problem():
 def test_bad_parameters(params, match):
     with pytest.raises((ValueError, TypeError), match=match):
         make_bandit_logs(**params)
+
+
+# Loggers that learn
+MEANS = [[0.2, 0.6, 0.4], [0.7, 0.3, 0.5]]
+
+
+def test_fields_and_truth():
+    logs, truth = make_adaptive_logs(
+        100, means=MEANS, random_state=0, return_truth=True
+    )
+    assert logs.logging_proba.shape == (100, 3)
+    assert_allclose(logs.logging_proba.sum(axis=1), 1)
+    taken = logs.logging_proba[np.arange(100), logs.action_index]
+    assert_array_equal(logs.propensity, taken)
+    assert_array_equal(logs.timestamp, np.arange(100))
+    assert logs.reward_range == (0, 1)
+    assert_allclose(truth.action_values, [0.45, 0.45, 0.45])
+    segment = logs.context[:, 0].astype(int)
+    assert_array_equal(truth.expected_rewards, np.array(MEANS)[segment])
+    logger = pickle.loads(pickle.dumps(truth.logger))
+    for t in (0, 50, 99):
+        both = logger(t, np.array([[0.0], [1.0]]))
+        assert_array_equal(both[segment[t]], logs.logging_proba[t])
+    same = make_adaptive_logs(100, means=MEANS, random_state=0)
+    assert_array_equal(same.reward, logs.reward)
+
+
+def test_probabilities_follow_the_rounds_before_them():
+    """Thompson sampling of two arms is a normal probability of the past."""
+    logs = make_adaptive_logs(60, floor_decay=0.5, random_state=1)
+    for t in (0, 1, 7, 59):
+        sums = np.zeros((2, 2))
+        for a, r in zip(logs.action_index[:t], logs.reward[:t], strict=True):
+            sums[a] += [r, 1]
+        mean = (sums[:, 0] + 0.5) / (sums[:, 1] + 1)
+        sd = 0.5 / np.sqrt(sums[:, 1] + 1)
+        best = norm.cdf((mean[0] - mean[1]) / np.hypot(*sd))
+        floor = (t + 1) ** -0.5 / 2
+        expected = floor + (1 - 2 * floor) * best
+        assert_allclose(logs.logging_proba[t, 0], expected, atol=2e-3)
+
+
+def test_greedy_with_a_floor():
+    logs = make_adaptive_logs(50, logger="epsilon_greedy", random_state=0)
+    floor = np.arange(1, 51) ** -0.5 / 2
+    low = logs.logging_proba.min(axis=1)
+    assert_allclose(low[1:], np.where(low[1:] == 0.5, 0.5, floor[1:]))
+    assert (np.isclose(low, floor)).mean() > 0.8
+
+
+def test_it_learns_when_it_says():
+    logs = make_adaptive_logs(60, update_every=20, floor_decay=0.0, random_state=0)
+    assert_allclose(logs.logging_proba, 0.5)  # floor 1/K leaves nothing to learn
+    logs = make_adaptive_logs(60, update_every=20, floor_decay=50.0, random_state=0)
+    steps = np.abs(np.diff(logs.logging_proba[2:], axis=0)).max(axis=1) > 1e-9
+    assert_array_equal(np.flatnonzero(steps) + 3, [20, 40])
+
+
+@pytest.mark.parametrize("reward", ["binary", "continuous"])
+def test_the_log_of_a_learner_is_unlucky_with_its_arms(reward):
+    """Their mean reward is too low; propensities repair it."""
+    means, ips = [], []
+    for seed in range(300):
+        logs = make_adaptive_logs(
+            20,
+            means=[0.5, 0.5],
+            logger="epsilon_greedy",
+            floor_decay=0.7,
+            reward=reward,
+            noise=0.5,
+            random_state=seed,
+        )
+        mine = logs.action_index == 0
+        ips.append((logs.reward * mine / logs.propensity).mean())
+        if mine.any():
+            means.append(logs.reward[mine].mean())
+    assert np.mean(means) < 0.5 - 4 * np.std(means) / np.sqrt(len(means))
+    assert abs(np.mean(ips) - 0.5) < 4 * np.std(ips) / np.sqrt(len(ips))
+
+
+def test_bad_adaptive_logs():
+    with pytest.raises(ValueError, match="means of binary rewards"):
+        make_adaptive_logs(10, means=[0.5, 1.5])
+    with pytest.raises(ValueError, match="means"):
+        make_adaptive_logs(10, means=[[[0.5]]])
+    with pytest.raises(ValueError, match="logger"):
+        make_adaptive_logs(10, logger="ucb")
+    one = make_adaptive_logs(1, means=[0.5], random_state=0)
+    assert len(one) == 1 and one.propensity[0] == 1

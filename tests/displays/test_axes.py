@@ -3,6 +3,7 @@
 """What all displays do: compute without matplotlib, draw where they are told."""
 
 import builtins
+import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -188,7 +189,7 @@ def test_plotting_twice_draws_the_same(pyplot, display):
 
 
 @pytest.mark.thorough
-def test_names_are_drawn_letter_by_letter():
+def test_names_of_rows_are_drawn_letter_by_letter():
     """A pair of dollars is no formula, and a control is told."""
     pytest.importorskip("matplotlib").use("Agg")
     name = "$5 \\frac$ \x1b[31m"
@@ -230,3 +231,168 @@ def test_the_first_figure_leaves_interactive_mode_as_the_backend_sets_it(
             assert pyplot.isinteractive() == starts
     finally:
         (pyplot.ion if was else pyplot.ioff)()
+
+
+# How names, numbers and series are drawn
+
+
+def sequences(names, **given):
+    """Curves of those names, drawn."""
+    rows = {"n_rounds": [1, 10], "low": [0.1] * 2, "high": [0.3] * 2}
+    rows["estimate"] = [0.2] * 2
+    return ConfidenceSequenceDisplay.from_values(dict.fromkeys(names, rows), **given)
+
+
+def legend_of(display):
+    texts = display.ax_.get_legend().get_texts()
+    return [text.get_text().replace("\n", " ") for text in texts]
+
+
+@pytest.mark.few_cases(3)
+@pytest.mark.parametrize(
+    "names, texts",
+    [
+        (["IPS", "SNIPS"], ["IPS", "SNIPS"]),
+        ([("new", "IPS"), ("new", "SNIPS")], ["IPS", "SNIPS"]),
+        ([("new", "IPS"), ("old", "IPS")], ["new", "old"]),
+        ([("new", "IPS"), ("old", "SNIPS")], ["new, IPS", "old, SNIPS"]),
+        ([3, "x"], ["3", "x"]),
+        (["$5 \\frac$", "red \x1b[31m"], ["\\$5 \\frac\\$", "red \\x1b[31m"]),
+        (["_private", "two words"], [" _private", "two words"]),  # or it is left out
+    ],
+)
+def test_names_are_drawn_letter_by_letter_without_what_all_share(pyplot, names, texts):
+    assert legend_of(sequences(names).plot()) == texts
+
+
+def test_long_names_are_broken_where_words_end(pyplot):
+    names = ["temperature_of_the_softmax_of_the_policy", "x" * 500 + " the end", ""]
+    legend = sequences(names).plot().ax_.get_legend().get_texts()
+    of_words, long = (text.get_text().split("\n") for text in legend[:2])
+    assert len(of_words) > 1 and all(line.endswith("_") for line in of_words[:-1])
+    assert len(long) <= 3 and max(map(len, long)) <= max(map(len, of_words)) + 4
+    assert long[-1].endswith("the end")  # where names often differ
+
+
+def test_series_are_told_apart_twice(pyplot):
+    """By colour and by shape, and not by the colours that mean something."""
+    display = sequences(range(30), baseline=0.25).plot(truth=0.2)
+    found = [(line.get_color(), line.get_marker()) for line in display.lines_]
+    assert len(set(found)) == 30
+    assert len({marker for _, marker in found[:5]}) == 5
+    others = [line for line in display.ax_.lines if line not in display.lines_]
+    meant = {line.get_color() for line in others if line.get_label()[0] != "_"}
+    assert meant and not meant & {color for color, _ in found}
+
+
+def tick_texts(axis):
+    axis.figure.canvas.draw()
+    low, high = axis.get_view_interval()
+    ticks = zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
+    return [text.get_text() for at, text in ticks if low <= at <= high]
+
+
+@pytest.mark.few_cases(2)
+@pytest.mark.parametrize(
+    "kind, ticks, texts",
+    [
+        ("value", [0.61, 0.62, 0.63], ["0.61", "0.62", "0.63"]),
+        ("value", [1e-5, 2e-5], ["0.00001", "0.00002"]),
+        ("rounds", [0, 2e6, 4e6], ["0", "2,000,000", "4,000,000"]),
+        ("gain", [-0.1, 0, 0.1], ["\N{MINUS SIGN}0.1", "0.0", "+0.1"]),
+        ("share", [0, 0.025, 0.05], ["0.0%", "2.5%", "5.0%"]),
+    ],
+)
+def test_ticks_are_written_in_full(pyplot, kind, ticks, texts):
+    if kind == "share":
+        axis = SupportDisplay.from_values([0.5, 0.5], [0.5, 0.5]).plot().ax_.xaxis
+    else:
+        ax = sequences(["a"], gain=kind == "gain").plot().ax_
+        axis = ax.xaxis if kind == "rounds" else ax.yaxis
+    axis.set_ticks(ticks)
+    assert tick_texts(axis) == texts
+
+
+def test_ticks_of_logarithmic_axes(pyplot):
+    w = np.geomspace(0.5, 20, 3000)
+    ax = WeightsDisplay.from_values(w).plot(panels="tail").ax_
+    # The limits lie beyond the ticks, which older matplotlib rounds down.
+    ax.set(xlim=(0.4, 30), ylim=(9e-5, 1.1))
+    assert tick_texts(ax.xaxis) == ["0.5", "1", "2", "5", "10", "20"]
+    texts = tick_texts(ax.yaxis)
+    assert texts[0] == "0.01%" and texts[-1] == "100%" and "10%" in texts
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("width", [2.5, 6.0])
+@pytest.mark.parametrize("limits", [(0, 1.9e6), (-0.12, 0.36), (0.613, 0.6901)])
+def test_numbers_keep_their_distance(pyplot, width, limits):
+    _, ax = pyplot.subplots(figsize=(width, 2), layout="constrained")
+    sequences(["a"]).plot(ax)
+    ax.get_legend().remove()
+    ax.set_xlim(*limits)
+    texts = tick_texts(ax.xaxis)
+    assert 2 <= len(texts) <= 10
+    shown = [text for text in ax.get_xticklabels() if text.get_text() in texts]
+    boxes = [text.get_window_extent() for text in shown]
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_a_legend_stands_beside_the_axes(pyplot, layout):
+    figure, axes = pyplot.subplots(1, 2, layout=layout)
+    for _ in range(2):  # again: nothing more is given away
+        sequences(["a name of some length", "b"]).plot(axes[0])
+    figure.canvas.draw()
+    box = axes[0].get_legend().get_window_extent()
+    for ax in axes:
+        assert not box.overlaps(ax.get_window_extent())
+    assert axes[0].get_window_extent().width > 0.1 * figure.bbox.width
+
+
+@pytest.mark.parametrize("n_policies", [2, 5])
+def test_the_legend_covers_no_data(pyplot, n_policies):
+    policies = {f"policy {i}": UniformPolicy() for i in range(n_policies)}
+    table = evaluate(policies, logs_of_two_actions(), evaluators=["IPS", "SNIPS"])
+    figure = table.plot(truth=dict.fromkeys(policies, 0.5)).figure_
+    figure.canvas.draw()
+    [legend] = [ax.get_legend() for ax in figure.axes if ax.get_legend()]
+    box = legend.get_window_extent()
+    for ax in figure.axes:
+        assert not box.overlaps(ax.get_window_extent())
+        for line in ax.lines:
+            assert not box.overlaps(line.get_window_extent())
+    assert box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1
+
+
+# What a gallery prints, and what pickles hold
+
+
+def test_displays_say_what_they_hold(display):
+    counts = {
+        "PolicyValueDisplay": "1 value",
+        "WeightsDisplay": "6 weights",
+        "SupportDisplay": "2 actions",
+        "ClippingCurveDisplay": "30 values",
+        "SensitivityDisplay": "15 odds ratios",
+        "ConvergenceDisplay": "1 curve, 6 sizes",
+        "ConfidenceSequenceDisplay": "1 sequence",
+        "HistoryDisplay": "6 rounds",
+        "QuantileCurveDisplay": "1 value",
+        "PolicyComparisonDisplay": "undecided, 2 gains",
+    }
+    name = type(display).__name__
+    assert repr(display) == f"{name}({counts[name]})"
+
+
+def test_large_counts_are_grouped():
+    found = WeightsDisplay.from_values(np.ones(2000))
+    assert repr(found) == "WeightsDisplay(2,000 weights)"
+
+
+def test_what_was_drawn_stays_behind(pyplot):
+    display = WeightsDisplay.from_values([1.0, 2.0]).plot(panels="shares")
+    display.figure_.unpicklable = lambda: None  # as many a figure holds
+    back = vars(pickle.loads(pickle.dumps(display)))
+    assert back and not any(name.endswith("_") for name in back)
+    assert callable(display.figure_.unpicklable)

@@ -1,9 +1,16 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Bootstrap intervals, and the law of the counts of their resamples.
+
+The counts are drawn inside: no call returns them, and intervals show a wrong law of
+them only beyond thousands of logs.
+"""
+
+import tracemalloc
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope.intervals import (
     bootstrap_interval,
@@ -11,19 +18,10 @@ from skope_ope.intervals import (
     percentile_interval,
     student_interval,
 )
-from skope_ope.intervals._bootstrap import Draws, seed_of
-from tests._worlds import d8
+from skope_ope.intervals._bootstrap import seed_of
+from skope_ope.intervals._resampling import POISSON, TILE, Draws, Resampling
 
-D8 = d8()
-W, R = np.take_along_axis(D8.pi, D8.action[:, None], 1)[:, 0] / D8.propensity, D8.reward
 BOTH = [bootstrap_interval, percentile_interval]
-
-
-def test_the_fixed_log():
-    """SNIPS of eight rounds: its resamples are few, and steps apart."""
-    found = bootstrap_interval(W * R, divisor=W, n_resamples=20_000)
-    assert found == pytest.approx((-1.109, 1.661), abs=0.08)
-    assert type(found[0]) is type(found[1]) is float
 
 
 def by_hand(z, d, level, studentized, n_resamples):
@@ -64,6 +62,7 @@ def test_units(function):
     rng = np.random.default_rng(0)
     z, d = rng.gamma(1, 1, 200), rng.gamma(2, 1, 200)
     low, high = function(z, divisor=d)
+    assert type(low) is type(high) is float
     assert_allclose(function(3 * z + 2 * d, divisor=d), (3 * low + 2, 3 * high + 2))
     assert_allclose(function(5 * z, divisor=5 * d), (low, high))
     assert_allclose(function(-z, divisor=d), (-high, -low), atol=0.01)
@@ -141,6 +140,8 @@ def test_bad_input(function):
         ({"n_resamples": 39}, "n_resamples=39 are too few"),
         ({"n_resamples": 2.0}, "n_resamples must be a positive int"),
         ({"level": 95}, "level must lie in"),
+        ({"n_jobs": 0}, "n_jobs must be None or an int other than 0"),
+        ({"n_jobs": 1.5}, "n_jobs must be None or an int other than 0"),
     ):
         with pytest.raises(ValueError, match=message):
             function(**{"z": z} | given)
@@ -173,3 +174,121 @@ def test_many_units_agree_with_the_normal_interval():
     for function in BOTH:
         found = function(z, n_resamples=5000)
         assert_allclose(found, expected, rtol=0, atol=4 * 0.025 * half)
+
+
+# Many units
+
+
+@pytest.mark.parametrize(("n", "length"), [(3 * TILE + 5, None), (2 * TILE, 4)])
+def test_limits_do_not_depend_on_the_number_of_workers(n, length):
+    z = np.linspace(0, 1, n)
+    one, *others = (
+        bootstrap_interval(z, block_length=length, n_resamples=40, n_jobs=n_jobs)
+        for n_jobs in (None, 1, 2, 500)
+    )
+    assert others == [one] * 3
+
+
+@pytest.mark.thorough
+def test_memory_does_not_grow_with_the_resamples():
+    z = np.random.default_rng(0).random(5 * TILE)
+
+    def peak(n_resamples):
+        tracemalloc.start()
+        bootstrap_interval(z, n_resamples=n_resamples)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    few, many = peak(64), peak(640)
+    assert many < few + 8 * 10 * 640 and many < 8 * 2**20
+
+
+# The counts
+
+
+def all_counts(draws, n):
+    """Counts of all units by all resamples."""
+    tiles = [
+        np.concatenate([c.copy() for _, c in draws.of_tile(k, min(TILE, n - start))])
+        for k, start in enumerate(range(0, n, TILE))
+    ]
+    return np.concatenate(tiles, axis=1)
+
+
+def test_few_units_are_drawn_with_replacement():
+    counts = all_counts(Draws(50, 4000, 0), 50)
+    assert (counts.sum(axis=1) == 50).all()
+    assert_allclose(counts.mean(axis=0), 1, atol=5 * (0.98 / 4000) ** 0.5)
+    assert_allclose(counts.var(axis=0), 0.98, atol=5 * (2.9 / 4000) ** 0.5)
+    covariance = np.cov(counts.T)[np.triu_indices(50, 1)]
+    assert_allclose(covariance.mean(), -1 / 50, atol=5 * (1 / 4000 / 1225) ** 0.5)
+
+
+def test_the_units_of_a_sample_stay_in_it():
+    sample = np.random.default_rng(0).integers(0, 3, 3 * TILE)
+    sample[:12] = 3  # few units are exact beside large samples
+    counts = all_counts(Draws(len(sample), 3, 0, sample), len(sample))
+    for s in range(4):
+        assert (counts[:, sample == s].sum(axis=1) == (sample == s).sum()).all()
+        assert s == 3 or counts[:, sample == s].max() > 3
+
+
+def test_the_table_is_that_of_a_poisson_variable():
+    counts = np.bincount(POISSON.astype(int)) / len(POISSON)
+    k = np.arange(len(counts))
+    expected = np.exp(-1) / np.cumprod([1.0, *range(1, len(counts))])
+    assert_allclose(counts, expected, atol=1 / 65_536)
+    assert abs(counts @ k - 1) < 1e-4 and abs(counts @ (k - 1) ** 2 - 1) < 2e-4
+
+
+def test_many_units_have_poisson_counts():
+    n = 2 * TILE + 5
+    counts = all_counts(Draws(n, 50, 0), n)
+    assert np.ptp(counts.sum(axis=1)) > 0
+    assert_allclose(counts.sum(axis=1), n, rtol=5 / n**0.5)
+    assert_allclose(counts.var(), 1, atol=5 * (3 / counts.size) ** 0.5)
+    halves = counts[:, : n // 2].sum(axis=1), counts[:, n // 2 :].sum(axis=1)
+    assert abs(np.corrcoef(halves)[0, 1]) < 5 / 50**0.5
+
+
+def test_a_tile_has_its_own_numbers():
+    """The first resamples stay what they are when there are more, in every tile."""
+    n = 2 * TILE
+    few, many = (all_counts(Draws(n, b, 7), n) for b in (40, 100))
+    assert_array_equal(few, many[:40])
+    assert not np.array_equal(few[:, :TILE], few[:, TILE:])
+    assert not np.array_equal(few, all_counts(Draws(n, 40, 8), n))
+
+
+@pytest.mark.parametrize("n", [1, 37, TILE, TILE + 1, 2 * TILE + 700])
+@pytest.mark.parametrize("pieces", [1, 5])
+def test_sums_are_those_of_the_counts(n, pieces):
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(size=n), np.ones(n), rng.normal(size=n)])
+    x = x[[0, 1, 2, 0]]  # one of them twice
+    pairs = [(0, 0), (1, 0), (1, 1), (2, 0), (3, 2)]
+    found = Resampling(4, pairs, Draws(n, 40, 3))
+    for piece in np.array_split(x, pieces, axis=1):
+        if piece.shape[1]:
+            found.add(list(piece))
+    counts = np.concatenate([np.ones((1, n)), all_counts(Draws(n, 40, 3), n)])
+    wanted = np.concatenate([x, [x[i] * x[j] for i, j in pairs]])
+    assert_allclose(found.finish(), counts @ wanted.T, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "length"), [(30, 4), (TILE + 900, 200), (20_000, 9_000)])
+def test_blocks_are_all_runs(n, length):
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(size=n), np.ones(n)])
+    units, drawn = n - length + 1, round(n / length)
+    found = Resampling(2, [(0, 0)], Draws(units, 20, 3, None, drawn), length)
+    for piece in np.array_split(x, 7, axis=1):
+        found.add(list(piece))
+    runs = np.stack([np.convolve(row, np.ones(length), "valid") for row in x])
+    counts = all_counts(Draws(units, 20, 3, None, drawn), units)
+    assert (counts.sum(axis=1) == drawn).all()
+    wanted = np.concatenate([runs, runs[:1] ** 2])
+    sums = found.finish()
+    assert_allclose(sums[0], wanted.sum(axis=1), rtol=1e-8, atol=1e-6)
+    assert_allclose(sums[1:], counts @ wanted.T, rtol=1e-8, atol=1e-6)

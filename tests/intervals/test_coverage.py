@@ -274,14 +274,6 @@ def test_the_direct_method_says_what_it_leaves_out(simulated):
     assert not results[0].diagnostics["model_error_included"]
 
 
-def test_students_interval_is_the_wider_one(simulated):
-    for results in simulated.values():
-        result = results[0]
-        low, high = result.confidence_interval(0.95, "student")
-        normal_low, normal_high = result.confidence_interval(0.95, "normal")
-        assert low < normal_low < normal_high < high
-
-
 def test_cross_fitting_is_covered(global_random_seed):
     """A model fitted on the same log costs the interval of DR nothing.
 

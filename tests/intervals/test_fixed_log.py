@@ -16,7 +16,9 @@ from skope_ope import IPS, SNIPS, BanditLogs, ConstantPolicy, DoublyRobust
 from skope_ope.exceptions import FewEventsWarning
 from skope_ope.intervals import (
     betting_interval,
+    cressie_read_value,
     empirical_bernstein_interval,
+    empirical_likelihood_value,
     hoeffding_interval,
 )
 from tests._worlds import d8, d8_logs
@@ -53,6 +55,17 @@ def test_those_that_know_the_mean_weight_are_the_same_for_both(method):
         for evaluator in (IPS(), SNIPS())
     )
     assert ips == snips
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(empirical_likelihood_value, 0.772127), (cressie_read_value, 0.793805)],
+)
+def test_values_by_likelihood(function, expected):
+    log = d8()
+    w = log.pi[np.arange(8), log.action] / log.propensity
+    value = function(w, log.reward, max_weight=6, reward_range=(0, 1))
+    assert_allclose(value, expected, rtol=0, atol=5e-7)
 
 
 @pytest.mark.parametrize(

@@ -134,45 +134,43 @@ def test_breakdown_at_its_ends():
     assert breakdown_gamma(w, r, p, used.max()) == np.inf
 
 
-@pytest.mark.parametrize(
-    "gamma, error, text",
-    [
-        (0.9, ValueError, "gamma must be at least 1, got 0.9"),
-        ([1, -2], ValueError, "gamma must be at least 1, got -2"),
-        ([], ValueError, "gamma is empty"),
-        ("2", TypeError, "gamma must hold numbers"),
-        (["2"], TypeError, "gamma must hold numbers"),
-        (np.nan, ValueError, "gamma"),
-        ([1, np.inf], ValueError, "gamma"),
-        (None, TypeError, "gamma"),
-    ],
-)
+BAD_ODDS = [
+    (0.9, ValueError, "gamma must be at least 1, got 0.9"),
+    ([1, -2], ValueError, "gamma must be at least 1, got -2"),
+    ([], ValueError, "gamma is empty"),
+    ("2", TypeError, "gamma must hold numbers"),
+    (["2"], TypeError, "gamma must hold numbers"),
+    (np.nan, ValueError, "gamma"),
+    ([1, np.inf], ValueError, "gamma"),
+    (None, TypeError, "gamma"),
+]
+BAD_ROUNDS = [
+    ({"w": [1.0, -1.0]}, "w is -1 in row 1"),
+    ({"w": [0.0, 0.0]}, "all weights are 0"),
+    ({"w": [1.0]}, "one entry per round"),
+    ({"w": [], "r": [], "propensity": []}, "at least one round"),
+    ({"propensity": [0.5, 0.0]}, "propensity is 0 in row 1"),
+    ({"propensity": [1.5, 0.5]}, "propensity is 1.5 in row 0"),
+    ({"sample_weight": [1.0, -2.0]}, "sample_weight is -2 in row 1"),
+]
+ROUNDS = {"w": [1.0, 2.0], "r": [0.0, 1.0], "propensity": [0.5, 0.5]}
+
+
+@pytest.mark.parametrize("gamma, error, text", BAD_ODDS)
 def test_odds_ratios_are_checked(gamma, error, text):
     with pytest.raises(error, match=text):
-        sensitivity_bounds([1.0, 2.0], [0.0, 1.0], [0.5, 0.5], gamma)
+        sensitivity_bounds(**ROUNDS, gamma=gamma)
 
 
-@pytest.mark.parametrize(
-    "given, text",
-    [
-        ({"w": [1.0, -1.0]}, "w is -1 in row 1"),
-        ({"w": [0.0, 0.0]}, "all weights are 0"),
-        ({"w": [1.0]}, "one entry per round"),
-        ({"w": [], "r": [], "propensity": []}, "at least one round"),
-        ({"propensity": [0.5, 0.0]}, "propensity is 0 in row 1"),
-        ({"propensity": [1.5, 0.5]}, "propensity is 1.5 in row 0"),
-        ({"sample_weight": [1.0, -2.0]}, "sample_weight is -2 in row 1"),
-    ],
-)
+@pytest.mark.parametrize("given, text", BAD_ROUNDS)
 def test_rounds_are_checked(given, text):
-    given = {"w": [1.0, 2.0], "r": [0.0, 1.0], "propensity": [0.5, 0.5]} | given
     with pytest.raises(ValueError, match=text):
-        sensitivity_bounds(**given, gamma=2)
+        sensitivity_bounds(**ROUNDS | given, gamma=2)
     with pytest.raises(ValueError, match=text):
-        breakdown_gamma(**given, baseline=0.1)
+        breakdown_gamma(**ROUNDS | given, baseline=0.1)
 
 
 @pytest.mark.parametrize("baseline", [np.nan, np.inf, "0.1", None])
 def test_a_baseline_is_a_number(baseline):
     with pytest.raises(ValueError, match="baseline must be a finite number"):
-        breakdown_gamma([1.0, 2.0], [0.0, 1.0], [0.5, 0.5], baseline)
+        breakdown_gamma(**ROUNDS, baseline=baseline)

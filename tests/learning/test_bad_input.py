@@ -60,18 +60,15 @@ def test_what_are_no_logs(policy, logs):
 
 
 @every_policy
-def test_labels_beside_the_logs(policy):
-    with pytest.raises(TypeError, match=r"use ClassifierPolicy\(\).fit\(X, y\)"):
-        clone(policy).fit(X, LOGS.action)
-    with pytest.raises(ValueError, match=r"takes no y beside logs, which hold"):
-        clone(policy).fit(LOGS, LOGS.action[1:])
-
-
-@every_policy
-def test_no_rounds(policy):
+def test_labels_beside_the_logs_and_no_rounds(policy):
     name = type(policy).__name__
-    with pytest.raises(ValueError, match=f"the logs are empty: {name} needs at least"):
-        clone(policy).fit(LOGS[:0])
+    for given, error, message in (
+        ((X, LOGS.action), TypeError, r"use ClassifierPolicy\(\).fit\(X, y\)"),
+        ((LOGS, LOGS.action[1:]), ValueError, "takes no y beside logs, which hold"),
+        ((LOGS[:0],), ValueError, f"the logs are empty: {name} needs at least"),
+    ):
+        with pytest.raises(error, match=message):
+            clone(policy).fit(*given)
 
 
 @pytest.mark.parametrize("policy", WEIGHTED, ids=lambda policy: type(policy).__name__)
@@ -89,41 +86,31 @@ def test_scaling_in_front(policy):
 
 
 # -- acting and scoring ---------------------------------------------------------------
-@every_policy
+FITTED = [clone(policy).fit(LOGS) for policy in POLICIES]
+every_fitted = pytest.mark.parametrize(
+    "policy", FITTED, ids=lambda policy: type(policy).__name__
+)
+
+
+@every_fitted
 def test_logs_in_place_of_contexts(policy):
-    fitted = clone(policy).fit(LOGS)
-    for call in (fitted.predict, fitted.predict_proba):
+    for call in (policy.predict, policy.predict_proba):
         assert_array_equal(call(LOGS), call(LOGS.context))
 
 
-@pytest.mark.few_cases(2)
-@every_policy
-def test_a_policy_has_no_score(policy):
-    for unfit_or_not in (clone(policy), clone(policy).fit(LOGS)):
+@every_fitted
+def test_other_uses(policy):
+    for unfit_or_not in (clone(policy), policy):
         with pytest.raises(TypeError, match=r"scoring=PolicyScorer\(evaluator\)"):
             unfit_or_not.score(LOGS)
-
-
-@every_policy
-def test_it_is_fitted_before_it_is_evaluated(policy):
     with pytest.raises(NotFittedError):
         DoublyRobust().fit(LOGS).evaluate(clone(policy))
-
-
-@every_policy
-def test_other_features(policy):
-    fitted = clone(policy).fit(LOGS)
     other = BanditLogs(X[:, :1], LOGS.action, LOGS.reward, LOGS.propensity)
     with pytest.raises(ValueError, match="fitted on 2 features, the logs have 1"):
-        DoublyRobust().fit(other).evaluate(fitted)
-
-
-@every_policy
-def test_availability_of_another_shape(policy):
-    fitted = clone(policy).fit(LOGS)
+        DoublyRobust().fit(other).evaluate(policy)
     for available in (np.ones((N, 2), dtype=bool), np.ones((N, 3))):
         with pytest.raises(ValueError, match="available must be a boolean array of"):
-            fitted.predict_proba(X, available)
+            policy.predict_proba(X, available)
 
 
 def test_a_learned_policy_is_no_reward_model():
@@ -199,11 +186,7 @@ def test_bad_parameters(policy):
             TypeError,
             "FrozenEstimator around a fitted model.* Pass the model itself",
         ),
-        (
-            RewardModelPolicy(LinearSVC()),
-            TypeError,
-            "LinearSVC has no predict_proba",
-        ),
+        (RewardModelPolicy(LinearSVC()), TypeError, "LinearSVC has no predict_proba"),
         (
             RewardModelPolicy(LogisticRegression()),
             ValueError,

@@ -3,11 +3,10 @@
 """Logs and walks that the tests of policies share."""
 
 import numpy as np
+from sklearn.base import clone
 
-from skope_ope import BanditLogs
-from skope_ope.evaluators.sequential._engine import AdaptiveWalk
-from skope_ope.evaluators.sequential._rules import UniformRule
-from skope_ope.policies._adaptive import fresh
+from skope_ope import BanditLogs, Replay
+from tests._quiet import quiet
 
 
 def make_logs(n_rounds=300, n_actions=4, n_features=3, *, seed=0, available=False):
@@ -46,7 +45,7 @@ def row_by_row(policy, logs, draws=None):
     policy : policy
         After its last update.
     """
-    policy = fresh(policy, logs)
+    policy = clone(policy).fit(logs)
     X = policy.context_of(logs)
     draws = np.zeros(len(logs)) if draws is None else draws
     accepted, proba = [], np.empty((len(logs), logs.n_actions))
@@ -61,18 +60,14 @@ def row_by_row(policy, logs, draws=None):
     return accepted, proba, policy
 
 
-class _Unscaled(UniformRule):
-    """Accept by the probability alone, however many actions are offered."""
-
-    def begin(self, logs, u):
-        super().begin(logs, u)
-        self.scale = np.ones(len(u))
-
-
 def replayed(policy, logs, draws=None):
-    """Rows that enter the history where the engine of the evaluators walks."""
-    draws = np.zeros(len(logs)) if draws is None else draws
-    return AdaptiveWalk(policy, logs, _Unscaled(1)).take(logs, draws).accepted
+    """Rows that enter the history of an evaluator: those with draw < probability."""
+    evaluator = Replay(random_state=0).fit(logs)
+    offered = logs.n_actions if logs.available is None else logs.available.sum(axis=1)
+    # Replay accepts with the probability times its share of the most offers
+    share = np.broadcast_to(offered, len(logs)) / np.max(offered)
+    evaluator.uniforms_ = np.zeros(len(logs)) if draws is None else draws * share
+    return quiet(evaluator, policy).accepted
 
 
 def live(policy, actions, rewards, contexts=None):

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
+import random
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -14,11 +14,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
-from skope_ope import IPS, UCB1, DRns, EpsilonGreedy, LinUCB
+from skope_ope import IPS, UCB1, DRns, EpsilonGreedy, LinUCB, Replay
 from skope_ope.base import AdaptivePolicy
-from skope_ope.evaluators.sequential import _engine
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators import repeated_runs
+from skope_ope.exceptions import OPEWarning
 from skope_ope.policies import (
     AdaptiveFunctionPolicy,
     EpochGreedy,
@@ -26,9 +27,9 @@ from skope_ope.policies import (
     SegmentedPolicy,
     action_probabilities,
 )
-from skope_ope.policies._adaptive import Block, FrozenPolicy, fresh
 from skope_ope.utils import all_policies
 from skope_ope.utils.estimator_checks import check_adaptive_policy
+from tests._quiet import quiet
 from tests.policies._histories import live, make_logs, replayed, row_by_row
 
 
@@ -69,16 +70,13 @@ def test_all_of_them_are_here():
 @every_policy
 @pytest.mark.parametrize("available", [False, True])
 def test_the_engine_lives_the_life_of_single_rows(
-    policy, available, monkeypatch, global_random_seed
+    policy, available, global_random_seed
 ):
     logs = make_logs(130, seed=global_random_seed, available=available)
     draws = np.random.RandomState(global_random_seed).random_sample(len(logs))
     told, _, _ = row_by_row(policy, logs, draws)
     assert len(told) > 20
-    for largest in (1, 7, 64, 8192):
-        monkeypatch.setattr(_engine, "FIRST_BLOCK", largest)
-        monkeypatch.setattr(_engine, "LARGEST_BLOCK", largest)
-        np.testing.assert_array_equal(replayed(policy, logs, draws), told)
+    np.testing.assert_array_equal(replayed(policy, logs, draws), told)
 
 
 @every_policy
@@ -97,9 +95,6 @@ def test_fit_only_starts_anew(policy):
     logs = make_logs(60)
     fitted = clone(policy).fit(logs)
     first = fitted.predict_proba(logs.context)
-    np.testing.assert_array_equal(
-        first, fresh(policy, logs).predict_proba(logs.context)
-    )
     changes = 0
     for row, action in enumerate(logs.action_index.tolist()):
         x = logs.context[row : row + 1]
@@ -114,19 +109,6 @@ def test_fit_only_starts_anew(policy):
 
 
 @every_policy
-def test_a_learned_policy_survives_a_pickle(policy):
-    logs = make_logs(60)
-    fitted = clone(policy).fit(logs)
-    live(fitted, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
-    other = pickle.loads(pickle.dumps(fitted))
-    live(other, [0] * 20, [1.0] * 20, logs.context[:20])
-    live(fitted, [0] * 20, [1.0] * 20, logs.context[:20])
-    np.testing.assert_array_equal(
-        fitted.predict_proba(logs.context), other.predict_proba(logs.context)
-    )
-
-
-@every_policy
 def test_frozen_policies_learn_no_more(policy):
     logs = make_logs(60)
     fitted = clone(policy).fit(logs)
@@ -137,40 +119,18 @@ def test_frozen_policies_learn_no_more(policy):
     live(fitted, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
     np.testing.assert_array_equal(exploring.predict_proba(logs.context), told[0])
     np.testing.assert_array_equal(frozen.predict_proba(logs.context), told[1])
+    # a pickle learns on as the policy does
+    other = pickle.loads(pickle.dumps(fitted))
+    for policy in (fitted, other):
+        live(policy, [0] * 20, [1.0] * 20, logs.context[:20])
+    again = other.predict_proba(logs.context)
+    np.testing.assert_array_equal(fitted.predict_proba(logs.context), again)
     assert clone(frozen) is frozen
     assert frozen.fit(logs) is frozen
     np.testing.assert_array_equal(action_probabilities(frozen, logs), told[1])
     offered = make_logs(60, available=True)
     proba = action_probabilities(fitted.frozen(), offered)
     assert not proba[~offered.available].any()
-
-
-@every_policy
-def test_scikit_learns_checks_that_need_no_arrays(policy):
-    """The others feed arrays to fit, which takes logs."""
-    results = check_estimator(policy, on_fail=None, on_skip=None)
-    status = {result["check_name"]: result["status"] for result in results}
-    for name in (
-        "check_do_not_raise_errors_in_init_or_set_params",
-        "check_estimator_cloneable",
-        "check_estimator_repr",
-        "check_estimator_tags_renamed",
-        "check_estimators_unfitted",
-        "check_get_params_invariance",
-        "check_mixin_order",
-        "check_no_attributes_set_in_init",
-        "check_parameters_default_constructible",
-        "check_set_params",
-        "check_valid_tag_types",
-    ):
-        assert status[name] in ("passed", "skipped"), name
-    wrong = {
-        type(result["exception"])
-        for result in results
-        if result["status"] == "failed"
-        and "is fitted on BanditLogs" not in str(result["exception"])
-    }
-    assert wrong <= {AssertionError}  # a check that wanted another message
 
 
 class Counter(AdaptivePolicy):
@@ -197,7 +157,6 @@ def test_the_least_one_has_to_write():
     policy = Counter().fit(logs)
     assert policy.predict(logs.context[:1]).tolist() == ["a0"]
     block = policy.look_ahead(logs.context)
-    assert isinstance(block, Block)
     assert block.refresh(3, 0) is False
     rounds = logs.action_index[:3], logs.reward[:3], logs.propensity[:3]
     assert policy.update_many(logs.context[:3], *rounds) is True
@@ -206,20 +165,15 @@ def test_the_least_one_has_to_write():
     assert policy.frozen().predict(logs.context[:1]).tolist() == ["a3"]
 
 
-def test_update_must_be_defined():
+def test_what_must_be_defined():
     class Silent(AdaptivePolicy):
         """Nothing."""
 
+    policy = Silent().fit(make_logs(4))
     with pytest.raises(TypeError, match="Silent does not define update"):
-        Silent().fit(make_logs(4)).update(None, 0, 1.0, 1.0)
-
-
-def test_probabilities_must_be_defined():
-    class Mute(AdaptivePolicy):
-        """Nothing."""
-
-    with pytest.raises(TypeError, match="Mute defines neither predict_proba nor"):
-        Mute().fit(make_logs(4)).predict_proba(np.zeros((1, 3)))
+        policy.update(None, 0, 1.0, 1.0)
+    with pytest.raises(TypeError, match="Silent defines neither predict_proba nor"):
+        policy.predict_proba(np.zeros((1, 3)))
 
 
 def test_a_row_of_probabilities_is_enough_without_contexts():
@@ -254,8 +208,7 @@ def test_parameters_are_checked_before_a_life():
 def test_frozen_policy_of_segments_in_the_logs():
     logs = make_logs(40)
     logs = logs.with_columns(group_of=high(logs.context))
-    policy = fresh(SegmentedPolicy(UCB1(), "group_of"), logs)
-    frozen = FrozenPolicy(policy)
+    frozen = SegmentedPolicy(UCB1(), "group_of").fit(logs).frozen()
     np.testing.assert_array_equal(
         action_probabilities(frozen, logs), np.tile([1.0, 0, 0, 0], (40, 1))
     )
@@ -269,11 +222,9 @@ def test_a_frozen_estimator_learns_no_more():
     frozen = FrozenEstimator(policy)
     expected = policy.predict_proba(logs.context)
     np.testing.assert_array_equal(action_probabilities(frozen, logs), expected)
-    evaluator = DRns(random_state=0).fit(logs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few rounds
-        values = [evaluator.evaluate(p) for p in (frozen, policy.frozen(explore=True))]
-        assert IPS().fit(logs).score(frozen) == IPS().fit(logs).score(expected)
+    evaluator, ips = DRns(random_state=0).fit(logs), IPS().fit(logs)
+    values = [quiet(evaluator, p) for p in (frozen, policy.frozen(explore=True))]
+    assert quiet(ips, frozen).value == quiet(ips, expected).value
     assert values[0].value == values[1].value
     assert not values[0].adaptive
 
@@ -282,3 +233,75 @@ def test_a_pipeline_cannot_learn():
     policy = make_pipeline(StandardScaler(), LinUCB())
     with pytest.raises(TypeError, match="Pipeline cannot end in LinUCB, which learns"):
         DRns().fit(make_logs(4)).evaluate(policy)
+
+
+# Random numbers of its own must follow random_state, or all histories share them.
+
+
+class Held:
+    """Holds a generator, and itself: no end of it."""
+
+    def __init__(self, generator):
+        self.inner, self.itself, self.kind = generator, self, np.random.RandomState
+
+
+HOLDERS = {  # the name that is told: what holds the generator
+    "held_": np.random.RandomState,
+    "held_[0]": lambda seed: (np.random.default_rng(seed),),
+    "held_[1]['deep']": lambda seed: [1, {"deep": np.random.PCG64(seed)}],
+    "held_.inner": lambda seed: Held(random.Random(seed)),
+}
+
+
+class Sampler(AdaptivePolicy):
+    """Prefers each action in turn, and holds a generator."""
+
+    def __init__(self, hold=np.random.RandomState, random_state=0):
+        self.hold = hold
+        self.random_state = random_state
+
+    def reset(self, logs):
+        super().reset(logs)
+        self.best_, self.held_ = 0, self.hold(self._seed())
+
+    def _seed(self):
+        return self.random_state
+
+    def _proba(self, X, available):
+        best = np.arange(len(self.classes_)) == self.best_
+        return np.tile(0.1 + best * (1 - 0.1 * len(best)), (len(X), 1))
+
+    def update(self, X, action, reward, proba):
+        self.best_ = (self.best_ + 1) % len(self.classes_)
+        return True
+
+
+class SameSampler(Sampler):
+    def _seed(self):
+        return 7
+
+
+UNIFORM = make_bandit_logs(600, n_actions=3, logging_temperature=np.inf, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "name"),
+    [(DRns(horizon=40), "held_"), *((Replay(horizon=40), name) for name in HOLDERS)],
+)
+def test_trajectories_that_draw_alike_are_told(evaluator, name):
+    def told(policy):
+        found = quiet(evaluator, policy).warnings
+        return [str(w) for w in found if "the same in every history" in str(w)]
+
+    evaluator = clone(evaluator).set_params(random_state=0).fit(UNIFORM)
+    (warning,) = told(SameSampler(HOLDERS[name]))
+    assert f"{name!r} does not follow random_state" in warning
+    assert not told(Sampler(HOLDERS[name]))
+    evaluator = evaluator.set_params(horizon=None).fit(UNIFORM)
+    assert not told(SameSampler(HOLDERS[name]))  # one history, one seed
+
+
+def test_runs_that_draw_alike_are_told():
+    with pytest.warns(OPEWarning, match="SameSampler are the same in every history"):
+        repeated_runs(Replay(), SameSampler(), UNIFORM, n_runs=3, random_state=0)
+    repeated_runs(Replay(), Sampler(), UNIFORM, n_runs=3, random_state=0)

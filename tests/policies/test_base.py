@@ -1,10 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Policies of one's own, and what all of them share; policies of the loggers."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn import config_context
 from sklearn.model_selection import cross_validate
 
@@ -12,100 +12,25 @@ from skope_ope import (
     IPS,
     BanditLogs,
     ClassifierPolicy,
+    EpsilonGreedy,
+    FunctionPolicy,
     IPSPolicy,
+    MultiLoggerIPS,
     PolicyScorer,
     UniformPolicy,
 )
-from skope_ope.base import BasePolicy
-from skope_ope.policies._base import (
-    check_some_available,
-    explore,
-    first_best,
-    greedy,
-    mostly,
-    n_rows,
-    restrict,
-    row_max,
-)
-
-OFFERED = np.array([[True, True, False], [False, True, True]])
-
-
-@pytest.mark.parametrize(
-    ("scores", "best"),
-    [
-        ([0.1, 0.3, 0.2], 1),
-        ([0.3, 0.1, 0.3], 0),  # the lowest index wins
-        ([1.0, 1.0 + 1e-13, 0.0], 0),  # tied within 1e-12 of the maximum
-        ([1.0, 1.0 + 1e-11, 0.0], 1),
-        ([1e9, 1e9 * (1 + 1e-13), 0], 0),  # relative to it
-        ([-1.0, -1.0 + 1e-13, -2.0], 0),
-        ([-3.0, -1.0, -2.0], 1),
-        ([-np.inf, -5.0, -np.inf], 1),
-        ([-np.inf, -np.inf, 0.0], 2),
-        ([0.0, 0.0, 0.0], 0),
-    ],
-)
-def test_first_best(scores, best):
-    assert first_best(np.array([scores, scores])).tolist() == [best, best]
-
-
-def test_the_largest_of_every_row():
-    rng = np.random.default_rng(0)
-    for shape in [(3, 4), (200, 4), (200, 1), (200, 40)]:
-        table = rng.normal(size=shape)
-        assert_array_equal(row_max(table), table.max(axis=1))
-        assert_array_equal(row_max(table > 1), (table > 1).any(axis=1))
-
-
-def test_mostly_one_action():
-    chosen = np.array([2, 0, 2, 1])
-    expected = np.eye(3)[chosen] * 0.7 + 0.1
-    assert_allclose(mostly(chosen, 3, 0.3), expected)
-    assert_allclose(mostly(chosen[:2], 3, 0.3), expected[:2])  # fewer than actions
-
-
-def test_greedy_runs_over_the_offered_actions():
-    scores = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
-    assert_array_equal(greedy(scores), [[0, 0, 1], [1, 0, 0]])
-    assert_array_equal(greedy(scores, 0.0, OFFERED), [[0, 1, 0], [0, 1, 0]])
-
-
-def test_exploration_runs_over_the_offered_actions():
-    scores = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
-    assert_allclose(greedy(scores, 0.3), [[0.1, 0.1, 0.8], [0.8, 0.1, 0.1]])
-    assert_allclose(greedy(scores, 0.3, OFFERED), [[0.15, 0.85, 0], [0, 0.85, 0.15]])
-    assert_allclose(explore(np.eye(3), 1.0), np.full((3, 3), 1 / 3))
-    proba = np.eye(3)
-    assert explore(proba, 0.0) is proba
-
-
-def test_restrict_renormalises():
-    proba = np.array([[0.2, 0.2, 0.6], [0.5, 0.1, 0.4]])
-    assert_allclose(restrict(proba, OFFERED), [[0.5, 0.5, 0], [0, 0.2, 0.8]])
-    assert restrict(proba, None) is proba
-
-
-def test_restrict_refuses_a_policy_with_nothing_to_say():
-    proba = np.array([[0.2, 0.2, 0.6], [1.0, 0.0, 0.0]])
-    with pytest.raises(ValueError, match=r"every offered action at row 1 \(1 such"):
-        restrict(proba, OFFERED)
-
-
-def test_nothing_offered_is_refused():
-    with pytest.raises(ValueError, match=r"offered at row 1 \(1 such rows\)"):
-        check_some_available(np.array([[True], [False]]))
-    check_some_available(OFFERED)
-
-
-def test_rows_of_anything():
-    for X in (np.zeros((3, 2)), sparse.eye(3), [[1], [2], [3]]):
-        assert n_rows(X) == 3
+from skope_ope.policies import BasePolicy, with_logger_policies
+from tests._quiet import quiet
 
 
 class HalfPolicy(BasePolicy):
+    """Takes every action, or every offered one, with the same probability."""
+
     def _proba(self, X, available):
-        return restrict(np.full((n_rows(X), len(self.classes_)), 0.5), available)
+        share = (
+            np.ones((len(X), len(self.classes_))) if available is None else available
+        )
+        return share / share.sum(axis=1, keepdims=True)
 
 
 def test_a_policy_of_ones_own():
@@ -118,14 +43,11 @@ def test_a_policy_of_ones_own():
 
 @pytest.mark.parametrize(
     "available",
-    [[[True]], [True, True], [[1, 0]], [[True, True]] * 2, [["a", "b"]], None],
+    [[[True]], [True, True], [[1, 0]], [[True, True]] * 2, [["a", "b"]]],
     ids=str,
 )
 def test_offers_must_fit_the_classes(available):
     policy = HalfPolicy().fit(np.zeros((2, 1)), ["a", "b"])
-    if available is None:
-        policy.predict_proba([[0.0]], available)
-        return
     with pytest.raises(ValueError, match=r"boolean array of shape \(1, 2\)"):
         policy.predict_proba([[0.0]], available)
 
@@ -175,3 +97,119 @@ def test_metadata_routing_reads_the_methods_of_policies(policy):
     with config_context(enable_metadata_routing=True):
         routed = cross_validate(policy, logs, **options)["test_score"]
     assert_array_equal(routed, without)
+
+
+# Policies of the loggers of a log
+N = 60
+
+
+def tilted(slope):
+    def proba(X):
+        p = 1 / (1 + np.exp(-slope * np.asarray(X)[:, 0]))
+        return np.column_stack([p, 1 - p])
+
+    return FunctionPolicy(proba)
+
+
+POLICIES = {"a": tilted(1.0), "b": UniformPolicy(), "c": tilted(-2.0)}
+
+
+def unknown_propensities(**fields):
+    rng = np.random.RandomState(0)
+    arguments = {
+        "context": rng.normal(size=(N, 2)),
+        "action": rng.randint(0, 2, N),
+        "reward": rng.random_sample(N),
+        "actions": [0, 1],
+        "logger": np.array(["a", "b", "c"])[np.arange(N) % 3],
+        **fields,
+    }
+    return BanditLogs(**arguments)
+
+
+def expected(logs):
+    columns = [POLICIES[k].func(logs.context) for k in ("a", "c")]
+    columns.insert(1, np.full((N, 2), 0.5))
+    return np.column_stack([c[np.arange(N), logs.action] for c in columns])
+
+
+def test_probabilities_of_all_loggers():
+    logs = unknown_propensities()
+    found = with_logger_policies(dict(reversed(POLICIES.items())), logs)
+    proba = expected(logs)
+    assert_allclose(found.logger_proba, proba)
+    assert_allclose(found.propensity, proba[np.arange(N), logs.logger_index])
+    assert found.row_id == logs.row_id
+    assert logs.logger_proba is None
+    assert logs.propensity is None
+    pi = np.full((N, 2), 0.5)
+    for pooling in ("naive", "balanced", "weighted"):
+        evaluator = MultiLoggerIPS(pooling=pooling).fit(found)
+        assert np.isfinite(quiet(evaluator, pi).value)
+
+
+def test_arrays_columns_and_objects():
+    logs = unknown_propensities()
+    proba = expected(logs)
+    whole = POLICIES["c"].func(logs.context)
+    logs = logs.with_columns(third=whole)
+    given = {"a": proba[:, 0], "b": np.full((N, 2), 0.5), "c": "third"}
+    assert_allclose(with_logger_policies(given, logs).logger_proba, proba)
+
+
+def test_chunks_do_not_matter():
+    """A table of all probabilities would have more entries than are asked at once."""
+    action, labels = np.arange(6000) % 200, np.arange(200)
+    fields = {"actions": labels, "logger": np.arange(6000) % 2}
+    logs = BanditLogs(np.zeros((6000, 1)), action, np.ones(6000), **fields)
+    whole = np.random.RandomState(0).dirichlet(np.ones(200), 6000)
+    found = with_logger_policies({0: UniformPolicy(), 1: whole}, logs)
+    assert_allclose(found.logger_proba[:, 0], 1 / 200)
+    logged = whole[np.arange(6000), logs.action_index]
+    assert_array_equal(found.logger_proba[:, 1], logged)
+
+
+def test_recorded_propensities_must_agree():
+    proba = expected(unknown_propensities())
+    own = proba[np.arange(N), np.arange(N) % 3]
+    logs = with_logger_policies(POLICIES, unknown_propensities(propensity=own))
+    assert_array_equal(logs.propensity, own)
+    own = own.copy()
+    own[4] = 0.9
+    with pytest.raises(ValueError, match=r"0\.9 at row 4 contradicts the po"):
+        with_logger_policies(POLICIES, unknown_propensities(propensity=own))
+
+
+def test_a_policy_that_did_not_act():
+    never = np.tile([1.0, 0.0], (N, 1))
+    logs = unknown_propensities()
+    row = int(np.flatnonzero((logs.logger == "b") & (logs.action == 1))[0])
+    with pytest.raises(ValueError, match=rf"logger 'b' gives .* at row {row} "):
+        with_logger_policies({**POLICIES, "b": never}, logs)
+
+
+@pytest.mark.parametrize(
+    ("policies", "error", "match"),
+    [
+        ([UniformPolicy()], TypeError, "dict of policies"),
+        ({"a": UniformPolicy()}, ValueError, "'b' has no policy"),
+        ({**POLICIES, "d": UniformPolicy()}, ValueError, "'d' is not a logger"),
+        ({**POLICIES, "b": EpsilonGreedy()}, TypeError, r"'b', EpsilonGreedy, learns"),
+        ({**POLICIES, "b": np.full((N, 2), 0.4)}, ValueError, r"'b' must sum to 1"),
+        ({**POLICIES, "b": np.full((3, 2), 0.5)}, ValueError, "belongs to the rows"),
+        ({**POLICIES, "b": "nowhere"}, ValueError, "not a column"),
+        ({**POLICIES, "b": np.full(N, -0.5)}, ValueError, r"probability -0.5 to "),
+        ({**POLICIES, "b": np.full(N, 1.5)}, ValueError, r"must lie in .*got 1.5"),
+    ],
+)
+def test_bad_policies(policies, error, match):
+    with pytest.raises(error, match=match):
+        with_logger_policies(policies, unknown_propensities())
+
+
+def test_bad_logs():
+    with pytest.raises(TypeError, match="logs must be BanditLogs"):
+        with_logger_policies(POLICIES, np.zeros((3, 2)))
+    nameless = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0])
+    with pytest.raises(ValueError, match="the logs have no logger"):
+        with_logger_policies(POLICIES, nameless)

@@ -155,6 +155,109 @@ def test_predict_is_enough_where_the_prediction_is_offered():
         policy.set_params(temperature=1.0).predict_proba(X[:1])
 
 
+class Decides(OnlyPredicts):
+    """Decisions as they stand in the contexts."""
+
+    def decision_function(self, X):
+        return np.asarray(X)
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ([0.1, 0.3, 0.2], 1),
+        ([0.3, 0.1, 0.3], 0),  # the lowest index wins
+        ([1.0, 1.0 + 1e-13, 0.0], 0),  # tied within 1e-12 of the maximum
+        ([1.0, 1.0 + 1e-11, 0.0], 1),
+        ([1e9, 1e9 * (1 + 1e-13), 0], 0),  # relative to it
+        ([-1.0, -1.0 + 1e-13, -2.0], 0),
+        ([-3.0, -1.0, -2.0], 1),
+        ([-np.inf, -5.0, -np.inf], 1),
+        ([-np.inf, -np.inf, 0.0], 2),
+        ([0.0, 0.0, 0.0], 0),
+    ],
+)
+def test_the_best_of_what_is_offered(scores, best):
+    policy = ClassifierPolicy(Decides()).fit(np.eye(4), range(4))
+    offered = np.array([[True, True, True, False]] * 2)
+    proba = policy.predict_proba([[*scores, 1e12]] * 2, offered)
+    assert_array_equal(proba, np.eye(4)[[best, best]])
+
+
+def test_the_best_of_many():
+    scores = RNG.normal(size=(200, 40))
+    policy = ClassifierPolicy(Decides()).fit(np.eye(40), range(40))
+    offered = RNG.random_sample((200, 40)) < 0.5
+    offered[:, -1] = False  # what the classifier predicts
+    found = policy.predict_proba(scores, offered).argmax(axis=1)
+    assert_array_equal(found, np.where(offered, scores, -np.inf).argmax(axis=1))
+
+
+@pytest.mark.parametrize("temperature", [1e-310, 1e-9, 0.5, 1.0, 1e300])
+def test_a_softmax_of_what_is_offered(temperature):
+    """Also where all that is offered would round to 0, or was never likely."""
+    proba = np.array([[1e-300, 0.9, 0.1], [0.6, 0.4, 0.0], [1.0, 0.0, 0.0]])
+    available = np.array([[1, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=bool)
+    policy = ClassifierPolicy(Rigged(), temperature=temperature)
+    policy.fit(np.eye(3), [0, 1, 2])
+    found = policy.predict_proba(proba, available)
+    masked = np.where(available, proba, 0)
+    masked[2] = [0, 0.5, 0.5]
+    assert_allclose(found, policy.predict_proba(masked), rtol=1e-12)
+    assert (found[~available] == 0).all()
+
+
+class Counting(GaussianNB):
+    """Counts the rows that it was asked for."""
+
+    rows = ()
+
+    def predict(self, X):
+        self.rows = (*self.rows, len(X))
+        return super().predict(X)
+
+    def predict_proba(self, X):
+        self.rows = (*self.rows, len(X))
+        return super().predict_proba(X)
+
+
+@pytest.mark.parametrize("temperature", [None, 0.5])
+@pytest.mark.parametrize("offers", [False, True])
+def test_many_rounds_are_answered_in_blocks(temperature, offers):
+    """Blocks of 2 ** 16 probabilities; the classifier is asked for all at once."""
+    n, few = 50_000, slice(49_000, 50_000)
+    rows = np.tile(X, (417, 1))[:n] + np.arange(n)[:, None] * 1e-5
+    available = np.ones((n, 3), dtype=bool)
+    available[::3, 0] = available[1::3, 2] = False
+    policy = ClassifierPolicy(Counting(), epsilon=0.2, temperature=temperature)
+    policy.fit(X, ACTION)
+    found = policy.predict_proba(rows, available if offers else None)
+    assert policy.classifier_.rows[0] == n
+    assert len(policy.classifier_.rows) == 1 + (offers and temperature is None)
+    alone = policy.predict_proba(rows[few], available[few] if offers else None)
+    assert_allclose(found[few], alone, rtol=1e-14, atol=0)
+    available[[43_017, 47_023]] = False
+    with pytest.raises(ValueError, match=r"at row 43017 \(2 such rows\)"):
+        policy.predict_proba(rows, available)
+
+
+def test_classifiers_may_give_frames():
+    pd = pytest.importorskip("pandas")
+
+    class Framed(GaussianNB):
+        def predict_proba(self, X):
+            return pd.DataFrame(super().predict_proba(X))
+
+    for available in (None, np.ones((120, 3), dtype=bool)):
+        found, expected = (
+            ClassifierPolicy(one, temperature=2.0)
+            .fit(X, ACTION)
+            .predict_proba(X, available=available)
+            for one in (Framed(), GaussianNB())
+        )
+        assert_array_equal(found, expected)
+
+
 # -- learning from logs ----------------------------------------------------------
 
 
@@ -246,10 +349,7 @@ def test_classes_are_the_actions_of_the_logs():
     assert_array_equal(policy.predict_proba(X, offered), offered)
     soft = ClassifierPolicy(temperature=1.0).fit(logs)
     assert_allclose(soft.predict_proba(X)[:, 0], 0)
-
-
-def test_actions_that_were_learned_come_before_others():
-    logs = logs_of(actions=["z", "c", "b", "a"])
+    # actions that were learned come before others
     policy = ClassifierPolicy().fit(logs)
     best = policy.predict_proba(X).argmax(axis=1)
     offered = np.ones((120, 4), dtype=bool)
@@ -257,6 +357,12 @@ def test_actions_that_were_learned_come_before_others():
     second = policy.predict_proba(X, offered).argmax(axis=1)
     ranking = policy.classifier_.predict_proba(X)[:, ::-1].argsort(axis=1)
     assert_array_equal(second, ranking[:, 1] + 1)
+    # of several that were never learned the first, or all alike
+    logs = logs_of(actions=[*"zycba"])
+    offered = np.array([[1, 1, 0, 0, 0]] * 120, dtype=bool)
+    for temperature, share in ((None, [1, 0, 0, 0, 0]), (1.0, [0.5, 0.5, 0, 0, 0])):
+        policy = ClassifierPolicy(temperature=temperature).fit(logs)
+        assert_array_equal(policy.predict_proba(X, offered), [share] * 120)
 
 
 def test_one_rewarded_action_is_always_taken():
@@ -267,30 +373,31 @@ def test_one_rewarded_action_is_always_taken():
         assert {*policy.predict(X)} == {"b"}
 
 
-def test_a_frame_without_labels_is_told_from_logs():
-    with pytest.raises(ValueError, match=r"ndarray is no BanditLogs.*from_frame"):
-        ClassifierPolicy().fit(X)
-
-
-def test_negative_rewards_are_refused_with_the_remedy():
-    reward = REWARD.copy()
-    reward[7] = -2
-    with pytest.raises(
-        ValueError, match=r"reward -2 at row 7 is negative\. Use IPSPol"
-    ):
-        ClassifierPolicy().fit(logs_of(reward=reward))
-
-
 @pytest.mark.parametrize(
-    "fields",
-    [{"reward": np.zeros(120)}, {"sample_weight": np.where(GOOD, 0.0, 1.0)}],
-    ids=["no reward", "no weight"],
+    ("classifier", "given", "error", "message"),
+    [
+        (None, [X], ValueError, r"ndarray is no BanditLogs.*from_frame"),
+        (Ridge(), [X, CODE], TypeError, "Ridge is not a classifier"),
+        (None, [logs_of(), ACTION[1:]], ValueError, "takes no y beside logs"),
+        (
+            None,
+            [logs_of(reward=np.where(np.arange(120) == 7, -2, REWARD))],
+            ValueError,
+            r"reward -2 at row 7 is negative\. Use IPSPol",
+        ),
+        *(
+            (None, [logs], ValueError, "no row of the logs has a positive reward")
+            for logs in (
+                logs_of(reward=np.zeros(120)),
+                logs_of(sample_weight=np.where(GOOD, 0.0, 1.0)),
+                logs_of()[:0],
+            )
+        ),
+    ],
 )
-def test_no_rewarded_row_is_refused(fields):
-    with pytest.raises(ValueError, match="no row of the logs has a positive reward"):
-        ClassifierPolicy().fit(logs_of(**fields))
-    with pytest.raises(ValueError, match="no row of the logs has a positive reward"):
-        ClassifierPolicy().fit(logs_of(**fields)[:0])
+def test_what_cannot_be_learned_from(classifier, given, error, message):
+    with pytest.raises(error, match=message):
+        ClassifierPolicy(classifier).fit(*given)
 
 
 @pytest.mark.parametrize(
@@ -375,44 +482,23 @@ def test_a_search_over_logs_with_a_scorer_of_ones_own():
     assert search.best_estimator_.classes_.tolist() == ["a", "b", "c"]
 
 
-def test_pickled_policies_act_the_same():
-    policy = ClassifierPolicy(epsilon=0.1).fit(logs_of(action=CODE / 2))
+def test_pickles_act_the_same_and_logs_stay_as_they_are():
+    logs = logs_of(action=CODE / 2)
+    before = pickle.dumps([logs.context, logs.action, logs.reward])
+    policy = ClassifierPolicy(epsilon=0.1, temperature=0.5).fit(logs)
     other = pickle.loads(pickle.dumps(policy))
-    assert_array_equal(other.predict_proba(X), policy.predict_proba(X))
-
-
-def test_logs_and_contexts_are_not_written_to():
-    logs = logs_of()
-    before = [getattr(logs, name).copy() for name in ("context", "action", "reward")]
-    ClassifierPolicy(epsilon=0.1, temperature=0.5).fit(logs).predict_proba(logs.context)
-    after = [getattr(logs, name) for name in ("context", "action", "reward")]
-    for left, right in zip(before, after, strict=True):
-        assert_array_equal(left, right)
+    assert_array_equal(other.predict_proba(X), policy.predict_proba(logs.context))
+    assert pickle.dumps([logs.context, logs.action, logs.reward]) == before
 
 
 @pytest.mark.parametrize(
-    "parameters",
+    ("name", "value"),
     [
-        {"epsilon": 1.5},
-        {"epsilon": -0.1},
-        {"epsilon": "a"},
-        {"temperature": 0},
-        {"temperature": np.inf},
-        {"classifier": 3},
+        *(("epsilon", bad) for bad in (1.5, -0.1, "a")),
+        *(("temperature", bad) for bad in (0, np.inf)),
+        ("classifier", 3),
     ],
-    ids=str,
 )
-def test_bad_parameters_are_refused(parameters):
-    (name,) = parameters
+def test_bad_parameters_are_refused(name, value):
     with pytest.raises(ValueError, match=f"The '{name}' parameter of ClassifierPolicy"):
-        ClassifierPolicy(**parameters).fit(X, ACTION)
-
-
-def test_a_regressor_is_no_classifier():
-    with pytest.raises(TypeError, match="Ridge is not a classifier"):
-        ClassifierPolicy(Ridge()).fit(X, CODE)
-
-
-def test_logs_hold_the_labels_themselves():
-    with pytest.raises(ValueError, match="takes no y beside logs"):
-        ClassifierPolicy().fit(logs_of(), ACTION[1:])
+        ClassifierPolicy(**{name: value}).fit(X, ACTION)

@@ -126,10 +126,7 @@ def test_shapes_change_nothing(make, temperature, logs):
     )
     assert_array_equal(policy.classes_, logs.actions)
     assert_array_equal(policy.predict(logs), plain.predict(logs))
-
-
-@pytest.mark.parametrize("make", [CodesOnly, ColumnOfLabels])
-def test_labelled_contexts(make):
+    # of labelled contexts, too
     policy = ClassifierPolicy(make()).fit(BASE.context, NAMES)
     plain = ClassifierPolicy(LogisticRegression()).fit(BASE.context, NAMES)
     assert policy.classes_.tolist() == ["ann", "bob", "cy"]
@@ -158,12 +155,9 @@ def test_parameters_may_name_labels():
     assert policy.classifier_.classes_.tolist() == ["ann", "bob", "cy"]
 
 
-def test_the_error_is_that_of_the_labels():
+def test_errors_of_labels_and_columns():
     with pytest.raises(ValueError, match="Negative values in data"):
         ClassifierPolicy(MultinomialNB()).fit(LOGS["texts"])
-
-
-def test_columns_that_no_class_explains():
     policy = ClassifierPolicy(TooManyColumns(), temperature=1.0).fit(LOGS["texts"])
     with pytest.raises(ValueError, match=r"shape \(300, 5\) for 300 rows and the 3 cl"):
         policy.predict_proba(BASE.context)

@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
@@ -40,19 +39,14 @@ from skope_ope import (
     SlopeSearch,
     UniformPolicy,
     UniformSlatePolicy,
+    audit,
     compare_policies,
     evaluate,
+    summarize,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from skope_ope.evaluators.core._warnings import learned_findings, rounds_warnings
-from skope_ope.exceptions import LearnedRoundsWarning, OPEWarning
-from skope_ope.logs._known_rows import KnownRows
+from skope_ope.exceptions import LearnedRoundsWarning
 from skope_ope.policies import MixtureSlatePolicy
-from skope_ope.policies._learned_rounds import (
-    LearnedRounds,
-    has_learned,
-    learned_rounds,
-)
 from tests._learned_share import learned_share
 
 N = 120
@@ -88,6 +82,9 @@ def test_the_share_of_learned_rounds(policy):
     rewards = TRAIN.replace(reward=1 - TRAIN.reward).with_columns(z=TRAIN.reward)
     assert learned_share(policy, rewards) == 1
     assert learned_share(policy.fit(TEST), LOGS) == 0.25  # the last fit counts
+    policy.fit(LOGS[10:20])
+    assert learned_share(policy, LOGS[15:]) == 5 / (N - 15)
+    assert learned_share(policy, LOGS[20:]) == 0
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -95,41 +92,29 @@ def test_rounds_of_logs_that_were_built_anew():
     policy = clone(LEARNERS[0]).fit(TRAIN)
     again = BanditLogs(LOGS.context, LOGS.action, LOGS.reward)
     assert learned_share(policy, again) == 0.75
-    assert_array_equal(
-        learned_rounds(policy, again), np.isin(np.arange(N), TRAIN.row_id.position)
-    )
-    assert warned(DirectMethod().fit(again).evaluate(policy)) == [0.75]
+    value = DirectMethod().fit(again).evaluate(policy)
+    assert warned(value) == [0.75]
+    [found] = [f for f in audit(policy, again).findings if "learned" in str(f)]
+    assert found.rows == tuple(sorted(TRAIN.row_id.position)[:10])
     test = again[TEST.row_id.position]
     assert learned_share(policy, test) == 0
     assert warned(DirectMethod().fit(test).evaluate(policy)) == []
     assert learned_share(pickle.loads(pickle.dumps(policy)), again) == 0.75
     assert learned_share(policy, make_bandit_logs(N, random_state=1)) == 0
-    [found] = learned_findings(policy, again)
-    assert found.rows == tuple(sorted(TRAIN.row_id.position)[:10])
 
 
 def test_a_pickle_grows_by_eight_bytes_and_a_bit_for_every_round():
     sizes = []
     for n_rounds in (10_000, 20_000):
         logs = make_bandit_logs(n_rounds, random_state=0)
-        sizes.append(len(pickle.dumps(KnownRows(logs))))
+        sizes.append(len(pickle.dumps(clone(LEARNERS[0]).fit(logs))))
     assert sizes[1] - sizes[0] == pytest.approx(10_000 * 8.125, abs=50)
 
 
-def test_rounds_beyond_those_that_were_learned():
-    policy = clone(LEARNERS[0]).fit(LOGS[10:20])
-    assert learned_share(policy, LOGS[15:]) == 5 / (N - 15)
-    assert learned_share(policy, LOGS[20:]) == 0
-
-
-def test_contexts_and_labels_have_no_rounds():
-    policy = clone(LEARNERS[0]).fit(TRAIN).fit(TRAIN.context, TRAIN.action)
-    assert learned_share(policy, TRAIN) == 0
-
-
 def test_parts_of_a_policy():
-    uniform = UniformPolicy().fit(TRAIN)
-    assert learned_share(uniform, TRAIN) == 0
+    assert learned_share(UniformPolicy().fit(TRAIN), TRAIN) == 0
+    unknown = clone(LEARNERS[0]).fit(TRAIN).fit(TRAIN.context, TRAIN.action)
+    assert learned_share(unknown, TRAIN) == 0  # contexts and labels have no rounds
     mixture = MixturePolicy([LEARNERS[0], UniformPolicy()], [0.5, 0.5])
     assert learned_share(clone(mixture).fit(TRAIN), LOGS) == 0.75
     two = [clone(LEARNERS[0]).fit(LOGS[:40]), clone(LEARNERS[1]).fit(LOGS[20:60])]
@@ -166,31 +151,17 @@ def test_the_message():
     with pytest.warns(LearnedRoundsWarning, match=r"75\.0% of these rounds") as caught:
         evaluate(policy, LOGS, evaluators=["IPS", "SNIPS"])
     assert len([w for w in caught if w.category is LearnedRoundsWarning]) == 1
-
-
-def test_searches_stay_silent():
-    # parts of a search are disjoint; warnings are errors here
-    search = GridSearchCV(
-        LEARNERS[0], {"epsilon": [0.5, 1]}, scoring=PolicyScorer(IPS()), cv=2
-    )
-    cross_validate(search, LOGS, cv=2, scoring=PolicyScorer(IPS()))
-
-
-def test_scores_of_training_parts_warn():
-    with pytest.warns(LearnedRoundsWarning, match="100.0%"):
-        cross_validate(
-            LEARNERS[0],
-            LOGS,
-            cv=2,
-            scoring=PolicyScorer(IPS()),
-            return_train_score=True,
-        )
-
-
-def test_a_comparison_warns():
-    policy = clone(LEARNERS[0]).fit(TRAIN)
     with pytest.warns(LearnedRoundsWarning, match=r"75\.0%"):
         compare_policies({"p": policy, "u": UniformPolicy()}, LOGS, evaluator=SNIPS())
+
+
+def test_searches_are_silent_and_scores_of_training_parts_warn():
+    # parts of a search are disjoint; warnings are errors here
+    options = {"scoring": PolicyScorer(IPS()), "cv": 2}
+    search = GridSearchCV(LEARNERS[0], {"epsilon": [0.5, 1]}, **options)
+    cross_validate(search, LOGS, **options)
+    with pytest.warns(LearnedRoundsWarning, match="100.0%"):
+        cross_validate(LEARNERS[0], LOGS, **options, return_train_score=True)
 
 
 def test_a_search_over_evaluators_warns_of_its_policy():
@@ -244,32 +215,25 @@ def test_ranking_policies():
     assert learned_share(ranking, logs) == 0
 
 
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_logs_with_groups_are_split_by_group():
-    logs = LOGS.replace(group=np.arange(N) // 2)
-    policy = ClassifierPolicy(DUMMY, epsilon=0.5).fit(logs)
-    [warned] = rounds_warnings(policy, logs)
-    assert "GroupShuffleSplit" in str(warned)
-    [alone] = rounds_warnings(ClassifierPolicy(DUMMY, epsilon=0.5).fit(LOGS), LOGS)
-    assert "train_test_split(logs)" in str(alone)
+    logs, policy = LOGS.replace(group=np.arange(N) // 2), clone(LEARNERS[0])
+    for some, splitter in (
+        (logs, "GroupShuffleSplit"),
+        (LOGS, "train_test_split(logs)"),
+    ):
+        value = IPS().fit(some).evaluate(policy.fit(some))
+        [text] = [str(w) for w in value.warnings if isinstance(w, LearnedRoundsWarning)]
+        assert splitter in text
     # what the warning says to do works
     train, test = next(GroupShuffleSplit().split(logs, groups=logs.group))
     assert not set(logs[train].group) & set(logs[test].group)
-    assert not rounds_warnings(policy.fit(logs[train]), logs[test])
+    assert not warned(IPS().fit(logs[test]).evaluate(policy.fit(logs[train])))
 
 
-def test_it_is_one_of_our_warnings():
-    assert issubclass(LearnedRoundsWarning, OPEWarning)
-
-
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_learned_rounds_add_up_over_parts():
-    policy = IPSPolicy(DUMMY, epsilon=0.5).fit(TRAIN)
-    parts = [LOGS[:50], LOGS[50:90], LOGS[90:]]
-    found = [LearnedRounds.of(policy, part, by_position=True) for part in parts]
-    total = found[2] + found[0] + found[1]
-    rows = np.sort(TRAIN.row_id.position)
-    assert (total.n, total.count) == (N, len(TRAIN))
-    assert total.rows == tuple(rows[:10].tolist())
-    assert total.share == 0.75
-    assert LearnedRounds.of(UniformPolicy(), LOGS) == LearnedRounds(N, 0)
-    assert has_learned(policy) and not has_learned("a column")
-    assert not has_learned(np.ones((N, 2)))
+    policy = clone(LEARNERS[1]).fit(TRAIN)
+    parts = [summarize(policy, part) for part in (LOGS[:50], LOGS[50:90], LOGS[90:])]
+    value = (parts[2] + parts[0] + parts[1]).values()["IPS"]
+    assert warned(value) == [0.75]

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Reductions to weighted classification: their examples, IPSPolicy and DRPolicy."""
 
 import warnings
 from itertools import pairwise
@@ -9,13 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import (
-    LinearRegression,
-    LogisticRegression,
-    Perceptron,
-    Ridge,
-)
+from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron, Ridge
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -24,13 +21,222 @@ from sklearn.svm import LinearSVC
 from skope_ope import (
     ActionRewardModel,
     BanditLogs,
+    ClassifierPolicy,
     DoublyRobust,
     DRPolicy,
     IPSPolicy,
 )
 from skope_ope.datasets import make_bandit_logs
-from tests.learning._worlds import ByHeart
+from tests.learning._worlds import ByHeart, all_that_can_happen, random_world
 
+# Examples
+# three rounds: above, below, and exactly what was expected
+THREE_ROUNDS = BanditLogs(
+    [[0.0], [1.0], [2.0]], ["a", "b", "c"], [3.0, -1.0, 1.0], [0.5, 0.25, 0.1]
+)
+
+
+def examples(policy, logs, monkeypatch):
+    """What the classifier of a policy was given."""
+    monkeypatch.setattr(ByHeart, "fits", ())
+    policy.set_params(classifier=ByHeart()).fit(logs)
+    return ByHeart.fits[0]
+
+
+@pytest.mark.parametrize(
+    ("shrinkage", "fields", "expected"),
+    [
+        # the first round speaks for its action, the second for the others, the third
+        # for none
+        (None, {}, [(0, "a", 4), (1, "a", 8), (1, "c", 8)]),
+        # lam = 4: 4 w / (w^2 + 4), for w = 2 and 4
+        (4, {}, [(0, "a", 2), (1, "a", 1.6), (1, "c", 1.6)]),
+        (
+            None,
+            {
+                "available": [[1, 1, 0], [0, 1, 1], [0, 1, 1]],
+                "sample_weight": [1.0, 0.5, 1.5],
+            },
+            [(0, "a", 4), (1, "c", 4)],
+        ),
+    ],
+)
+def test_examples_by_hand(shrinkage, fields, expected, monkeypatch):
+    if fields:
+        fields = fields | {"available": np.array(fields["available"], dtype=bool)}
+    policy = IPSPolicy(baseline=1.0, shrinkage=shrinkage)
+    found = examples(policy, THREE_ROUNDS.replace(**fields), monkeypatch)
+    assert [one[:2] for one in found] == [one[:2] for one in expected]
+    assert_allclose([one[2] for one in found], [one[2] for one in expected])
+
+
+def test_weighted_accuracy_is_the_estimated_value_up_to_a_constant(
+    global_random_seed, monkeypatch
+):
+    rng = np.random.RandomState(global_random_seed)
+    offered = rng.random_sample((50, 4)) < 0.7
+    offered[:, 2] = True
+    action = np.where(offered, rng.random_sample((50, 4)), -1).argmax(axis=1)
+    reward, p = rng.normal(size=50), rng.uniform(0.1, 1, size=50)
+    keep = rng.random_sample(50)
+    logs = BanditLogs(
+        np.arange(50.0)[:, None],
+        action,
+        reward,
+        p,
+        actions=range(4),
+        available=offered,
+        sample_weight=keep / keep.mean(),
+    )
+    fit = examples(IPSPolicy(baseline=0.3), logs, monkeypatch)
+    rows, codes, weight = (np.array(column) for column in zip(*fit, strict=True))
+    difference = []
+    for _ in range(5):  # policies that choose among what is offered
+        chosen = np.where(offered, rng.random_sample((50, 4)), -1).argmax(axis=1)
+        accuracy = weight @ (chosen[rows.astype(int)] == codes)
+        value = logs.sample_weight @ ((reward - 0.3) / p * (chosen == action))
+        difference.append(value - accuracy)
+    assert_allclose(difference, difference[0])
+
+
+@pytest.mark.few_cases(1)
+@pytest.mark.parametrize("offers", [False, True], ids=["all offered", "some"])
+def test_a_perfect_classifier_gives_the_best_policy(global_random_seed, offers):
+    """In expectation over all logs, whatever the baseline or the model."""
+    for seed in range(3):
+        mu, q, available = random_world(10 * global_random_seed + seed, offers=offers)
+        logs = all_that_can_happen(mu, q, available)
+        wrong = np.random.RandomState(seed).normal(size=(6, 5))  # by context
+        wrong = wrong[logs.context[:, 0].astype(int)]
+        policies = [
+            IPSPolicy(ByHeart(), baseline=0),
+            IPSPolicy(ByHeart()),
+            IPSPolicy(ByHeart(), baseline=-3.0),
+            DRPolicy(ByHeart(), reward_model=wrong, shrinkage=None, n_steps=200),
+        ]
+        best = np.where(available, q, -1).argmax(axis=1)
+        contexts = np.arange(6.0)[:, None]
+        for policy in policies:
+            proba = policy.fit(logs).predict_proba(contexts, available)
+            assert_array_equal(proba.argmax(axis=1), best)
+
+
+def test_the_only_logged_action_is_taken():
+    for policy in (IPSPolicy(epsilon=0.2), DRPolicy(epsilon=0.2, temperature=1.0)):
+        logs = BanditLogs(np.zeros((3, 1)), ["b"] * 3, [1.0, 2, 3], [1.0] * 3)
+        assert_allclose(policy.fit(logs).predict_proba([[0.0]]), [[1.0]])
+        logs = BanditLogs(
+            np.zeros((3, 1)), ["b"] * 3, [1.0, 2, 3], [0.9] * 3, actions=["a", "b"]
+        )
+        assert_allclose(policy.fit(logs).predict_proba([[0.0]]), [[0.1, 0.9]])
+
+
+def test_actions_never_logged_are_the_last_resort():
+    rng = np.random.RandomState(0)
+    action = rng.randint(2, size=60)
+    logs = BanditLogs(
+        rng.normal(size=(60, 2)), action, -1.0 - action, [0.5] * 60, actions=[0, 1, 2]
+    )
+    for policy in (IPSPolicy(), DRPolicy(), IPSPolicy(baseline=5.0)):
+        proba = policy.fit(logs).predict_proba(logs.context)
+        assert_allclose(proba[:, 2], 0)
+        only = np.array([[False, False, True]])
+        assert_allclose(policy.predict_proba(logs.context[:1], only), only)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields"),
+    [
+        (IPSPolicy(), {"reward": [0.1] * 6}),
+        (DRPolicy(), {"reward": [0.1] * 6}),
+        (IPSPolicy(baseline=0.1), {"reward": [0.1] * 6}),
+        (IPSPolicy(baseline=0), {"reward": [0.0] * 6}),
+        (IPSPolicy(), {"available": np.eye(3, dtype=bool)[[0, 1, 2] * 2]}),
+    ],
+    ids=str,
+)
+def test_no_evidence_is_an_error(policy, fields):
+    fields = {"reward": np.arange(6.0), **fields}
+    logs = BanditLogs(np.zeros((6, 1)), [0, 1, 2] * 2, propensity=[0.5] * 6, **fields)
+    with pytest.raises(ValueError, match="cannot tell actions apart"):
+        policy.fit(logs)
+
+
+# IPSPolicy
+BINARY = make_bandit_logs(300, random_state=0)
+REAL = make_bandit_logs(300, reward="continuous", random_state=0)
+CONTEXTS = BINARY.context
+
+
+@pytest.mark.parametrize(
+    "classifier", [LogisticRegression(), GaussianNB(), KNeighborsClassifier(3)], ids=str
+)
+def test_without_baseline_and_negative_rewards_it_is_the_classifier_policy(classifier):
+    policy = IPSPolicy(classifier, baseline=0, temperature=1.0).fit(BINARY)
+    other = ClassifierPolicy(classifier, temperature=1.0).fit(BINARY)
+    assert_allclose(
+        policy.predict_proba(CONTEXTS), other.predict_proba(CONTEXTS), rtol=1e-6
+    )
+
+
+def test_baselines():
+    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [0.0, 1, 1, 5], [0.5] * 4)
+    weighted = logs.replace(sample_weight=[1.0, 0, 0, 3])
+    known = BanditLogs(
+        logs.context, logs.action, logs.reward, [0.5] * 4, reward_range=(-10.0, 10.0)
+    )
+    for some, where, expected in (
+        (logs, "mean", 1.75),
+        (logs, "median", 1),
+        (logs, "midrange", 2.5),
+        (logs, 7, 7),
+        (weighted, "mean", 3.75),
+        (weighted, "median", 5),
+        (logs.replace(sample_weight=[0.0, 2, 1, 3]), "median", 1),
+        (known, "midrange", 0),
+        (REAL, "median", np.sort(REAL.reward)[149]),
+        (BINARY, "midrange", 0.5),
+    ):
+        assert_allclose(IPSPolicy(baseline=where).fit(some).baseline_, expected)
+
+
+def test_where_rewards_start_does_not_matter():
+    moved = REAL.replace(reward=REAL.reward - 7.5)
+    for where in ("mean", "median", "midrange"):
+        policy = IPSPolicy(baseline=where, temperature=1.0)
+        before = policy.fit(REAL).predict_proba(CONTEXTS)
+        assert_allclose(policy.fit(moved).predict_proba(CONTEXTS), before, atol=1e-4)
+
+
+def test_infinite_shrinkage_of_ips_is_none():
+    policy = IPSPolicy(temperature=1.0)
+    expected = policy.fit(REAL).predict_proba(CONTEXTS)
+    policy.set_params(shrinkage=np.inf).fit(REAL)
+    assert_allclose(policy.predict_proba(CONTEXTS), expected)
+    policy.set_params(shrinkage=1e9).fit(REAL)
+    assert_allclose(policy.predict_proba(CONTEXTS), expected, atol=1e-3)
+    policy.set_params(shrinkage=0.5).fit(REAL)
+    assert np.abs(policy.predict_proba(CONTEXTS) - expected).max() > 0.01
+    # one lucky round of an action that loses on average
+    x, action = np.zeros((101, 1)), np.r_[np.arange(100) % 2, 1]
+    reward = np.r_[1.0 - np.arange(100) % 2, 1.0]
+    logs = BanditLogs(x, action, reward, np.r_[np.full(100, 0.5), 1e-3])
+    assert IPSPolicy(baseline=0.5).fit(logs).predict(x[:1]) == [1]
+    assert IPSPolicy(baseline=0.5, shrinkage=10).fit(logs).predict(x[:1]) == [0]
+
+
+def test_a_round_of_weight_two_is_the_round_twice():
+    weight = 1.0 + np.arange(300) % 2
+    twice = REAL[np.repeat(np.arange(300), weight.astype(int))]
+    for where in ("mean", "median", "midrange"):
+        classifier = LogisticRegression(tol=1e-8)
+        policy = IPSPolicy(classifier, baseline=where, temperature=1.0)
+        expected = policy.fit(twice).predict_proba(CONTEXTS)
+        policy.fit(REAL.replace(sample_weight=weight))
+        assert_allclose(policy.predict_proba(CONTEXTS), expected, atol=1e-4)
+
+
+# DRPolicy
 LOGS = make_bandit_logs(300, reward="continuous", random_state=0)
 X = LOGS.context
 
@@ -67,13 +273,6 @@ def test_without_a_step_it_is_the_ips_policy(classifier):
     assert_array_equal(policy.predict_proba(X), other.predict_proba(X))
 
 
-def test_infinite_shrinkage_is_none():
-    policy = DRPolicy(reward_model=Ridge(), temperature=1.0, shrinkage=None, n_steps=1)
-    expected = policy.fit(LOGS).predict_proba(X)
-    policy.set_params(shrinkage=np.inf).fit(LOGS)
-    assert_array_equal(policy.predict_proba(X), expected)
-
-
 def test_the_steps_are_those_of_the_formula(monkeypatch):
     q_hat = np.random.RandomState(0).normal(size=(300, 3))
     w = 1 / LOGS.propensity
@@ -86,6 +285,10 @@ def test_the_steps_are_those_of_the_formula(monkeypatch):
         rewards[rows] += weight * (LOGS.reward - q_hat[rows])
         fits = ByHeart.fits
         assert len(fits) == 3
+        if shrinkage is None:  # as infinite
+            ByHeart.fits = ()
+            policy.set_params(shrinkage=np.inf).fit(LOGS)
+            assert ByHeart.fits == fits
         for before, after in pairwise(fits):
             expected = step(smoothed(by_heart(before)), rewards, fits[0])
             assert_allclose(after, expected)
@@ -177,14 +380,13 @@ class OnlyNames(ClassifierMixin, BaseEstimator):
 
 def test_columns_and_encodings_stand_for_models():
     q_hat = np.random.RandomState(0).normal(size=(300, 3))
-    expected = DRPolicy(reward_model=q_hat).fit(LOGS).predict_proba(X)
+    expected = DRPolicy(reward_model=q_hat, n_steps=2).fit(LOGS).predict_proba(X)
     logs = LOGS.with_columns(q_hat=q_hat)
-    policy = DRPolicy(reward_model="q_hat").fit(logs)
+    policy = DRPolicy(reward_model="q_hat", n_steps=2).fit(logs)
     assert_array_equal(policy.predict_proba(X), expected)
     model = ActionRewardModel(Ridge(), encoding="one_hot")
-    assert DRPolicy(reward_model=model).fit(LOGS).predict_proba(X).shape == (300, 3)
-    with pytest.raises(ValueError, match="'nothing' is not a column"):
-        DRPolicy(reward_model="nothing").fit(logs)
+    policy = DRPolicy(reward_model=model, n_steps=1).fit(LOGS)
+    assert policy.predict_proba(X).shape == (300, 3)
 
 
 @pytest.mark.thorough
@@ -243,21 +445,12 @@ def test_folds_in_the_order_of_time_and_folds_without_evidence():
 def test_folds_of_every_form_choose_the_steps():
     pairs = list(KFold(3).split(LOGS))
     expected = DRPolicy(cv=3).fit(LOGS)
-    learners = {
-        "pairs once": DRPolicy(cv=iter(pairs)),
-        "pairs": DRPolicy(cv=pairs),
-        # folds of the second time hold out what was held out before
-        "repeated": DRPolicy(cv=pairs + list(KFold(4).split(LOGS))),
-    }
-    for name, learner in learners.items():
-        learner.fit(LOGS)
-        assert learner.n_steps_ in (0, 1, 2), name
-        if name != "repeated":
-            assert learner.n_steps_ == expected.n_steps_, name
-
-
-@pytest.mark.thorough
-def test_folds_without_weight_are_left_out():
+    for folds in (iter(pairs), pairs):
+        assert DRPolicy(cv=folds).fit(LOGS).n_steps_ == expected.n_steps_
+    # folds of the second time hold out what was held out before
+    repeated = pairs + list(KFold(4).split(LOGS))
+    assert DRPolicy(cv=repeated).fit(LOGS).n_steps_ in (0, 1, 2)
+    # folds without weight are left out
     heavy = np.arange(300) < 50  # all of them in the test part of the first fold
     logs = LOGS.replace(sample_weight=heavy.astype(float))
     assert DRPolicy().fit(logs).n_steps_ in (0, 1, 2)
