@@ -18,8 +18,7 @@ from skope_ope.intervals import (
     percentile_interval,
     student_interval,
 )
-from skope_ope.intervals._bootstrap import seed_of
-from skope_ope.intervals._resampling import POISSON, TILE, Draws, Resampling
+from skope_ope.intervals._bootstrap import POISSON, TILE, Draws, Resampling, seed_of
 
 BOTH = [bootstrap_interval, percentile_interval]
 

@@ -32,8 +32,7 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.learning import _softmax
-from skope_ope.learning._ascent import Penalised
-from skope_ope.learning._objectives import (
+from skope_ope.learning._softmax import (
     DoublyRobustValue,
     IPSValue,
     LogLikelihood,
@@ -41,7 +40,7 @@ from skope_ope.learning._objectives import (
     SNIPSValue,
     SoftmaxRounds,
 )
-from skope_ope.learning._softmax_policy import Penalised, warn_of_no_end
+from skope_ope.learning._softmax_policy import Penalised
 from skope_ope.policies import action_probabilities
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

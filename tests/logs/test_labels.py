@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skope_ope import BanditLogs, SlateLogs, UniformPolicy, summarize
+from skope_ope.evaluators import ValueSummary
 from skope_ope.logs import HashKFold
 
 pd = pytest.importorskip("pandas")

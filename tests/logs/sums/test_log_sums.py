@@ -21,6 +21,7 @@ from skope_ope import (
     summarize,
 )
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
+from skope_ope.evaluators import ValueSummary
 from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
 from skope_ope.logs.sums._order_sums import OrderSums
 from skope_ope.logs.sums._row_sample import RowSample

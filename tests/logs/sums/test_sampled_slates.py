@@ -17,6 +17,7 @@ from skope_ope import (
     scan_logs,
     summarize,
 )
+from skope_ope.evaluators import ValueSummary
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs.sums import _sampled_slates
 from skope_ope.logs.sums._log_sums import LogSums
