@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy
+from skope_ope.base import BaseSlatePolicy
 from skope_ope.learning._imputed_rewards import ImputedRewards
 from skope_ope.policies import (
-    BaseSlatePolicy,
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,
     ProductSlatePolicy,

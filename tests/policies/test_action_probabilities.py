@@ -28,8 +28,9 @@ from skope_ope import (
     MixturePolicy,
     UniformPolicy,
 )
+from skope_ope.base import BasePolicy
 from skope_ope.exceptions import SupportWarning
-from skope_ope.policies import BasePolicy, action_probabilities
+from skope_ope.policies import action_probabilities
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 3))

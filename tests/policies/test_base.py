@@ -19,7 +19,7 @@ from skope_ope import (
     PolicyScorer,
     UniformPolicy,
 )
-from skope_ope.policies import BasePolicy, with_logger_policies
+from skope_ope.base import BasePolicy
 from tests._quiet import quiet
 
 
@@ -135,7 +135,7 @@ def expected(logs):
 
 def test_probabilities_of_all_loggers():
     logs = unknown_propensities()
-    found = with_logger_policies(dict(reversed(POLICIES.items())), logs)
+    found = logs.with_logger_policies(dict(reversed(POLICIES.items())))
     proba = expected(logs)
     assert_allclose(found.logger_proba, proba)
     assert_allclose(found.propensity, proba[np.arange(N), logs.logger_index])
@@ -154,7 +154,7 @@ def test_arrays_columns_and_objects():
     whole = POLICIES["c"].func(logs.context)
     logs = logs.with_columns(third=whole)
     given = {"a": proba[:, 0], "b": np.full((N, 2), 0.5), "c": "third"}
-    assert_allclose(with_logger_policies(given, logs).logger_proba, proba)
+    assert_allclose(logs.with_logger_policies(given).logger_proba, proba)
 
 
 def test_chunks_do_not_matter():
@@ -163,7 +163,7 @@ def test_chunks_do_not_matter():
     fields = {"actions": labels, "logger": np.arange(6000) % 2}
     logs = BanditLogs(np.zeros((6000, 1)), action, np.ones(6000), **fields)
     whole = np.random.RandomState(0).dirichlet(np.ones(200), 6000)
-    found = with_logger_policies({0: UniformPolicy(), 1: whole}, logs)
+    found = logs.with_logger_policies({0: UniformPolicy(), 1: whole})
     assert_allclose(found.logger_proba[:, 0], 1 / 200)
     logged = whole[np.arange(6000), logs.action_index]
     assert_array_equal(found.logger_proba[:, 1], logged)
@@ -172,12 +172,12 @@ def test_chunks_do_not_matter():
 def test_recorded_propensities_must_agree():
     proba = expected(unknown_propensities())
     own = proba[np.arange(N), np.arange(N) % 3]
-    logs = with_logger_policies(POLICIES, unknown_propensities(propensity=own))
+    logs = unknown_propensities(propensity=own).with_logger_policies(POLICIES)
     assert_array_equal(logs.propensity, own)
     own = own.copy()
     own[4] = 0.9
     with pytest.raises(ValueError, match=r"0\.9 at row 4 contradicts the po"):
-        with_logger_policies(POLICIES, unknown_propensities(propensity=own))
+        unknown_propensities(propensity=own).with_logger_policies(POLICIES)
 
 
 def test_a_policy_that_did_not_act():
@@ -185,7 +185,7 @@ def test_a_policy_that_did_not_act():
     logs = unknown_propensities()
     row = int(np.flatnonzero((logs.logger == "b") & (logs.action == 1))[0])
     with pytest.raises(ValueError, match=rf"logger 'b' gives .* at row {row} "):
-        with_logger_policies({**POLICIES, "b": never}, logs)
+        logs.with_logger_policies({**POLICIES, "b": never})
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,10 @@ def test_a_policy_that_did_not_act():
 )
 def test_bad_policies(policies, error, match):
     with pytest.raises(error, match=match):
-        with_logger_policies(policies, unknown_propensities())
+        unknown_propensities().with_logger_policies(policies)
 
 
 def test_bad_logs():
-    with pytest.raises(TypeError, match="logs must be BanditLogs"):
-        with_logger_policies(POLICIES, np.zeros((3, 2)))
     nameless = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0])
     with pytest.raises(ValueError, match="the logs have no logger"):
-        with_logger_policies(POLICIES, nameless)
+        nameless.with_logger_policies(POLICIES)

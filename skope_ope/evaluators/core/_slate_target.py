@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.logs._row_container import RowContainer, own
+from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 from skope_ope.policies.slate._slate_policy import as_slate_array, slate_policy
 from skope_ope.policies.slate._slate_tables import entries
@@ -21,6 +22,8 @@ class SlateTarget:
         by_name = isinstance(policy, str)
         given = logs.columns.get(policy) if by_name else policy
         if _is_array_like(given):
+            if not by_name:
+                check_row_labels("policy", given, logs)
             array = as_slate_array(given)
             if array.ndim == 2 and array.dtype.kind in "fb":
                 if not by_name:  # part of a column may be anything

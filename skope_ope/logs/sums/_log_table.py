@@ -186,5 +186,7 @@ def _rows_from(table):
             name = name.removesuffix(ending)
         columns[name] = labels_of_arrays(name, stored)
     found = [table[name] for name in ("origin", "position", "key")]
+    if {len(one) for one in (*found, *columns.values())} - {len(table["position"])}:
+        raise ValueError("the columns of a sample have different numbers of rows")
     most, by_origin = int(table["most"]), bool(table["by_origin"])
     return RowSample(most, table["origins"].tolist(), *found, columns, by_origin)

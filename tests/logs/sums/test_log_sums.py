@@ -377,7 +377,7 @@ def part(groups, values, limits=FEW):
     """Return the sums of values by group, and the largest."""
     labels, codes = np.unique(groups, return_inverse=True)
     sizes = np.bincount(codes)
-    logs = SimpleNamespace(groups=labels, group_index=codes, group_sizes=sizes)
+    logs = SimpleNamespace(groups=labels, group_index=codes, _group_sizes=sizes)
     words = WordsOfGroups(logs, limits)
     last = np.full(len(labels), -1)
     np.maximum.at(last, codes, values)

@@ -467,10 +467,10 @@ def test_rows_that_differ_by_the_order_of_candidates_share_a_distribution(
 ):
     rng = np.random.default_rng(global_random_seed)
     rank = rng.permuted(np.tile(np.arange(1, 7), (50, 1)), axis=1)
-    logs = rounds(50, 3, 6).with_columns(w=rank_weights(rank, 1.0))
-    distributions = PlackettLuceSlatePolicy("w", 3).distributions(logs)
-    assert len(distributions) == 1
-    check_moments(PlackettLuceSlatePolicy("w", 3), logs[:5])
+    logs = rounds(50, 3, 6).with_columns(rank=rank)
+    policy = PlackettLuceSlatePolicy.from_ranks("rank", 3)
+    assert len(policy.distributions(logs)) == 1
+    check_moments(policy, logs[:5])
 
 
 def test_one_distribution_for_all_rows_holds_nothing_per_row():
