@@ -1,0 +1,375 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values and errors against loops over the rounds, in memory and from merged parts."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import fsum, nan, sqrt
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skope_ope import (
+    IPS,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    DoublyRobust,
+    DRos,
+    LogSmoothing,
+    MultiLoggerIPS,
+    SubGaussianIPS,
+    SwitchDR,
+    evaluate,
+    summarize,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+# -- loops ----------------------------------------------------------------------------
+def mean(m):
+    return m[0], (1.0,)
+
+
+def ratio(m):
+    return m[0] / m[1], (1 / m[1], -m[0] / m[1] ** 2)
+
+
+def mean_plus_ratio(m):
+    return m[0] + m[1] / m[2], (1.0, 1 / m[2], -m[1] / m[2] ** 2)
+
+
+@dataclass
+class Formula:
+    """An evaluator, its terms, and what becomes of their means."""
+
+    evaluator: object
+    terms: object  # of w, r, q and v
+    combine: object
+    weights: object = None  # what a round of every logger counts, with a mean each
+
+
+FORMULAS = {
+    "IPS": Formula(IPS(), lambda w, r, q, v: (w * r,), mean),
+    "SNIPS": Formula(SNIPS(), lambda w, r, q, v: (w * r, w), ratio),
+    "DR": Formula(
+        DoublyRobust(reward_model="q"), lambda w, r, q, v: (v + w * (r - q),), mean
+    ),
+    "SNDR": Formula(
+        SNDR(reward_model="q"),
+        lambda w, r, q, v: (v, w * (r - q), w),
+        mean_plus_ratio,
+    ),
+    "naive": Formula(MultiLoggerIPS(), lambda w, r, q, v: (w * r,), mean, (1, 1, 1)),
+    "weighted": Formula(
+        MultiLoggerIPS(pooling="weighted", divergences=[1.0, 0.4, 2.0]),
+        lambda w, r, q, v: (w * r,),
+        mean,
+        (1.0, 2.5, 0.5),
+    ),
+    "weighted ratio": Formula(
+        MultiLoggerIPS(
+            pooling="weighted", divergences=[1.0, 0.4, 2.0], self_normalized=True
+        ),
+        lambda w, r, q, v: (w * r, w),
+        ratio,
+        (1.0, 2.5, 0.5),
+    ),
+}
+
+
+def drawn_logs(rng, n=60, *, weighted=False, loggers=False, groups=None):
+    """Logs with the columns pi and q; some rounds count for nothing."""
+    p, action = rng.uniform(0.15, 0.9, n), rng.randint(3, size=n)
+    fields = {"actions": range(3)}
+    reward = rng.gamma(2.0, size=n) + 0.1
+    if weighted:
+        fields["sample_weight"] = rng.choice([0.0, 0.5, 1.0, 3.0], n)
+        fields["sample_weight"][:2] = 1.0, 0.0
+    if loggers:
+        logger = rng.randint(3, size=n)
+        logger[:3] = 0, 1, 2
+        reward = reward + logger
+        fields |= {"logger": logger, "logger_proba": np.tile(p[:, None], 3)}
+    if groups:
+        group = rng.randint(max(n // 5, 2), size=n) ** 2 // 7  # unequal ones
+        reward = reward + rng.normal(size=int(group.max()) + 1)[group] ** 2
+        nested = groups == "nested" and loggers
+        fields["group"] = 3 * group + logger if nested else group
+    logs = BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
+    pi = rng.dirichlet(np.ones(3), n)
+    return logs.with_columns(pi=pi, q=rng.random_sample((n, 3)))
+
+
+def terms_of(formula, logs):
+    """Its terms of all rounds, by what the rounds hold."""
+    rows = np.arange(len(logs)), logs.action
+    pi, q = logs.columns["pi"], logs.columns["q"]
+    w, v = pi[rows] / logs.propensity, (pi * q).sum(axis=1)
+    return np.array(formula.terms(w, logs.reward, q[rows], v))
+
+
+def by_loops(terms, combine, logs, weights=None, group=True):
+    """Value, standard error and degrees of freedom, one round at a time."""
+    k, n = terms.shape
+    omega = [1.0] * n if logs.sample_weight is None else logs.sample_weight.tolist()
+    stratum = [0] * n if weights is None else logs.logger.tolist()
+    grouped = group and logs.group is not None
+    unit = logs.group.tolist() if grouped else range(n)
+    count = [1.0 if weights is None else weights[s] for s in stratum]
+    rounds = [i for i in range(n) if omega[i] > 0 and count[i] > 0]
+    total = fsum(count[i] * omega[i] for i in rounds)
+    share = [count[i] * omega[i] / total for i in range(n)]
+    means = [fsum(share[i] * terms[j][i] for i in rounds) for j in range(k)]
+    value, slope = combine(means)
+    line = [fsum(slope[j] * terms[j][i] for j in range(k)) for i in range(n)]
+    influence = {}
+    for i in rounds:
+        own = [j for j in rounds if stratum[j] == stratum[i]]
+        centre = fsum(share[j] * line[j] for j in own) / fsum(share[j] for j in own)
+        influence[i] = share[i] * (line[i] - centre)
+    square = freedom = 0.0
+    for sample in linked(rounds, stratum, unit):
+        units = {unit[i] for i in sample}
+        if len(units) < 2:
+            return value, nan, freedom
+        sums = (fsum(influence[i] for i in sample if unit[i] == u) for u in units)
+        square += len(units) / (len(units) - 1) * fsum(one**2 for one in sums)
+        freedom += len(units) - 1
+    if grouped:  # fewer than 40 effective ones
+        mass = np.bincount(logs.group_index, omega)
+        freedom = min(freedom, mass.sum() ** 2 / (mass @ mass))
+    return value, sqrt(square), freedom
+
+
+def linked(rounds, stratum, unit):
+    """Split rounds into samples: those that share a mean or a group belong to one."""
+    samples = []
+    for i in rounds:
+        near = [
+            one
+            for one in samples
+            if any(stratum[j] == stratum[i] or unit[j] == unit[i] for j in one)
+        ]
+        samples = [one for one in samples if one not in near]
+        samples.append([i, *(j for one in near for j in one)])
+    return samples
+
+
+def summed_value(evaluator, logs, rng, n_parts=4):
+    """The value from sums of parts of any sizes, in any order."""
+    places = np.sort(rng.randint(1, len(logs), n_parts - 1))
+    parts = [p for p in np.split(rng.permutation(len(logs)), places) if len(p)]
+    given = {"evaluators": {"it": evaluator}}
+    return sum(summarize({"a": "pi"}, logs[p], **given) for p in parts).values()[
+        "a", "it"
+    ]
+
+
+CASES = [
+    pytest.param(name, weighted, groups, id=f"{name}-{weighted}-{groups}")
+    for name, one in FORMULAS.items()
+    for weighted in (False, True)
+    for groups in ([None, "nested", "crossing"] if one.weights else [None, "users"])
+]
+
+
+@pytest.mark.few_cases(14)
+@pytest.mark.parametrize(("name", "weighted", "groups"), CASES)
+def test_against_loops(name, weighted, groups, global_random_seed):
+    """Groups of unequal size, of one logger or several; rounds of weight zero."""
+    formula, rng = FORMULAS[name], np.random.RandomState(global_random_seed)
+    loggers = formula.weights is not None
+    logs = drawn_logs(rng, weighted=weighted, loggers=loggers, groups=groups)
+    terms, about = terms_of(formula, logs), (logs, formula.weights)
+    value, error, freedom = by_loops(terms, formula.combine, *about)
+    memory = formula.evaluator.fit(logs).evaluate("pi")
+    for found in (memory, summed_value(formula.evaluator, logs, rng)):
+        assert_allclose(found.value, value, rtol=1e-12)
+        assert_allclose(found.standard_error, error, rtol=1e-11)
+        assert_allclose(found.degrees_of_freedom, freedom)
+        if groups:
+            alone = by_loops(terms, formula.combine, *about, group=False)[1]
+            effect = found.diagnostics["design_effect"]
+            assert_allclose(effect, (error / alone) ** 2, rtol=1e-10)
+    z = memory.round_values - memory.value
+    if groups:
+        z = np.bincount(logs.group_index, z)
+    assert_allclose(sqrt((z @ z) / 60 / 59), error, rtol=1e-11)
+    assert_allclose(memory.round_values.mean(), value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rounds_of_several_blocks(weighted):
+    """Values of one pass; the last rounds have the first weights above sqrt(n)."""
+    n, rng = 45_001, np.random.RandomState(0)
+    logs = drawn_logs(rng, n, weighted=weighted)
+    p, pi = logs.propensity.copy(), logs.columns["pi"].copy()
+    p[-9:], pi[-9:] = 0.002, np.eye(3)[logs.action[-9:]]
+    logs = logs.replace(propensity=p).with_columns(pi=pi)
+    some = {name: one for name, one in FORMULAS.items() if one.weights is None}
+    evaluators = {name: one.evaluator for name, one in some.items()}
+    memory = evaluate("pi", logs, evaluators=evaluators)
+    sums = summarize("pi", logs, evaluators=evaluators).values()
+    omega = np.ones(n) if logs.sample_weight is None else logs.sample_weight
+    share, counted = omega / omega.sum(), np.count_nonzero(omega)
+    for name, formula in some.items():
+        terms = terms_of(formula, logs)
+        value, gradient = formula.combine(terms @ share)
+        changes = share * (np.array(gradient) @ (terms - (terms @ share)[:, None]))
+        error = sqrt((changes**2).sum() * counted / (counted - 1))
+        for found in (memory[name], sums[name]):
+            assert_allclose((found.value, found.standard_error), (value, error), 1e-11)
+        assert_allclose(memory[name].round_values.mean(), value, rtol=1e-12)
+        for entry in ("mean_weight_z", "max_weight", "effective_sample_size"):
+            both = (one[name].diagnostics[entry] for one in (memory, sums))
+            assert_allclose(*both, rtol=1e-9)
+
+
+def test_rounds_that_are_copied_within_groups():
+    """Every round m times over, in a group: the error of the rounds alone."""
+    logs = drawn_logs(np.random.RandomState(0))
+    plain = SNIPS().fit(logs).evaluate("pi")
+    own = SNIPS().fit(logs.replace(group=np.random.RandomState(1).permutation(60)))
+    assert_allclose(own.evaluate("pi").standard_error, plain.standard_error, 1e-12)
+    copies = np.repeat(np.arange(60), 5)
+    found = SNIPS().fit(logs[copies].replace(group=copies)).evaluate("pi")
+    assert_allclose(found.value, plain.value, rtol=1e-12)
+    assert_allclose(found.standard_error, plain.standard_error, rtol=1e-12)
+    effect = found.diagnostics["design_effect"]
+    assert effect == pytest.approx(5 * 60 / 59 * 299 / 300)
+
+
+@pytest.mark.parametrize("n_groups", [39, 40])
+def test_few_groups_give_the_degrees_of_freedom(n_groups):
+    group = np.repeat(np.arange(n_groups), 3)
+    logs = drawn_logs(np.random.RandomState(0), len(group)).replace(group=group)
+    assert IPS().fit(logs).evaluate("pi").degrees_of_freedom == n_groups - 1
+    # one group of many rounds leaves few effective ones
+    group = np.concatenate([group, np.zeros(200, dtype=int)])
+    logs = drawn_logs(np.random.RandomState(0), len(group)).replace(group=group)
+    sizes = np.bincount(group)
+    expected = sizes.sum() ** 2 / (sizes @ sizes)
+    assert expected < 5
+    assert_allclose(IPS().fit(logs).evaluate("pi").degrees_of_freedom, expected)
+
+
+# -- one unit has all that a ratio is divided by --------------------------------------
+@pytest.mark.few_cases(4)
+@pytest.mark.parametrize("groups", [None, "users"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["SNIPS", "SNDR"])
+def test_one_unit_of_all_the_weight_has_no_error(name, weighted, groups):
+    logs = drawn_logs(np.random.RandomState(3), weighted=weighted, groups=groups)
+    omega = np.ones(60) if logs.sample_weight is None else logs.sample_weight
+    row, seen = int(np.argmax(omega)), set()
+    for heavy in np.geomspace(1, 1e6, 13):
+        p, pi = logs.propensity.copy(), np.full((60, 3), 1 / 3)
+        p[row] /= heavy
+        some = logs.replace(propensity=p).with_columns(pi=pi)
+        parts = omega / 3 / p
+        if groups:
+            parts = np.bincount(logs.group_index, parts)
+        alone = bool(parts.sum() ** 2 < 1.02 * (parts @ parts))
+        evaluator = FORMULAS[name].evaluator
+        value = evaluator.fit(some).evaluate("pi")
+        told = any("has all the weight" in str(one) for one in value.warnings)
+        assert told == np.isnan(value.standard_error) == alone
+        halves = [
+            summarize({"a": "pi"}, some[k::2], evaluators={"it": evaluator})
+            for k in (0, 1)
+        ]
+        assert np.isnan(sum(halves).values()["a", "it"].standard_error) == alone
+        seen.add(alone)
+    assert seen == {False, True}
+
+
+# -- digits ---------------------------------------------------------------------------
+def on_policy(reward, **fields):
+    """Logs whose policy is the logger: all weights are one."""
+    n = len(reward)
+    logs = BanditLogs(np.zeros((n, 1)), np.arange(n) % 2, reward, [0.5] * n, **fields)
+    return logs.with_columns(pi=np.full((n, 2), 0.5))
+
+
+@pytest.mark.parametrize("centre", [1e3, -1e6, 1e9])
+def test_rewards_far_from_zero(centre, global_random_seed):
+    """Their squares have no digits left for the spread."""
+    rng = np.random.RandomState(global_random_seed)
+    logs = on_policy(centre + rng.randn(1000))
+    spread = (logs.reward - centre).std(ddof=1)  # exact: the digits that are left
+    for evaluator in (IPS(), SNIPS()):
+        memory = evaluator.fit(logs).evaluate("pi")
+        for found in (memory, summed_value(evaluator, logs, rng)):
+            assert_allclose(found.value, logs.reward.mean(), rtol=1e-14)
+            assert_allclose(found.standard_error, spread / sqrt(1000), rtol=1e-9)
+
+
+def test_rewards_that_drift_away(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    logs = on_policy(np.concatenate([rng.randn(100), 1e6 + rng.randn(900)]))
+    expected = logs.reward.mean(), logs.reward.std(ddof=1) / sqrt(1000)
+    for evaluator in (IPS(), SNIPS()):
+        memory = evaluator.fit(logs).evaluate("pi")
+        for found in (memory, summed_value(evaluator, logs, rng)):
+            assert_allclose((found.value, found.standard_error), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3])
+def test_errors_of_far_rewards_in_fractions(spread, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    logs = drawn_logs(rng, 90)
+    logs = logs.replace(reward=1e6 + spread * rng.choice([-1.0, 1.0], 90))
+    w, r = terms_of(FORMULAS["SNIPS"], logs)[1], logs.reward
+    w, r = ([Fraction(x) for x in some.tolist()] for some in (w, r))
+    value = sum(a * b for a, b in zip(w, r, strict=True)) / sum(w)
+    square = sum((a * (b - value)) ** 2 for a, b in zip(w, r, strict=True))
+    error = sqrt(square / sum(w) ** 2 * Fraction(90, 89))
+    for evaluator in (SNIPS(), SNDR(reward_model=0.3)):  # whose model changes nothing
+        memory = evaluator.fit(logs).evaluate("pi")
+        for found in (memory, summed_value(evaluator, logs, rng)):
+            assert_allclose(found.value, float(value), rtol=1e-14)
+            assert_allclose(found.standard_error, error, rtol=1e-9 / spread)
+
+
+# -- weights as evaluators change them ------------------------------------------------
+P = [0.5, 0.5, 0.75, 0.25, 2.0**-20]
+W = [0.25, 1.0, 1 / 3, 4.0, 2.0**20]
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "expected"),
+    [
+        (IPS(cmax=2.0), [0.25, 1, 1 / 3, 2, 2]),
+        (IPS(cmax=0), [0.0] * 5),
+        (IPS(cmax=np.inf), W),
+        (SwitchDR(reward_model=0.0, tau=1.0), [0.25, 1, 1 / 3, 0, 0]),
+        (SwitchDR(reward_model=0.0, tau=0), [0.0] * 5),
+        (SwitchDR(reward_model=0.0, tau=np.inf), W),
+        (
+            DRos(reward_model=0.0, lam=4.0),
+            [1 / 4.0625, 0.8, 12 / 37, 0.8, 2**22 / (2**40 + 4)],
+        ),
+        (DRos(reward_model=0.0, lam=0), [0.0] * 5),
+        (DRos(reward_model=0.0, lam=np.inf), W),
+        (DRos(reward_model=0.0, lam=1e30), W),  # the limits are limits
+        (DRos(reward_model=0.0, lam=1e-30), [0.0] * 5),
+        (SubGaussianIPS(lam=0.5), [0.4, 1, 0.5, 1.6, 2**21 / (1 + 2**20)]),
+        (SubGaussianIPS(lam=0), W),
+        (SubGaussianIPS(lam=1), [1, 1, 1, 1, 1]),
+        (LogSmoothing(lam=0.5), (2 * np.log1p(0.5 * np.array(W))).tolist()),
+    ],
+    ids=repr,
+)
+def test_weights_by_their_formulas(evaluator, expected):
+    """The value of one round with a reward of one, and a model of zero."""
+    for p, w, weight in zip(P, W, expected, strict=True):
+        logs = BanditLogs([[0.0]], [0], [1.0], [p], actions=[0, 1])
+        found = evaluator.fit(logs).evaluate(np.array([[w * p, 1 - w * p]])).value
+        if weight == 0:
+            assert abs(found) < 1e-22
+        else:
+            assert_allclose(found, weight, rtol=1e-15)
+        assert w < 1 or found <= w  # no weight above one is raised
