@@ -326,7 +326,7 @@ def test_too_little_to_resample():
     ):
         for method in ("bootstrap", "percentile"):
             with pytest.raises(ValueError, match=message):
-                quiet(IPS(), some)._interval(method=method)
+                interval_of(quiet(IPS(), some), method=method)
     value = quiet(IPS(), logs)
     for options, message in (
         ({"block_length": 61}, "block_length=61 is too long for 120 rounds"),
@@ -379,7 +379,7 @@ def test_few_events_warn_and_say_what_was_left_out(sign):
 def test_a_value_that_is_none_has_no_resamples():
     logs = make_logs()
     value = quiet(SNIPS(), logs[logs.action_index != 1], ConstantPolicy(1))
-    assert np.isnan(value._interval(method="bootstrap")).all()
+    assert np.isnan(interval_of(value, method="bootstrap")).all()
 
 
 @pytest.mark.theory

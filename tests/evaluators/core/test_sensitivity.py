@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -21,18 +20,11 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.exceptions import OPEWarning
 from skope_ope.intervals import breakdown_gamma, sensitivity_bounds, student_interval
+from tests.evaluators.core._asked import logged_value, quietly
 
 N = 300
 LOGS, POLICY = make_bandit_logs(N, random_state=3, return_truth=True)[:2]
-
-
-def quietly(call, *args, **given):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return call(*args, **given)
 
 
 def value_of(logs=LOGS, **given):
@@ -40,7 +32,8 @@ def value_of(logs=LOGS, **given):
 
 
 def weights(logs=LOGS):
-    return SNIPS().fit(logs)._weights_on(POLICY)[0]
+    pi = POLICY.predict_proba(logs.context)[np.arange(N), logs.action_index]
+    return pi / logs.propensity
 
 
 def test_bounds_are_those_of_the_rounds():
