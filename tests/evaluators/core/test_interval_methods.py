@@ -1,12 +1,14 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Intervals by name that rest on bounds of weights and rewards."""
+"""Intervals by name: their options, one-sided bounds, and what they rest on."""
 
 import pickle
 import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import t
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 
@@ -25,7 +27,12 @@ from skope_ope import (
     UniformPolicy,
     evaluate,
 )
-from skope_ope.exceptions import FewEventsWarning, OPEWarning, SupportWarning
+from skope_ope.exceptions import (
+    FewEventsWarning,
+    OPEWarning,
+    SupportWarning,
+    TailWarning,
+)
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,
@@ -36,7 +43,7 @@ from skope_ope.intervals import (
     hoeffding_interval,
     log_smoothing_interval,
 )
-from tests.evaluators.core._asked import logged_value
+from tests.evaluators.core._asked import interval_of, logged_value, quietly
 
 BOUNDED = ["betting", "empirical_likelihood", "cressie_read"]
 METHODS = [*BOUNDED, "clopper_pearson", "log_smoothing"]
@@ -397,3 +404,177 @@ def test_slates(self_normalized):
             value.confidence_interval(method=method)
         found = value.confidence_interval(method=method, max_weight=6)
         assert 0 <= found.low < value.value < found.high <= 1
+
+
+# -- options and one-sided bounds -----------------------------------------------------
+RESAMPLED = ("bootstrap", "percentile")
+NAMES = ["auto", "gamma", "student", "normal", *MEANS, *METHODS, *RESAMPLED]
+USERS = {  # which methods use an option
+    "max_weight": ("auto", "gamma", *MEANS, *BOUNDED, "clopper_pearson"),
+    "n_resamples": RESAMPLED,
+    "n_jobs": RESAMPLED,
+    "block_length": RESAMPLED,
+}
+
+
+def make_value(evaluator=None, rate=0.4):
+    rng = np.random.default_rng(0)
+    action = rng.integers(3, size=400)
+    reward = (rng.random(400) < rate) * 1.0
+    logs = BanditLogs(
+        np.zeros((400, 1)), action, reward, np.full(400, 1 / 3), reward_range=(0, 1)
+    )
+    return quietly((evaluator or IPS()).fit(logs).evaluate, ConstantPolicy(1))
+
+
+# The jackknife leaves out groups, and has tests of its own.
+@pytest.mark.few_cases(5)
+@pytest.mark.parametrize("method", NAMES)
+def test_bounds_are_ends_of_the_interval_with_the_same_tails(method):
+    value = make_value()
+    interval = value.confidence_interval(0.9, method)
+    low, high = value.lower_bound(0.95, method), value.upper_bound(0.95, method)
+    assert (low, high) == pytest.approx((interval.low, interval.high), abs=1e-12)
+    assert type(low) is type(high) is float
+    assert low < value.value < high
+    assert (
+        value.lower_bound(0.99, method) < low < high < value.upper_bound(0.99, method)
+    )
+
+
+@pytest.mark.parametrize("bound", ["lower_bound", "upper_bound"])
+def test_a_one_sided_level_is_above_a_half(bound):
+    value = make_value()
+    for level in (0.5, 0.05):
+        with pytest.raises(
+            ValueError, match=r"must lie in \(0\.5, 1\), got 0\.\d+: at"
+        ):
+            getattr(value, bound)(level)
+    for level in (0, 1, 95, "95%"):
+        with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got"):
+            getattr(value, bound)(level)
+
+
+def test_bounds_warn_and_take_options():
+    value = make_value(rate=0.01)
+    with pytest.warns(FewEventsWarning) as caught:
+        value.lower_bound()
+    assert caught[0].filename == __file__
+    narrow, wide = (
+        value.upper_bound(method="hoeffding", max_weight=most) for most in (3, 30)
+    )
+    assert narrow < wide
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("option", USERS)
+@pytest.mark.parametrize("method", [*NAMES, "jackknife"])
+def test_options_that_a_method_does_not_use_are_refused(option, method):
+    value, given = make_value(), {option: 500 if option == "n_resamples" else 3}
+    if method in USERS[option]:
+        value.confidence_interval(method=method, **given)
+        return
+    with pytest.raises(ValueError, match=f"method='{method}' does not use {option}"):
+        value.confidence_interval(method=method, **given)
+
+
+def test_options_that_nothing_uses_are_named():
+    with pytest.raises(TypeError, match="take no 'alpha'; they take max_weight, n_res"):
+        make_value().lower_bound(0.9, alpha=0.1)
+
+
+@pytest.mark.parametrize("method", [*NAMES, "jackknife"])
+def test_one_round(method):
+    """Limits are those of the range, unknown, or refused; none is a number too many."""
+    logs = BanditLogs([[0.0]], [0], [0.0], [0.5], actions=[0, 1], reward_range=(0, 1))
+    value = IPS().fit(logs).evaluate(np.array([[1.0, 0.0]]))
+    options = {"max_weight": 2.0} if method in USERS["max_weight"] else {}
+    refusing = ("bootstrap", "percentile", "empirical_bernstein", "jackknife")
+    if method in refusing:
+        told = r"got 1: every|got one|these rounds have none"
+        with pytest.raises(ValueError, match=told):
+            value.confidence_interval(method=method)
+        return
+    found = interval_of(value, method=method, **options)
+    if method in ("student", "normal"):
+        assert np.isnan(found).all()
+    else:
+        assert found == (0, 1)
+
+
+def test_finite_sample_methods_refuse_ratios():
+    value = make_value(SNIPS())
+    for method in ("hoeffding", "empirical_bernstein"):
+        with pytest.raises(
+            ValueError, match=r"of SNIPS is a ratio of two\. Use 'betting'"
+        ):
+            value.confidence_interval(method=method)
+    assert 0 <= value.confidence_interval(method="log_smoothing").low < value.value
+
+
+@pytest.mark.parametrize("method", ["student", "normal"])
+def test_no_width_is_warned_of(method):
+    value = make_value(rate=0.0)
+    with pytest.warns(TailWarning, match="the interval has no width"):
+        assert value.confidence_interval(method=method) == (0.0, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make_value().confidence_interval(method=method).width > 0
+
+
+# -- the jackknife --------------------------------------------------------------------
+def grouped_logs(n=120):
+    rng = np.random.default_rng(0)
+    p, action = rng.uniform(0.2, 0.8, n), rng.integers(3, size=n)
+    fields = {"actions": range(3), "group": np.arange(n) % 17}
+    logs = BanditLogs(np.zeros((n, 1)), action, rng.random(n) + action, p, **fields)
+    pi, other = rng.dirichlet(np.ones(3), n), rng.dirichlet(np.ones(3), n)
+    return logs.with_columns(pi=pi, other=other)
+
+
+GROUPED = grouped_logs()
+
+
+def jackknife_error(value):
+    """What its limits are, in quantiles of Student's distribution."""
+    low, high = value.confidence_interval(method="jackknife")
+    assert_allclose((low + high) / 2, value.value)
+    return (high - low) / 2 / t.ppf(0.975, value.degrees_of_freedom)
+
+
+def error_by_leaving_out(score, n_groups=17):
+    """Return the error from estimates on the rounds of all groups but one."""
+    values = np.array(
+        [score(GROUPED[GROUPED.group != group]) for group in range(n_groups)]
+    )
+    return np.sqrt((n_groups - 1) / n_groups * ((values - values.mean()) ** 2).sum())
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("evaluator", [IPS(), SNIPS()])
+def test_the_jackknife_leaves_out_one_group_at_a_time(evaluator):
+    value = evaluator.fit(GROUPED).evaluate("pi")
+    expected = error_by_leaving_out(lambda logs: evaluator.fit(logs).score("pi"))
+    assert_allclose(jackknife_error(value), expected, rtol=1e-11)
+    if isinstance(evaluator, IPS) and not isinstance(evaluator, SNIPS):
+        assert abs(expected / value.standard_error - 1) < 0.05
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_of_a_difference_both_leave_out_the_same_group():
+    def gain(logs):
+        fitted = SNIPS().fit(logs)
+        return fitted.score("pi") - fitted.score("other")
+
+    fitted = SNIPS().fit(GROUPED)
+    found = fitted.evaluate("pi") - fitted.evaluate("other")
+    assert_allclose(jackknife_error(found), error_by_leaving_out(gain), rtol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_the_jackknife_needs_groups_and_a_function_of_sums():
+    alone = IPS().fit(GROUPED.replace(group=None)).evaluate("pi")
+    with pytest.raises(ValueError, match="these rounds have none"):
+        alone.confidence_interval(method="jackknife")
+    one = IPS().fit(GROUPED.replace(group=np.zeros(120))).evaluate("pi")
+    assert np.isnan(one.confidence_interval(method="jackknife")).all()
