@@ -24,18 +24,9 @@ from skope_ope import (
     UniformSlatePolicy,
     compare_policies,
     evaluate,
+    summarize,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators.core._design import Design
-from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._pooling import Shares
-from skope_ope.evaluators.core._sums import Sums
-from skope_ope.evaluators.core._warnings import (
-    group_warnings,
-    unformed_warning,
-)
-from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import (
     FewGroupsWarning,
     LogsWarning,
@@ -45,47 +36,46 @@ from skope_ope.exceptions import (
     SupportWarning,
 )
 from tests._worlds import d8
+from tests.evaluators.core._asked import quietly
 
 
 # -- groups ---------------------------------------------------------------------------
-def group_alarms(cluster, terms=None, **design):
-    """Alarms of groups: list of (class, value)."""
-    n = len(cluster)
-    terms = np.arange(float(n)) if terms is None else terms
-    labels, codes = np.unique(cluster, return_inverse=True)
-    found = Design(n, cluster=codes, clusters=labels, **design)
-    sums = Sums(found)
-    sums.add(found.block(0, n), (terms,))
-    return [(type(a), a.value) for a in group_warnings(Estimate(sums, mean, own_means))]
+def group_alarms(evaluator, group, action=None):
+    """Values of the alarms of groups, of a policy that is the logger."""
+    n = len(group)
+    action = np.arange(n) % 2 if action is None else action
+    reward = np.random.RandomState(0).normal(size=n)
+    logs = BanditLogs(
+        np.zeros((n, 1)), action, reward, [0.5] * n, actions=[0, 1], group=group
+    )
+    value = quietly(evaluator.fit(logs).evaluate, np.full((n, 2), 0.5))
+    return [one.value for one in value.warnings if isinstance(one, FewGroupsWarning)]
 
 
-def own_means(mass, units):
-    """Strata with a mean and a variance of their own."""
-    return Shares(1 / mass, np.arange(len(units)), units > 0)
+SIZES = np.array([50] + [1] * 60)  # one of them has nearly half of the rounds
 
 
-def test_many_groups_ring_nothing():
-    assert group_alarms(np.arange(40)) == []
-    assert group_alarms(np.repeat(np.arange(60), 3)) == []
+@pytest.mark.parametrize(
+    ("group", "numbers"),
+    [
+        (np.arange(40), []),
+        (np.repeat(np.arange(60), 3), []),
+        (np.arange(39), [39]),
+        (np.repeat(np.arange(61), SIZES), [pytest.approx(110**2 / (SIZES @ SIZES))]),
+        (np.zeros(5), [1]),
+    ],
+)
+def test_few_groups(group, numbers):
+    assert group_alarms(IPS(), group) == numbers
 
 
-def test_few_groups():
-    assert group_alarms(np.arange(39)) == [(FewGroupsWarning, 39)]
-    sizes = np.array([50] + [1] * 60)  # one of them has nearly half of the rounds
-    [(kind, value)] = group_alarms(np.repeat(np.arange(61), sizes))
-    assert kind is FewGroupsWarning
-    assert value == pytest.approx(110**2 / (sizes @ sizes))
-    assert group_alarms(np.zeros(5)) == [(FewGroupsWarning, 1)]
-
-
-def test_a_stratum_of_one_group():
-    stratum, strata = np.repeat([0, 1], 50), ["a", "b"]
-    cluster = np.concatenate([np.arange(50), np.full(50, 50)])
-    found = group_alarms(cluster, stratum=stratum, strata=strata)
-    assert found == [(FewGroupsWarning, 1)]
-    cluster[-1] = 7  # a group of both: they are one sample
-    sizes = np.bincount(cluster)
-    [(_, value)] = group_alarms(cluster, stratum=stratum, strata=strata)
+def test_an_arm_of_one_group():
+    action = np.repeat([0, 1], 50)
+    group = np.concatenate([np.arange(50), np.full(50, 50)])
+    assert group_alarms(ExplorationScavenging(), group, action) == [1]
+    group[-1] = 7  # a group of both: they are one sample
+    sizes = np.bincount(group)
+    [value] = group_alarms(ExplorationScavenging(), group, action)
     assert value == pytest.approx(100**2 / (sizes @ sizes))
 
 
@@ -110,12 +100,6 @@ NEVER = BanditLogs(  # nobody ever took the third action
 )
 
 
-def test_actions_that_were_never_logged():
-    with pytest.warns(SupportWarning, match="33.33% of its probability") as caught:
-        IPS().fit(NEVER).evaluate(UniformPolicy())
-    assert caught[0].message.value == pytest.approx(1 / 3)
-
-
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 def test_loggers_that_left_no_choice():
     certain = NEVER.replace(propensity=np.where(np.arange(N) < 100, 1.0, 0.5))
@@ -131,11 +115,11 @@ def test_estimates_that_cannot_be_formed():
     for evaluator in (IPS(), SNIPS()):
         with pytest.warns(SupportWarning) as caught:
             result = evaluator.fit(NEVER).evaluate(nothing)
-        assert any("has no estimate" in str(w.message) for w in caught)
         assert np.isnan(result.value)
         assert np.isnan(result.standard_error)
         assert any(np.isnan(warning.message.value) for warning in caught)
-    assert str(unformed_warning(IPS())).startswith("IPS has no estimate")
+        told = f"{type(evaluator).__name__} has no estimate: the policy takes no logged"
+        assert any(str(w.message).startswith(told) for w in caught)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
@@ -202,12 +186,6 @@ def one_match(n=60, **fields):
     action[7] = 1
     about = rng.random((n, 1)), action, rng.random(n), np.full(n, 0.5)
     return BanditLogs(*about, actions=[0, 1], **fields)
-
-
-def quietly(call, *args, **given):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return call(*args, **given)
 
 
 TWO_LOGGERS = {"logger": np.arange(60) % 2, "logger_proba": np.full((60, 2), 0.5)}
@@ -329,13 +307,12 @@ def test_tables_and_comparisons_say_that_they_cannot_tell():
 
 def test_parts_of_a_log_that_are_summed():
     logs = one_match()
-    policy = {"one": ConstantPolicy(1).fit(logs)}
-    parts = [
-        sums_of_part(policy, {"SNIPS": SNIPS()}, logs[rows])
+    parts = (
+        summarize({"one": ConstantPolicy(1)}, logs[rows], evaluators=["SNIPS"])
         for rows in (slice(30), slice(30, None))
-    ]
-    found = sum(parts).by_evaluator["SNIPS"].summary("one").estimate()
-    assert np.isnan(found.standard_error)
+    )
+    found = quietly(lambda: sum(parts).values())
+    assert np.isnan(found["one", "SNIPS"].standard_error)
 
 
 # -- a value outside the range of the rewards ------------------------------------------
