@@ -118,6 +118,9 @@ def test_estimates_that_cannot_be_formed():
         assert np.isnan(result.value)
         assert np.isnan(result.standard_error)
         assert any(np.isnan(warning.message.value) for warning in caught)
+        overlap = [w for w in result.warnings if isinstance(w, LowOverlapWarning)]
+        assert [one.value for one in overlap] == [0.0]
+        assert "gives all logged actions probability 0" in str(overlap[0])
         told = f"{type(evaluator).__name__} has no estimate: the policy takes no logged"
         assert any(str(w.message).startswith(told) for w in caught)
 
