@@ -280,9 +280,7 @@ def test_slates(evaluator):
     value = quiet(evaluator, logs, np.tile([0, 1], (300, 1)))
     others = [
         quiet(
-            evaluator,
-            logs[np.repeat(np.arange(300), count)],
-            np.tile([0, 1], (300, 1)),
+            evaluator, logs[np.repeat(np.arange(300), count)], np.tile([0, 1], (300, 1))
         )
         for count in counts(300)
     ]
@@ -319,10 +317,7 @@ def test_too_little_to_resample():
     for options, message in (
         ({"block_length": 61}, "block_length=61 is too long for 120 rounds"),
         ({"block_length": 0}, "must be a number of rounds"),
-        (
-            {"n_resamples": 30},
-            r"few for level=0\.95.* 40, which put one .* 1000 are",
-        ),
+        ({"n_resamples": 30}, r"few for level=0\.95.* 40, which put one .* 1000 are"),
         ({"n_resamples": 0}, "n_resamples must be a positive int"),
     ):
         with pytest.raises(ValueError, match=message):

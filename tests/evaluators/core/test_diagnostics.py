@@ -23,6 +23,7 @@ from skope_ope import (
     SwitchDR,
     UniformPolicy,
 )
+from tests._values import stated_value
 from tests._worlds import W1, bandit_logs, d8, exact_moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -348,6 +349,9 @@ def test_names_and_numbers_are_shown():
     logs = BanditLogs(np.zeros((8, 1)), many, many, [1 / 8] * 8)
     found = IPS().fit(logs).evaluate(np.full((8, 8), 1 / 8)).diagnostics
     assert "1, 1, 1, 1, ... (8 in all)" in repr(found)
+    assert (
+        repr(stated_value(1.0, 0.1, 8, estimator="x").diagnostics) == "no diagnostics"
+    )
 
 
 def test_a_pickle_holds_all_entries():

@@ -121,19 +121,6 @@ def test_faulty_probabilities_of_logged_actions_are_named(entry):
         evaluate(logged, logs, evaluators=["IPS"])
 
 
-def test_mass_on_actions_that_were_never_logged():
-    arrays, pi, q_hat = make_arrays(200)
-    arrays["action"] = arrays["action"] % 3
-    arrays["propensity"] = np.full(200, 1 / 3)
-    logs = BanditLogs(**arrays, actions=[0, 1, 2, 3])
-    with pytest.warns(SupportWarning) as caught:
-        result = evaluate(pi, logs, reward_model=q_hat)["IPS"]
-    assert_allclose(result.diagnostics["unsupported_mass"], pi[:, 3].mean())
-    assert_allclose(caught[0].message.value, pi[:, 3].mean())
-    assert logs.unseen.tolist() == [3]
-    assert logs[:5].unseen.tolist() == np.setdiff1d(range(4), logs.action[:5]).tolist()
-
-
 def test_missing_mass_is_weighted():
     """In all three ways in which it is known."""
     arrays, pi, _ = make_arrays(90)
@@ -202,16 +189,6 @@ def uniform_of(n_actions, asked):
 def test_many_actions_take_a_bounded_memory(policy):
     logs = logs_of_many_actions(3_000, 10_000)  # a table of them has 240 MB
     assert peak_of(lambda: evaluate(policy, logs)) < 50e6
-
-
-@pytest.mark.thorough
-def test_nothing_of_rounds_times_actions_is_made_where_it_is_not_needed():
-    n_rounds, n_actions = 1_000, 20_000
-    fitted = IPS().fit(logs_of_many_actions(n_rounds, n_actions))
-    assert peak_of(lambda: fitted.evaluate(UniformPolicy())) < 2 * 2**20
-    policy = uniform_of(n_actions, []).fit(fitted.logs_)
-    asked = peak_of(lambda: fitted.evaluate(policy))
-    assert asked < 8 * n_rounds * n_actions / 3  # a third of one table
 
 
 @pytest.mark.thorough
@@ -326,7 +303,7 @@ def test_values_do_not_depend_on_jobs(model, fields):
     logs = many_logs(**{name: given[name] for name in fields})
     policy, evaluators = FunctionPolicy(by_kind), ["SNIPS", "DoublyRobust"]
     with parallel_config("threading"):
-        one, two, many = (
+        one, two = (
             numbers(
                 evaluate(
                     policy,
@@ -336,10 +313,9 @@ def test_values_do_not_depend_on_jobs(model, fields):
                     n_jobs=n_jobs,
                 )
             )
-            for n_jobs in (None, 2, 3 * N)
+            for n_jobs in (None, 2)
         )
     assert_array_equal(one, two)
-    assert_array_equal(one, many)
 
 
 @pytest.mark.thorough
@@ -359,20 +335,21 @@ def test_a_policy_is_asked_once_about_every_round(n_jobs):
         asked.extend(X[:, 0].tolist())
         return by_kind(X)
 
-    logs = many_logs()
+    logs = many_logs(N if n_jobs > 1 else 500)  # several chunks, at least
     evaluate(FunctionPolicy(watched), logs, n_jobs=n_jobs, evaluators=["IPS", "SNIPS"])
     assert sorted(asked) == sorted(logs.context[:, 0].tolist())
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_faulty_row_is_named_whoever_finds_it(n_jobs):
-    logs = many_logs()
-    last = logs.context[N - 3, 0]
+    logs = many_logs(N if n_jobs > 1 else 500)
+    row = len(logs) - 3
+    last = logs.context[row, 0]
 
     def faulty(X):
         return np.where(X[:, :1] == last, 0.5, by_kind(X))
 
-    with pytest.raises(ValueError, match=f"must sum to 1 .* at row {N - 3} "):
+    with pytest.raises(ValueError, match=f"must sum to 1 .* at row {row} "):
         evaluate(FunctionPolicy(faulty), logs, n_jobs=n_jobs, evaluators=["IPS"])
 
 
@@ -398,10 +375,7 @@ def warns(X):
     "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
 )
 def test_what_workers_warn_of_is_told_once(backend):
-    with (
-        parallel_config(backend),
-        warnings.catch_warnings(record=True) as told,
-    ):
+    with parallel_config(backend), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
         # whole stretches: a chunk that is left over is asked about here
         n = 2 * 8 * (ENTRIES // K)

@@ -3,7 +3,6 @@
 """Values and errors against loops over the rounds, in memory and from merged parts."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import fsum, nan, sqrt
 
 import numpy as np
@@ -24,6 +23,7 @@ from skope_ope import (
     evaluate,
     summarize,
 )
+from tests.evaluators.core.test_digits import in_fractions
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -58,9 +58,7 @@ FORMULAS = {
         DoublyRobust(reward_model="q"), lambda w, r, q, v: (v + w * (r - q),), mean
     ),
     "SNDR": Formula(
-        SNDR(reward_model="q"),
-        lambda w, r, q, v: (v, w * (r - q), w),
-        mean_plus_ratio,
+        SNDR(reward_model="q"), lambda w, r, q, v: (v, w * (r - q), w), mean_plus_ratio
     ),
     "naive": Formula(MultiLoggerIPS(), lambda w, r, q, v: (w * r,), mean, (1, 1, 1)),
     "weighted": Formula(
@@ -242,6 +240,21 @@ def test_rounds_that_are_copied_within_groups():
     assert effect == pytest.approx(5 * 60 / 59 * 299 / 300)
 
 
+@pytest.mark.parametrize("groups", [None, [0, 1, 2, 3], [0, 1, 2, 0]])
+def test_a_logger_of_one_round_joins_another(groups):
+    """It has no spread of its own: the deviations are from the mean of both."""
+    reward = np.array([1.0, 2.0, 3.0, 7.0])
+    logs = on_policy(reward, logger=[0, 0, 0, 1], group=groups)
+    for part in (logs, logs[::-1]):
+        found = MultiLoggerIPS().fit(part).evaluate("pi")
+        change = reward - reward.mean()
+        n = 4
+        if groups == [0, 1, 2, 0]:
+            change, n = np.bincount(groups, change), 3
+        error = sqrt((change @ change) * n / (n - 1)) / 4
+        assert_allclose(found.standard_error, error)
+
+
 @pytest.mark.parametrize("n_groups", [39, 40])
 def test_few_groups_give_the_degrees_of_freedom(n_groups):
     group = np.repeat(np.arange(n_groups), 3)
@@ -322,15 +335,11 @@ def test_errors_of_far_rewards_in_fractions(spread, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     logs = drawn_logs(rng, 90)
     logs = logs.replace(reward=1e6 + spread * rng.choice([-1.0, 1.0], 90))
-    w, r = terms_of(FORMULAS["SNIPS"], logs)[1], logs.reward
-    w, r = ([Fraction(x) for x in some.tolist()] for some in (w, r))
-    value = sum(a * b for a, b in zip(w, r, strict=True)) / sum(w)
-    square = sum((a * (b - value)) ** 2 for a, b in zip(w, r, strict=True))
-    error = sqrt(square / sum(w) ** 2 * Fraction(90, 89))
+    value, error = in_fractions(terms_of(FORMULAS["SNIPS"], logs)[1], logs.reward)
     for evaluator in (SNIPS(), SNDR(reward_model=0.3)):  # whose model changes nothing
         memory = evaluator.fit(logs).evaluate("pi")
         for found in (memory, summed_value(evaluator, logs, rng)):
-            assert_allclose(found.value, float(value), rtol=1e-14)
+            assert_allclose(found.value, value, rtol=1e-14)
             assert_allclose(found.standard_error, error, rtol=1e-9 / spread)
 
 
@@ -346,10 +355,7 @@ W = [0.25, 1.0, 1 / 3, 4.0, 2.0**20]
         (SwitchDR(reward_model=0.0, tau=1.0), [0.25, 1, 1 / 3, 0, 0]),
         (SwitchDR(reward_model=0.0, tau=0), [0.0] * 5),
         (SwitchDR(reward_model=0.0, tau=np.inf), W),
-        (
-            DRos(reward_model=0.0, lam=4.0),
-            [1 / 4.0625, 0.8, 12 / 37, 0.8, 2.0**-18],
-        ),
+        (DRos(reward_model=0.0, lam=4.0), [1 / 4.0625, 0.8, 12 / 37, 0.8, 2.0**-18]),
         (DRos(reward_model=0.0, lam=0), [0.0] * 5),
         (DRos(reward_model=0.0, lam=np.inf), W),
         (DRos(reward_model=0.0, lam=1e30), W),  # the limits are limits

@@ -27,12 +27,7 @@ from skope_ope import (
     UniformPolicy,
     evaluate,
 )
-from skope_ope.exceptions import (
-    FewEventsWarning,
-    OPEWarning,
-    SupportWarning,
-    TailWarning,
-)
+from skope_ope.exceptions import FewEventsWarning, SupportWarning, TailWarning
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,
@@ -69,6 +64,16 @@ def make_logs(seed=0, known=True, uniform=False, **fields):
     )
 
 
+def value_of(evaluator, logs=None, policy=None, **fields):
+    logs = make_logs(**fields) if logs is None else logs
+    return evaluator.fit(logs).evaluate(ConstantPolicy(1) if policy is None else policy)
+
+
+def refuses(value, method, match, **given):
+    with pytest.raises(ValueError, match=match):
+        value.confidence_interval(method=method, **given)
+
+
 def weights(logs, action=1):
     return (logs.action == action) / logs.propensity
 
@@ -77,7 +82,7 @@ def weights(logs, action=1):
 @pytest.mark.parametrize("evaluator", [IPS(), SNIPS()])
 def test_the_functions_answer_with_what_is_known(method, evaluator):
     logs = make_logs()
-    value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+    value = value_of(evaluator, logs)
     found = value.confidence_interval(0.9, method)
     w, most = weights(logs), 1 / logs.logging_proba[:, 1].min()
     known = {"max_weight": most, "reward_range": (0, 1), "level": 0.9}
@@ -103,7 +108,7 @@ def test_means_of_bounded_terms(turned):
     logs = make_logs()
     if turned:
         logs = make_logs(reward=-logs.reward, reward_range=(-1, 0))
-    value = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    value = value_of(IPS(), logs)
     z, most = weights(logs) * logs.reward, 1 / logs.logging_proba[:, 1].min()
     ends = {"lower": -most, "upper": 0.0} if turned else {"upper": most}
     for method, function in zip(
@@ -118,7 +123,7 @@ def test_means_of_bounded_terms(turned):
 @pytest.mark.parametrize("evaluator", [IPS(), SNIPS()])
 def test_log_smoothing_needs_no_bound(evaluator):
     logs = make_logs(known=False)
-    value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+    value = value_of(evaluator, logs)
     found = value.confidence_interval(0.9, "log_smoothing")
     w, known = weights(logs), {"reward_range": (0, 1), "level": 0.9}
     assert found == log_smoothing_interval(w, logs.reward, **known)
@@ -151,110 +156,75 @@ def test_what_the_logger_never_does_may_bring_anything(method):
 @pytest.mark.parametrize("method", BOUNDED)
 def test_a_bound_that_is_not_known_must_be_stated(method):
     logs = make_logs(known=False)
-    value = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match=r"[pP]ass max_weight=\.\.\."):
-        value.confidence_interval(method=method)
+    value, w = value_of(SNIPS(), logs), weights(logs)
+    refuses(value, method, r"[pP]ass max_weight=\.\.\.")
     found = value.confidence_interval(method=method, max_weight=40)
     assert (found.max_weight, found.max_weight_from) == (40, "stated")
-    w = weights(logs)
-    message = f"weight of row {np.argmax(w)}, {w.max():.6g}"
-    with pytest.raises(ValueError, match=message):
-        value.confidence_interval(method=method, max_weight=2)
+    row = f"weight of row {np.argmax(w)}, {w.max():.6g}"
+    refuses(value, method, row, max_weight=2)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_range_of_the_rewards_must_be_known(method):
-    reward = np.random.default_rng(0).normal(size=N)
-    logs = make_logs(reward=reward, reward_range=None)
-    value = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match=r"reward_range=\(low, high\)"):
-        value.confidence_interval(method=method)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_values_that_are_not_of_weighted_rewards_refuse(method):
-    logs = make_logs(uniform=True)
-    policy = ConstantPolicy(1)
-    for evaluator in (
-        IPS(cmax=2.0),
-        SNIPS(cmax=100.0),
-        LogSmoothing(),
-        DoublyRobust(reward_model=Ridge()),
-    ):
-        value = evaluator.fit(logs).evaluate(policy)
-        with pytest.raises(
-            ValueError, match=f"of {type(evaluator).__name__} is not one"
-        ):
-            value.confidence_interval(method=method)
-    value = IPS().fit(logs).evaluate(policy)
-    for other in (
-        value - IPS().fit(logs).evaluate(UniformPolicy()),
-        value.by(np.arange(N) % 2)[0],
-    ):
-        with pytest.raises(ValueError, match=r"is not one\. Use 'auto'"):
-            other.confidence_interval(method=method)
+NO_RANGE = {"reward": np.random.default_rng(0).normal(size=N), "reward_range": None}
+NOT_ONE = {  # values that are not of weighted rewards
+    "IPS": IPS(cmax=2.0),
+    "SNIPS": SNIPS(cmax=100.0),
+    "LogSmoothing": LogSmoothing(),
+    "DoublyRobust": DoublyRobust(reward_model=Ridge()),
+}
 
 
 @pytest.mark.parametrize("method", [*METHODS, *MEANS])
-def test_weights_stay_behind(method):
-    value = IPS().fit(make_logs(uniform=True)).evaluate(ConstantPolicy(1))
-    value.confidence_interval(method=method)
+def test_what_methods_need_of_logs_and_values(method):
+    if method in METHODS:
+        refuses(value_of(SNIPS(), **NO_RANGE), method, r"reward_range=\(low, high\)")
+        for name, evaluator in NOT_ONE.items():
+            refuses(value_of(evaluator, uniform=True), method, f"of {name} is not one")
+    value = value_of(IPS(), uniform=True)
+    groups = value_of(IPS(), uniform=True, group=np.arange(N) // 2)
+    refuses(groups, method, "independent rounds, and these logs have groups")
+    unequal = value_of(IPS(), uniform=True, sample_weight=1.0 + np.arange(N) % 2)
+    refuses(unequal, method, "sample weights that differ")
+    value.confidence_interval(method=method)  # which pickles can no longer give
     far = pickle.loads(pickle.dumps(value))
-    with pytest.raises(
-        ValueError, match="weights of the rounds, and values do not keep"
-    ):
-        far.confidence_interval(method=method)
+    refuses(far, method, "weights of the rounds, and values do not keep")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_differences_and_groups_refuse(method):
+    logs = make_logs(uniform=True)
+    value = value_of(IPS(), logs)
+    gain = value - IPS().fit(logs).evaluate(UniformPolicy())
+    for other in (gain, value.by(np.arange(N) % 2)[0]):
+        refuses(other, method, r"is not one\. Use 'auto'")
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_values_of_a_table_keep_their_weights(method):
     logs = make_logs(uniform=True)
-    value = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    value = value_of(IPS(), logs)
     table = evaluate(ConstantPolicy(1), logs)
-    assert table["IPS"].confidence_interval(method=method) == (
-        value.confidence_interval(method=method)
-    )
-
-
-@pytest.mark.parametrize("method", [*METHODS, *MEANS])
-def test_dependent_rounds_and_unequal_weights_refuse(method):
-    groups = make_logs(uniform=True, group=np.arange(N) // 2)
-    value = IPS().fit(groups).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match="independent rounds, and these logs have gro"):
-        value.confidence_interval(method=method)
-    unequal = make_logs(uniform=True, sample_weight=1.0 + np.arange(N) % 2)
-    value = IPS().fit(unequal).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match="sample weights that differ"):
-        value.confidence_interval(method=method)
+    expected = value.confidence_interval(method=method)
+    assert table["IPS"].confidence_interval(method=method) == expected
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 @pytest.mark.parametrize("method", [*MEANS, "betting", "log_smoothing"])
 def test_propensities_that_are_not_the_loggers_refuse(method):
     # clipped at 0.4 the interval would be (0.09, 0.49) for a value near 0.5
-    logs = make_logs()
+    logs, target = make_logs(), np.tile([0.1, 0.3, 0.6], (N, 1))
+    bound = {} if method == "log_smoothing" else {"max_weight": 1e4}
     clipped = PropensityClipper(low=0.4).fit_transform(logs)
     estimated = PropensityEstimator(DummyClassifier()).fit_transform(logs)
     for changed, found in ((clipped, "they are clipped"), (estimated, "estimated")):
-        value = IPS().fit(changed).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
-        with pytest.raises(ValueError, match=found):
-            value.confidence_interval(method=method, **options(method))
+        refuses(value_of(IPS(), changed, target), method, found, **bound)
         logged_value(changed).confidence_interval(method=method)  # needs none
     # without the table: those of the actions together are above 1, and bound nothing
     of_actions = make_logs(known=False, uniform=True)
     clipped = PropensityClipper(low=0.4).fit_transform(of_actions)
-    value = IPS().fit(clipped).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
     if method != "log_smoothing":
-        with pytest.raises(ValueError, match="the logs give none"):
-            value.confidence_interval(method=method)
+        refuses(value_of(IPS(), clipped, target), method, "the logs give none")
     unchanged = PropensityClipper(low=0.0).fit_transform(logs)
-    value = IPS().fit(unchanged).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
-    value.confidence_interval(method=method)
-
-
-def options(method):
-    """A stated bound, where the method uses one."""
-    return {} if method == "log_smoothing" else {"max_weight": 1e4}
+    value_of(IPS(), unchanged, target).confidence_interval(method=method)
 
 
 @pytest.mark.parametrize("method", [*METHODS, *MEANS])
@@ -287,8 +257,7 @@ def test_weights_that_cannot_average_one_refuse(method, known):
     )
     with pytest.warns(SupportWarning):
         value = IPS().fit(other).evaluate(np.tile([0.4, 0.3, 0.3], (N, 1)))
-    with pytest.raises(ValueError, match=r"none can be larger than 0\.8: the policy"):
-        value.confidence_interval(method=method)
+    refuses(value, method, r"none can be larger than 0\.8: the policy")
 
 
 def test_shares_have_an_exact_interval():
@@ -329,23 +298,18 @@ def test_other_values_are_no_shares():
         (make_logs(uniform=True, reward_range=(0, 5)), policy, "other rewards"),
         (make_logs(uniform=True), np.tile([0.2, 0.3, 0.5], (N, 1)), "other weights"),
     ):
-        value = SNIPS().fit(logs).evaluate(target)
-        with pytest.raises(ValueError, match=f"it has {found}"):
-            value.confidence_interval(method="clopper_pearson")
-    value = SNIPS().fit(make_logs(uniform=True)).evaluate(policy)
-    with pytest.raises(ValueError, match="it has other weights"):
-        value.confidence_interval(method="clopper_pearson", max_weight=7)
+        refuses(value_of(SNIPS(), logs, target), "clopper_pearson", f"it has {found}")
+    value = value_of(SNIPS(), uniform=True)
+    refuses(value, "clopper_pearson", "it has other weights", max_weight=7)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_rounds_that_say_nothing_give_the_whole_range(method):
     logs = make_logs(uniform=True)
     other = logs[logs.action != 1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        value = SNIPS().fit(other).evaluate(ConstantPolicy(1))
-        assert np.isnan(value.value)
-        found = value.confidence_interval(method=method)
+    value = quietly(value_of, SNIPS(), other)
+    assert np.isnan(value.value)
+    found = interval_of(value, method=method)
     assert found == (0, 1)
     assert found.method == method
 
@@ -364,10 +328,7 @@ def test_betting_on_rewards_below_zero():
     logs = make_logs()
     turned = make_logs(reward=-logs.reward, reward_range=(-1, 0))
     first, second = (
-        IPS()
-        .fit(some)
-        .evaluate(ConstantPolicy(1))
-        .confidence_interval(method="betting")
+        value_of(IPS(), some).confidence_interval(method="betting")
         for some in (logs, turned)
     )
     assert second == pytest.approx((-first.high, -first.low))
@@ -400,8 +361,7 @@ def test_slates(self_normalized):
         expected = 6 * np.array(clopper_pearson_interval(rewarded, N))
     assert exact == pytest.approx(expected)
     for method in BOUNDED:
-        with pytest.raises(ValueError, match=r"[pP]ass max_weight=\.\.\."):
-            value.confidence_interval(method=method)
+        refuses(value, method, r"[pP]ass max_weight=\.\.\.")
         found = value.confidence_interval(method=method, max_weight=6)
         assert 0 <= found.low < value.value < found.high <= 1
 
@@ -474,8 +434,7 @@ def test_options_that_a_method_does_not_use_are_refused(option, method):
     if method in USERS[option]:
         value.confidence_interval(method=method, **given)
         return
-    with pytest.raises(ValueError, match=f"method='{method}' does not use {option}"):
-        value.confidence_interval(method=method, **given)
+    refuses(value, method, f"method='{method}' does not use {option}", **given)
 
 
 def test_options_that_nothing_uses_are_named():
@@ -491,9 +450,7 @@ def test_one_round(method):
     options = {"max_weight": 2.0} if method in USERS["max_weight"] else {}
     refusing = ("bootstrap", "percentile", "empirical_bernstein", "jackknife")
     if method in refusing:
-        told = r"got 1: every|got one|these rounds have none"
-        with pytest.raises(ValueError, match=told):
-            value.confidence_interval(method=method)
+        refuses(value, method, r"got 1: every|got one|these rounds have none")
         return
     found = interval_of(value, method=method, **options)
     if method in ("student", "normal"):
@@ -505,10 +462,7 @@ def test_one_round(method):
 def test_finite_sample_methods_refuse_ratios():
     value = make_value(SNIPS())
     for method in ("hoeffding", "empirical_bernstein"):
-        with pytest.raises(
-            ValueError, match=r"of SNIPS is a ratio of two\. Use 'betting'"
-        ):
-            value.confidence_interval(method=method)
+        refuses(value, method, r"of SNIPS is a ratio of two\. Use 'betting'")
     assert 0 <= value.confidence_interval(method="log_smoothing").low < value.value
 
 
@@ -574,7 +528,6 @@ def test_of_a_difference_both_leave_out_the_same_group():
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_the_jackknife_needs_groups_and_a_function_of_sums():
     alone = IPS().fit(GROUPED.replace(group=None)).evaluate("pi")
-    with pytest.raises(ValueError, match="these rounds have none"):
-        alone.confidence_interval(method="jackknife")
+    refuses(alone, "jackknife", "these rounds have none")
     one = IPS().fit(GROUPED.replace(group=np.zeros(120))).evaluate("pi")
     assert np.isnan(one.confidence_interval(method="jackknife")).all()

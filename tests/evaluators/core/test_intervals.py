@@ -427,9 +427,11 @@ def test_an_interval_without_its_value_says_so():
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"level": "a"}, "level must lie in"),
+        *(({"level": x}, r"level must lie in \(0, 1\), got") for x in ("a", 0, 1, 95)),
+        *(({"level": x}, r"level must lie in \(0, 1\), got") for x in (-0.1, np.nan)),
         ({"max_weight": "3"}, "max_weight must be a positive number"),
         ({"method": ["auto"]}, "method must be one of"),
+        ({"method": "x"}, r"must be one of 'auto', 'gamma', .* got 'x'"),
     ],
 )
 def test_arguments_of_another_kind(given, match):
@@ -449,16 +451,6 @@ def test_results_keep_their_interval_when_pickled():
         assert interval_of(stored).max_weight == interval_of(one).max_weight
         with pytest.raises(ValueError, match="max_weight cannot be used"):
             interval_of(stored, max_weight=50)
-
-
-def test_groups_of_rounds_have_such_intervals_too():
-    logs, target = clicks(300, 5, 0.02)
-    day = np.repeat([0, 1, 2], 100)
-    value = quiet(IPS(), logs, target)
-    for label, one in value.by(day).items():
-        alone = quiet(IPS(), logs[day == label], target[day == label])
-        assert interval_of(one).method == "gamma"
-        assert_allclose(interval_of(one), interval_of(alone), rtol=1e-9)
 
 
 @pytest.mark.parametrize("pooling", ["naive", "balanced", "weighted"])
@@ -575,11 +567,7 @@ def test_a_difference_where_no_round_has_a_reward_has_an_interval():
     assert tuple(interval_of(first - second)) == (0, 0)
 
 
-def test_unknown_methods():
-    logs, target = clicks(100, 2, 0.2)
-    value = quiet(IPS(), logs, target)
-    with pytest.raises(ValueError, match=r"must be one of 'auto', 'gamma', .* got 'x'"):
-        value.confidence_interval(method="x")
+def test_methods_that_need_the_range_of_the_rewards():
     logs, target = clicks(100, 2, 0.2, reward_range=None)
     unknown = quiet(IPS(), logs.replace(reward=3 * logs.reward), target)
     with pytest.raises(ValueError, match="needs the range of the rewards"):

@@ -100,15 +100,6 @@ NEVER = BanditLogs(  # nobody ever took the third action
 )
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
-def test_loggers_that_left_no_choice():
-    certain = NEVER.replace(propensity=np.where(np.arange(N) < 100, 1.0, 0.5))
-    pi = np.tile([0.5, 0.5, 0.0], (N, 1))
-    with pytest.warns(SupportWarning) as caught:
-        SNIPS().fit(certain).evaluate(pi)
-    assert caught[0].message.value == pytest.approx(0.25 * 0.5)
-
-
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
 def test_estimates_that_cannot_be_formed():
     nothing = np.tile([0.0, 0.0, 1.0], (N, 1))

@@ -13,20 +13,21 @@ from skope_ope import (
     SNDR,
     SNIPS,
     BanditLogs,
+    CascadeDR,
     ConstantPolicy,
     DirectMethod,
     DoublyRobust,
+    ExplorationScavenging,
     FunctionPolicy,
     LogSmoothing,
     MultiLoggerDR,
     MultiLoggerIPS,
     PseudoInverse,
-    SlateDirectMethod,
-    SlateIPS,
     SubGaussianIPS,
     evaluate,
     summarize,
 )
+from skope_ope.evaluators import load_summary
 from skope_ope.exceptions import TailWarning
 from tests.evaluators._reference_worlds import several_loggers, slates
 from tests.evaluators.core._asked import interval_of, logged_value, quietly
@@ -300,25 +301,6 @@ def test_values_from_several_loggers_are_those_of_memory(group):
         )
 
 
-@pytest.mark.parametrize("kind", ["uniform", "product", "empirical"])
-def test_values_of_slates_are_those_of_memory(kind):
-    world_of_slates = slates(300, kind, 1)
-    logs = world_of_slates.logs
-    policies = {"mild": world_of_slates.policies[1]}
-    evaluators = {
-        "IPS": SlateIPS(),
-        "wIPS": SlateIPS(self_normalized=True),
-        "PI": PseudoInverse(),
-        "wPI": PseudoInverse(self_normalized=True),
-        "DM": SlateDirectMethod(reward_model=0.3),
-    }
-    table = summed(policies, evaluators, logs, cut(300, 3)).values()
-    memory = evaluate(policies, logs, evaluators=evaluators)
-    assert table.recommended == memory.recommended
-    for key, value in table.items():
-        assert_alike(value, memory[key])
-
-
 def test_smoothed_logarithms_know_the_lowest_reward():
     logs = world(300, 8, "ratings")
     lam = {"smooth": LogSmoothing(lam=0.1)}
@@ -422,24 +404,6 @@ def test_slates_that_leave_rounds_out_are_about_other_rounds(grouped):
         value - gain
 
 
-@pytest.mark.parametrize("loggers", [False, True])
-def test_many_policies_at_once(loggers):
-    logs = several_loggers(90, 12).logs if loggers else world(90)
-    rng = np.random.RandomState(0)
-    tables = {f"p{k}": rng.dirichlet(np.ones(logs.n_actions), 90) for k in range(12)}
-    logs = logs.with_columns(**tables)
-    evaluators = {"one": IPS(), "ratio": SNIPS()}
-    if loggers:
-        evaluators["naive"] = MultiLoggerIPS()
-    parts = [np.arange(90) % 2 == 0, np.arange(90) % 2 == 1]
-    found = summed({k: k for k in tables}, evaluators, logs, parts).values()
-    for kind, evaluator in evaluators.items():
-        fitted = evaluator.fit(logs)
-        exact = fitted.evaluate("p3") - fitted.evaluate("p11")
-        pair = found["p3", kind] - found["p11", kind]
-        assert_allclose(pair.standard_error, exact.standard_error, rtol=1e-11)
-
-
 def test_differences_need_the_same_rounds():
     logs = world(120, group=np.arange(120) * 7 % 50)
     one, fewer = (
@@ -450,3 +414,46 @@ def test_differences_need_the_same_rounds():
         ValueError, match="come from different rounds, 120 rows in memory"
     ):
         one - fewer
+
+
+# -- files ----------------------------------------------------------------------------
+def world_of_file(kind):
+    if kind == "loggers":
+        arms = {"arms": ExplorationScavenging(), "IPS": MultiLoggerIPS()}
+        return several_loggers(90, 12).logs, {"new": "pi"}, arms
+    if kind == "slates":
+        some = slates(60, "uniform", 1)
+        evaluators = {"PI": PseudoInverse(), "CascadeDR": CascadeDR(reward_model=0.3)}
+        return some.logs, {"new": some.policies[1]}, evaluators
+    given = {
+        "clicks": {},
+        "full": {"reward": "ratings", "full": True},
+        "free": {"reward": "ratings", "free": True},
+        "groups": {"group": np.array([f"user {k % 40}" for k in range(120)])},
+        "pairs": {"group": [(k % 40, "a") for k in range(120)]},
+    }[kind]
+    return world(120, **given), POLICIES, EVALUATORS
+
+
+KINDS = ["clicks", "full", "free", "groups", "pairs", "loggers", "slates"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_hold_all_that_sums_hold(kind, tmp_path):
+    logs, policies, evaluators = world_of_file(kind)
+    logs = logs.with_columns(half=np.arange(len(logs)) % 2)
+    parts = [np.arange(len(logs)) % 3 == k for k in range(3)]
+    first = summed(policies, evaluators, logs, parts[:1], by="half")
+    rest = summed(policies, evaluators, logs, parts[1:], by="half")
+    first.save(tmp_path / "sums.npz")
+    again = load_summary(tmp_path / "sums.npz")
+    for mine, theirs in ((again, first), (again + rest, first + rest)):
+        mine, theirs = mine.values(), theirs.values()
+        assert list(mine) == list(theirs)
+        for key, value in theirs.items():
+            halves = mine[key].by("half"), value.by("half")
+            pairs = [(one, halves[1][label]) for label, one in halves[0].items()]
+            for a, b in [(mine[key], value), *pairs]:
+                assert_allclose(a.value, b.value, rtol=1e-12)
+                assert_allclose(a.standard_error, b.standard_error, rtol=1e-12)
+                assert_allclose(interval_of(a), interval_of(b), rtol=1e-9)

@@ -7,6 +7,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from skope_ope import (
     IPS,
@@ -38,14 +39,17 @@ def a_log(smallest, reward_there=1.0, rows=(3,)):
     return BanditLogs(np.zeros((N, 1)), ACTION, reward, p)
 
 
-def exact_snips(logs):
-    """Value and standard error, in fractions."""
-    w = [Fraction(0.5) / Fraction(float(p)) for p in logs.propensity]
-    r = [Fraction(float(x)) for x in logs.reward]
-    total = sum(w)
+def in_fractions(w, r):
+    """Value and standard error of SNIPS, rounded once."""
+    w, r = ([Fraction(x) for x in some.tolist()] for some in (w, r))
+    n, total = len(w), sum(w)
     value = sum(a * b for a, b in zip(w, r, strict=True)) / total
     square = sum((a * (b - value)) ** 2 for a, b in zip(w, r, strict=True))
-    return float(value), sqrt(square / total**2 * Fraction(N, N - 1))
+    return float(value), sqrt(square / total**2 * n / (n - 1))
+
+
+def exact_snips(logs):
+    return in_fractions(0.5 / logs.propensity, logs.reward)
 
 
 @pytest.mark.parametrize("reward_there", [0.0, 1.0])
@@ -143,3 +147,55 @@ def test_model_values_that_cancel_are_no_weight_that_drowns_others():
         value = SNDR(reward_model="q").fit(logs).evaluate("pi")
         assert value.value == pytest.approx(reward[0], abs=1e-14)
         assert value.standard_error < 1e-15
+
+
+# -- rewards far from zero, or all alike ----------------------------------------------
+def far_world(n=300, weighted=False):
+    rng = np.random.RandomState(0)
+    mu = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
+    pi = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
+    action = rng.randint(3, size=n)
+    return BanditLogs(
+        rng.normal(size=(n, 2)),
+        action,
+        rng.normal(size=n),
+        mu[np.arange(n), action],
+        sample_weight=rng.random_sample(n) + 0.5 if weighted else None,
+    ).with_columns(pi=pi, q_hat=rng.normal(size=(n, 3)))
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+def test_two_tiny_propensities(offset):
+    """Two such rounds have all of the weight; what the others tell is not lost."""
+    logs = far_world()
+    p = logs.propensity.copy()
+    p[[4, 5]] = 1e-12
+    reward = offset + np.round(64 * logs.reward) / 64
+    reward[5] = reward[4]
+    logs = logs.replace(propensity=p, reward=reward)
+    w = logs.columns["pi"][np.arange(300), logs.action] / p
+    value, error = in_fractions(w, reward)
+    result = SNIPS().fit(logs).evaluate("pi")
+    assert result.value == pytest.approx(value, rel=1e-15)
+    assert 0 < error < 1e-8
+    # rewards of 1e5 are told apart from the value by 1e-11 of its own rounding
+    assert_allclose(result.standard_error, error, rtol=1e-9 if not offset else 0.1)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e6])
+@pytest.mark.parametrize(
+    "evaluator", [SNIPS(), SNIPS(cmax=2.0), SNDR(reward_model="constant")], ids=repr
+)
+def test_constant_rewards_have_no_error(evaluator, constant, weighted):
+    table = np.full((300, 3), constant)
+    logs = far_world(weighted=weighted).with_columns(constant=table)
+    logs = logs.replace(reward=np.full(300, constant))
+    result = evaluator.fit(logs).evaluate("pi")
+    assert_allclose(result.value, constant, rtol=1e-14)
+    if isinstance(evaluator, SNIPS):
+        assert result.standard_error == 0
+    else:  # the model's value of the policy is rounded, sum_a pi(a) times the constant
+        assert result.standard_error <= 1e-16 * constant
