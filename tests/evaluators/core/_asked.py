@@ -4,7 +4,24 @@
 
 import warnings
 
-from skope_ope import IPS, UniformPolicy, UniformSlatePolicy, compare_policies
+import numpy as np
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    UniformPolicy,
+    UniformSlatePolicy,
+    compare_policies,
+)
+
+
+def bare_logs(action, reward, propensity=None, **fields):
+    """Logs without a context that could matter; a number stands for all rounds."""
+    n = len(action)
+    reward, p = (
+        [one] * n if isinstance(one, float) else one for one in (reward, propensity)
+    )
+    return BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
 
 
 def quietly(call, *args, **given):

@@ -23,6 +23,7 @@ from skope_ope import (
 from skope_ope.exceptions import LoggerWarning, SupportWarning
 from tests._quiet import quiet
 from tests._worlds import d8, d8_logs
+from tests.evaluators.core._asked import bare_logs
 from tests.evaluators.multi_logger._toy import TOY, VALUE
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -129,7 +130,7 @@ def test_keys_that_cannot_be(key, match):
 
 
 def test_groups_without_an_estimate_are_nan_and_said_to_be():
-    logs = BanditLogs(np.zeros((4, 1)), [0, 0, 1, 1], [1, 0, 1, 0], [0.5] * 4)
+    logs = bare_logs([0, 0, 1, 1], [1, 0, 1, 0], 0.5)
     pi = np.tile([1.0, 0.0], (4, 1))
     result = SNIPS().fit(logs).evaluate(pi)
     with pytest.warns(SupportWarning, match="1 of 2 groups have no estimate, 'b'"):
@@ -139,9 +140,7 @@ def test_groups_without_an_estimate_are_nan_and_said_to_be():
     assert groups["a"].value == 0.5
     assert not groups["a"].warnings
     # what all rounds say nothing about, no group knows
-    logs = BanditLogs(
-        np.zeros((4, 1)), [0, 0, 1, 1], [1, 0, 1, 0], [0.5] * 4, actions=[0, 1, 2]
-    )
+    logs = bare_logs([0, 0, 1, 1], [1, 0, 1, 0], 0.5, actions=[0, 1, 2])
     result = IPS().fit(logs).evaluate(np.tile([0.0, 0.0, 1.0], (4, 1)))
     assert np.isnan(result.value)
     groups = result.by(["a", "a", "b", "b"])
@@ -177,7 +176,7 @@ PI = RNG.dirichlet(np.ones(4), N)
 
 def logs_with(action=NAMES[CODE], **fields):
     reward, propensity = RNG.random(N), 0.1 + 0.9 * RNG.random(N)
-    return BanditLogs(np.zeros((N, 1)), action, reward, propensity, **fields)
+    return bare_logs(action, reward, propensity, **fields)
 
 
 def keys():

@@ -25,6 +25,7 @@ from skope_ope import (
 )
 from tests._values import stated_value
 from tests._worlds import W1, bandit_logs, d8, exact_moments
+from tests.evaluators.core._asked import bare_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -328,25 +329,17 @@ def test_names_and_numbers_are_shown():
     assert shown["action_frequency"].startswith("1.125, 1.04")
     for name, text in shown.items():
         assert name in found._repr_html_() and text in found._repr_html_()
-    nothing = BanditLogs(
-        np.zeros((12_345, 1)),
-        [0] * 12_345,
-        [1.0] * 12_345,
-        [0.5] * 12_345,
-        actions=[0, 1],
-    )
+    nothing = bare_logs([0] * 12_345, 1.0, 0.5, actions=[0, 1])
     found = SNIPS().fit(nothing).evaluate(np.tile([0.0, 1.0], (12_345, 1))).diagnostics
     shown = dict(line.split(maxsplit=1) for line in repr(found).splitlines())
     assert (shown["n_rounds"], shown["effective_share"]) == ("12,345", "-")
-    by_logger = BanditLogs(
-        np.zeros((2, 1)), [0, 1], [1.0, 0.0], [0.5] * 2, logger=["<b>", "c"]
-    )
+    by_logger = bare_logs([0, 1], [1.0, 0.0], 0.5, logger=["<b>", "c"])
     found = MultiLoggerIPS().fit(by_logger).evaluate(np.full((2, 2), 0.5)).diagnostics
     [line] = [one for one in repr(found).splitlines() if "logger_rounds" in one]
     assert line.endswith("<b>: 1, c: 1")
     assert "&lt;b&gt;" in found._repr_html_() and "<b>" not in found._repr_html_()
     many = np.arange(8)
-    logs = BanditLogs(np.zeros((8, 1)), many, many, [1 / 8] * 8)
+    logs = bare_logs(many, many, 1 / 8)
     found = IPS().fit(logs).evaluate(np.full((8, 8), 1 / 8)).diagnostics
     assert "1, 1, 1, 1, ... (8 in all)" in repr(found)
     assert (

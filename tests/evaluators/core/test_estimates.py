@@ -23,6 +23,7 @@ from skope_ope import (
     evaluate,
     summarize,
 )
+from tests.evaluators.core._asked import bare_logs
 from tests.evaluators.core.test_digits import in_fractions
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -96,7 +97,7 @@ def drawn_logs(rng, n=60, *, weighted=False, loggers=False, groups=None):
         reward = reward + rng.normal(size=int(group.max()) + 1)[group] ** 2
         nested = groups == "nested" and loggers
         fields["group"] = 3 * group + logger if nested else group
-    logs = BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
+    logs = bare_logs(action, reward, p, **fields)
     pi = rng.dirichlet(np.ones(3), n)
     return logs.with_columns(pi=pi, q=rng.random_sample((n, 3)))
 
@@ -303,7 +304,7 @@ def test_one_unit_of_all_the_weight_has_no_error(name, weighted, groups):
 def on_policy(reward, **fields):
     """Logs whose policy is the logger: all weights are one."""
     n = len(reward)
-    logs = BanditLogs(np.zeros((n, 1)), np.arange(n) % 2, reward, [0.5] * n, **fields)
+    logs = bare_logs(np.arange(n) % 2, reward, [0.5] * n, **fields)
     return logs.with_columns(pi=np.full((n, 2), 0.5))
 
 

@@ -38,7 +38,7 @@ from skope_ope.intervals import (
     hoeffding_interval,
     log_smoothing_interval,
 )
-from tests.evaluators.core._asked import interval_of, logged_value, quietly
+from tests.evaluators.core._asked import bare_logs, interval_of, logged_value, quietly
 
 BOUNDED = ["betting", "empirical_likelihood", "cressie_read"]
 METHODS = [*BOUNDED, "clopper_pearson", "log_smoothing"]
@@ -55,8 +55,7 @@ def make_logs(seed=0, known=True, uniform=False, **fields):
     action = (rng.random((N, 1)) > mu.cumsum(axis=1)).sum(axis=1)
     reward = (rng.random(N) < np.array([0.2, 0.5, 0.3])[action]) * 1.0
     fields = {"reward": reward, "reward_range": (0, 1)} | fields
-    return BanditLogs(
-        np.zeros((N, 1)),
+    return bare_logs(
         action,
         propensity=mu[np.arange(N), action],
         logging_proba=mu if known else None,
@@ -135,14 +134,7 @@ def test_what_the_logger_never_does_may_bring_anything(method):
     """A fifth of the policy is on an action that is never logged."""
     rng = np.random.default_rng(0)
     action, reward = rng.integers(2, size=N), (rng.random(N) < 0.5) * 1.0
-    logs = BanditLogs(
-        np.zeros((N, 1)),
-        action,
-        reward,
-        np.full(N, 0.5),
-        actions=[0, 1, 2],
-        reward_range=(0, 1),
-    )
+    logs = bare_logs(action, reward, 0.5, actions=[0, 1, 2], reward_range=(0, 1))
     with pytest.warns(SupportWarning):
         value = IPS().fit(logs).evaluate(np.tile([0.8, 0.0, 0.2], (N, 1)))
     found = value.confidence_interval(method=method)
@@ -381,9 +373,7 @@ def make_value(evaluator=None, rate=0.4):
     rng = np.random.default_rng(0)
     action = rng.integers(3, size=400)
     reward = (rng.random(400) < rate) * 1.0
-    logs = BanditLogs(
-        np.zeros((400, 1)), action, reward, np.full(400, 1 / 3), reward_range=(0, 1)
-    )
+    logs = bare_logs(action, reward, 1 / 3, reward_range=(0, 1))
     return quietly((evaluator or IPS()).fit(logs).evaluate, ConstantPolicy(1))
 
 
@@ -481,7 +471,7 @@ def grouped_logs(n=120):
     rng = np.random.default_rng(0)
     p, action = rng.uniform(0.2, 0.8, n), rng.integers(3, size=n)
     fields = {"actions": range(3), "group": np.arange(n) % 17}
-    logs = BanditLogs(np.zeros((n, 1)), action, rng.random(n) + action, p, **fields)
+    logs = bare_logs(action, rng.random(n) + action, p, **fields)
     pi, other = rng.dirichlet(np.ones(3), n), rng.dirichlet(np.ones(3), n)
     return logs.with_columns(pi=pi, other=other)
 

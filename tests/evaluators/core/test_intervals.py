@@ -36,7 +36,7 @@ from skope_ope.exceptions import (
     TailWarning,
 )
 from skope_ope.intervals import betting_interval
-from tests.evaluators.core._asked import interval_of, logged_value, quietly
+from tests.evaluators.core._asked import bare_logs, interval_of, logged_value, quietly
 
 
 def clicks(n, n_actions, rate, seed=0, **fields):
@@ -45,9 +45,7 @@ def clicks(n, n_actions, rate, seed=0, **fields):
     action = rng.integers(n_actions, size=n)
     reward = (rng.random(n) < rate).astype(float)
     fields = {"reward_range": (0, 1), "actions": np.arange(n_actions)} | fields
-    logs = BanditLogs(
-        np.zeros((n, 1)), action, reward, np.full(n, 1 / n_actions), **fields
-    )
+    logs = bare_logs(action, reward, 1 / n_actions, **fields)
     target = np.zeros((n, n_actions))
     target[:, 0] = 1
     return logs, target
@@ -159,8 +157,7 @@ def test_unseen_heavy_actions_count():
     """The logged weights are 1.1; the policy may meet one of 10."""
     n = 60
     mu = np.tile([0.9, 0.1], (n, 1))
-    logs = BanditLogs(
-        np.zeros((n, 1)),
+    logs = bare_logs(
         np.zeros(n, dtype=int),
         np.tile([0.0, 1.0], n // 2),
         mu[:, 0],
@@ -181,7 +178,7 @@ def test_a_known_bound_stays_known_where_the_error_is_large():
     action[3], action[13] = 1, 2
     reward = (action == 2).astype(float)
     fields = {"actions": [0, 1, 2], "logging_proba": mu}
-    logs = BanditLogs(np.zeros((15, 1)), action, reward, mu[0][action], **fields)
+    logs = bare_logs(action, reward, mu[0][action], **fields)
     value = IPS().fit(logs).evaluate(np.tile([0.1, 0.1, 0.8], (15, 1)))
     assert value.standard_error > 5
     for method in ("gamma", "auto"):
@@ -229,14 +226,7 @@ def test_differences_stay_in_their_range():
 
 def test_a_value_outside_the_range_is_told():
     n = 50
-    logs = BanditLogs(
-        np.zeros((n, 1)),
-        np.zeros(n, int),
-        np.ones(n),
-        np.full(n, 0.1),
-        actions=[0, 1],
-        reward_range=(0, 1),
-    )
+    logs = bare_logs(np.zeros(n, int), 1.0, 0.1, actions=[0, 1], reward_range=(0, 1))
     value = quiet(IPS(), logs, np.tile([1.0, 0.0], (n, 1)))
     with pytest.warns(FewEventsWarning), pytest.warns(PropensityWarning) as caught:
         assert value.confidence_interval(method="auto") == (0, 1)
@@ -249,7 +239,7 @@ def outside_logs(n=200):
     action = (np.arange(n) % 8 == 0).astype(int)
     reward = np.where(rng.random(n) < 0.9, 1.0, 0.0)
     propensity = np.where(action == 1, 0.08, 0.92)
-    return BanditLogs(np.zeros((n, 1)), action, reward, propensity, actions=[0, 1])
+    return bare_logs(action, reward, propensity, actions=[0, 1])
 
 
 def test_a_value_outside_the_range_is_not_the_surer_for_it():
@@ -275,7 +265,7 @@ def test_a_value_below_the_range_is_not_the_surer_for_it():
     action = (rng.random(300) < 0.47).astype(int)
     reward = 4 + rng.random(300)
     fields = {"reward_range": (4, 5), "actions": [0, 1]}
-    logs = BanditLogs(np.zeros((300, 1)), action, reward, np.full(300, 0.5), **fields)
+    logs = bare_logs(action, reward, 0.5, **fields)
     value = quiet(IPS(), logs, np.tile([0.0, 1.0], (300, 1)))
     _, high = interval_of(value, method="student")
     assert value.value < 4 < high < 5
@@ -346,7 +336,7 @@ def test_few_rounds_of_an_action_are_in_the_model_too():
         action = rng.choice(3, size=100, p=p)
         reward = rng.random(100) < np.array([0.2, 0.2, 0.5])[action]
         fields = {"reward_range": (0, 1), "actions": [0, 1, 2]}
-        logs = BanditLogs(np.zeros((100, 1)), action, reward, p[action], **fields)
+        logs = bare_logs(action, reward, p[action], **fields)
         value = quiet(DoublyRobust(), logs, np.tile([0.0, 0.0, 1.0], (100, 1)))
         low, high = interval_of(value)
         hits += low <= 0.5 <= high
@@ -365,7 +355,7 @@ def test_a_tail_that_the_policys_few_rounds_do_not_show_rings():
     action = (np.arange(300) % 10 == 0).astype(int)
     reward = rng.normal(5, 1, 300)
     fields = {"actions": [0, 1]}
-    calm = BanditLogs(np.zeros((300, 1)), action, reward, p[action], **fields)
+    calm = bare_logs(action, reward, p[action], **fields)
     target = np.tile([0.0, 1.0], (300, 1))
     assert not interval_of(quiet(SNIPS(), calm, target)).warnings
     heavy = reward.copy()
@@ -417,7 +407,7 @@ def test_an_interval_without_its_value_says_so():
     p = np.full(300, 0.5)
     reward = 1000 + rng.random(300)
     fields = {"reward_range": (1000, 1001), "actions": [0, 1]}
-    logs = BanditLogs(np.zeros((300, 1)), action, reward, p, **fields)
+    logs = bare_logs(action, reward, p, **fields)
     value = quiet(IPS(), logs, np.tile([0.0, 1.0], (300, 1)))
     assert value.value > 1001
     with pytest.warns(OPEWarning, match="outside the range of the rewards"):
@@ -462,10 +452,9 @@ def test_loggers(cls, pooling):
     under = np.array([[0.25] * 4, [0.7, 0.1, 0.1, 0.1]])
     action = np.array([rng.choice(K, p=under[g]) for g in logger])
     proba = under[:, action].T
-    logs = BanditLogs(
-        np.zeros((n, 1)),
+    logs = bare_logs(
         action,
-        np.zeros(n),
+        0.0,
         proba[np.arange(n), logger],
         logger=logger,
         logger_proba=proba,
@@ -560,7 +549,7 @@ def test_parts_that_are_alike_ring():
 
 
 def test_a_difference_where_no_round_has_a_reward_has_an_interval():
-    logs = BanditLogs(np.zeros((50, 1)), [0, 1] * 25, np.zeros(50), np.full(50, 0.5))
+    logs = bare_logs([0, 1] * 25, 0.0, 0.5)
     first, second = (
         IPS().fit(logs).evaluate(np.tile(row, (50, 1))) for row in np.eye(2)
     )

@@ -30,7 +30,7 @@ from skope_ope.exceptions import (
 )
 from skope_ope.intervals import delta_ratio_interval, fieller_interval
 from skope_ope.policies import EmpiricalSlatePolicy
-from tests.evaluators.core._asked import interval_of, logged_value, quietly
+from tests.evaluators.core._asked import bare_logs, interval_of, logged_value, quietly
 
 N = 400
 LOGS, POLICY = make_bandit_logs(N, random_state=3, return_truth=True)[:2]
@@ -195,13 +195,7 @@ def test_at_a_higher_level_the_baseline_may_be_zero():
 
 
 def test_a_log_without_a_click_has_no_lift():
-    logs = BanditLogs(
-        np.zeros((100, 1)),
-        np.arange(100) % 2,
-        np.zeros(100),
-        np.full(100, 0.5),
-        reward_range=(0, 1),
-    )
+    logs = bare_logs(np.arange(100) % 2, 0.0, 0.5, reward_range=(0, 1))
     new = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
     with pytest.warns(ZeroBaselineWarning):
         assert np.isnan(new.lift(logged_value(logs)).value)
@@ -320,7 +314,7 @@ def test_limits_miss_alike_on_both_sides(global_random_seed):
     for _ in range(repetitions):
         action = rng.integers(0, 2, n)
         reward = (rng.random(n) < rates[action]).astype(float)
-        logs = BanditLogs(np.zeros((n, 1)), action, reward, np.full(n, 0.5))
+        logs = bare_logs(action, reward, 0.5)
         evaluator = SNIPS().fit(logs)
         new, base = (quietly(evaluator.evaluate, ConstantPolicy(a)) for a in (1, 0))
         lift = quietly(new.lift, base)

@@ -34,7 +34,7 @@ from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.exceptions import SupportWarning
 from tests._values import stated_value
 from tests._verdicts import LOGS, POLICY, finding, names, value_of
-from tests.evaluators.core._asked import logged_value
+from tests.evaluators.core._asked import bare_logs, logged_value
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -90,7 +90,7 @@ def test_pickles_texts_and_records_hold_all_of_it():
 
 # -- what is not trustworthy ----------------------------------------------------------
 def test_no_value_and_no_error_are_not_supported():
-    other = BanditLogs(np.zeros((9, 1)), [0] * 9, [1] * 9, [1.0] * 9, actions=[0, 1])
+    other = bare_logs([0] * 9, 1.0, 1.0, actions=[0, 1])
     found = value_of(IPS(), ConstantPolicy(1), other).verdict
     assert found == "not supported"
     assert names(found)[0] == "no_estimate"
@@ -111,9 +111,7 @@ def test_few_rounds(n_rounds, answer, reason):
 def test_few_rewards():
     rng = np.random.RandomState(0)
     reward = (np.arange(2000) % 400 == 0).astype(float)
-    logs = BanditLogs(
-        np.zeros((2000, 1)), rng.randint(2, size=2000), reward, [0.5] * 2000
-    )
+    logs = bare_logs(rng.randint(2, size=2000), reward, 0.5)
     value = value_of(IPS(), UniformPolicy(), logs)
     assert (value.verdict.answer, names(value.verdict)) == ("caution", ["few_events"])
     events = value.verdict.reasons[0].number
@@ -132,9 +130,7 @@ def test_actions_that_were_never_logged():
     rng = np.random.RandomState(0)
     reward = rng.randint(2, size=2000)
     action = rng.randint(2, size=2000)
-    rounds = BanditLogs(
-        np.zeros((2000, 1)), action, reward, [0.5] * 2000, actions=[0, 1, 2]
-    )
+    rounds = bare_logs(action, reward, 0.5, actions=[0, 1, 2])
     assert taking(0.0) == "trustworthy"
     assert taking(0.05) == "caution"
     lost = taking(0.2)
@@ -235,9 +231,7 @@ def test_no_round_that_bears_on_the_policy_leaves_a_model_alone():
 
 def test_a_value_outside_the_range_of_the_rewards():
     action = np.arange(500) % 100 < 52
-    logs = BanditLogs(
-        np.zeros((500, 1)), action, np.full(500, 0.99), [0.5] * 500, reward_range=(0, 1)
-    )
+    logs = bare_logs(action, 0.99, 0.5, reward_range=(0, 1))
     value = value_of(IPS(), ConstantPolicy(True), logs)
     assert value.value > 1
     assert "low_overlap" in names(value.verdict)

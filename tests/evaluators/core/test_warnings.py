@@ -36,7 +36,7 @@ from skope_ope.exceptions import (
     SupportWarning,
 )
 from tests._worlds import d8
-from tests.evaluators.core._asked import quietly
+from tests.evaluators.core._asked import bare_logs, quietly
 
 
 # -- groups ---------------------------------------------------------------------------
@@ -45,9 +45,7 @@ def group_alarms(evaluator, group, action=None):
     n = len(group)
     action = np.arange(n) % 2 if action is None else action
     reward = np.random.RandomState(0).normal(size=n)
-    logs = BanditLogs(
-        np.zeros((n, 1)), action, reward, [0.5] * n, actions=[0, 1], group=group
-    )
+    logs = bare_logs(action, reward, [0.5] * n, actions=[0, 1], group=group)
     value = quietly(evaluator.fit(logs).evaluate, np.full((n, 2), 0.5))
     return [one.value for one in value.warnings if isinstance(one, FewGroupsWarning)]
 
@@ -152,7 +150,7 @@ def test_the_remedy_names_the_step_for_several_loggers():
 
 
 def test_without_propensities_the_error_names_what_needs_none():
-    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], np.ones(4))
+    logs = bare_logs([0, 1, 1, 0], 1.0)
     with pytest.raises(ValueError, match="or ExplorationScavenging where the logger"):
         IPS().fit(logs)
 

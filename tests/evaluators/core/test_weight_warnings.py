@@ -26,6 +26,7 @@ from skope_ope import (
 )
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning, SupportWarning
 from tests._quiet import quiet
+from tests.evaluators.core._asked import bare_logs
 
 
 def logs_of_weights(w, reward=None, **fields):
@@ -33,7 +34,7 @@ def logs_of_weights(w, reward=None, **fields):
     w = np.asarray(w, dtype=float)
     n, p = len(w), np.minimum(0.5, 1 / np.maximum(w, 1e-9))
     reward = np.random.RandomState(0).normal(size=n) if reward is None else reward
-    logs = BanditLogs(np.zeros((n, 1)), np.arange(n) % 2, reward, p, **fields)
+    logs = bare_logs(np.arange(n) % 2, reward, p, **fields)
     return logs, np.minimum(w * p, 1.0)
 
 
@@ -212,10 +213,9 @@ def test_mass_that_is_missing_lowers_the_mean_weight_by_itself():
 
 def test_a_logger_that_never_takes_an_action_is_named():
     logger = np.arange(400) % 2
-    logs = BanditLogs(
-        np.zeros((400, 1)),
+    logs = bare_logs(
         np.where(logger == 0, 0, np.arange(400) // 2 % 2),
-        np.ones(400),
+        1.0,
         np.where(logger == 0, 1.0, 0.5),
         logger=np.array(["old", "new"])[logger],
         logger_proba=np.tile([0.5, 1.0], (400, 1)),
@@ -332,7 +332,7 @@ def test_weights_that_are_all_alike():
 
 def test_weights_alike_by_chance_are_quiet():
     # the policy does what the logger did: 2^-8, and (2/3)^-2 for what it may have done
-    few = BanditLogs(np.zeros((8, 1)), [0, 1] * 4, np.ones(8), np.full(8, 0.5))
+    few = bare_logs([0, 1] * 4, 1.0, 0.5)
     assert of_weights(quiet(IPS().fit(few), copied(few))) == []
     # a logger that hardly ever leaves its choice, and a policy that does more often
     n = 40
