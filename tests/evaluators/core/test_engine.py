@@ -471,12 +471,6 @@ def test_workers_change_nothing():
         table["a", "SNIPS"].confidence_interval(n_jobs=2)
 
 
-def test_policies_that_act_alike_are_still_found():
-    policies = {"a": Asked().fit(X), "b": Asked().fit(X)}
-    comparison = compare_policies(policies, LOGS, baseline="a")
-    assert "acts as" in comparison.sentence or "alike" in comparison.sentence
-
-
 def test_nothing_is_kept_for_longer_than_the_values():
     table = PI.copy()
     value = IPS().fit(LOGS).evaluate(table)

@@ -370,11 +370,9 @@ USERS = {  # which methods use an option
 
 
 def make_value(evaluator=None, rate=0.4):
-    rng = np.random.default_rng(0)
-    action = rng.integers(3, size=400)
-    reward = (rng.random(400) < rate) * 1.0
-    logs = bare_logs(action, reward, 1 / 3, reward_range=(0, 1))
-    return quietly((evaluator or IPS()).fit(logs).evaluate, ConstantPolicy(1))
+    reward = (np.random.default_rng(0).random(N) < rate) * 1.0
+    given = {"uniform": True, "known": False, "reward": reward}
+    return quietly(value_of, evaluator or IPS(), **given)
 
 
 # The jackknife leaves out groups, and has tests of its own.

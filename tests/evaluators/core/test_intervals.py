@@ -233,6 +233,19 @@ def test_a_value_outside_the_range_is_told():
     assert any("outside the range of the rewards" in str(w.message) for w in caught)
 
 
+def test_an_interval_without_its_value_says_so():
+    rng = np.random.default_rng(9)
+    action = (rng.random(300) < 0.6).astype(int)
+    p = np.full(300, 0.5)
+    reward = 1000 + rng.random(300)
+    fields = {"reward_range": (1000, 1001), "actions": [0, 1]}
+    logs = bare_logs(action, reward, p, **fields)
+    value = quiet(IPS(), logs, np.tile([0.0, 1.0], (300, 1)))
+    assert value.value > 1001
+    with pytest.warns(OPEWarning, match="outside the range of the rewards"):
+        value.confidence_interval()
+
+
 def outside_logs(n=200):
     """More than its share of a rare action, which nearly always brings the best."""
     rng = np.random.default_rng(2)
@@ -399,19 +412,6 @@ def test_one_round_tells_nothing():
     logs, target = clicks(1, 2, 1.0)
     with pytest.warns(FewEventsWarning, match="whole range"):
         assert quiet(IPS(), logs, target).confidence_interval() == (0, 1)
-
-
-def test_an_interval_without_its_value_says_so():
-    rng = np.random.default_rng(9)
-    action = (rng.random(300) < 0.6).astype(int)
-    p = np.full(300, 0.5)
-    reward = 1000 + rng.random(300)
-    fields = {"reward_range": (1000, 1001), "actions": [0, 1]}
-    logs = bare_logs(action, reward, p, **fields)
-    value = quiet(IPS(), logs, np.tile([0.0, 1.0], (300, 1)))
-    assert value.value > 1001
-    with pytest.warns(OPEWarning, match="outside the range of the rewards"):
-        value.confidence_interval()
 
 
 @pytest.mark.parametrize(

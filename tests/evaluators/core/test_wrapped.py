@@ -120,19 +120,11 @@ def test_evaluate(fitted):
         [value] = evaluate(TARGET, TEST, evaluators=evaluators).values()
         assert value.value == expected.value
         assert value.standard_error == expected.standard_error
-
-
-@pytest.mark.few_cases(3)
-def test_evaluate_beside_others(fitted):
-    plain, logs = plain_of(fitted)
-    policies = {"new": TARGET, "uniform": UNIFORM}
-    model = Ridge()
-    table = evaluate(
-        policies, TEST, evaluators={"s": fitted, "IPS": IPS()}, reward_model=model
-    )
+    policies, given = {"new": TARGET, "uniform": UNIFORM}, {"reward_model": Ridge()}
+    table = evaluate(policies, TEST, evaluators={"s": fitted, "IPS": IPS()}, **given)
     assert list(table) == [(p, e) for p in policies for e in ("s", "IPS")]
-    alone = evaluate(policies, logs, evaluators={"s": plain}, reward_model=model)
-    others = evaluate(policies, TEST, evaluators=["IPS"], reward_model=model)
+    alone = evaluate(policies, logs, evaluators={"s": plain}, **given)
+    others = evaluate(policies, TEST, evaluators=["IPS"], **given)
     for key, value in table.items():
         assert value.value == (alone if key[1] == "s" else others)[key].value
 

@@ -19,7 +19,6 @@ from skope_ope import (
     DoublyRobust,
     ExplorationScavenging,
     FunctionPolicy,
-    LogSmoothing,
     MultiLoggerDR,
     MultiLoggerIPS,
     PseudoInverse,
@@ -299,13 +298,6 @@ def test_values_from_several_loggers_are_those_of_memory(group):
         assert value.diagnostics["logger_rounds"] == dict(
             zip(logs.loggers.tolist(), logs.logger_counts.tolist(), strict=True)
         )
-
-
-def test_smoothed_logarithms_know_the_lowest_reward():
-    logs = world(300, 8, "ratings")
-    lam = {"smooth": LogSmoothing(lam=0.1)}
-    table, memory = both(logs, lam)
-    assert_alike(table["new", "smooth"], memory["new", "smooth"])
 
 
 # -- one pass over every part ---------------------------------------------------------
