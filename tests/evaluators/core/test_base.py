@@ -7,9 +7,12 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
@@ -20,14 +23,17 @@ from skope_ope import (
     SNDR,
     SNIPS,
     BanditLogs,
+    ConstantPolicy,
     DirectMethod,
     DoublyRobust,
     DRos,
+    FunctionPolicy,
     SwitchDR,
     UniformPolicy,
 )
 from skope_ope.base import BaseEvaluator, EvaluatorTags
 from skope_ope.exceptions import OPEWarning
+from tests._quiet import quiet
 from tests._values import stated_value
 
 N = 60
@@ -174,9 +180,7 @@ def test_an_interrupted_refit_leaves_the_old_one_whole(cls):
 
 
 def value_of(evaluator):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return evaluator.score(UniformPolicy())
+    return quiet(evaluator, UniformPolicy()).value
 
 
 def test_a_refit_drops_what_the_old_one_found():
@@ -199,3 +203,101 @@ def test_html():
     html = IPS(cmax=2.0).fit(LOGS)._repr_html_()
     assert "cmax" in html
     assert len(html) < 100_000
+
+
+# -- what stands for a policy ---------------------------------------------------------
+PI = RNG.dirichlet(np.ones(2), N)
+WITH_PI = LOGS.with_columns(pi=PI, logged=PI[np.arange(N), LOGS.action_index])
+
+
+def rows_of_pi(X):
+    return PI[[np.flatnonzero(LOGS.context[:, 0] == x)[0] for x in X[:, 0]]]
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "pi",
+        PI.tolist(),
+        sparse.csr_matrix(PI),
+        PI.astype(np.float32),
+        FunctionPolicy(rows_of_pi),
+        FrozenEstimator(FunctionPolicy(rows_of_pi)),
+        WITH_PI.columns["logged"],
+        "logged",
+    ],
+    ids=["column", "list", "sparse", "float32", "policy", "frozen", "logged", "of it"],
+)
+def test_what_stands_for_a_policy(policy):
+    fitted = IPS().fit(WITH_PI)
+    single = getattr(policy, "dtype", 0) == np.float32
+    expected = fitted.evaluate(PI.astype(np.float32) if single else PI)
+    found = fitted.evaluate(policy)
+    assert_array_equal(found.round_values, expected.round_values)
+
+
+def test_columns_and_logged_probabilities_alone():
+    fitted = IPS().fit(WITH_PI)
+    whole, logged = (quiet(fitted, name) for name in ("pi", "logged"))
+    assert whole.diagnostics["unsupported_mass"] == 0
+    assert np.isnan(logged.diagnostics["unsupported_mass"])
+    part = quiet(fitted, "pi", WITH_PI[3:7])
+    assert part.value == pytest.approx(whole.round_values[3:7].mean())
+
+
+def test_policies_follow_the_actions_of_the_logs():
+    fitted = SNIPS().fit(LOGS)
+    assert value_of(fitted) == pytest.approx(LOGS.reward.mean())
+    taken = LOGS.reward[LOGS.action == "b"].mean()
+    assert fitted.score(ConstantPolicy("b")) == pytest.approx(taken)
+
+
+def test_what_is_no_policy_is_refused():
+    fitted = IPS().fit(LOGS)
+    with pytest.raises(TypeError, match="a policy is expected, got BanditLogs"):
+        fitted.evaluate(LOGS)
+    with pytest.raises(ValueError, match="60 rounds and 2 actions"):
+        fitted.evaluate(PI[:5])
+
+
+# -- sample weights -------------------------------------------------------------------
+def test_sample_weights_are_multiplied():
+    a, b = np.arange(1.0, N + 1), np.linspace(2.0, 1.0, N)
+    w = 2 * PI[np.arange(N), LOGS.action_index] * LOGS.reward
+
+    def found(own=None, given=None):
+        fitted = IPS().fit(LOGS.replace(sample_weight=own))
+        return quiet(fitted, PI) if given is None else weighted(fitted, given)
+
+    def weighted(fitted, given):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OPEWarning)
+            return fitted.evaluate(PI, sample_weight=given)
+
+    for own, given, omega in ((None, a, a), (a, None, a), (a, b, a * b)):
+        one = found(own, given)
+        assert one.value == pytest.approx(np.average(w, weights=omega), rel=1e-12)
+    plain = found()
+    for own, given in ((None, np.full(N, 3.0)), (a, 1 / a)):  # equal: no matter
+        one = found(own, given)
+        assert (one.value, one.standard_error) == (plain.value, plain.standard_error)
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "match"),
+    [
+        (None, np.zeros(N), "non-negative and positive somewhere"),
+        (None, -np.ones(N), "non-negative and positive somewhere"),
+        (
+            np.arange(N) < 9,
+            np.arange(N) >= 9,
+            "is zero in every round: no round counts",
+        ),
+        (None, np.ones(N - 1), "sample_weight"),
+    ],
+)
+def test_sample_weights_that_cannot_be(own, given, match):
+    logs = LOGS if own is None else LOGS.replace(sample_weight=own.astype(float))
+    with pytest.raises(ValueError, match=match):
+        IPS().fit(logs).evaluate(UniformPolicy(), sample_weight=given)

@@ -3,7 +3,6 @@
 """Resampled sums say what evaluating the resampled rounds would."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -32,13 +31,15 @@ from skope_ope import (
     UniformSlatePolicy,
     evaluate,
 )
-from skope_ope.evaluators.core import _bootstrap, _engine
-from skope_ope.evaluators.core._bootstrap import resampled_values
 from skope_ope.exceptions import FewEventsWarning, TailWarning
 from skope_ope.intervals import bootstrap_interval, percentile_interval
-from skope_ope.intervals._bootstrap import Draws, seed_of
+from skope_ope.intervals._bootstrap import seed_of
+from skope_ope.intervals._resampling import Draws
+from tests.evaluators.core._asked import interval_of, quietly
 
-N, B = 120, 6
+N, B = 120, 8
+LEVELS = 0.1, 0.4, 0.7  # that so few resamples can tell
+METHODS = "bootstrap", "percentile"
 
 
 def make_logs(n=N, shift=0.0, **fields):
@@ -60,21 +61,37 @@ def counts(n, sample=None):
 
 
 def quiet(evaluator, logs, policy="pi"):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return evaluator.fit(logs).evaluate(policy)
+    return quietly(evaluator.fit(logs).evaluate, policy)
 
 
-def resampled(value, **options):
-    [found] = resampled_values([value], 0.1, n_resamples=B, **options)
-    return found.found
+def resampled(value):
+    """All limits that the resamples of random_state=0 give."""
+    return np.array(
+        [
+            interval_of(value, level, method, n_resamples=B)
+            for method in METHODS
+            for level in LEVELS
+        ]
+    )
 
 
-def agree(found, value, others, rtol=1e-9):
-    assert found.value == pytest.approx(value.value, rel=rtol)
-    assert found.error == pytest.approx(value.standard_error, rel=rtol)
-    assert_allclose(found.values, [one.value for one in others], rtol=rtol)
-    assert_allclose(found.errors, [one.standard_error for one in others], rtol=rtol)
+def agree(value, others, rtol=1e-9):
+    """The limits are those of evaluations of the resampled rounds."""
+    values, errors = np.array([(v.value, v.standard_error) for v in others]).T
+    t = (values - value.value) / errors
+    limits = [
+        *(
+            value.value - value.standard_error * quantiles(t, one)[::-1]
+            for one in LEVELS
+        ),
+        *(quantiles(values, one) for one in LEVELS),
+    ]
+    assert_allclose(resampled(value), limits, rtol=rtol)
+
+
+def quantiles(values, level):
+    """Those at both ends of an interval, as Weibull placed them."""
+    return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], method="weibull")
 
 
 STATIC = [
@@ -96,14 +113,13 @@ def test_rounds(evaluator):
     others = [
         quiet(evaluator, logs[np.repeat(np.arange(N), count)]) for count in counts(N)
     ]
-    agree(resampled(value), value, others)
+    agree(value, others)
 
 
 @pytest.mark.parametrize("evaluator", [SNIPS(), SNDR(reward_model="q")])
 def test_rewards_far_from_zero_keep_their_digits(evaluator):
     near, far = (resampled(quiet(evaluator, make_logs(shift=s))) for s in (0.0, 1e6))
-    assert_allclose(far.errors, near.errors, rtol=1e-6)
-    assert_allclose(far.values - 1e6, near.values, rtol=1e-6)
+    assert_allclose(far - 1e6, near, rtol=1e-6)
 
 
 def test_sample_weights_stay_with_their_rounds():
@@ -113,7 +129,7 @@ def test_sample_weights_stay_with_their_rounds():
     others = [
         quiet(SNIPS(), logs[np.repeat(kept, count)]) for count in counts(len(kept))
     ]
-    agree(resampled(value), value, others)
+    agree(value, others)
 
 
 @pytest.mark.parametrize("evaluator", [SNIPS(), DoublyRobust(reward_model="q")])
@@ -127,7 +143,7 @@ def test_groups_are_drawn_whole(evaluator):
         label = np.repeat(np.arange(len(drawn)), [len(one) for one in rows])
         some = logs[np.concatenate(rows)]
         others.append(quiet(evaluator, some.replace(group=label)))
-    agree(resampled(value), value, others)
+    agree(value, others)
 
 
 @pytest.mark.parametrize("pooling", ["naive", "balanced", "weighted"])
@@ -143,41 +159,38 @@ def test_loggers_are_samples(pooling, groups):
         place = np.arange(N)
         logs = logs.replace(group=place // 2 if groups == "nested" else place % 60)
     value = quiet(MultiLoggerIPS(pooling=pooling), logs)
-    found = resampled(value)
-    assert found.value == pytest.approx(value.value)
-    assert found.error == pytest.approx(value.standard_error)
-    many, _ = _spread(value)
-    assert many == pytest.approx(value.standard_error, rel=0.15)
+    assert spread_of(value) == pytest.approx(value.standard_error, rel=0.15)
 
 
-def _spread(value):
-    [found] = resampled_values([value], 0.9, n_resamples=1000)
-    values = found.found.values
-    return values[np.isfinite(values)].std(), found
+def spread_of(value):
+    """The spread of 1000 resamples, by quantiles that are one normal deviate away."""
+    found = interval_of(value, 0.6826894921, "percentile", n_resamples=1000)
+    return found.width / 2
 
 
 def test_within_loggers_by_hand():
     """Two loggers, both with n_g drawn: the value is a mean of IPS by logger."""
     code = (np.arange(N) % 3 == 0).astype(int)
     logs = make_logs(logger=code)
-    value = quiet(MultiLoggerIPS(pooling="weighted", divergences="per_logger"), logs)
-    found = resampled(value)
+    divergences = np.array([1.0, 2.5])
+    evaluator = MultiLoggerIPS(pooling="weighted", divergences=divergences)
+    value = quiet(evaluator, logs)
     z = logs.columns["pi"][np.arange(N), logs.action_index] / logs.propensity
     z = z * logs.reward
-    shares = value._estimate.shares
-    assert len(np.unique(shares.centre)) == 2
-    for count, one in zip(counts(N, code), found.values, strict=True):
+    weight = 1 / divergences[code]
+    values = []
+    for count in counts(N, code):
         assert np.array_equal(np.bincount(code, count), np.bincount(code))
-        total = sum(shares.weight[s] * (count * z)[code == s].sum() for s in range(2))
-        assert one == pytest.approx(total)
+        values.append((count * weight) @ z / weight.sum())
+    found = [interval_of(value, level, "percentile", n_resamples=B) for level in LEVELS]
+    assert_allclose(found, [quantiles(values, level) for level in LEVELS])
 
 
 def test_arms_are_samples():
     logs = make_logs(n=300)
     policy = ConstantPolicy(1)
     value = quiet(ExplorationScavenging(), logs, policy)
-    many, _ = _spread(value)
-    assert many == pytest.approx(value.standard_error, rel=0.15)
+    assert spread_of(value) == pytest.approx(value.standard_error, rel=0.15)
 
 
 def test_a_difference_resamples_both_together():
@@ -189,7 +202,7 @@ def test_a_difference_resamples_both_together():
         return first - second
 
     others = [difference(logs[np.repeat(np.arange(N), c)]) for c in counts(N)]
-    agree(resampled(difference(logs)), difference(logs), others)
+    agree(difference(logs), others)
     table = evaluate({"a": "pi", "b": UniformPolicy()}, logs, evaluators=["SNIPS"])
     paired = table["a", "SNIPS"] - table["b", "SNIPS"]
     low, high = paired.confidence_interval(method="bootstrap")
@@ -197,41 +210,17 @@ def test_a_difference_resamples_both_together():
     assert high - low == pytest.approx(3.92 * paired.standard_error, rel=0.3)
 
 
-def test_a_table_is_one_product(monkeypatch):
-    """All rows see the same resamples, whether they are asked together or not."""
-    logs = make_logs()
-    table = evaluate({"a": "pi", "b": UniformPolicy()}, logs, reward_model="q")
-    passes = []
-    run = _bootstrap.run_together
-    monkeypatch.setattr(
-        _bootstrap, "run_together", lambda *args: (passes.append(args), run(*args))
-    )
-    together = resampled_values(list(table.values()), 0.1, n_resamples=B)
-    assert len(passes) == 1 and len(passes[0][0]) == len(table)
-    for one, value in zip(together, table.values(), strict=True):
-        alone = resampled(value)
-        assert_allclose(one.found.values, alone.values, rtol=1e-12)
-        assert_allclose(one.found.errors, alone.errors, rtol=1e-9)
-
-
-def test_many_values_take_several_products(monkeypatch):
-    monkeypatch.setattr(_bootstrap, "MOST_COLUMNS", 20)
-    table = evaluate("pi", make_logs(), reward_model="q")
-    found = resampled_values(list(table.values()), 0.1, n_resamples=B)
-    for one, value in zip(found, table.values(), strict=True):
-        assert one.found.value == pytest.approx(value.value)
-
-
-def test_blocks_of_the_pass_do_not_matter(monkeypatch):
-    logs = make_logs(20_000)
-    table = evaluate("pi", logs, reward_model="q", evaluators=["IPS", "SNDR"])
-    values = list(table.values())
-    usual = [one.found for one in resampled_values(values, 0.1, n_resamples=B)]
-    monkeypatch.setattr(_engine, "BLOCK", 777)
-    other = [one.found for one in resampled_values(values, 0.1, n_resamples=B)]
-    for one, two in zip(usual, other, strict=True):
-        assert_allclose(one.values, two.values, rtol=1e-12)
-        assert_allclose(one.errors, two.errors, rtol=1e-9)
+def test_all_rows_of_a_table_see_the_same_resamples():
+    """Whether they are asked together or not, and however long the log is."""
+    for n in (N, 20_000):
+        logs = make_logs(n)
+        table = evaluate({"a": "pi", "b": UniformPolicy()}, logs, reward_model="q")
+        for method in METHODS:
+            given = {"method": method, "n_resamples": 50}
+            together = table.confidence_intervals(**given)
+            for name, found in together.items():
+                alone = interval_of(table[name], **given)
+                assert_allclose(found, alone, rtol=1e-10)
 
 
 def test_the_functions_answer():
@@ -291,13 +280,11 @@ def test_slates(evaluator):
     value = quiet(evaluator, logs, np.tile([0, 1], (300, 1)))
     others = [
         quiet(
-            evaluator,
-            logs[np.repeat(np.arange(300), count)],
-            np.tile([0, 1], (300, 1)),
+            evaluator, logs[np.repeat(np.arange(300), count)], np.tile([0, 1], (300, 1))
         )
         for count in counts(300)
     ]
-    agree(resampled(value), value, others)
+    agree(value, others)
 
 
 def test_values_that_cannot_be_resampled():
@@ -325,15 +312,12 @@ def test_too_little_to_resample():
     ):
         for method in ("bootstrap", "percentile"):
             with pytest.raises(ValueError, match=message):
-                quiet(IPS(), some)._interval(method=method)
+                interval_of(quiet(IPS(), some), method=method)
     value = quiet(IPS(), logs)
     for options, message in (
         ({"block_length": 61}, "block_length=61 is too long for 120 rounds"),
         ({"block_length": 0}, "must be a number of rounds"),
-        (
-            {"n_resamples": 30},
-            r"few for level=0\.95.* 40, which put one .* 1000 are",
-        ),
+        ({"n_resamples": 30}, r"few for level=0\.95.* 40, which put one .* 1000 are"),
         ({"n_resamples": 0}, "n_resamples must be a positive int"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -370,7 +354,7 @@ def test_few_events_warn_and_say_what_was_left_out(sign):
         value.confidence_interval(method="bootstrap")
     text = str(caught[0].message)
     assert "resamples without a spread were left out" in text
-    assert caught[0].message.value == pytest.approx(value._deviations.effective_events)
+    assert 1 < caught[0].message.value <= 2
     with pytest.warns(FewEventsWarning, match="'percentile' holds for many rounds"):
         value.confidence_interval(method="percentile")
 
@@ -378,7 +362,7 @@ def test_few_events_warn_and_say_what_was_left_out(sign):
 def test_a_value_that_is_none_has_no_resamples():
     logs = make_logs()
     value = quiet(SNIPS(), logs[logs.action_index != 1], ConstantPolicy(1))
-    assert np.isnan(value._interval(method="bootstrap")).all()
+    assert np.isnan(interval_of(value, method="bootstrap")).all()
 
 
 @pytest.mark.theory
@@ -401,6 +385,4 @@ def test_groups_of_no_weight_are_none():
     logs = make_logs(group=group)
     value = quiet(SNIPS(), logs.replace(sample_weight=1.0 * (group < 20)))
     alone = quiet(SNIPS(), logs[group < 20])
-    found, expected = resampled(value), resampled(alone)
-    assert_allclose(found.values, expected.values, rtol=1e-9)
-    assert_allclose(found.errors, expected.errors, rtol=1e-9)
+    assert_allclose(resampled(value), resampled(alone), rtol=1e-9)

@@ -17,13 +17,12 @@ from skope_ope import (
     SlateDoublyRobust,
     SlateIPS,
     SlateLogs,
+    compare_policies,
+    summarize,
 )
-from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators.core._common_rounds import on_common_rounds
-from skope_ope.evaluators.core._estimate import difference
-from skope_ope.evaluators.parts._part_sums import sums_of_part
-from skope_ope.exceptions import OPEWarning, SupportWarning, TailWarning
+from skope_ope.exceptions import SupportWarning, TailWarning
 from skope_ope.policies import EmpiricalSlatePolicy
+from tests.evaluators.core._asked import logged_value, quietly
 
 N = 600
 RNG = np.random.RandomState(0)
@@ -54,10 +53,9 @@ def logs_of(reward=REWARD, **fields):
     return logs.with_columns(**columns) if columns else logs
 
 
-def quietly(evaluator, policy, logs, sample_weight=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return evaluator.fit(logs).evaluate(policy, sample_weight=sample_weight)
+def value_of(evaluator, policy, logs, sample_weight=None):
+    fitted = evaluator.fit(logs)
+    return quietly(fitted.evaluate, policy, sample_weight=sample_weight)
 
 
 def subtracted(first, second):
@@ -68,12 +66,22 @@ def subtracted(first, second):
     return found, [str(one.message) for one in caught]
 
 
+def compared(policies, logs, evaluator=None, **given):
+    """The values of a comparison, those of the rounds that all know, and its words."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluator = PseudoInverse() if evaluator is None else evaluator
+        found = compare_policies(policies, logs, evaluator=evaluator, **given)
+    told = [str(w.message) for w in caught if "rounds are common" in str(w.message)]
+    return {**found, "logger": found.reference}, told
+
+
 @pytest.mark.parametrize("name", EVALUATORS)
 def test_policies_that_are_equal_where_they_are_known_do_not_differ(name):
     # one context is worth more than the others: without it a policy looked worse
     fitted = logs_of()
-    a = quietly(EVALUATORS[name], UNSHOWN, fitted)
-    b = quietly(EVALUATORS[name], FIRST, fitted)
+    a = value_of(EVALUATORS[name], UNSHOWN, fitted)
+    b = value_of(EVALUATORS[name], FIRST, fitted)
     assert abs(a.value - b.value) > 0.2
     found, told = subtracted(a, b)
     assert found.value == 0
@@ -105,9 +113,11 @@ WORLDS = {
 def test_differences_are_those_of_the_common_rounds(name, world):
     """As if both had been evaluated with weight zero elsewhere."""
     logs, evaluator = logs_of(**WORLDS[world]), EVALUATORS[name]
-    found, told = subtracted(*(quietly(evaluator, p, logs) for p in (UNSHOWN, OTHER)))
+    found, told = subtracted(*(value_of(evaluator, p, logs) for p in (UNSHOWN, OTHER)))
     common = X == 2
-    a, b = (quietly(evaluator, p, logs, common.astype(float)) for p in (UNSHOWN, OTHER))
+    a, b = (
+        value_of(evaluator, p, logs, common.astype(float)) for p in (UNSHOWN, OTHER)
+    )
     assert_allclose(found.value, a.value - b.value, rtol=1e-12)
     assert abs(found.value) > 0.1
     known = (a.round_values - b.round_values) - (a.value - b.value)
@@ -136,16 +146,12 @@ def spread(change, cluster):
 def test_values_on_common_rounds_are_those_of_weight_zero_elsewhere(name):
     logs, evaluator = logs_of(group=WORLDS["groups"]["group"]), EVALUATORS[name]
     policies = {"a": UNSHOWN, "b": OTHER, "c": FIRST}
-    values = {name: quietly(evaluator, p, logs) for name, p in policies.items()}
-    values["the logger"] = logged_value(logs)
-    found, [warned] = on_common_rounds(values)
-    assert list(found) == list(values)
-    text = f"{(X == 2).sum()} of 600 rounds are common"
-    assert str(warned).startswith(text)
-    assert f"a ({(X == 0).sum()} rounds), b ({(X == 1).sum()} rounds)." in str(warned)
+    found, [warned] = compared(policies, logs, evaluator)
+    assert warned.startswith(f"{(X == 2).sum()} of 600 rounds are common")
+    assert f"a ({(X == 0).sum()} rounds), b ({(X == 1).sum()} rounds)." in warned
     common = (X == 2).astype(float)
     for key, policy in policies.items():
-        again = quietly(evaluator, policy, logs, common)
+        again = value_of(evaluator, policy, logs, common)
         for attribute in ("value", "standard_error", "degrees_of_freedom"):
             assert_allclose(
                 getattr(found[key], attribute), getattr(again, attribute), rtol=1e-12
@@ -158,44 +164,42 @@ def test_values_on_common_rounds_are_those_of_weight_zero_elsewhere(name):
             assert_allclose(
                 found[key].diagnostics[entry], again.diagnostics[entry], rtol=1e-9
             )
-    assert_allclose(found["the logger"].value, REWARD[X == 2].mean())
-    assert_allclose(found["the logger"].effective_sample_size, (X == 2).sum())
+    assert_allclose(found["logger"].value, REWARD[X == 2].mean())
+    assert_allclose(found["logger"].effective_sample_size, (X == 2).sum())
     # all of them are about the same rounds now
     for key in policies:
-        difference, told = subtracted(found[key], found["the logger"])
+        difference, told = subtracted(found[key], found["logger"])
         assert not told
         assert difference.diagnostics["n_common_rounds"] == (X == 2).sum()
         assert_allclose(
-            difference.value, found[key].value - found["the logger"].value, rtol=1e-12
+            difference.value, found[key].value - found["logger"].value, rtol=1e-12
         )
 
 
 def test_values_that_are_about_all_rounds_stay_as_they_are():
     logs = logs_of()
-    values = {"a": quietly(PseudoInverse(), FIRST, logs), "b": logged_value(logs)}
-    found, warned = on_common_rounds(values)
-    assert warned == ()
-    assert all(found[name] is one for name, one in values.items())
-    difference, told = subtracted(*values.values())
+    found, warned = compared({"a": FIRST}, logs)
+    assert not warned
+    alone = value_of(PseudoInverse(), FIRST, logs)
+    assert (found["a"].value, found["a"].n_rounds) == (alone.value, N)
+    difference, told = subtracted(alone, logged_value(logs))
     assert not told
     assert difference.diagnostics["n_common_rounds"] == N
     # two policies that are unknown in the same rounds, too
     elsewhere = np.where(X[:, None] == 0, [3, 2], [1, 0])
-    pair = {
-        k: quietly(PseudoInverse(), p, logs) for k, p in enumerate((UNSHOWN, elsewhere))
-    }
-    found, warned = on_common_rounds(pair)
-    assert warned == ()
-    difference, told = subtracted(*pair.values())
+    pair = {"a": UNSHOWN, "b": elsewhere}
+    assert not compared(pair, logs, baseline="a")[1]
+    one, other = (value_of(PseudoInverse(), p, logs) for p in pair.values())
+    difference, told = subtracted(one, other)
     assert not told
-    assert difference.value == pair[0].value - pair[1].value
+    assert difference.value == one.value - other.value
     assert difference.diagnostics["n_common_rounds"] == (X != 0).sum()
 
 
 def test_without_common_rounds_there_is_nothing_to_compare():
     logs = logs_of()
     contrary = np.where(X[:, None] == 0, [0, 1], [2, 3])
-    a, b = (quietly(PseudoInverse(), p, logs) for p in (UNSHOWN, contrary))
+    a, b = (value_of(PseudoInverse(), p, logs) for p in (UNSHOWN, contrary))
     found, told = subtracted(a, b)
     assert np.isnan([found.value, found.standard_error]).all()
     assert np.isnan(found.confidence_interval(method="student")).all()
@@ -209,7 +213,7 @@ def test_one_common_round_has_no_spread():
     slates = np.tile([2, 3], (N, 1))
     row = np.flatnonzero(ORDER == 0)[0]
     slates[row] = [0, 1]
-    a, b = (quietly(PseudoInverse(), p, logs) for p in (slates, FIRST))
+    a, b = (value_of(PseudoInverse(), p, logs) for p in (slates, FIRST))
     found, told = subtracted(a, b)
     assert np.isfinite(found.value)
     assert np.isnan(found.standard_error)
@@ -219,13 +223,12 @@ def test_one_common_round_has_no_spread():
 def test_a_policy_of_which_nothing_is_known_is_not_asked():
     logs = logs_of()
     policies = {"nowhere": NOWHERE, "a": UNSHOWN, "b": FIRST}
-    values = {k: quietly(PseudoInverse(), p, logs) for k, p in policies.items()}
-    found, [warned] = on_common_rounds(values)
+    found, [warned] = compared(policies, logs)
     assert np.isnan(found["nowhere"].value)
-    assert found["nowhere"] is values["nowhere"]
     assert found["a"].value == found["b"].value
-    assert "nowhere" not in str(warned)
-    difference, told = subtracted(values["nowhere"], values["b"])
+    assert "nowhere" not in warned
+    alone, other = (value_of(PseudoInverse(), p, logs) for p in (NOWHERE, FIRST))
+    difference, told = subtracted(alone, other)
     assert np.isnan(difference.value)
     assert difference.diagnostics["n_common_rounds"] == 0
     assert not told  # the value itself has said why
@@ -234,11 +237,12 @@ def test_a_policy_of_which_nothing_is_known_is_not_asked():
 def test_differences_of_differences():
     logs = logs_of()
     a, b, c, d = (
-        quietly(PseudoInverse(self_normalized=True), p, logs)
+        value_of(PseudoInverse(self_normalized=True), p, logs)
         for p in (UNSHOWN, FIRST, OTHER, FIRST[:, ::-1])
     )
     whole, _ = subtracted(subtracted(a, b)[0], subtracted(c, d)[0])
-    found, _ = on_common_rounds({"a": a, "b": b, "c": c, "d": d})
+    policies = {"a": UNSHOWN, "b": FIRST, "c": OTHER, "d": FIRST[:, ::-1]}
+    found, _ = compared(policies, logs, PseudoInverse(self_normalized=True))
     by_hand = (found["a"] - found["b"]) - (found["c"] - found["d"])
     assert_allclose(whole.value, by_hand.value, atol=1e-12)
     assert_allclose(whole.standard_error, by_hand.standard_error, rtol=1e-9, atol=1e-12)
@@ -247,7 +251,7 @@ def test_differences_of_differences():
 
 def test_common_rounds_survive_a_pickle_and_groups_of_rounds():
     logs = logs_of()
-    a, b = (quietly(PseudoInverse(), p, logs) for p in (UNSHOWN, OTHER))
+    a, b = (value_of(PseudoInverse(), p, logs) for p in (UNSHOWN, OTHER))
     kept, _ = subtracted(*(pickle.loads(pickle.dumps(one)) for one in (a, b)))
     found, _ = subtracted(a, b)
     assert kept.value == found.value
@@ -265,32 +269,30 @@ def test_values_of_other_evaluators_are_cut_to_the_common_rounds():
     clicks = np.stack([REWARD > 0.5, RNG.random_sample(N) < 0.3], axis=1)
     logs = logs_of(None, slot_reward=clicks.astype(float))
     values = {
-        "PI": quietly(PseudoInverse(), UNSHOWN, logs),
-        "scavenged": quietly(ExplorationScavenging(), FIRST, logs),
-        "pages": quietly(PositionScavenging(attention=[1.0, 0.5]), FIRST, logs),
-        "model": quietly(SlateDirectMethod(reward_model=0.5), FIRST, logs),
+        "PI": value_of(PseudoInverse(), UNSHOWN, logs),
+        "scavenged": value_of(ExplorationScavenging(), FIRST, logs),
+        "pages": value_of(PositionScavenging(attention=[1.0, 0.5]), FIRST, logs),
+        "model": value_of(SlateDirectMethod(reward_model=0.5), FIRST, logs),
     }
-    found, _ = on_common_rounds(values)
     common = (X != 0).astype(float)
     expected = {
-        "scavenged": quietly(ExplorationScavenging(), FIRST, logs, common),
-        "pages": quietly(PositionScavenging(attention=[1.0, 0.5]), FIRST, logs, common),
-        "model": quietly(SlateDirectMethod(reward_model=0.5), FIRST, logs, common),
+        "scavenged": value_of(ExplorationScavenging(), FIRST, logs, common),
+        "pages": value_of(
+            PositionScavenging(attention=[1.0, 0.5]), FIRST, logs, common
+        ),
+        "model": value_of(SlateDirectMethod(reward_model=0.5), FIRST, logs, common),
     }
     for name, one in expected.items():
-        assert_allclose(found[name].value, one.value, rtol=1e-12)
-        assert_allclose(found[name].standard_error, one.standard_error, rtol=1e-9)
-        assert_allclose(
-            found[name].effective_sample_size, one.effective_sample_size, rtol=1e-12
-        )
         pair, told = subtracted(values["PI"], values[name])
-        assert_allclose(pair.value, found["PI"].value - one.value, rtol=1e-12)
+        assert_allclose(pair.value, values["PI"].value - one.value, rtol=1e-12)
+        change = values["PI"].round_values - one.round_values - pair.value
+        assert_allclose(pair.standard_error, spread(change, None), rtol=1e-9)
         assert len(told) == 1
     # the bootstrap was one of all pages
     decay = PositionScavenging(
         attention=AttentionDecay(method="uniform"), random_state=0
     )
-    pages = quietly(decay, FIRST, logs)
+    pages = value_of(decay, FIRST, logs)
     pair, _ = subtracted(values["PI"], pages)
     assert np.isfinite(pair.value)
     assert np.isnan(pair.standard_error)
@@ -299,10 +301,11 @@ def test_values_of_other_evaluators_are_cut_to_the_common_rounds():
 def test_sums_of_other_rounds_are_not_subtracted():
     logs = logs_of(group=np.arange(N))
     policies = {"a": UNSHOWN, "b": OTHER, "c": FIRST}
-    joint = sums_of_part(policies, {"PI": PseudoInverse()}, logs).by_evaluator["PI"]
-    sums = {name: joint.summary(name).estimate() for name in policies}
-    with pytest.raises(ValueError, match="about different rounds"):
-        difference(sums["a"], sums["b"])
-    with pytest.raises(ValueError, match="about different rounds"):
-        difference(sums["a"], sums["c"])
-    assert difference(sums["c"], sums["c"]).value == 0
+    table = quietly(
+        lambda: summarize(policies, logs, evaluators={"PI": PseudoInverse()}).values()
+    )
+    a, b, c = (table[name, "PI"] for name in policies)
+    for one, other in ((a, b), (a, c)):
+        with pytest.raises(ValueError, match="about different rounds"):
+            one - other
+    assert (c - c).value == 0

@@ -19,11 +19,13 @@ from skope_ope import (
     DirectMethod,
     DoublyRobust,
     DRos,
+    MultiLoggerIPS,
     SwitchDR,
     UniformPolicy,
 )
-from skope_ope.evaluators.core._diagnostics import Diagnostics
+from tests._values import stated_value
 from tests._worlds import W1, bandit_logs, d8, exact_moments
+from tests.evaluators.core._asked import bare_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -314,43 +316,35 @@ def test_it_is_a_mapping_that_computes_once():
 
 
 def test_names_and_numbers_are_shown():
-    found = Diagnostics(
-        {
-            "n_rounds": 12345,
-            "a_share": lambda: 0.123456789,
-            "loss": 0.123456789,
-            "whole": 7.0,
-            "model": True,
-            "missing": None,
-            "name": "<b>",
-            "per_action": np.array([1.5, 2.0, 3.25, 4.0, 5.0]),
-            "by_logger": {"a": 0.25, "b": np.inf},
-            "nothing": np.nan,
-        }
+    log = d8()
+    found = diagnose(DoublyRobust(), log)
+    shown = dict(line.split(maxsplit=1) for line in repr(found).splitlines())
+    assert list(shown) == list(found)
+    assert shown["n_rounds"] == "8"
+    assert shown["effective_share"] == "41.6%"
+    assert shown["max_weight"] == "4"
+    assert shown["correction"] == "0.2662"
+    assert shown["effective_sample_size"] == "3.328"
+    assert shown["model_error_included"] == "True"
+    assert shown["action_frequency"].startswith("1.125, 1.04")
+    for name, text in shown.items():
+        assert name in found._repr_html_() and text in found._repr_html_()
+    nothing = bare_logs([0] * 12_345, 1.0, 0.5, actions=[0, 1])
+    found = SNIPS().fit(nothing).evaluate(np.tile([0.0, 1.0], (12_345, 1))).diagnostics
+    shown = dict(line.split(maxsplit=1) for line in repr(found).splitlines())
+    assert (shown["n_rounds"], shown["effective_share"]) == ("12,345", "-")
+    by_logger = bare_logs([0, 1], [1.0, 0.0], 0.5, logger=["<b>", "c"])
+    found = MultiLoggerIPS().fit(by_logger).evaluate(np.full((2, 2), 0.5)).diagnostics
+    [line] = [one for one in repr(found).splitlines() if "logger_rounds" in one]
+    assert line.endswith("<b>: 1, c: 1")
+    assert "&lt;b&gt;" in found._repr_html_() and "<b>" not in found._repr_html_()
+    many = np.arange(8)
+    logs = bare_logs(many, many, 1 / 8)
+    found = IPS().fit(logs).evaluate(np.full((8, 8), 1 / 8)).diagnostics
+    assert "1, 1, 1, 1, ... (8 in all)" in repr(found)
+    assert (
+        repr(stated_value(1.0, 0.1, 8, estimator="x").diagnostics) == "no diagnostics"
     )
-    assert repr(found).splitlines() == [
-        "n_rounds    12,345",
-        "a_share     12.3%",
-        "loss        0.1235",
-        "whole       7",
-        "model       True",
-        "missing     None",
-        "name        <b>",
-        "per_action  1.5, 2, 3.25, 4, ... (5 in all)",
-        "by_logger   a: 0.25, b: inf",
-        "nothing     -",
-    ]
-    html = found._repr_html_()
-    for text in ("n_rounds", "12,345", "a_share", "12.3%", "0.1235", "&lt;b&gt;"):
-        assert text in html
-    assert repr(Diagnostics()) == "no diagnostics"
-
-
-def test_a_result_shows_its_numbers():
-    found = diagnose(DoublyRobust(), d8())
-    for text in (repr(found), found._repr_html_()):
-        for part in ("max_weight", "correction_z", "3.328", "0.2662", "1.125, 1.04"):
-            assert part in text
 
 
 def test_a_pickle_holds_all_entries():

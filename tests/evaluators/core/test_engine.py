@@ -1,34 +1,34 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""What a pass over the rounds takes, refuses and asks for, alone and with workers."""
 
+import gc
+import os
 import tracemalloc
 import warnings
+import weakref
 from functools import partial
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from joblib import parallel_config
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import Ridge
 
 from skope_ope import (
     IPS,
-    SNIPS,
     BanditLogs,
     ConstantPolicy,
     FunctionPolicy,
     UniformPolicy,
+    compare_policies,
     evaluate,
 )
-from skope_ope.evaluators.core import _engine
-from skope_ope.evaluators.core._engine import WEIGHTS, Job, run, terms_of
-from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._functions import mean, ratio
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._target import Target
-from skope_ope.exceptions import ModelErrorWarning, SupportWarning
+from skope_ope.exceptions import SupportWarning
+from skope_ope.policies import BasePolicy
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skope_ope.exceptions.ModelErrorWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+BLOCK, ENTRIES = 20_000, 1 << 20  # no more rounds, or probabilities, at once
 
 
 def make_arrays(n_rounds, n_actions=4, seed=0):
@@ -82,7 +82,7 @@ def test_integer_probabilities():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_model_values_that_are_not_finite_are_named(bad):
-    n_rounds = _engine.BLOCK + 100
+    n_rounds = BLOCK + 100
     arrays, pi, q_hat = make_arrays(n_rounds)
     row = n_rounds - 3  # in the second block
     q_hat[row, 2] = bad
@@ -103,7 +103,7 @@ def test_model_values_that_are_not_finite_are_named(bad):
 )
 @pytest.mark.parametrize("n_actions", [4, 40])
 def test_faulty_probabilities_are_named(entry, message, n_actions):
-    n_rounds = _engine.BLOCK + 100
+    n_rounds = BLOCK + 100
     arrays, pi, _ = make_arrays(n_rounds, n_actions)
     row = n_rounds - 3
     pi[row, 2] = entry
@@ -121,21 +121,6 @@ def test_faulty_probabilities_of_logged_actions_are_named(entry):
         evaluate(logged, logs, evaluators=["IPS"])
 
 
-def test_mass_on_actions_that_were_never_logged():
-    arrays, pi, q_hat = make_arrays(200)
-    arrays["action"] = arrays["action"] % 3
-    arrays["propensity"] = np.full(200, 1 / 3)
-    logs = BanditLogs(**arrays, actions=[0, 1, 2, 3])
-    with pytest.warns(SupportWarning) as caught:
-        result = evaluate(pi, logs, reward_model=q_hat)["IPS"]
-    assert_allclose(result.diagnostics["unsupported_mass"], pi[:, 3].mean())
-    assert_allclose(caught[0].message.value, pi[:, 3].mean())
-    assert logs._unseen.tolist() == [3]
-    assert logs[:5]._unseen.tolist() == np.setdiff1d(range(4), logs.action[:5]).tolist()
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 def test_missing_mass_is_weighted():
     """In all three ways in which it is known."""
     arrays, pi, _ = make_arrays(90)
@@ -172,108 +157,38 @@ def test_missing_mass_is_weighted():
     assert not any(isinstance(w, SupportWarning) for w in result.warnings)
 
 
-class Recorder:
-    """Observes which policies did what, and when."""
-
-    def __init__(self):
-        self.seen = []
-
-    def begin(self, block):
-        self.seen.append(("begin", block.low, block.high))
-
-    def see(self, key, target):
-        self.seen.append((key, target.block.low, target.table is not None))
-
-
-class Watched(IPS):
-    """Says when it is handed a block."""
-
-    def __init__(self, seen):
-        self.seen = seen
-
-    cmax = None
-
-    def _terms(self, rounds):
-        self.seen.append("terms")
-        return super()._terms(rounds)
-
-
-@pytest.mark.parametrize("tables", [True, False])
-def test_observers_see_every_block_before_the_jobs_do(monkeypatch, tables):
-    monkeypatch.setattr(_engine, "BLOCK", 20)
-    arrays, pi, _ = make_arrays(50)
-    logs = BanditLogs(**arrays)
-    recorder = Recorder()
-    evaluator = Watched(recorder.seen)
-    targets = Target(pi, logs), Target(UniformPolicy(), logs)
-    jobs = [Job(evaluator, target, None) for target in targets]
-    run(logs, jobs, PositiveRounds(logs), [recorder], tables=tables)
-    a, b = map(id, targets)
-    expected = []
-    for low, high in ((0, 20), (20, 40), (40, 50)):
-        # the second policy can tell what it does without a table
-        of_second = (b, low, tables)
-        expected += [("begin", low, high), (a, low, True), "terms", of_second, "terms"]
-    assert recorder.seen == expected
-    w = 4 * pi[np.arange(50), arrays["action"]]
-    assert_allclose(Estimate(jobs[0].sums, mean).value, (w * arrays["reward"]).mean())
-
-
-def test_offsets_are_for_terms_that_follow():
-    arrays, pi, _ = make_arrays(50)
-    arrays["reward"] = arrays["reward"] + 1e6
-    logs = BanditLogs(**arrays)
-    target = Target(pi, logs)
-    jobs = [Job(one, target, None) for one in (IPS(), SNIPS())]
-    run(logs, jobs, PositiveRounds(logs))
-    assert jobs[0].sums.offset == jobs[0].offset == 0
-    assert jobs[1].sums.offset == pytest.approx(1e6 + 0.5, abs=0.5)
-    run(logs, [again := Job(SNIPS(), target, None)], PositiveRounds(logs), offset=7.0)
-    assert again.sums.offset == 7
-    found, expected = (Estimate(job.sums, ratio) for job in (jobs[1], again))
-    assert found.value == pytest.approx(expected.value, rel=1e-13)
-
-
-def test_terms_of_all_rounds():
-    arrays, pi, _ = make_arrays(50)
-    logs = BanditLogs(**arrays)
-    found = terms_of(SNIPS(), logs, Target(pi, logs), None, PositiveRounds(logs))
-    w = 4 * pi[np.arange(50), arrays["action"]]
-    assert_allclose(found, [w * arrays["reward"], w])
-    [weights] = terms_of(WEIGHTS, logs, Target(pi, logs), None, PositiveRounds(logs))
-    assert_allclose(weights, w)
-
-
-@pytest.mark.thorough
-def test_many_actions_take_bounded_memory():
-    """Nothing of rounds times actions is made where it is not needed."""
-    n_rounds, n_actions = 1_000, 20_000
-    logs = BanditLogs(
-        np.zeros((n_rounds, 1)),
-        np.arange(n_rounds),
-        np.arange(n_rounds) % 2,
-        np.full(n_rounds, 1 / n_actions),
-        actions=np.arange(n_actions),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = IPS().fit(logs)
-        alone = peak_mib(lambda: fitted.evaluate(UniformPolicy()))
-        function = FunctionPolicy(
-            lambda X: np.full((len(X), n_actions), 1 / n_actions)
-        ).fit(logs)
-        asked = peak_mib(lambda: fitted.evaluate(function))
-    assert alone < 2
-    assert asked < 8 * n_rounds * n_actions / 2**20 / 3  # a third of one table
-
-
-def peak_mib(call):
+# -- memory ---------------------------------------------------------------------------
+def peak_of(call):
     tracemalloc.start()
     try:
         call()
-        return tracemalloc.get_traced_memory()[1] / 2**20
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def logs_of_many_actions(n_rounds, n_actions):
+    arrays, _, _ = make_arrays(n_rounds, 3)
+    arrays["action"] = np.random.RandomState(0).randint(n_actions, size=n_rounds)
+    arrays["propensity"] = np.full(n_rounds, 1 / n_actions)
+    return BanditLogs(**arrays, actions=np.arange(n_actions))
+
+
+def uniform_of(n_actions, asked):
+    """A policy that has a table, and notes how many rounds it is asked about."""
+
+    def uniform(X):
+        asked.append(len(X))
+        return np.full((len(X), n_actions), 1 / n_actions)
+
+    return FunctionPolicy(uniform)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("policy", [UniformPolicy(), uniform_of(10_000, [])])
+def test_many_actions_take_a_bounded_memory(policy):
+    logs = logs_of_many_actions(3_000, 10_000)  # a table of them has 240 MB
+    assert peak_of(lambda: evaluate(policy, logs)) < 50e6
 
 
 @pytest.mark.thorough
@@ -282,7 +197,7 @@ def test_memory_does_not_grow_with_the_rounds():
         arrays, pi, q_hat = make_arrays(n_rounds, n_actions=10)
         first, second = BanditLogs(**arrays), BanditLogs(**arrays)
         evaluate(pi, first, reward_model=q_hat)
-        return peak_mib(lambda: evaluate(pi, second, reward_model=q_hat))
+        return peak_of(lambda: evaluate(pi, second, reward_model=q_hat)) / 2**20
 
     small, large = evaluate_arrays(200_000), evaluate_arrays(600_000)
     assert large < 8
@@ -291,74 +206,34 @@ def test_memory_does_not_grow_with_the_rounds():
 
 @pytest.mark.parametrize("n_actions", [3, 500])
 def test_a_policy_is_asked_for_chunks(n_actions):
-    asked = []
-
-    def uniform(X):
-        asked.append(len(X))
-        return np.full((len(X), n_actions), 1 / n_actions)
-
-    n_rounds = 2 * _engine.BLOCK + 100
-    arrays, _, _ = make_arrays(n_rounds, 3)
-    logs = BanditLogs(**arrays, actions=np.arange(n_actions))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        evaluate(FunctionPolicy(uniform), logs, reward_model=0.5)
+    asked, n_rounds = [], 2 * BLOCK + 100
+    evaluate(
+        uniform_of(n_actions, asked),
+        logs_of_many_actions(n_rounds, n_actions),
+        reward_model=0.5,
+    )
     assert sum(asked) == n_rounds
-    assert max(asked) <= max(_engine.BLOCK_ENTRIES // n_actions, _engine.BLOCK)
+    assert max(asked) <= max(ENTRIES // n_actions, BLOCK)
 
 
-def test_the_direct_method_says_what_its_error_leaves_out():
-    arrays, pi, q_hat = make_arrays(50)
-    with pytest.warns(ModelErrorWarning):
-        logs = BanditLogs(**arrays)
-        evaluate(pi, logs, evaluators="DirectMethod", reward_model=q_hat)
-
-
-few_rounds_of_many_actions = pytest.mark.filterwarnings(
-    "ignore::skope_ope.exceptions.OPEWarning"
-)
-
-
-def _peak(call):
-    tracemalloc.start()
-    call()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
-
-
-def _logs_of_many_actions(n_rounds, n_actions):
-    rng = np.random.default_rng(0)
-    action = rng.integers(0, n_actions, n_rounds)
-    p = np.full(n_rounds, 1 / n_actions)
-    reward, actions = rng.random(n_rounds), np.arange(n_actions)
-    return BanditLogs(np.zeros((n_rounds, 1)), action, reward, p, actions=actions)
-
-
-@few_rounds_of_many_actions
-def test_memory_does_not_follow_the_number_of_actions():
-    logs = _logs_of_many_actions(3_000, 10_000)
-    evaluator, action = IPS().fit(logs), int(logs.action[0])
-    for policy in (ConstantPolicy(action), UniformPolicy()):
-        assert _peak(partial(evaluator.score, policy)) < 8e6  # a table has 240e6 bytes
-
-
-@few_rounds_of_many_actions
 def test_a_block_has_a_bounded_number_of_entries():
     asked, n_actions = [], 10_000
-
-    def uniform(X):
-        asked.append(len(X))
-        return np.full((len(X), n_actions), 1 / n_actions)
-
-    logs = _logs_of_many_actions(1_000, n_actions)
-    peak = _peak(lambda: IPS().fit(logs).score(FunctionPolicy(uniform)))
+    fitted = IPS().fit(logs_of_many_actions(1_000, n_actions))
+    peak = peak_of(lambda: fitted.score(uniform_of(n_actions, asked)))
     assert sum(asked) == 1_000
-    assert max(asked) * n_actions <= _engine.BLOCK_ENTRIES
-    assert peak < 6 * 8 * _engine.BLOCK_ENTRIES
+    assert max(asked) * n_actions <= ENTRIES
+    assert peak < 6 * 8 * ENTRIES
 
 
-@few_rounds_of_many_actions
+def test_memory_does_not_follow_the_number_of_actions():
+    logs = logs_of_many_actions(3_000, 10_000)
+    evaluator, action = IPS().fit(logs), int(logs.action[0])
+    for policy in (ConstantPolicy(action), UniformPolicy()):
+        assert (
+            peak_of(partial(evaluator.score, policy)) < 8e6
+        )  # a table has 240e6 bytes
+
+
 def test_many_actions_without_tables_take_blocks_of_many_rows():
     class Counting(ConstantPolicy):
         calls = 0
@@ -370,6 +245,241 @@ def test_many_actions_without_tables_take_blocks_of_many_rows():
         def mass_on(self, logs, codes):
             return super().mass_on(logs, codes)
 
-    logs = _logs_of_many_actions(2_000, 10_000)
+    logs = logs_of_many_actions(2_000, 10_000)
     IPS().fit(logs).score(Counting(int(logs.action[0])))
     assert Counting.calls == 1
+
+
+@pytest.mark.few_cases(1)
+@pytest.mark.parametrize(
+    "kind", [np.float32, pytest.param(np.asfortranarray, id="fortran")]
+)
+def test_tables_are_converted_block_by_block(kind):
+    n = 400_000  # a table of floats has 13 MB
+    arrays, pi, q_hat = make_arrays(n)
+    logs, pi, q_hat = BanditLogs(**arrays), kind(pi), kind(q_hat)
+    evaluate(pi, logs, reward_model=q_hat)  # what logs tell once
+    assert peak_of(lambda: evaluate(pi, logs, reward_model=q_hat)) < 6e6
+
+
+# -- workers --------------------------------------------------------------------------
+N, K = 3_500, 5_000  # so many entries that each of two workers has whole stretches
+KINDS = np.random.RandomState(0).dirichlet(np.ones(K), 8)
+
+
+def by_kind(X):
+    """A policy with eight distributions."""
+    return KINDS[X[:, 1].astype(int)]
+
+
+def many_logs(n=N, **fields):
+    arrays, _, _ = make_arrays(n, K)
+    arrays["context"][:, 1] = np.arange(n) % 8
+    return BanditLogs(**arrays, actions=np.arange(K), **fields)
+
+
+def numbers(table):
+    return [
+        number
+        for value in table.values()
+        for number in (*value.round_values, value.standard_error, *limits(value))
+    ]
+
+
+def limits(value):
+    return value.value, *value.confidence_interval()
+
+
+@pytest.mark.few_cases(1)
+@pytest.mark.parametrize("model", [None, 0.5])
+@pytest.mark.parametrize("fields", [["group", "sample_weight"], ["reward_range"], []])
+def test_values_do_not_depend_on_jobs(model, fields):
+    rng = np.random.default_rng(1)
+    given = {
+        "group": rng.integers(N // 5, size=N),
+        "sample_weight": rng.integers(3, size=N).astype(float),
+        "reward_range": (0.0, 1.0),  # whose rounds bound the weights in the pass
+    }
+    logs = many_logs(**{name: given[name] for name in fields})
+    policy, evaluators = FunctionPolicy(by_kind), ["SNIPS", "DoublyRobust"]
+    with parallel_config("threading"):
+        one, two = (
+            numbers(
+                evaluate(
+                    policy,
+                    logs,
+                    reward_model=model,
+                    evaluators=evaluators,
+                    n_jobs=n_jobs,
+                )
+            )
+            for n_jobs in (None, 2)
+        )
+    assert_array_equal(one, two)
+
+
+@pytest.mark.thorough
+def test_processes_give_the_same_values():
+    logs, policy = many_logs(), FunctionPolicy(by_kind)
+    one = numbers(evaluate(policy, logs, evaluators=["SNIPS"]))
+    with parallel_config("loky"):
+        two = numbers(evaluate(policy, logs, evaluators=["SNIPS"], n_jobs=2))
+    assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_policy_is_asked_once_about_every_round(n_jobs):
+    asked = []
+
+    def watched(X):
+        asked.extend(X[:, 0].tolist())
+        return by_kind(X)
+
+    logs = many_logs(N if n_jobs > 1 else 500)  # several chunks, at least
+    evaluate(FunctionPolicy(watched), logs, n_jobs=n_jobs, evaluators=["IPS", "SNIPS"])
+    assert sorted(asked) == sorted(logs.context[:, 0].tolist())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_faulty_row_is_named_whoever_finds_it(n_jobs):
+    logs = many_logs(N if n_jobs > 1 else 500)
+    row = len(logs) - 3
+    last = logs.context[row, 0]
+
+    def faulty(X):
+        return np.where(X[:, :1] == last, 0.5, by_kind(X))
+
+    with pytest.raises(ValueError, match=f"must sum to 1 .* at row {row} "):
+        evaluate(FunctionPolicy(faulty), logs, n_jobs=n_jobs, evaluators=["IPS"])
+
+
+def exits(X):
+    os._exit(1)
+
+
+@pytest.mark.thorough
+def test_a_worker_that_dies_is_a_sentence():
+    with (
+        parallel_config("loky"),
+        pytest.raises(RuntimeError, match=r"a worker process died.*n_jobs=1"),
+    ):
+        evaluate(FunctionPolicy(exits), many_logs(), n_jobs=2)
+
+
+def warns(X):
+    warnings.warn("this policy is old", UserWarning, stacklevel=1)
+    return by_kind(X)
+
+
+@pytest.mark.parametrize(
+    "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
+)
+def test_what_workers_warn_of_is_told_once(backend):
+    with parallel_config(backend), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        # whole stretches: a chunk that is left over is asked about here
+        n = 2 * 8 * (ENTRIES // K)
+        evaluate(FunctionPolicy(warns), many_logs(n), n_jobs=2, evaluators=["IPS"])
+    assert [str(one.message) for one in told].count("this policy is old") == 1
+
+
+# -- what is kept for as long as a value ----------------------------------------------
+N_ASKED, FEW = 300, 4
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N_ASKED, 2))
+MU = RNG.dirichlet(np.ones(FEW) * 4, N_ASKED)
+ACTION = np.array([RNG.choice(FEW, p=p) for p in MU])
+REWARD = (RNG.random(N_ASKED) < 0.4).astype(float)
+OWN = np.arange(N_ASKED), ACTION
+LOGS = BanditLogs(X, ACTION, REWARD, MU[OWN], actions=range(FEW))
+FULL = BanditLogs(X, ACTION, REWARD, MU[OWN], logging_proba=MU, actions=range(FEW))
+PI = RNG.dirichlet(np.ones(FEW), N_ASKED)
+
+
+class Asked(BasePolicy):
+    """Counts how often it is asked for the round of a context."""
+
+    def __init__(self, shift=0.0):
+        self.shift = shift
+
+    def fit(self, X, y=None):
+        self.classes_ = np.arange(FEW)
+        self.times = {}
+        return self
+
+    def _proba(self, X, available):
+        for row in np.asarray(X)[:, 0].tolist():
+            self.times[row] = self.times.get(row, 0) + 1
+        score = np.exp(
+            np.outer(X[:, 0], np.arange(FEW)) * 0.3 + self.shift * np.arange(FEW)
+        )
+        return score / score.sum(axis=1, keepdims=True)
+
+    @property
+    def once(self):
+        return len(self.times) == N_ASKED and set(self.times.values()) == {1}
+
+
+class AskedRidge(Ridge):
+    """Counts its predictions."""
+
+    n_predicted = 0
+
+    def predict(self, X):
+        AskedRidge.n_predicted += len(X)
+        return super().predict(X)
+
+
+@pytest.mark.parametrize("logs", [LOGS, FULL])
+def test_a_table_that_is_shown_asks_policies_and_models_once(logs):
+    policy = Asked().fit(X)
+    AskedRidge.n_predicted = 0
+    table = evaluate(policy, logs, reward_model=AskedRidge())
+    predicted = AskedRidge.n_predicted
+    assert policy.once and predicted == N_ASKED * FEW
+    assert "DoublyRobust" in repr(table) and table._repr_html_()
+    for value in table.values():
+        value.confidence_interval()
+        value.confidence_interval(method="student")
+        assert len(value.round_values) == N_ASKED
+    table.confidence_intervals(method="bootstrap", n_resamples=100)
+    assert policy.once
+    assert AskedRidge.n_predicted == predicted
+
+
+@pytest.mark.parametrize("logs", [LOGS, FULL])
+@pytest.mark.parametrize("baseline", ["logger", "a"])
+def test_a_comparison_asks_every_policy_once(logs, baseline):
+    policies = {name: Asked(0.3 * i).fit(X) for i, name in enumerate("abc")}
+    comparison = compare_policies(policies, logs, baseline=baseline)
+    assert repr(comparison) and comparison.p_values and comparison.sentence
+    assert all(policy.once for policy in policies.values())
+
+
+def test_workers_change_nothing():
+    policies = {name: Asked(0.3 * i).fit(X) for i, name in enumerate("abc")}
+    one, two, many = (compare_policies(policies, FULL, n_jobs=n) for n in (1, 2, 999))
+    assert repr(one) == repr(two) == repr(many)
+    assert one.p_values == two.p_values == many.p_values
+    table = evaluate(policies, FULL, evaluators=["SNIPS"])
+    found = [
+        table.confidence_intervals(method="bootstrap", n_resamples=50, n_jobs=n)
+        for n in (1, 2, 999)
+    ]
+    assert found[0] == found[1] == found[2]
+    with pytest.raises(ValueError, match="does not use n_jobs"):
+        table["a", "SNIPS"].confidence_interval(n_jobs=2)
+
+
+def test_nothing_is_kept_for_longer_than_the_values():
+    table = PI.copy()
+    value = IPS().fit(LOGS).evaluate(table)
+    known = weakref.ref(table)
+    del table
+    assert known() is not None and len(value.round_values) == N_ASKED
+    gc.disable()
+    try:
+        del value
+        assert known() is None
+    finally:
+        gc.enable()

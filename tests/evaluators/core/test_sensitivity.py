@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -21,18 +20,11 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.exceptions import OPEWarning
 from skope_ope.intervals import breakdown_gamma, sensitivity_bounds, student_interval
+from tests.evaluators.core._asked import logged_value, quietly
 
 N = 300
 LOGS, POLICY = make_bandit_logs(N, random_state=3, return_truth=True)[:2]
-
-
-def quietly(call, *args, **given):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return call(*args, **given)
 
 
 def value_of(logs=LOGS, **given):
@@ -40,7 +32,8 @@ def value_of(logs=LOGS, **given):
 
 
 def weights(logs=LOGS):
-    return SNIPS().fit(logs)._weights_on(POLICY)[0]
+    pi = POLICY.predict_proba(logs.context)[np.arange(N), logs.action_index]
+    return pi / logs.propensity
 
 
 def test_bounds_are_those_of_the_rounds():
@@ -190,50 +183,37 @@ def test_others_refuse_in_a_sentence():
             value.breakdown_gamma(0.5)
 
 
-def test_pickled_values_refuse():
-    value = pickle.loads(pickle.dumps(value_of()))
-    with pytest.raises(
-        ValueError, match="weights of the rounds, and values do not keep"
-    ):
-        value.sensitivity()
-    base = pickle.loads(pickle.dumps(logged_value(LOGS)))
-    with pytest.raises(ValueError, match="hidden reasons change the value of a policy"):
-        value_of().breakdown_gamma(base)
-
-
-def test_a_value_that_is_nan_has_no_bounds():
-    logs = BanditLogs(
-        LOGS.context, np.zeros(N, dtype=int), LOGS.reward, np.ones(N), actions=[0, 1]
-    )
-    value = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
-    with pytest.raises(ValueError, match="this one is NaN"):
-        value.sensitivity()
-
-
-def test_baselines_are_checked():
+def test_what_is_refused_in_a_sentence():
     value = value_of()
-    with pytest.raises(ValueError, match="hidden reasons change the value of a policy"):
-        value.breakdown_gamma(quietly(SNIPS().fit(LOGS).evaluate, UniformPolicy()))
-    with pytest.raises(ValueError, match="come from different rounds"):
-        value.breakdown_gamma(logged_value(make_bandit_logs(N, random_state=4)))
-    for baseline in ("logger", None, True, [0.5]):
-        with pytest.raises(TypeError, match="baseline must be a number"):
+    far, base = (pickle.loads(pickle.dumps(v)) for v in (value, logged_value(LOGS)))
+    with pytest.raises(ValueError, match="weights of the rounds, and values do n"):
+        far.sensitivity()
+    never = np.zeros(N, dtype=int), LOGS.reward, np.ones(N)
+    logs = BanditLogs(LOGS.context, *never, actions=[0, 1])
+    nothing = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
+    with pytest.raises(ValueError, match="this one is NaN"):
+        nothing.sensitivity()
+    uniform = quietly(SNIPS().fit(LOGS).evaluate, UniformPolicy())
+    others_mean = logged_value(make_bandit_logs(N, random_state=4))
+    for baseline, error, match in (
+        (base, ValueError, "hidden reasons change the value of a policy"),
+        (uniform, ValueError, "hidden reasons change the value of a policy"),
+        (others_mean, ValueError, "come from different rounds"),
+        *((x, TypeError, "must be a number") for x in ("logger", None, True, [0.5])),
+        (np.nan, ValueError, "baseline must be finite"),
+    ):
+        with pytest.raises(error, match=match):
             value.breakdown_gamma(baseline)
-    with pytest.raises(ValueError, match="baseline must be finite"):
-        value.breakdown_gamma(np.nan)
-
-
-def test_odds_ratios_and_levels_are_checked():
     for gamma in (0.5, [], [1, 0]):
         with pytest.raises(ValueError, match="gamma"):
-            value_of().sensitivity(gamma)
+            value.sensitivity(gamma)
     with pytest.raises(TypeError, match="gamma must hold numbers"):
-        value_of().sensitivity("2")
+        value.sensitivity("2")
     for level in (0, 1, "95%"):
         with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
-            value_of().sensitivity(level=level)
+            value.sensitivity(level=level)
         with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
-            value_of().breakdown_gamma(0.5, level=level)
+            value.breakdown_gamma(0.5, level=level)
 
 
 def test_table():

@@ -24,23 +24,19 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.evaluators import ReorderingPolicy
-from skope_ope.evaluators.core._slate_target import SlateTarget, method
-from skope_ope.evaluators.slate._support import knows_all, never_shown
-
-LOGS = SlateLogs(np.zeros((2, 1)), [[0, 1], [2, -1]], [0.0, 1.0], n_candidates=3)
 
 
 class Foreign:
     """A policy with three methods and no base class."""
 
     def slot_marginals(self, logs):
-        return np.full((len(logs), 2, 3), 0.25)
+        return np.full((len(logs), 2, 3), 1 / 3)
 
     def slate_proba(self, logs, slates):
-        return np.full(len(logs), 0.0625)
+        return np.full(len(logs), 1 / 6)
 
     def sample(self, logs, random_state):
-        return np.zeros((len(logs), 2), int)
+        return np.tile([0, 1], (len(logs), 1))
 
 
 class Marginals:
@@ -73,109 +69,14 @@ class Moves:
         return self.policy.shown_marginals(logs)
 
 
-QUARTERS = np.full((2, 2, 3), 0.25)
-
-
-def test_an_object_with_the_three_methods():
-    target = SlateTarget(Foreign(), LOGS)
-    np.testing.assert_array_equal(target.marginal_proba(LOGS), np.full((2, 2), 0.25))
-    np.testing.assert_array_equal(target.slate_proba(LOGS), 0.0625)
-    np.testing.assert_array_equal(target.sample(LOGS, 0), 0)
-    assert target.slates is None
-    with pytest.raises(TypeError, match="Foreign has no prefix_proba"):
-        target.prefix_proba(LOGS)
-    assert np.isnan(never_shown(target, LOGS, "slate_proba"))
-    assert method(Foreign(), "sample")
-    assert knows_all(Foreign(), target, LOGS)
-
-
-def test_given_slates():
-    slates = np.array([[0, 2], [2, -1]])
-    for given in (slates, slates.tolist()):
-        target = SlateTarget(given, LOGS)
-        assert target.is_array
-        np.testing.assert_array_equal(target.slates, slates)
-        np.testing.assert_array_equal(
-            target.marginal_proba(target.logs), [[1, 0], [1, 1]]
-        )
-        np.testing.assert_array_equal(target.slate_proba(target.logs), [0, 1])
-        # parts of the rounds carry their slates along
-        np.testing.assert_array_equal(
-            target.prefix_proba(target.logs[1:], slates[1:]), [[1, 1]]
-        )
-    assert not SlateTarget(PlackettLuceSlatePolicy([1, 2, 3], 2), LOGS).is_array
-
-
-def test_only_the_logged_candidates_are_known():
-    logged = np.array([[0.5, 0.25], [1.0, 0.0]])
-    target = SlateTarget(logged, LOGS)
-    np.testing.assert_array_equal(target.marginal_proba(LOGS), logged)
-    for ask in (target.marginals, target.slate_proba, target.prefix_proba):
-        with pytest.raises(TypeError, match="serves IndependentSlotIPS"):
-            ask(LOGS)
-    with pytest.raises(TypeError, match="serves IndependentSlotIPS"):
-        target.sample(LOGS, 0)
-    with pytest.raises(ValueError, match="must have shape"):
-        SlateTarget(logged[:, :1], LOGS)
-    with pytest.raises(ValueError, match="Slates are integers"):
-        SlateTarget(logged - 1, LOGS)
-
-
-def test_floats_of_zeros_and_ones_are_ambiguous():
-    both = np.array([[0.0, 1.0], [1.0, 0.0]])
-    with pytest.raises(TypeError, match="may be slates or probabilities"):
-        SlateTarget(both, LOGS)
-    assert SlateTarget(both.astype(int), LOGS).slates.tolist() == [[0, 1], [1, 0]]
-    sure = SlateTarget(both == 1, LOGS)
-    np.testing.assert_array_equal(sure.marginal_proba(LOGS), both)
-    # a column holds what it holds elsewhere, in whatever part of the rounds
-    column = SlateTarget("p", LOGS.with_columns(p=both))
-    np.testing.assert_array_equal(column.marginal_proba(column.logs), both)
-
-
-def test_the_number_of_slots():
-    for policy in ([[0], [1]], Marginals(QUARTERS[:, :1])):
-        with pytest.raises(ValueError, match="the policy fills 1 slots, the logs have"):
-            target = SlateTarget(policy, LOGS)
-            target.marginals(target.logs)
-        target = SlateTarget(policy, LOGS, same_width=False)
-        assert target.marginals(target.logs).shape == (2, 1, 3)
-
-
-@pytest.mark.parametrize(
-    ("proba", "match"),
-    [
-        (QUARTERS[:1], r"shape \(2, n_slots, 3\), got \(1, 2, 3\)"),
-        (QUARTERS[:, :, :2], "n_slots, 3"),
-        (2 * QUARTERS, "sum to at most one .* a sum of 1.5 at row 10"),
-        (-QUARTERS, "non-negative"),
-        (np.nan * QUARTERS, "non-negative"),
-    ],
-)
-def test_marginals_are_checked(proba, match):
-    with pytest.raises(ValueError, match=match):
-        SlateTarget(Marginals(proba), LOGS).marginals(LOGS, 10)
-
-
-@pytest.mark.parametrize(
-    ("proba", "match"), [([0.5] * 3, "shape"), ([2.0] * 2, r"in \[0, 1\]")]
-)
-def test_probabilities_are_checked(proba, match):
-    with pytest.raises(ValueError, match=match):
-        SlateTarget(Probabilities(proba), LOGS).slate_proba(LOGS)
-
-
-def test_what_a_policy_cannot_say():
-    with pytest.raises(TypeError, match="no slate_proba"):
-        SlateTarget(Marginals(QUARTERS), LOGS).slate_proba(LOGS)
-    with pytest.raises(TypeError, match="no slot_marginals"):
-        SlateTarget(Probabilities([0.5] * 2), LOGS).marginals(LOGS)
+N = 240
+THIRDS = np.full((N, 2, 3), 1 / 3)
 
 
 def clicked(seed):
     """Rankings of two of three candidates, with their clicks and features."""
     rng = np.random.RandomState(seed)
-    n, logger = 240, UniformSlatePolicy(2)
+    n, logger = N, UniformSlatePolicy(2)
     empty = SlateLogs(np.zeros((n, 1)), np.full((n, 2), -1), np.zeros(n))
     empty = SlateLogs(empty.context, empty.slate, empty.reward, n_candidates=3)
     slates = logger.sample(empty, rng)
@@ -221,6 +122,82 @@ def assert_same(one, other):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
+def refused(evaluator, policy, error, match):
+    with pytest.raises(error, match=match):
+        evaluator.fit(clicked(0)).evaluate(policy)
+
+
+def test_an_object_with_the_three_methods():
+    logs = clicked(0)
+    expected = IndependentSlotIPS().fit(logs).score(UniformSlatePolicy(2))
+    assert IndependentSlotIPS().fit(logs).score(Foreign()) == pytest.approx(expected)
+    expected = SlateIPS().fit(logs).score(UniformSlatePolicy(2))
+    assert SlateIPS().fit(logs).score(Foreign()) == pytest.approx(expected)
+    drawn = SlateDirectMethod(reward_model=LinearRegression(), n_samples=3).fit(logs)
+    assert drawn.score(Foreign()) == pytest.approx(drawn.score(np.tile([0, 1], (N, 1))))
+    refused(CascadeIPS(), Foreign(), TypeError, "Foreign has no prefix_proba")
+
+
+def test_only_the_logged_candidates_are_known():
+    logs = clicked(0)
+    ranking = PlackettLuceSlatePolicy([1, 2, 3], 2)
+    marginals = ranking.slot_marginals(logs)
+    logged = np.take_along_axis(marginals, logs.slate[:, :, None], axis=2)[:, :, 0]
+    fitted = IndependentSlotIPS().fit(logs)
+    assert fitted.score(logged) == pytest.approx(fitted.score(ranking), rel=1e-12)
+    refused(IndependentSlotIPS(), logged[:, :1], ValueError, "must have shape")
+    refused(IndependentSlotIPS(), logged - 1, ValueError, "Slates are integers")
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_floats_of_zeros_and_ones_are_ambiguous():
+    logs = clicked(0)
+    both = (np.arange(2 * N).reshape(N, 2) % 2).astype(float)
+    refused(IndependentSlotIPS(), both, TypeError, "may be slates or probabilities")
+    fitted = IndependentSlotIPS().fit(logs.with_columns(p=both))
+    fitted.score(both.astype(int))
+    # a column holds what it holds elsewhere, in whatever part of the rounds
+    assert fitted.score("p") == fitted.score(both == 1)
+    assert fitted.score("p", logs=fitted.logs_[:1]) == IndependentSlotIPS().fit(
+        fitted.logs_[:1]
+    ).score((both == 1)[:1])
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "policy", "error", "match"),
+    [
+        (
+            PseudoInverse(),
+            np.zeros((N, 1), int),
+            ValueError,
+            "the policy fills 1 slots",
+        ),
+        (
+            PseudoInverse(),
+            Marginals(THIRDS[:, :1]),
+            ValueError,
+            "the policy fills 1 sl",
+        ),
+        (
+            PseudoInverse(),
+            Marginals(THIRDS[:1]),
+            ValueError,
+            r"shape \(240, n_slots, 3",
+        ),
+        (PseudoInverse(), Marginals(THIRDS[:, :, :2]), ValueError, "n_slots, 3"),
+        (PseudoInverse(), Marginals(1.5 * THIRDS), ValueError, "a sum of 1.5 at row 0"),
+        (PseudoInverse(), Marginals(-THIRDS), ValueError, "non-negative"),
+        (PseudoInverse(), Marginals(np.nan * THIRDS), ValueError, "non-negative"),
+        (PseudoInverse(), Probabilities([0.5] * N), TypeError, "no slot_marginals"),
+        (SlateIPS(), Probabilities([0.5] * 3), ValueError, "shape"),
+        (SlateIPS(), Probabilities([2.0] * N), ValueError, r"in \[0, 1\]"),
+        (SlateIPS(), Marginals(THIRDS), TypeError, "no slate_proba"),
+    ],
+)
+def test_what_policies_say_is_checked(evaluator, policy, error, match):
+    refused(evaluator, policy, error, match)
+
+
 @pytest.mark.parametrize("evaluator", FAMILIES, ids=repr)
 def test_every_family_takes_the_same_policies(evaluator, global_random_seed):
     logs = clicked(global_random_seed)
@@ -264,7 +241,11 @@ def test_policies_that_move_what_was_shown(evaluator, global_random_seed):
 @pytest.mark.parametrize(
     ("policy", "error", "match"),
     [
-        (LOGS.slate, ValueError, "has 2 rows, the logs have 240: .*with_columns"),
+        (
+            np.array([[0, 1], [2, -1]]),
+            ValueError,
+            "has 2 rows, the logs have 240: .*with_columns",
+        ),
         (np.zeros(240, int), TypeError, r"got ndarray of shape \(240,\)"),
         (np.full((240, 2), 3), ValueError, "candidate 3 at row 0, slot 0.* 0 to 2"),
         (np.full((240, 2), -2), ValueError, "candidate -2 at row 0, slot 0"),
@@ -274,16 +255,15 @@ def test_policies_that_move_what_was_shown(evaluator, global_random_seed):
         ("target", ValueError, "'target' is not a column"),
         (UniformPolicy(), TypeError, "a slate policy is expected.*got UniformPolicy"),
         (Marginals, TypeError, "got the class Marginals; make an instance"),
-        (LOGS, TypeError, "a slate policy is expected.*got SlateLogs"),
+        (clicked(0)[:2], TypeError, "a slate policy is expected.*got SlateLogs"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_no_slate_policy_is_refused_alike(evaluator, policy, error, match):
-    takes_logged = isinstance(evaluator, IndependentSlotIPS)
-    if takes_logged and "serves" in match:
-        pytest.skip("it needs no more than the logged candidates")
-    with pytest.raises(error, match=match):
-        evaluator.fit(clicked(0)).evaluate(policy)
+    if isinstance(evaluator, IndependentSlotIPS) and "serves" in match:
+        evaluator.fit(clicked(0)).evaluate(policy)  # it needs no more than these
+    else:
+        refused(evaluator, policy, error, match)
 
 
 def test_candidates_that_are_not_offered_are_refused_by_every_family():

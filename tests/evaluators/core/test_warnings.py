@@ -26,16 +26,6 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators.core._design import Design
-from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._pooling import Shares
-from skope_ope.evaluators.core._sums import Sums
-from skope_ope.evaluators.core._warnings import (
-    group_warnings,
-    unformed_warning,
-)
-from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import (
     FewGroupsWarning,
     LogsWarning,
@@ -45,47 +35,44 @@ from skope_ope.exceptions import (
     SupportWarning,
 )
 from tests._worlds import d8
+from tests.evaluators.core._asked import bare_logs, quietly
 
 
 # -- groups ---------------------------------------------------------------------------
-def group_alarms(cluster, terms=None, **design):
-    """Alarms of groups: list of (class, value)."""
-    n = len(cluster)
-    terms = np.arange(float(n)) if terms is None else terms
-    labels, codes = np.unique(cluster, return_inverse=True)
-    found = Design(n, cluster=codes, clusters=labels, **design)
-    sums = Sums(found)
-    sums.add(found.block(0, n), (terms,))
-    return [(type(a), a.value) for a in group_warnings(Estimate(sums, mean, own_means))]
+def group_alarms(evaluator, group, action=None):
+    """Values of the alarms of groups, of a policy that is the logger."""
+    n = len(group)
+    action = np.arange(n) % 2 if action is None else action
+    reward = np.random.RandomState(0).normal(size=n)
+    logs = bare_logs(action, reward, [0.5] * n, actions=[0, 1], group=group)
+    value = quietly(evaluator.fit(logs).evaluate, np.full((n, 2), 0.5))
+    return [one.value for one in value.warnings if isinstance(one, FewGroupsWarning)]
 
 
-def own_means(mass, units):
-    """Strata with a mean and a variance of their own."""
-    return Shares(1 / mass, np.arange(len(units)), units > 0)
+SIZES = np.array([50] + [1] * 60)  # one of them has nearly half of the rounds
 
 
-def test_many_groups_ring_nothing():
-    assert group_alarms(np.arange(40)) == []
-    assert group_alarms(np.repeat(np.arange(60), 3)) == []
+@pytest.mark.parametrize(
+    ("group", "numbers"),
+    [
+        (np.arange(40), []),
+        (np.repeat(np.arange(60), 3), []),
+        (np.arange(39), [39]),
+        (np.repeat(np.arange(61), SIZES), [pytest.approx(110**2 / (SIZES @ SIZES))]),
+        (np.zeros(5), [1]),
+    ],
+)
+def test_few_groups(group, numbers):
+    assert group_alarms(IPS(), group) == numbers
 
 
-def test_few_groups():
-    assert group_alarms(np.arange(39)) == [(FewGroupsWarning, 39)]
-    sizes = np.array([50] + [1] * 60)  # one of them has nearly half of the rounds
-    [(kind, value)] = group_alarms(np.repeat(np.arange(61), sizes))
-    assert kind is FewGroupsWarning
-    assert value == pytest.approx(110**2 / (sizes @ sizes))
-    assert group_alarms(np.zeros(5)) == [(FewGroupsWarning, 1)]
-
-
-def test_a_stratum_of_one_group():
-    stratum, strata = np.repeat([0, 1], 50), ["a", "b"]
-    cluster = np.concatenate([np.arange(50), np.full(50, 50)])
-    found = group_alarms(cluster, stratum=stratum, strata=strata)
-    assert found == [(FewGroupsWarning, 1)]
-    cluster[-1] = 7  # a group of both: they are one sample
-    sizes = np.bincount(cluster)
-    [(_, value)] = group_alarms(cluster, stratum=stratum, strata=strata)
+def test_an_arm_of_one_group():
+    action = np.repeat([0, 1], 50)
+    group = np.concatenate([np.arange(50), np.full(50, 50)])
+    assert group_alarms(ExplorationScavenging(), group, action) == [1]
+    group[-1] = 7  # a group of both: they are one sample
+    sizes = np.bincount(group)
+    [value] = group_alarms(ExplorationScavenging(), group, action)
     assert value == pytest.approx(100**2 / (sizes @ sizes))
 
 
@@ -110,32 +97,20 @@ NEVER = BanditLogs(  # nobody ever took the third action
 )
 
 
-def test_actions_that_were_never_logged():
-    with pytest.warns(SupportWarning, match="33.33% of its probability") as caught:
-        IPS().fit(NEVER).evaluate(UniformPolicy())
-    assert caught[0].message.value == pytest.approx(1 / 3)
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
-def test_loggers_that_left_no_choice():
-    certain = NEVER.replace(propensity=np.where(np.arange(N) < 100, 1.0, 0.5))
-    pi = np.tile([0.5, 0.5, 0.0], (N, 1))
-    with pytest.warns(SupportWarning) as caught:
-        SNIPS().fit(certain).evaluate(pi)
-    assert caught[0].message.value == pytest.approx(0.25 * 0.5)
-
-
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
 def test_estimates_that_cannot_be_formed():
     nothing = np.tile([0.0, 0.0, 1.0], (N, 1))
     for evaluator in (IPS(), SNIPS()):
         with pytest.warns(SupportWarning) as caught:
             result = evaluator.fit(NEVER).evaluate(nothing)
-        assert any("has no estimate" in str(w.message) for w in caught)
         assert np.isnan(result.value)
         assert np.isnan(result.standard_error)
         assert any(np.isnan(warning.message.value) for warning in caught)
-    assert str(unformed_warning(IPS())).startswith("IPS has no estimate")
+        overlap = [w for w in result.warnings if isinstance(w, LowOverlapWarning)]
+        assert [one.value for one in overlap] == [0.0]
+        assert "gives all logged actions probability 0" in str(overlap[0])
+        told = f"{type(evaluator).__name__} has no estimate: the policy takes no logged"
+        assert any(str(w.message).startswith(told) for w in caught)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
@@ -174,7 +149,7 @@ def test_the_remedy_names_the_step_for_several_loggers():
 
 
 def test_without_propensities_the_error_names_what_needs_none():
-    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], np.ones(4))
+    logs = bare_logs([0, 1, 1, 0], 1.0)
     with pytest.raises(ValueError, match="or ExplorationScavenging where the logger"):
         IPS().fit(logs)
 
@@ -202,12 +177,6 @@ def one_match(n=60, **fields):
     action[7] = 1
     about = rng.random((n, 1)), action, rng.random(n), np.full(n, 0.5)
     return BanditLogs(*about, actions=[0, 1], **fields)
-
-
-def quietly(call, *args, **given):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return call(*args, **given)
 
 
 TWO_LOGGERS = {"logger": np.arange(60) % 2, "logger_proba": np.full((60, 2), 0.5)}
@@ -245,53 +214,21 @@ def test_one_round_of_all_the_weight_tells_no_spread(evaluator, fields):
 def test_one_slate_of_all_the_weight_tells_no_spread():
     slate = np.tile([0, 1], (60, 1))
     slate[3] = [2, 1]
-    logs = SlateLogs(
-        np.zeros((60, 1)),
-        slate,
-        np.random.default_rng(0).random(60),
-        n_candidates=3,
-        logging_policy=UniformSlatePolicy(2),
-    )
-    target = np.tile([2, 1], (60, 1))
-    value = quietly(
-        PseudoInverse(self_normalized=True).fit(logs[:5]).evaluate, target[:5]
-    )
-    assert value.standard_error > 0  # weights of slates are many, and of both signs
-    only = SlateLogs(
-        np.zeros((60, 1)),
-        slate[:, :1],
-        logs.reward,
-        n_candidates=3,
-        logging_policy=UniformSlatePolicy(1),
-    )
-    evaluator = PseudoInverse(self_normalized=True).fit(only)
-    value = quietly(evaluator.evaluate, target[:, :1])
-    assert any("one round has all the weight" in str(w) for w in value.warnings)
-    assert np.isnan(value.standard_error)
-
-
-def test_a_heavy_round_counts_as_one():
-    """Nearly all the weight: its own deviation from the ratio is none."""
-    rng = np.random.default_rng(0)
-    n, reward = 60, np.random.default_rng(1).random(60)
-    for heavy, known in ((3e-5, False), (0.01, True)):
-        p = np.full(n, 0.5)
-        p[5] = heavy
-        logs = BanditLogs(
-            rng.random((n, 1)), np.arange(n) % 2, reward, p, actions=[0, 1]
+    reward, target = np.random.default_rng(0).random(60), np.tile([2, 1], (60, 1))
+    for width, known in ((2, True), (1, False)):  # weights of both signs, or of one
+        logs = SlateLogs(
+            np.zeros((60, 1)),
+            slate[:, :width],
+            reward,
+            n_candidates=3,
+            logging_policy=UniformSlatePolicy(width),
         )
-        value = quietly(SNIPS().fit(logs).evaluate, UniformPolicy())
-        assert np.isfinite(value.standard_error) == known
-
-
-def test_two_rounds_have_a_spread():
-    logs = one_match()
-    two = logs.action.copy()
-    two[8] = 1
-    logs = BanditLogs(logs.context, two, logs.reward, logs.propensity, actions=[0, 1])
-    value = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
-    assert value.standard_error > 0
-    assert not any("has all the weight" in str(w) for w in value.warnings)
+        some = slice(5) if known else slice(60)
+        evaluator = PseudoInverse(self_normalized=True).fit(logs[some])
+        value = quietly(evaluator.evaluate, target[some, :width])
+        assert (value.standard_error > 0) == known
+        told = any("one round has all the weight" in str(w) for w in value.warnings)
+        assert told != known and np.isnan(value.standard_error) != known
 
 
 def test_one_group_of_all_the_weight():
@@ -325,17 +262,6 @@ def test_tables_and_comparisons_say_that_they_cannot_tell():
     )
     assert found.decision == "undecided"
     assert "no standard error" in found.sentence
-
-
-def test_parts_of_a_log_that_are_summed():
-    logs = one_match()
-    policy = {"one": ConstantPolicy(1).fit(logs)}
-    parts = [
-        sums_of_part(policy, {"SNIPS": SNIPS()}, logs[rows])
-        for rows in (slice(30), slice(30, None))
-    ]
-    found = sum(parts).by_evaluator["SNIPS"].summary("one").estimate()
-    assert np.isnan(found.standard_error)
 
 
 # -- a value outside the range of the rewards ------------------------------------------

@@ -51,7 +51,6 @@ from skope_ope.displays import (
     SupportDisplay,
     WeightsDisplay,
 )
-from skope_ope.evaluators.core._wrapped import bare, name_of
 from skope_ope.exceptions import OPEWarning
 
 pytestmark = pytest.mark.filterwarnings(
@@ -103,10 +102,10 @@ def fitted(request):
 
 def plain_of(fitted):
     """Return the evaluator inside, unfitted, and the test rounds that it meets."""
-    found = fitted
+    found, clips = fitted, False
     while not isinstance(found, DoublyRobust):
+        clips = clips or hasattr(found, "steps")
         found = getattr(found, "best_estimator_", None) or found.steps[-1][1]
-    clips = "PropensityClipper" in name_of(fitted)
     return clone(found), PropensityClipper(LOW).fit_transform(TEST) if clips else TEST
 
 
@@ -121,19 +120,11 @@ def test_evaluate(fitted):
         [value] = evaluate(TARGET, TEST, evaluators=evaluators).values()
         assert value.value == expected.value
         assert value.standard_error == expected.standard_error
-
-
-@pytest.mark.few_cases(3)
-def test_evaluate_beside_others(fitted):
-    plain, logs = plain_of(fitted)
-    policies = {"new": TARGET, "uniform": UNIFORM}
-    model = Ridge()
-    table = evaluate(
-        policies, TEST, evaluators={"s": fitted, "IPS": IPS()}, reward_model=model
-    )
+    policies, given = {"new": TARGET, "uniform": UNIFORM}, {"reward_model": Ridge()}
+    table = evaluate(policies, TEST, evaluators={"s": fitted, "IPS": IPS()}, **given)
     assert list(table) == [(p, e) for p in policies for e in ("s", "IPS")]
-    alone = evaluate(policies, logs, evaluators={"s": plain}, reward_model=model)
-    others = evaluate(policies, TEST, evaluators=["IPS"], reward_model=model)
+    alone = evaluate(policies, logs, evaluators={"s": plain}, **given)
+    others = evaluate(policies, TEST, evaluators=["IPS"], **given)
     for key, value in table.items():
         assert value.value == (alone if key[1] == "s" else others)[key].value
 
@@ -210,14 +201,13 @@ def test_searches_score_by_searches():
 
 def test_steps_as_they_were_fitted_or_else_fitted_anew():
     pipe = Pipeline([("p", PropensityEstimator()), ("ev", IPS())])
-    for logs in (TRAIN, TEST):
-        _, made = bare(pipe, logs)
-        expected = PropensityEstimator().fit_transform(logs)
-        assert_array_equal(made.propensity, expected.propensity)
-    kept = clone(pipe).fit(TRAIN)
-    _, made = bare(kept, TEST)
-    expected = PropensityEstimator().fit(TRAIN).transform(TEST)
-    assert_array_equal(made.propensity, expected.propensity)
+    fresh = PropensityEstimator()
+    for steps, made in (
+        (pipe, fresh.fit_transform(TEST)),
+        (clone(pipe).fit(TRAIN), fresh.fit(TRAIN).transform(TEST)),
+    ):
+        [value] = evaluate(TARGET, TEST, evaluators=[steps]).values()
+        assert value.value == IPS().fit(made).score(TARGET)
     assert not hasattr(pipe[0], "n_features_in_")
 
 
@@ -226,8 +216,8 @@ def test_steps_that_do_nothing():
         Pipeline([("ev", IPS())]),
         Pipeline([("a", "passthrough"), ("e", IPS())]),
     ):
-        assert bare(pipe, TEST)[1] is TEST
-        assert list(evaluate(TARGET, TEST, evaluators=[pipe])) == ["IPS"]
+        [(name, value)] = evaluate(TARGET, TEST, evaluators=[pipe]).items()
+        assert (name, value.row_id) == ("IPS", TEST.row_id)
 
 
 def test_logs_without_propensities_are_evaluated_after_an_estimator():
@@ -317,29 +307,22 @@ def test_displays(fitted, logs):
     inner, made = plain_of(fitted)
     rounds = PropensityClipper(LOW).fit_transform(TRAIN) if made is not TEST else TRAIN
     inner = inner.fit(rounds)
-    made = None if logs is None else made
-    display = PolicyValueDisplay.from_evaluator(fitted, TARGET, logs=logs)
+    made, policies = None if logs is None else made, {"t": TARGET, "u": UNIFORM}
+    for display, target, attribute in (
+        (PolicyValueDisplay, TARGET, "value"),
+        (WeightsDisplay, TARGET, "weights"),
+        (SupportDisplay, TARGET, "effective_rounds"),
+        (ClippingCurveDisplay, TARGET, "value"),
+        (ConvergenceDisplay, TARGET, "value"),
+        (PolicyComparisonDisplay, policies, "gain"),
+    ):
+        found = display.from_evaluator(fitted, target, logs=logs)
+        expected = display.from_evaluator(inner, target, logs=made)
+        assert_array_equal(getattr(found, attribute), getattr(expected, attribute))
+    named = PolicyValueDisplay.from_evaluator({"a": fitted}, {"t": TARGET}, logs=logs)
     expected = PolicyValueDisplay.from_evaluator(inner, TARGET, logs=made)
-    assert_array_equal(display.value, expected.value)
-    display = PolicyValueDisplay.from_evaluator({"a": fitted}, {"t": TARGET}, logs=logs)
-    assert_array_equal(display.value, expected.value)
-    display = WeightsDisplay.from_evaluator(fitted, TARGET, logs)
-    expected = WeightsDisplay.from_evaluator(inner, TARGET, made)
-    assert_array_equal(display.weights, expected.weights)
-    assert display.name == "DoublyRobust"
-    display = SupportDisplay.from_evaluator(fitted, TARGET, logs=logs)
-    expected = SupportDisplay.from_evaluator(inner, TARGET, logs=made)
-    assert_array_equal(display.effective_rounds, expected.effective_rounds)
-    display = ClippingCurveDisplay.from_evaluator(fitted, TARGET, logs=logs)
-    expected = ClippingCurveDisplay.from_evaluator(inner, TARGET, logs=made)
-    assert_array_equal(display.value, expected.value)
-    display = ConvergenceDisplay.from_evaluator(fitted, TARGET, logs=logs)
-    expected = ConvergenceDisplay.from_evaluator(inner, TARGET, logs=made)
-    assert_array_equal(display.value, expected.value)
-    policies = {"t": TARGET, "u": UNIFORM}
-    display = PolicyComparisonDisplay.from_evaluator(fitted, policies, logs=logs)
-    expected = PolicyComparisonDisplay.from_evaluator(inner, policies, logs=made)
-    assert_array_equal(display.gain, expected.gain)
+    assert_array_equal(named.value, expected.value)
+    assert WeightsDisplay.from_evaluator(fitted, TARGET, logs).name == "DoublyRobust"
 
 
 def test_displays_of_special_evaluators():

@@ -1,12 +1,14 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Intervals by name that rest on bounds of weights and rewards."""
+"""Intervals by name: their options, one-sided bounds, and what they rest on."""
 
 import pickle
 import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import t
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 
@@ -25,8 +27,7 @@ from skope_ope import (
     UniformPolicy,
     evaluate,
 )
-from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.exceptions import FewEventsWarning, OPEWarning, SupportWarning
+from skope_ope.exceptions import FewEventsWarning, SupportWarning, TailWarning
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,
@@ -37,6 +38,7 @@ from skope_ope.intervals import (
     hoeffding_interval,
     log_smoothing_interval,
 )
+from tests.evaluators.core._asked import bare_logs, interval_of, logged_value, quietly
 
 BOUNDED = ["betting", "empirical_likelihood", "cressie_read"]
 METHODS = [*BOUNDED, "clopper_pearson", "log_smoothing"]
@@ -53,13 +55,22 @@ def make_logs(seed=0, known=True, uniform=False, **fields):
     action = (rng.random((N, 1)) > mu.cumsum(axis=1)).sum(axis=1)
     reward = (rng.random(N) < np.array([0.2, 0.5, 0.3])[action]) * 1.0
     fields = {"reward": reward, "reward_range": (0, 1)} | fields
-    return BanditLogs(
-        np.zeros((N, 1)),
+    return bare_logs(
         action,
         propensity=mu[np.arange(N), action],
         logging_proba=mu if known else None,
         **fields,
     )
+
+
+def value_of(evaluator, logs=None, policy=None, **fields):
+    logs = make_logs(**fields) if logs is None else logs
+    return evaluator.fit(logs).evaluate(ConstantPolicy(1) if policy is None else policy)
+
+
+def refuses(value, method, match, **given):
+    with pytest.raises(ValueError, match=match):
+        value.confidence_interval(method=method, **given)
 
 
 def weights(logs, action=1):
@@ -70,7 +81,7 @@ def weights(logs, action=1):
 @pytest.mark.parametrize("evaluator", [IPS(), SNIPS()])
 def test_the_functions_answer_with_what_is_known(method, evaluator):
     logs = make_logs()
-    value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+    value = value_of(evaluator, logs)
     found = value.confidence_interval(0.9, method)
     w, most = weights(logs), 1 / logs.logging_proba[:, 1].min()
     known = {"max_weight": most, "reward_range": (0, 1), "level": 0.9}
@@ -96,7 +107,7 @@ def test_means_of_bounded_terms(turned):
     logs = make_logs()
     if turned:
         logs = make_logs(reward=-logs.reward, reward_range=(-1, 0))
-    value = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    value = value_of(IPS(), logs)
     z, most = weights(logs) * logs.reward, 1 / logs.logging_proba[:, 1].min()
     ends = {"lower": -most, "upper": 0.0} if turned else {"upper": most}
     for method, function in zip(
@@ -111,7 +122,7 @@ def test_means_of_bounded_terms(turned):
 @pytest.mark.parametrize("evaluator", [IPS(), SNIPS()])
 def test_log_smoothing_needs_no_bound(evaluator):
     logs = make_logs(known=False)
-    value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+    value = value_of(evaluator, logs)
     found = value.confidence_interval(0.9, "log_smoothing")
     w, known = weights(logs), {"reward_range": (0, 1), "level": 0.9}
     assert found == log_smoothing_interval(w, logs.reward, **known)
@@ -123,14 +134,7 @@ def test_what_the_logger_never_does_may_bring_anything(method):
     """A fifth of the policy is on an action that is never logged."""
     rng = np.random.default_rng(0)
     action, reward = rng.integers(2, size=N), (rng.random(N) < 0.5) * 1.0
-    logs = BanditLogs(
-        np.zeros((N, 1)),
-        action,
-        reward,
-        np.full(N, 0.5),
-        actions=[0, 1, 2],
-        reward_range=(0, 1),
-    )
+    logs = bare_logs(action, reward, 0.5, actions=[0, 1, 2], reward_range=(0, 1))
     with pytest.warns(SupportWarning):
         value = IPS().fit(logs).evaluate(np.tile([0.8, 0.0, 0.2], (N, 1)))
     found = value.confidence_interval(method=method)
@@ -144,115 +148,75 @@ def test_what_the_logger_never_does_may_bring_anything(method):
 @pytest.mark.parametrize("method", BOUNDED)
 def test_a_bound_that_is_not_known_must_be_stated(method):
     logs = make_logs(known=False)
-    value = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match=r"[pP]ass max_weight=\.\.\."):
-        value.confidence_interval(method=method)
+    value, w = value_of(SNIPS(), logs), weights(logs)
+    refuses(value, method, r"[pP]ass max_weight=\.\.\.")
     found = value.confidence_interval(method=method, max_weight=40)
     assert (found.max_weight, found.max_weight_from) == (40, "stated")
-    w = weights(logs)
-    message = f"weight of row {np.argmax(w)}, {w.max():.6g}"
-    with pytest.raises(ValueError, match=message):
-        value.confidence_interval(method=method, max_weight=2)
+    row = f"weight of row {np.argmax(w)}, {w.max():.6g}"
+    refuses(value, method, row, max_weight=2)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_range_of_the_rewards_must_be_known(method):
-    reward = np.random.default_rng(0).normal(size=N)
-    logs = make_logs(reward=reward, reward_range=None)
-    value = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match=r"reward_range=\(low, high\)"):
-        value.confidence_interval(method=method)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_values_that_are_not_of_weighted_rewards_refuse(method):
-    logs = make_logs(uniform=True)
-    policy = ConstantPolicy(1)
-    for evaluator in (
-        IPS(cmax=2.0),
-        SNIPS(cmax=100.0),
-        LogSmoothing(),
-        DoublyRobust(reward_model=Ridge()),
-    ):
-        value = evaluator.fit(logs).evaluate(policy)
-        with pytest.raises(
-            ValueError, match=f"of {type(evaluator).__name__} is not one"
-        ):
-            value.confidence_interval(method=method)
-    value = IPS().fit(logs).evaluate(policy)
-    for other in (
-        value - IPS().fit(logs).evaluate(UniformPolicy()),
-        value.by(np.arange(N) % 2)[0],
-    ):
-        with pytest.raises(ValueError, match=r"is not one\. Use 'auto'"):
-            other.confidence_interval(method=method)
+NO_RANGE = {"reward": np.random.default_rng(0).normal(size=N), "reward_range": None}
+NOT_ONE = {  # values that are not of weighted rewards
+    "IPS": IPS(cmax=2.0),
+    "SNIPS": SNIPS(cmax=100.0),
+    "LogSmoothing": LogSmoothing(),
+    "DoublyRobust": DoublyRobust(reward_model=Ridge()),
+}
 
 
 @pytest.mark.parametrize("method", [*METHODS, *MEANS])
-def test_weights_stay_behind(method):
-    value = IPS().fit(make_logs(uniform=True)).evaluate(ConstantPolicy(1))
-    value.confidence_interval(method=method)
+def test_what_methods_need_of_logs_and_values(method):
+    if method in METHODS:
+        refuses(value_of(SNIPS(), **NO_RANGE), method, r"reward_range=\(low, high\)")
+        for name, evaluator in NOT_ONE.items():
+            refuses(value_of(evaluator, uniform=True), method, f"of {name} is not one")
+    value = value_of(IPS(), uniform=True)
+    groups = value_of(IPS(), uniform=True, group=np.arange(N) // 2)
+    refuses(groups, method, "independent rounds, and these logs have groups")
+    unequal = value_of(IPS(), uniform=True, sample_weight=1.0 + np.arange(N) % 2)
+    refuses(unequal, method, "sample weights that differ")
+    value.confidence_interval(method=method)  # which pickles can no longer give
     far = pickle.loads(pickle.dumps(value))
-    with pytest.raises(
-        ValueError, match="weights of the rounds, and values do not keep"
-    ):
-        far.confidence_interval(method=method)
+    refuses(far, method, "weights of the rounds, and values do not keep")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_differences_and_groups_refuse(method):
+    logs = make_logs(uniform=True)
+    value = value_of(IPS(), logs)
+    gain = value - IPS().fit(logs).evaluate(UniformPolicy())
+    for other in (gain, value.by(np.arange(N) % 2)[0]):
+        refuses(other, method, r"is not one\. Use 'auto'")
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_values_of_a_table_keep_their_weights(method):
-    """What is said of a value in addition is said of the same value."""
     logs = make_logs(uniform=True)
-    value = IPS().fit(logs).evaluate(ConstantPolicy(1))
-    more = value._with_warnings((OPEWarning("more", 1.0),))
-    assert more.confidence_interval(method=method) == (
-        value.confidence_interval(method=method)
-    )
+    value = value_of(IPS(), logs)
     table = evaluate(ConstantPolicy(1), logs)
-    assert table["IPS"].confidence_interval(method=method) == (
-        value.confidence_interval(method=method)
-    )
-
-
-@pytest.mark.parametrize("method", [*METHODS, *MEANS])
-def test_dependent_rounds_and_unequal_weights_refuse(method):
-    groups = make_logs(uniform=True, group=np.arange(N) // 2)
-    value = IPS().fit(groups).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match="independent rounds, and these logs have gro"):
-        value.confidence_interval(method=method)
-    unequal = make_logs(uniform=True, sample_weight=1.0 + np.arange(N) % 2)
-    value = IPS().fit(unequal).evaluate(ConstantPolicy(1))
-    with pytest.raises(ValueError, match="sample weights that differ"):
-        value.confidence_interval(method=method)
+    expected = value.confidence_interval(method=method)
+    assert table["IPS"].confidence_interval(method=method) == expected
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 @pytest.mark.parametrize("method", [*MEANS, "betting", "log_smoothing"])
 def test_propensities_that_are_not_the_loggers_refuse(method):
     # clipped at 0.4 the interval would be (0.09, 0.49) for a value near 0.5
-    logs = make_logs()
+    logs, target = make_logs(), np.tile([0.1, 0.3, 0.6], (N, 1))
+    bound = {} if method == "log_smoothing" else {"max_weight": 1e4}
     clipped = PropensityClipper(low=0.4).fit_transform(logs)
     estimated = PropensityEstimator(DummyClassifier()).fit_transform(logs)
     for changed, found in ((clipped, "they are clipped"), (estimated, "estimated")):
-        value = IPS().fit(changed).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
-        with pytest.raises(ValueError, match=found):
-            value.confidence_interval(method=method, **options(method))
+        refuses(value_of(IPS(), changed, target), method, found, **bound)
         logged_value(changed).confidence_interval(method=method)  # needs none
     # without the table: those of the actions together are above 1, and bound nothing
     of_actions = make_logs(known=False, uniform=True)
     clipped = PropensityClipper(low=0.4).fit_transform(of_actions)
-    value = IPS().fit(clipped).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
     if method != "log_smoothing":
-        with pytest.raises(ValueError, match="the logs give none"):
-            value.confidence_interval(method=method)
+        refuses(value_of(IPS(), clipped, target), method, "the logs give none")
     unchanged = PropensityClipper(low=0.0).fit_transform(logs)
-    value = IPS().fit(unchanged).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
-    value.confidence_interval(method=method)
-
-
-def options(method):
-    """A stated bound, where the method uses one."""
-    return {} if method == "log_smoothing" else {"max_weight": 1e4}
+    value_of(IPS(), unchanged, target).confidence_interval(method=method)
 
 
 @pytest.mark.parametrize("method", [*METHODS, *MEANS])
@@ -285,8 +249,7 @@ def test_weights_that_cannot_average_one_refuse(method, known):
     )
     with pytest.warns(SupportWarning):
         value = IPS().fit(other).evaluate(np.tile([0.4, 0.3, 0.3], (N, 1)))
-    with pytest.raises(ValueError, match=r"none can be larger than 0\.8: the policy"):
-        value.confidence_interval(method=method)
+    refuses(value, method, r"none can be larger than 0\.8: the policy")
 
 
 def test_shares_have_an_exact_interval():
@@ -327,23 +290,18 @@ def test_other_values_are_no_shares():
         (make_logs(uniform=True, reward_range=(0, 5)), policy, "other rewards"),
         (make_logs(uniform=True), np.tile([0.2, 0.3, 0.5], (N, 1)), "other weights"),
     ):
-        value = SNIPS().fit(logs).evaluate(target)
-        with pytest.raises(ValueError, match=f"it has {found}"):
-            value.confidence_interval(method="clopper_pearson")
-    value = SNIPS().fit(make_logs(uniform=True)).evaluate(policy)
-    with pytest.raises(ValueError, match="it has other weights"):
-        value.confidence_interval(method="clopper_pearson", max_weight=7)
+        refuses(value_of(SNIPS(), logs, target), "clopper_pearson", f"it has {found}")
+    value = value_of(SNIPS(), uniform=True)
+    refuses(value, "clopper_pearson", "it has other weights", max_weight=7)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_rounds_that_say_nothing_give_the_whole_range(method):
     logs = make_logs(uniform=True)
     other = logs[logs.action != 1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        value = SNIPS().fit(other).evaluate(ConstantPolicy(1))
-        assert np.isnan(value.value)
-        found = value.confidence_interval(method=method)
+    value = quietly(value_of, SNIPS(), other)
+    assert np.isnan(value.value)
+    found = interval_of(value, method=method)
     assert found == (0, 1)
     assert found.method == method
 
@@ -362,10 +320,7 @@ def test_betting_on_rewards_below_zero():
     logs = make_logs()
     turned = make_logs(reward=-logs.reward, reward_range=(-1, 0))
     first, second = (
-        IPS()
-        .fit(some)
-        .evaluate(ConstantPolicy(1))
-        .confidence_interval(method="betting")
+        value_of(IPS(), some).confidence_interval(method="betting")
         for some in (logs, turned)
     )
     assert second == pytest.approx((-first.high, -first.low))
@@ -398,7 +353,169 @@ def test_slates(self_normalized):
         expected = 6 * np.array(clopper_pearson_interval(rewarded, N))
     assert exact == pytest.approx(expected)
     for method in BOUNDED:
-        with pytest.raises(ValueError, match=r"[pP]ass max_weight=\.\.\."):
-            value.confidence_interval(method=method)
+        refuses(value, method, r"[pP]ass max_weight=\.\.\.")
         found = value.confidence_interval(method=method, max_weight=6)
         assert 0 <= found.low < value.value < found.high <= 1
+
+
+# -- options and one-sided bounds -----------------------------------------------------
+RESAMPLED = ("bootstrap", "percentile")
+NAMES = ["auto", "gamma", "student", "normal", *MEANS, *METHODS, *RESAMPLED]
+USERS = {  # which methods use an option
+    "max_weight": ("auto", "gamma", *MEANS, *BOUNDED, "clopper_pearson"),
+    "n_resamples": RESAMPLED,
+    "n_jobs": RESAMPLED,
+    "block_length": RESAMPLED,
+}
+
+
+def make_value(evaluator=None, rate=0.4):
+    reward = (np.random.default_rng(0).random(N) < rate) * 1.0
+    given = {"uniform": True, "known": False, "reward": reward}
+    return quietly(value_of, evaluator or IPS(), **given)
+
+
+# The jackknife leaves out groups, and has tests of its own.
+@pytest.mark.few_cases(5)
+@pytest.mark.parametrize("method", NAMES)
+def test_bounds_are_ends_of_the_interval_with_the_same_tails(method):
+    value = make_value()
+    interval = value.confidence_interval(0.9, method)
+    low, high = value.lower_bound(0.95, method), value.upper_bound(0.95, method)
+    assert (low, high) == pytest.approx((interval.low, interval.high), abs=1e-12)
+    assert type(low) is type(high) is float
+    assert low < value.value < high
+    assert (
+        value.lower_bound(0.99, method) < low < high < value.upper_bound(0.99, method)
+    )
+
+
+@pytest.mark.parametrize("bound", ["lower_bound", "upper_bound"])
+def test_a_one_sided_level_is_above_a_half(bound):
+    value = make_value()
+    for level in (0.5, 0.05):
+        with pytest.raises(
+            ValueError, match=r"must lie in \(0\.5, 1\), got 0\.\d+: at"
+        ):
+            getattr(value, bound)(level)
+    for level in (0, 1, 95, "95%"):
+        with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got"):
+            getattr(value, bound)(level)
+
+
+def test_bounds_warn_and_take_options():
+    value = make_value(rate=0.01)
+    with pytest.warns(FewEventsWarning) as caught:
+        value.lower_bound()
+    assert caught[0].filename == __file__
+    narrow, wide = (
+        value.upper_bound(method="hoeffding", max_weight=most) for most in (3, 30)
+    )
+    assert narrow < wide
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("option", USERS)
+@pytest.mark.parametrize("method", [*NAMES, "jackknife"])
+def test_options_that_a_method_does_not_use_are_refused(option, method):
+    value, given = make_value(), {option: 500 if option == "n_resamples" else 3}
+    if method in USERS[option]:
+        value.confidence_interval(method=method, **given)
+        return
+    refuses(value, method, f"method='{method}' does not use {option}", **given)
+
+
+def test_options_that_nothing_uses_are_named():
+    with pytest.raises(TypeError, match="take no 'alpha'; they take max_weight, n_res"):
+        make_value().lower_bound(0.9, alpha=0.1)
+
+
+@pytest.mark.parametrize("method", [*NAMES, "jackknife"])
+def test_one_round(method):
+    """Limits are those of the range, unknown, or refused; none is a number too many."""
+    logs = BanditLogs([[0.0]], [0], [0.0], [0.5], actions=[0, 1], reward_range=(0, 1))
+    value = IPS().fit(logs).evaluate(np.array([[1.0, 0.0]]))
+    options = {"max_weight": 2.0} if method in USERS["max_weight"] else {}
+    refusing = ("bootstrap", "percentile", "empirical_bernstein", "jackknife")
+    if method in refusing:
+        refuses(value, method, r"got 1: every|got one|these rounds have none")
+        return
+    found = interval_of(value, method=method, **options)
+    if method in ("student", "normal"):
+        assert np.isnan(found).all()
+    else:
+        assert found == (0, 1)
+
+
+def test_finite_sample_methods_refuse_ratios():
+    value = make_value(SNIPS())
+    for method in ("hoeffding", "empirical_bernstein"):
+        refuses(value, method, r"of SNIPS is a ratio of two\. Use 'betting'")
+    assert 0 <= value.confidence_interval(method="log_smoothing").low < value.value
+
+
+@pytest.mark.parametrize("method", ["student", "normal"])
+def test_no_width_is_warned_of(method):
+    value = make_value(rate=0.0)
+    with pytest.warns(TailWarning, match="the interval has no width"):
+        assert value.confidence_interval(method=method) == (0.0, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make_value().confidence_interval(method=method).width > 0
+
+
+# -- the jackknife --------------------------------------------------------------------
+def grouped_logs(n=120):
+    rng = np.random.default_rng(0)
+    p, action = rng.uniform(0.2, 0.8, n), rng.integers(3, size=n)
+    fields = {"actions": range(3), "group": np.arange(n) % 17}
+    logs = bare_logs(action, rng.random(n) + action, p, **fields)
+    pi, other = rng.dirichlet(np.ones(3), n), rng.dirichlet(np.ones(3), n)
+    return logs.with_columns(pi=pi, other=other)
+
+
+GROUPED = grouped_logs()
+
+
+def jackknife_error(value):
+    """What its limits are, in quantiles of Student's distribution."""
+    low, high = value.confidence_interval(method="jackknife")
+    assert_allclose((low + high) / 2, value.value)
+    return (high - low) / 2 / t.ppf(0.975, value.degrees_of_freedom)
+
+
+def error_by_leaving_out(score, n_groups=17):
+    """Return the error from estimates on the rounds of all groups but one."""
+    values = np.array(
+        [score(GROUPED[GROUPED.group != group]) for group in range(n_groups)]
+    )
+    return np.sqrt((n_groups - 1) / n_groups * ((values - values.mean()) ** 2).sum())
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("evaluator", [IPS(), SNIPS()])
+def test_the_jackknife_leaves_out_one_group_at_a_time(evaluator):
+    value = evaluator.fit(GROUPED).evaluate("pi")
+    expected = error_by_leaving_out(lambda logs: evaluator.fit(logs).score("pi"))
+    assert_allclose(jackknife_error(value), expected, rtol=1e-11)
+    if isinstance(evaluator, IPS) and not isinstance(evaluator, SNIPS):
+        assert abs(expected / value.standard_error - 1) < 0.05
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_of_a_difference_both_leave_out_the_same_group():
+    def gain(logs):
+        fitted = SNIPS().fit(logs)
+        return fitted.score("pi") - fitted.score("other")
+
+    fitted = SNIPS().fit(GROUPED)
+    found = fitted.evaluate("pi") - fitted.evaluate("other")
+    assert_allclose(jackknife_error(found), error_by_leaving_out(gain), rtol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_the_jackknife_needs_groups_and_a_function_of_sums():
+    alone = IPS().fit(GROUPED.replace(group=None)).evaluate("pi")
+    refuses(alone, "jackknife", "these rounds have none")
+    one = IPS().fit(GROUPED.replace(group=np.zeros(120))).evaluate("pi")
+    assert np.isnan(one.confidence_interval(method="jackknife")).all()

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The e-value of the mean weight: its expectation is at most one, by enumeration."""
+"""Formulas that no public number shows: e-values of the mean weight, uniform counts."""
 
 from itertools import product
 from math import comb, exp, log
@@ -20,6 +20,7 @@ from skope_ope.evaluators.core._mean_weight import (
     surprise,
 )
 from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._uniform_counts import chance_if_uniform
 
 
 def sums_of(w, **design):
@@ -119,3 +120,12 @@ def test_weights_that_may_be_negative_need_a_bound():
 def test_the_chance_of_weights_that_are_all_alike():
     assert surprise(2.0, 10) == pytest.approx(10 * log(2))
     assert surprise(0.0, 10) == 0.0
+
+
+def test_chances_of_uniform_counts_by_hand():
+    # two degrees of freedom: exp(-10 / 2); one: a normal value beyond 2
+    assert chance_if_uniform([10, 20, 30]) == pytest.approx(np.exp(-5), rel=1e-12)
+    assert chance_if_uniform([60, 40]) == pytest.approx(0.0455002638963584, rel=1e-9)
+    assert chance_if_uniform([50, 50]) == 1
+    assert chance_if_uniform([900, 100]) < 1e-100
+    assert chance_if_uniform([7]) == 1

@@ -1,5 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Values of parts of a log that were added up are those of memory, or say why not."""
 
 import pickle
 
@@ -11,9 +12,13 @@ from skope_ope import (
     IPS,
     SNDR,
     SNIPS,
+    BanditLogs,
+    CascadeDR,
+    ConstantPolicy,
     DirectMethod,
     DoublyRobust,
-    LogSmoothing,
+    ExplorationScavenging,
+    FunctionPolicy,
     MultiLoggerDR,
     MultiLoggerIPS,
     PseudoInverse,
@@ -21,11 +26,12 @@ from skope_ope import (
     SlateIPS,
     SubGaussianIPS,
     evaluate,
+    summarize,
 )
-from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.evaluators import load_summary
 from skope_ope.exceptions import TailWarning
 from tests.evaluators._reference_worlds import several_loggers, slates
-from tests.evaluators._summing import cut, summed, world
+from tests.evaluators.core._asked import interval_of, logged_value, quietly
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 POLICIES = {"new": "pi", "other": "other"}
@@ -47,6 +53,46 @@ NUMBERS = (
 )
 
 
+N_ACTIONS = 4
+
+
+def world(n, seed=0, reward="clicks", *, full=False, free=False, **given):
+    """Logs with two policies and a model as columns; the logger may ignore the context.
+
+    Rewards are 0/1, few of them ones ("rare"), of no known range ("revenue"), or of
+    one ("ratings").
+    """
+    rng = np.random.default_rng(seed)
+    mu = rng.dirichlet(np.full(N_ACTIONS, 2.0), n)
+    if free:
+        mu[:] = mu[0]
+    action = (rng.random((n, 1)) > mu.cumsum(axis=1)).sum(axis=1).clip(0, N_ACTIONS - 1)
+    rate = (0.02 if reward == "rare" else 0.3) * (1 + action) / 2
+    r = (rng.random(n) < rate).astype(float)
+    if reward == "revenue":
+        r = rng.normal(size=n) + action + 10
+    if reward == "ratings":
+        r, given["reward_range"] = np.clip(rng.random(n) + 0.1 * action, 0, 2), (0, 2)
+    pi, p = rng.dirichlet(np.ones(N_ACTIONS), n), mu[np.arange(n), action]
+    given |= {"actions": np.arange(N_ACTIONS), "logging_proba": mu if full else None}
+    logs = BanditLogs(rng.normal(size=(n, 2)), action, r, p, **given)
+    q = rng.random((n, N_ACTIONS))
+    return logs.with_columns(q=q, pi=pi, other=np.tile(pi[:1], (n, 1)))
+
+
+def cut(n, seed=0, n_parts=4):
+    """The rows of some parts that make up a log of n rounds, of any sizes."""
+    rng = np.random.default_rng(seed)
+    places = np.sort(rng.integers(0, n + 1, n_parts - 1))
+    return np.split(rng.permutation(n), places)
+
+
+def summed(policies, evaluators, logs, parts, **given):
+    """The summary that parts of some logs add up to."""
+    given["evaluators"] = evaluators
+    return sum(summarize(policies, logs[rows], **given) for rows in parts if len(rows))
+
+
 def both(logs, evaluators=EVALUATORS, seed=0):
     """Return the tables of merged sums and of one evaluation in memory."""
     parts = summed(POLICIES, evaluators, logs, cut(len(logs), seed))
@@ -65,7 +111,7 @@ def assert_alike(found, expected):
             assert one.keys() == other.keys()
             one, other = list(one.values()), list(other.values())
         assert_allclose(one, other, rtol=1e-9, atol=1e-11, err_msg=name)
-    mine, memory = found._interval(), expected._interval()
+    mine, memory = interval_of(found), interval_of(expected)
     if memory.method == "student":
         assert mine.method == "student"
         assert_allclose(mine, memory, rtol=1e-11, atol=1e-13)
@@ -137,7 +183,7 @@ def test_rewards_of_0_and_1_tell_gamma_limits_exactly():
     logs = world(400, 4, "rare")
     table, memory = both(logs, {"SNIPS": SNIPS()})
     for key in table:
-        found, expected = table[key]._interval(), memory[key]._interval()
+        found, expected = interval_of(table[key]), interval_of(memory[key])
         assert found.method == expected.method == "gamma"
         assert_allclose(found, expected, rtol=1e-10)
         names = [type(one) for one in expected.warnings]
@@ -178,8 +224,6 @@ def test_what_needs_rounds_refuses_and_says_what_does_not():
         value - other
     with pytest.raises(ValueError, match="Summarize both policies in one call"):
         other - value
-    with pytest.raises(ValueError, match="of the first rounds is not known"):
-        value._of_first([100, 300])
 
 
 def test_values_of_different_rounds_are_not_subtracted():
@@ -245,9 +289,11 @@ def test_values_from_several_loggers_are_those_of_memory(group):
         "DR": MultiLoggerDR(pooling="balanced", reward_model=0.3),
         "weighted": MultiLoggerIPS(pooling="weighted", divergences=[1.0, 2.0, 3.0]),
     }
-    counts = logs._logger_counts / len(logs)
-    shares = dict(zip(logs.loggers.tolist(), counts.tolist(), strict=True))
-    table = summed({"pi": "pi"}, evaluators, logs, cut(600, 3), shares=shares).values()
+    parts = cut(600, 3)
+    table = dict(summed({"pi": "pi"}, evaluators, logs, [np.arange(600)]).values())
+    # parts of their own have other mixtures of loggers
+    some = {name: evaluators[name] for name in ("naive", "weighted")}
+    table |= summed({"pi": "pi"}, some, logs, parts).values()
     memory = evaluate({"pi": "pi"}, logs, evaluators=evaluators)
     for key, value in table.items():
         assert_alike(value, memory[key])
@@ -256,42 +302,152 @@ def test_values_from_several_loggers_are_those_of_memory(group):
         )
 
 
-@pytest.mark.parametrize("kind", ["uniform", "product", "empirical"])
-def test_values_of_slates_are_those_of_memory(kind):
-    world_of_slates = slates(300, kind, 1)
-    logs = world_of_slates.logs
-    policies = {"mild": world_of_slates.policies[1]}
-    evaluators = {
-        "IPS": SlateIPS(),
-        "wIPS": SlateIPS(self_normalized=True),
-        "PI": PseudoInverse(),
-        "wPI": PseudoInverse(self_normalized=True),
-        "DM": SlateDirectMethod(reward_model=0.3),
-    }
-    table = summed(policies, evaluators, logs, cut(300, 3)).values()
-    memory = evaluate(policies, logs, evaluators=evaluators)
-    assert table.recommended == memory.recommended
-    for key, value in table.items():
-        assert_alike(value, memory[key])
+# -- one pass over every part ---------------------------------------------------------
+def test_every_policy_is_asked_once_per_round():
+    asked = []
+
+    def proba(X):
+        asked.append(len(X))
+        return np.full((len(X), N_ACTIONS), 1 / N_ACTIONS)
+
+    logs = world(60).with_columns(day=np.arange(60) % 3, half=np.arange(60) % 2)
+    policies = {"a": FunctionPolicy(proba)}
+    plain = summarize(policies, logs, evaluators=EVALUATORS).values()
+    assert sum(asked) == 60
+    asked.clear()
+    by = summarize(policies, logs, evaluators=EVALUATORS, by=["day", "half"]).values()
+    assert sum(asked) == 60
+    for key, value in plain.items():
+        assert by[key].value == pytest.approx(value.value, rel=1e-12)
 
 
-def test_smoothed_logarithms_know_the_lowest_reward():
-    logs = world(300, 8, "ratings")
-    lam = {"smooth": LogSmoothing(lam=0.1)}
-    table, memory = both(logs, lam)
-    assert_alike(table["new", "smooth"], memory["new", "smooth"])
+@pytest.mark.parametrize("table", [False, True])
+def test_sums_by_label_are_those_of_its_rounds(table):
+    day = np.array(["mon", "tue", "wed"])[np.arange(90) % 3]
+    logs = world(90).with_columns(day=day)
+    policy = logs.columns["pi"] if table else "pi"  # whose rows belong to the part
+    parts = [logs] if table else [logs[k::2] for k in range(2)]
+    given = {"evaluators": EVALUATORS, "by": "day"}
+    found = sum(summarize({"a": policy}, part, **given) for part in parts).values()
+    memory = evaluate({"a": "pi"}, logs, evaluators=EVALUATORS)
+    for key, value in found.items():
+        mine, theirs = value.by("day"), memory[key].by("day")
+        assert list(mine) == sorted(theirs)
+        for label, one in mine.items():
+            numbers = [(v.value, v.standard_error) for v in (one, theirs[label])]
+            assert_allclose(*numbers, rtol=1e-10)
+    with pytest.raises(ValueError, match="no field or column 'week'"):
+        summarize({"a": "pi"}, logs, evaluators=EVALUATORS, by="week")
 
 
-@pytest.mark.parametrize("reward", ["clicks", "revenue"])
-def test_long_logs_keep_fewer_sums_and_are_not_surer_for_it(reward):
-    logs = world(800, 9, reward)
-    few = {"SNIPS": SNIPS(), "IPS": IPS()}
-    rows = cut(800)
-    table = summed(POLICIES, few, logs, rows, n_total=10**9).values()
-    memory = evaluate(POLICIES, logs, evaluators=few)
-    for key, value in table.items():
-        assert_alike(value, memory[key])
-    mixed = summed(POLICIES, few, logs, rows[:2]) + summed(
-        POLICIES, few, logs, rows[2:], n_total=10**9
+def test_what_parts_lack_is_known_of_the_whole():
+    n = 60
+    logs = BanditLogs(
+        np.zeros((n, 1)), np.arange(n) % 3, np.arange(n) % 2, np.full(n, 1 / 3)
     )
-    assert_alike(mixed.values()["new", "IPS"], memory["new", "IPS"])
+    policy, lacking = {"a": ConstantPolicy(1)}, np.arange(n) % 3 != 1
+    whole = summed(policy, {"IPS": IPS()}, logs, [~lacking, lacking]).values()[
+        "a", "IPS"
+    ]
+    exact = IPS().fit(logs).evaluate(policy["a"])
+    assert_allclose(whole.standard_error, exact.standard_error, rtol=1e-12)
+    assert whole.diagnostics["unsupported_mass"] == 0
+    lost = summed(policy, {"IPS": IPS()}, logs, [lacking]).values()["a", "IPS"]
+    assert lost.diagnostics["unsupported_mass"] == 1
+    # each part lacks another action, and all of them lack one
+    logs = world(400)
+    logs = logs[logs.action != 1]
+    parts = [logs.action == 0, logs.action > 0]
+    whole = summed({"a": "pi"}, {"IPS": IPS()}, logs, parts).values()["a", "IPS"]
+    exact = IPS().fit(logs).evaluate("pi").diagnostics["unsupported_mass"]
+    assert exact > 0.1
+    assert_allclose(whole.diagnostics["unsupported_mass"], exact)
+
+
+@pytest.mark.parametrize("kind", [{"full": True}, {"free": True}])
+def test_bounds_of_weights_are_those_of_the_whole_log(kind):
+    logs = world(400, reward="ratings", **kind)
+    parts = [rows for rows in cut(400) if len(rows) > 30]
+    found = summed(POLICIES, {"IPS": IPS()}, logs, parts).values()["new", "IPS"]
+    memory = evaluate("pi", logs[np.concatenate(parts)], evaluators=["IPS"])["IPS"]
+    one, other = (interval_of(value, method="gamma") for value in (found, memory))
+    assert one.max_weight_from == other.max_weight_from
+    assert_allclose(one.max_weight, other.max_weight, rtol=1e-12)
+    if kind == {"free": True}:  # parts of other propensities tell no bound
+        mixed = summarize(POLICIES, logs, evaluators=["IPS"])
+        mixed = mixed + summarize(
+            POLICIES, world(200, 1, "ratings", **kind), evaluators=["IPS"]
+        )
+        with pytest.raises(ValueError, match="max_weight"):
+            mixed.values()["new", "IPS"].confidence_interval(method="gamma")
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_slates_that_leave_rounds_out_are_about_other_rounds(grouped):
+    of_slates = slates(100, "empirical", 45)
+    logs = of_slates.logs.replace(group=np.arange(100) // 3 if grouped else None)
+    policies = dict(zip("ab", of_slates.policies, strict=True))
+    summary = quietly(summed, policies, {"PI": PseudoInverse()}, logs, cut(100))
+    value, gain = summary.values()["a", "PI"], summary.logged_value("PI")
+    exact = PseudoInverse().fit(logs).evaluate(policies["a"])
+    assert_allclose(value.value, exact.value, rtol=1e-12)
+    assert_allclose(value.standard_error, exact.standard_error, rtol=1e-11)
+    assert_allclose(gain.value, logs.reward.mean(), rtol=1e-12)
+    message = "about different rounds" if grouped else "needs sums by groups"
+    with pytest.raises(ValueError, match=message):
+        value - gain
+
+
+def test_differences_need_the_same_rounds():
+    logs = world(120, group=np.arange(120) * 7 % 50)
+    one, fewer = (
+        summarize({"a": "pi"}, some, evaluators=["IPS"]).values()["a", "IPS"]
+        for some in (logs, logs[:30])
+    )
+    with pytest.raises(
+        ValueError, match="come from different rounds, 120 rows in memory"
+    ):
+        one - fewer
+
+
+# -- files ----------------------------------------------------------------------------
+KINDS = ["clicks", "free", "pairs", "loggers", "uniform", "product", "empirical"]
+
+
+def world_of_file(kind):
+    if kind == "loggers":
+        arms = {"arms": ExplorationScavenging(), "IPS": MultiLoggerIPS()}
+        return several_loggers(90, 12).logs, {"new": "pi"}, arms
+    if kind in KINDS[4:]:
+        some, models = slates(60, kind, 1), {"reward_model": 0.3}
+        evaluators = {"IPS": SlateIPS(), "PI": PseudoInverse(self_normalized=True)}
+        evaluators |= {"DM": SlateDirectMethod(**models), "DR": CascadeDR(**models)}
+        return some.logs, {"new": some.policies[1]}, evaluators
+    given = {
+        "clicks": {},
+        "free": {"reward": "ratings", "free": True},
+        "pairs": {"group": [(k % 40, "a") for k in range(120)]},
+    }[kind]
+    few = {name: EVALUATORS[name] for name in ("SNIPS", "DR")}
+    return world(120, **given), {"new": "pi"}, few
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_hold_all_that_sums_hold(kind, tmp_path):
+    logs, policies, evaluators = world_of_file(kind)
+    logs = logs.with_columns(half=np.arange(len(logs)) % 2)
+    parts = [np.arange(len(logs)) % 3 == k for k in range(3)]
+    first = summed(policies, evaluators, logs, parts[:1], by="half")
+    rest = summed(policies, evaluators, logs, parts[1:], by="half")
+    first.save(tmp_path / "sums.npz")
+    again = (load_summary(tmp_path / "sums.npz") + rest).values()
+    memory = evaluate(policies, logs, evaluators=evaluators)
+    for key, value in (first + rest).values().items():
+        assert_allclose(interval_of(again[key]), interval_of(value), rtol=1e-9)
+        # every part has a mixture of loggers of its own
+        exact = value if key[1] == "arms" else memory[key]
+        assert_allclose(again[key].value, exact.value, rtol=1e-11)
+        assert_allclose(again[key].standard_error, exact.standard_error, rtol=1e-9)
+        halves = again[key].by("half"), value.by("half")
+        for label, one in halves[1].items():
+            assert_allclose(halves[0][label].value, one.value, rtol=1e-12)

@@ -1,0 +1,45 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What several tests ask of public calls."""
+
+import warnings
+
+import numpy as np
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    UniformPolicy,
+    UniformSlatePolicy,
+    compare_policies,
+)
+
+
+def bare_logs(action, reward, propensity=None, **fields):
+    """Logs without a context that could matter; a number stands for all rounds."""
+    n = len(action)
+    reward, p = (
+        [one] * n if isinstance(one, float) else one for one in (reward, propensity)
+    )
+    return BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
+
+
+def quietly(call, *args, **given):
+    """The answer of a call, without its warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call(*args, **given)
+
+
+def interval_of(value, *args, **given):
+    """Its confidence interval, in silence."""
+    return quietly(value.confidence_interval, *args, **given)
+
+
+def logged_value(logs):
+    """The mean reward of the logs, which comparisons with the logger subtract."""
+    policy, evaluator = UniformPolicy(), IPS()
+    if hasattr(logs, "n_slots"):
+        policy, evaluator = UniformSlatePolicy(logs.n_slots), None
+    found = quietly(compare_policies, {"one": policy}, logs, evaluator=evaluator)
+    return found.reference
