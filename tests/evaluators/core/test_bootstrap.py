@@ -33,8 +33,7 @@ from skope_ope import (
 )
 from skope_ope.exceptions import FewEventsWarning, TailWarning
 from skope_ope.intervals import bootstrap_interval, percentile_interval
-from skope_ope.intervals._bootstrap import seed_of
-from skope_ope.intervals._resampling import Draws
+from skope_ope.intervals._bootstrap import Draws, seed_of
 from tests.evaluators.core._asked import interval_of, quietly
 
 N, B = 120, 8

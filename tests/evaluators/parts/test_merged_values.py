@@ -28,7 +28,7 @@ from skope_ope import (
     evaluate,
     summarize,
 )
-from skope_ope.evaluators import load_summary
+from skope_ope.evaluators import ValueSummary
 from skope_ope.exceptions import TailWarning
 from tests.evaluators._reference_worlds import several_loggers, slates
 from tests.evaluators.core._asked import interval_of, logged_value, quietly
@@ -440,7 +440,7 @@ def test_files_hold_all_that_sums_hold(kind, tmp_path):
     first = summed(policies, evaluators, logs, parts[:1], by="half")
     rest = summed(policies, evaluators, logs, parts[1:], by="half")
     first.save(tmp_path / "sums.npz")
-    again = (load_summary(tmp_path / "sums.npz") + rest).values()
+    again = (ValueSummary.load(tmp_path / "sums.npz") + rest).values()
     memory = evaluate(policies, logs, evaluators=evaluators)
     for key, value in (first + rest).values().items():
         assert_allclose(interval_of(again[key]), interval_of(value), rtol=1e-9)
