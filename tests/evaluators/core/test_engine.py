@@ -24,8 +24,8 @@ from skope_ope import (
     compare_policies,
     evaluate,
 )
+from skope_ope.base import BasePolicy
 from skope_ope.exceptions import SupportWarning
-from skope_ope.policies import BasePolicy
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 BLOCK, ENTRIES = 20_000, 1 << 20  # no more rounds, or probabilities, at once
