@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skope_ope import (
     IPS,
@@ -24,16 +25,26 @@ from skope_ope import (
     SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
-    UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from skope_ope.evaluators._logged_value import logged_value
+from tests._quiet import quiet
 from tests.test_common import EVALUATORS
 
 CLIPPED = "the bias of clipped weights"
 SHRUNK = "the bias of shrunk weights"
 MODEL = "the error of the reward model"
 INF = float("inf")
+
+
+RARELY = "the bias of rounds accepted too rarely"
+LOGS, POLICY, _ = make_bandit_logs(400, random_state=0, return_truth=True)
+PAGES, RANKED, _ = make_slate_logs(200, random_state=0, return_truth=True)
+
+
+def value_of(evaluator, policy=None):
+    slates = ".slate." in type(evaluator).__module__
+    fitted = evaluator.fit(PAGES if slates else LOGS)
+    return quiet(fitted, policy or (RANKED if slates else POLICY))
 
 
 @pytest.mark.parametrize(
@@ -59,14 +70,16 @@ INF = float("inf")
         (PseudoInverse(cmax=2.0), CLIPPED),
         (SlateDoublyRobust(cmax=2.0), CLIPPED),
         (SlateDirectMethod(), MODEL),
-        (DRns(), "the bias of rounds accepted too rarely"),
-        (DRns(q=0.0), False),
-        (DRns(acceptance="worst_case"), False),
+        (PseudoInverse(), False),
+        (DRns(random_state=0), False),  # R / C of a policy that does not learn
+        (DRns(random_state=0, horizon=20), RARELY),
+        (DRns(random_state=0, horizon=20, q=0.0), False),
+        (DRns(random_state=0, horizon=20, acceptance="worst_case"), False),
     ],
     ids=repr,
 )
 def test_parameters_tell(evaluator, reason):
-    assert evaluator._leaves_bias_out == reason
+    assert value_of(evaluator).leaves_bias_out == reason
 
 
 # Not consistent on the log of all cells for other reasons than a bias by design.
@@ -87,66 +100,50 @@ OTHER_REASONS = (
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
 def test_whoever_misses_the_value_of_all_cells_is_marked(evaluator):
     """A log that holds every cell once shows which evaluators are biased by design."""
-    consistent = evaluator.__sklearn_tags__().consistent
     if type(evaluator).__name__ not in OTHER_REASONS:
-        assert bool(evaluator._leaves_bias_out) == (not consistent)
-
-
-LOGS, POLICY, TRUTH = make_bandit_logs(400, random_state=0, return_truth=True)
-
-
-def quiet(evaluator, policy=POLICY, logs=LOGS):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return evaluator.fit(logs).evaluate(policy)
+        marked = bool(value_of(clone(evaluator)).leaves_bias_out)
+        assert marked == (not evaluator.__sklearn_tags__().consistent)
 
 
 def test_values_carry_it():
-    value = quiet(DRos())
+    value = value_of(DRos())
     assert value.leaves_bias_out == SHRUNK
     assert repr(value).endswith(f", estimator='DRos', leaves_bias_out={SHRUNK!r})")
     assert f">it leaves out</th><td>{SHRUNK}</td>" in value._repr_html_()
     assert pickle.loads(pickle.dumps(value)).leaves_bias_out == SHRUNK
     for one in value.by("action").values():
         assert one.leaves_bias_out == SHRUNK
-    plain = quiet(IPS())
+    plain = value_of(IPS())
     assert plain.leaves_bias_out is False
     assert repr(plain).endswith("estimator='IPS')")
     assert "leaves out" not in plain._repr_html_()
-    chosen = quiet(IPS(cmax="auto"))
-    assert chosen.leaves_bias_out == CLIPPED
 
 
 def test_differences_carry_it_if_either_does():
-    shrunk, model, plain = quiet(DRos()), quiet(DirectMethod()), quiet(IPS())
+    shrunk, model, plain = value_of(DRos()), value_of(DirectMethod()), value_of(IPS())
     assert (plain - shrunk).leaves_bias_out == SHRUNK
     assert (shrunk - plain).leaves_bias_out == SHRUNK
     assert (shrunk - shrunk).leaves_bias_out == SHRUNK
     assert (shrunk - model).leaves_bias_out == f"{SHRUNK}; {MODEL}"
-    assert (shrunk - logged_value(LOGS)).leaves_bias_out == SHRUNK
-    assert (plain - quiet(SNIPS())).leaves_bias_out is False
+    assert (plain - value_of(SNIPS())).leaves_bias_out is False
 
 
-def test_acceptances_bias_what_depends_on_them():
-    """R / C of a policy that does not learn has no history to be wrong about."""
-    rarely = "the bias of rounds accepted too rarely"
-    assert quiet(DRns(random_state=0)).leaves_bias_out is False
-    assert quiet(DRns(random_state=0, horizon=20)).leaves_bias_out == rarely
-    learns = quiet(DRns(random_state=0), EpsilonGreedy())
-    assert learns.leaves_bias_out == rarely
-    exact = quiet(DRns(random_state=0, acceptance="worst_case"), EpsilonGreedy())
-    assert exact.leaves_bias_out is False
+@pytest.mark.parametrize(
+    ("evaluator", "reason"),
+    [
+        (DRns(random_state=0), RARELY),
+        (DRns(random_state=0, acceptance="worst_case"), False),
+        (DirectMethod(), MODEL),
+    ],
+)
+def test_policies_that_learn(evaluator, reason):
+    assert value_of(evaluator, EpsilonGreedy()).leaves_bias_out == reason
 
 
-def test_a_simulated_value_carries_it():
-    assert quiet(DirectMethod(), EpsilonGreedy()).leaves_bias_out == MODEL
-
-
-def test_slates_carry_it():
-    logs, policy, _ = make_slate_logs(200, random_state=0, return_truth=True)
-    assert quiet(PseudoInverse(cmax=2.0), policy, logs).leaves_bias_out == CLIPPED
-    assert quiet(PseudoInverse(), policy, logs).leaves_bias_out is False
-    assert quiet(SlateDirectMethod(), policy, logs).leaves_bias_out == MODEL
+def quiet_interval(value):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return value.confidence_interval()
 
 
 def heavy_logs(n, seed):
@@ -167,16 +164,12 @@ def test_a_marked_interval_misses_where_weights_are_heavy():
         logs = heavy_logs(2000, seed)
         # a model that knows no action: it was fitted to what the logger mostly did
         for evaluator in (DRos(reward_model=0.3), DoublyRobust(reward_model=0.3)):
-            value = quiet(evaluator, policy, logs)
+            value = quiet(evaluator.fit(logs), policy)
             name = type(evaluator).__name__
-            low, high = value._interval()
+            low, high = quiet_interval(value)
             hits[name] += low <= truth <= high
             errors[name].append(value.standard_error)
             assert bool(value.leaves_bias_out) == (name == "DRos")
     assert hits["DRos"] == 0
     assert hits["DoublyRobust"] >= 36
     assert np.mean(errors["DRos"]) < np.mean(errors["DoublyRobust"]) / 2
-
-
-def test_uniform_policies_are_no_exception():
-    assert quiet(SwitchDR(), UniformPolicy()).leaves_bias_out

@@ -1,6 +1,11 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rule looks at what the logs hold, never at a value."""
+"""Which row is recommended: a rule that looks at what the logs hold, never at a value.
+
+And what sentences call it, and how the shell names evaluators.
+"""
+
+import json
 
 import numpy as np
 import pytest
@@ -14,25 +19,23 @@ from skope_ope import (
     DoublyRobust,
     MultiLoggerDR,
     PseudoInverse,
-    SlateIPS,
+    RankingPolicy,
     SlateLogs,
     UniformPolicy,
     UniformSlatePolicy,
+    compare_policies,
     evaluate,
+    report,
+    scan_logs,
 )
-from skope_ope.datasets import make_adaptive_logs
-from skope_ope.evaluators._recommended import (
-    MISFIT,
-    WRONG_WEIGHTS,
-    recommended_evaluator,
-    recommended_row,
-)
+from skope_ope.__main__ import main
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 
 N = 60
 CODE = np.arange(N) % 2
 REWARD = (np.arange(N) % 3 == 0).astype(float)
 PLAIN = BanditLogs(np.zeros((N, 1)), CODE, REWARD, np.full(N, 0.5))
-UNKNOWN = BanditLogs(np.zeros((N, 1)), CODE, REWARD)
+UNKNOWN = PLAIN.replace(propensity=None)
 LOGGERS = BanditLogs(
     np.zeros((N, 1)),
     CODE,
@@ -47,7 +50,15 @@ SLATES = SlateLogs(
 WHOLE_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD, propensity=np.full(N, 0.5))
 UNKNOWN_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD)
 
+ignore_warnings = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
+
+def table_of(logs, evaluators=None):
+    policy = UniformSlatePolicy(2) if isinstance(logs, SlateLogs) else UniformPolicy()
+    return evaluate(policy, logs, evaluators=evaluators)
+
+
+@ignore_warnings
 @pytest.mark.parametrize(
     ("logs", "name", "evaluator"),
     [
@@ -56,78 +67,68 @@ UNKNOWN_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD)
         (LOGGERS[LOGGERS.logger], "DoublyRobust", DoublyRobust()),
         (UNKNOWN, None, None),
         (SLATES, "ControlledPI", PseudoInverse(control_variates="multiple")),
-        (WHOLE_SLATES, "wIPS", SlateIPS(self_normalized=True)),
+        (WHOLE_SLATES, "wIPS", None),
         (UNKNOWN_SLATES, None, None),
     ],
 )
 def test_the_rule(logs, name, evaluator):
-    found = recommended_evaluator(logs)
-    assert found.name == name
-    assert repr(found.evaluator) == repr(evaluator)
-    assert found.reason and not found.reason.endswith(".")
-    if evaluator is not None:
-        assert not hasattr(found.evaluator, "logs_")
-        assert not found.evaluator._leaves_bias_out
-        assert name in evaluate_names(logs)
+    table = table_of(logs)
+    assert table.recommended == name
+    assert table.reason and not table.reason.endswith(".")
+    if name:
+        assert not table[name].leaves_bias_out
+    if evaluator:  # its form is known under any name
+        assert table_of(logs, {"x": evaluator}).recommended == "x"
 
 
-def evaluate_names(logs):
-    policy = UniformSlatePolicy(2) if isinstance(logs, SlateLogs) else UniformPolicy()
-    table = evaluate(policy, logs)
-    assert table.recommended == recommended_evaluator(logs).name
-    return list(table)
-
-
+@ignore_warnings
 def test_values_do_not_change_it():
     for reward in (np.zeros(N), np.ones(N), np.arange(N) - 30.0):
-        assert recommended_evaluator(PLAIN.replace(reward=reward)).name == (
-            "DoublyRobust"
-        )
+        assert table_of(PLAIN.replace(reward=reward)).recommended == "DoublyRobust"
 
 
+HALF = DoublyRobust(reward_model=0.5)
+
+
+@ignore_warnings
 @pytest.mark.parametrize(
-    ("evaluators", "name"),
+    ("logs", "evaluators", "name", "reason"),
     [
-        ({"IPS": IPS(), "mine": DoublyRobust(reward_model=Ridge(), cv=3)}, "mine"),
-        ({"IPS": IPS(), "SNIPS": IPS()}, None),
-        ({"clipped": DoublyRobust(cmax=2.0)}, None),
-        ({"DirectMethod": DirectMethod()}, None),
-        ({"a": DoublyRobust(reward_model=0.5), "b": DoublyRobust()}, None),
+        (PLAIN, {"mine": DoublyRobust(reward_model=Ridge(), cv=3)}, "mine", ""),
+        (PLAIN, {"IPS": IPS(), "SNIPS": IPS()}, None, "which was not asked for"),
+        (PLAIN, {"clipped": DoublyRobust(cmax=2.0)}, None, ""),
+        (PLAIN, {"DirectMethod": DirectMethod()}, None, ""),
         (
-            {"DoublyRobust": DoublyRobust(), "b": DoublyRobust(reward_model=1.0)},
-            "first",
+            PLAIN,
+            {"a": HALF, "b": DoublyRobust(reward_model=1.0)},
+            None,
+            "a, b differ only in their reward models",
         ),
-        ({"DoublyRobust": IPS()}, None),
+        (PLAIN, {"DoublyRobust": DoublyRobust(), "b": HALF}, "DoublyRobust", ""),
+        (PLAIN, {"DoublyRobust": IPS()}, None, ""),
+        (LOGGERS, {"x": MultiLoggerDR(pooling="naive")}, None, ""),
+        (SLATES, {"x": PseudoInverse()}, None, ""),
     ],
 )
-def test_among_named_evaluators(evaluators, name):
-    found, reason = recommended_row(PLAIN, evaluators)
-    assert found == ("DoublyRobust" if name == "first" else name)
-    assert reason
+def test_among_named_evaluators(logs, evaluators, name, reason):
+    table = table_of(logs, evaluators)
+    assert table.recommended == name
+    assert table.reason and reason in table.reason
 
 
-def test_of_two_that_differ_in_their_models_none_is_chosen():
-    several = {"a": DoublyRobust(reward_model=0.5), "b": DoublyRobust(reward_model=1.0)}
-    _, reason = recommended_row(PLAIN, several)
-    assert reason == "a, b differ only in their reward models"
-
-
+@pytest.mark.frames
 def test_what_is_left_out_is_recommended_with_what_it_needs():
-    given = {"IPS": IPS()}
-    _, reason = recommended_row(PLAIN, given, left_out={"DoublyRobust": "columns"})
-    assert reason == "DoublyRobust would be recommended, but the logs lack columns"
-    assert recommended_row(PLAIN, given)[1].endswith("which was not asked for")
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": CODE, "r": REWARD, "pi": np.full(N, 0.5)}).lazy()
+    roles = {"action": "a", "reward": "r", "propensity": 0.5, "actions": [0, 1]}
+    table = evaluate("pi", scan_logs(frame, **roles, columns={"pi": "pi"}))
+    told = "DoublyRobust would be recommended, but the logs lack predictions that are"
+    assert table.recommended is None and table.reason.startswith(told)
+    assert table.left_out == ("DoublyRobust", "SNDR")
 
 
-def test_the_form_counts():
-    for pooling, expected in (("naive", None), ("balanced", "x")):
-        named = {"x": MultiLoggerDR(pooling=pooling)}
-        assert recommended_row(LOGGERS, named)[0] == expected
-    assert recommended_row(SLATES, {"x": PseudoInverse()})[0] is None
-
-
-# -- wrong propensities ---------------------------------------------------------------
-WORD = "propensities do not fit the logged actions"
+# -- wrong propensities -------------------------------------------------------------
+MISFIT = "the propensities do not fit the logged actions: trust no row of this table"
 
 
 def drawn_logs(claimed):
@@ -138,42 +139,139 @@ def drawn_logs(claimed):
     return BanditLogs(np.zeros((3000, 1)), action, reward, np.array(claimed)[action])
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_wrong_propensities_are_the_first_to_be_told():
     logs = drawn_logs([0.1, 0.6, 0.3])
-    table = evaluate(UniformPolicy(), logs)
+    table = table_of(logs)
     assert table.recommended == "DoublyRobust"
-    assert table.reason == MISFIT and WORD in MISFIT
+    assert table.reason.startswith(MISFIT)
     assert "unbiased" not in repr(table)
-    other = evaluate(UniformPolicy(), logs, evaluators=["IPS"])
+    other = table_of(logs, ["IPS"])
     assert other.recommended is None
-    assert other.reason.startswith(f"{MISFIT}; these logs allow DoublyRobust")
+    assert other.reason.startswith(MISFIT)
+    assert "; these logs allow DoublyRobust" in other.reason
+    # right ones leave the reason alone; a bias by design is no fault of theirs
+    plain = table_of(PLAIN).reason
+    assert table_of(drawn_logs([0.6, 0.3, 0.1])).reason == plain
+    assert table_of(PLAIN, ["DoublyRobust", "DRos"]).reason == plain
 
 
-def test_right_propensities_leave_the_reason_alone():
-    table = evaluate(UniformPolicy(), drawn_logs([0.6, 0.3, 0.1]))
-    assert table.reason == recommended_evaluator(PLAIN).reason
-    # a bias by design is no fault of the propensities
-    table = evaluate(UniformPolicy(), PLAIN, evaluators=["DoublyRobust", "DRos"])
-    assert table.reason == recommended_evaluator(PLAIN).reason
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_weights_of_a_policy_that_copies_what_was_logged():
     logs = drawn_logs([0.6, 0.3, 0.1])
     copies = np.eye(3)[logs.action_index]
     table = evaluate({"copy": copies, "uniform": UniformPolicy()}, logs)
     assert table.recommended == "DoublyRobust"
-    assert table.reason == WRONG_WEIGHTS
+    assert table.reason.startswith("the weights are wrong, because of the propensities")
     alone = evaluate(copies, logs, evaluators=["DirectMethod"])
     assert alone.reason.startswith("these logs allow DoublyRobust")
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_a_logger_that_learned_is_told():
     logs = make_adaptive_logs(5000, means=(0.6, 0.4), random_state=0)
     table = evaluate(ConstantPolicy(0), logs)
     assert "AdaptiveDR is made for such logs" in " ".join(repr(table).split())
     still = evaluate(ConstantPolicy(0), make_adaptive_logs(5000, floor_decay=0))
     assert "AdaptiveDR" not in repr(still)
+
+
+# -- sentences ----------------------------------------------------------------------
+def clicked_pages(n=3000):
+    """Two of four items in a uniform order; clicks follow the worth of an item."""
+    rng = np.random.RandomState(0)
+    slate = np.argsort(rng.random_sample((n, 4)), axis=1)[:, :2]
+    worth = np.array([0.05, 0.1, 0.3, 0.6])
+    return SlateLogs(
+        np.zeros((n, 1)),
+        slate,
+        slot_reward=(rng.random_sample(slate.shape) < worth[slate]).astype(float),
+        n_candidates=4,
+        item_features=worth[:, None],
+        item_feature_names=["worth"],
+        logging_policy=UniformSlatePolicy(2),
+    )
+
+
+def test_decisions_name_the_row_of_the_table_and_what_it_assumes():
+    logs, new = clicked_pages(), {"new": RankingPolicy("worth", n_slots=2)}
+    compared = compare_policies(new, logs)
+    assert compared.decision == "deploy"
+    told = "ControlledPI (PseudoInverse with multiple control variates)"
+    assert f"Deploy new: by {told} it is better" in compared.sentence
+    assumed = "Assumed: the value of a slate is about a sum over its slots and items."
+    assert assumed in str(compared)
+    found = report(new, logs)
+    assert assumed in found.sentence
+    assert f"The gains are those of {told}" in found.to_html()
+    by_slot = compare_policies(new, logs, evaluator="IndependentSlotIPS")
+    assert "by IndependentSlotIPS it is better" in by_slot.sentence
+    assert "Assumed: what a slot earns does not depend on" in str(by_slot)
+    assert "Assumed" not in str(compare_policies(new, logs, evaluator="SlateIPS"))
+    logs, policy = make_bandit_logs(random_state=0, return_truth=True)[:2]
+    assert "Assumed" not in str(compare_policies({"new": policy}, logs))
+
+
+@ignore_warnings
+@pytest.mark.parametrize(
+    ("logs", "evaluator", "told"),
+    [
+        (LOGGERS, None, "BalancedDR (MultiLoggerDR with the mixture of all loggers)"),
+        (WHOLE_SLATES, None, "wIPS (SlateIPS, divided by the sum of the weights)"),
+        (SLATES, "wPI", "wPI (PseudoInverse, divided by the sum of the weights)"),
+        (SLATES, PseudoInverse(control_variates="single"), "PseudoInverse"),
+        (PLAIN, IPS(), "IPS"),
+    ],
+)
+def test_rows_whose_name_is_no_class_say_what_they_are(logs, evaluator, told):
+    logs = logs.replace(reward=CODE * 1.0)
+    policy = [[1, 0]] * N if isinstance(logs, SlateLogs) else np.eye(2)[[1] * N]
+    compared = compare_policies({"new": policy}, logs, evaluator=evaluator)
+    assert f"Deploy new: by {told} it is better" in compared.sentence
+
+
+# -- names in the shell -------------------------------------------------------------
+@pytest.fixture
+def shell(tmp_path, capsys):
+    """Evaluate by named evaluators: the exit code, and what is told."""
+    path = tmp_path / "log.csv"
+    rows = [f"{k % 2},{k % 3 % 2},0.5" for k in range(40)]
+    path.write_text("\n".join(["a,r,p", *rows]) + "\n")
+    words = (
+        "--action a --reward r --propensity p --policy uniform --context= --evaluators"
+    )
+
+    def told(names, *more):
+        code = main(["evaluate", str(path), *words.split(), names, *more])
+        return code, "".join(capsys.readouterr())
+
+    return told
+
+
+def test_names_in_any_case_and_parameters(shell):
+    code, out = shell("ips,IPS:cmax=10,dros:lam=2.5,LogSmoothing:lam=none", "--json")
+    assert code == 0
+    names = [row["evaluator"] for row in json.loads(out)["values"]]
+    assert names == ["IPS", "IPS:cmax=10", "DRos:lam=2.5", "LogSmoothing:lam=none"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("IPSS", "evaluator 'IPSS' is unknown; there are IPS, SNIPS"),
+        ("DR", "BalancedDR. Did you mean DoublyRobust?"),
+        ("DM", "Did you mean DirectMethod"),
+        ("SwichtDR", "Did you mean SwitchDR"),
+        ("IPS:tau=1", "'IPS:tau=1': IPS has the parameter cmax, got 'tau'"),
+        ("DirectMethod:cv=1", "DirectMethod has no parameter, got 'cv'"),
+        ("IPS:cmax=x", "'IPS:cmax=x': 'x' is not a number"),
+        ("IPS:cmax=1_0", "'1_0' is not a number"),
+        ("IPS:cmax", "'' is not a number"),
+        ("IPS,ips", "evaluator 'IPS' is named twice"),
+    ],
+)
+def test_what_cannot_be_understood_is_said(names, message, shell):
+    code, told = shell(names)
+    assert code == 2
+    assert message in " ".join(told.split())

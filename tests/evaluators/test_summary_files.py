@@ -15,6 +15,7 @@ from sklearn.linear_model import Ridge
 
 from skope_ope import (
     IPS,
+    BanditLogs,
     DoublyRobust,
     MultiLoggerIPS,
     UniformPolicy,
@@ -24,7 +25,6 @@ from skope_ope import (
 from skope_ope.base import StaticEvaluator
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators import load_summary
-from tests.evaluators._reference_worlds import several_loggers
 from tests.evaluators._summing import world
 from tests.evaluators.test_summaries import (
     EVALUATORS,
@@ -182,9 +182,10 @@ def test_evaluators_of_others_are_given_again(tmp_path):
 
 
 def test_evaluators_are_stored_by_class_and_plain_parameters(tmp_path):
-    logs = several_loggers(60, 0).logs
-    divergences = dict(zip(logs.loggers.tolist(), (1.0, 2.0, 3.0), strict=True))
-    plain = MultiLoggerIPS(pooling="weighted", divergences=divergences)
+    label, proba = np.array(list("ab"))[np.arange(60) % 2], np.full((60, 2), 0.5)
+    rows = np.zeros((60, 1)), np.arange(60) % 3 % 2, np.arange(60) % 5
+    logs = BanditLogs(*rows, logger=label, logger_proba=proba).with_columns(pi=proba)
+    plain = MultiLoggerIPS(pooling="weighted", divergences={"a": 1.0, "b": 2.0})
     named = {"plain": plain, "DR": DoublyRobust(reward_model=Ridge())}
     path = tmp_path / "total.npz"
     summarize({"a": "pi"}, logs, evaluators=named).save(path)
@@ -194,7 +195,7 @@ def test_evaluators_are_stored_by_class_and_plain_parameters(tmp_path):
         for parameter, value in evaluator.get_params(deep=False).items():
             if parameter != "reward_model":
                 assert getattr(found[name], parameter) == value
-    arrays = MultiLoggerIPS(pooling="weighted", divergences=np.array([1.0, 2.0, 3.0]))
+    arrays = MultiLoggerIPS(pooling="weighted", divergences=np.array([1.0, 2.0]))
     summarize({"a": "pi"}, logs, evaluators={"it": arrays}).save(path)
     with pytest.raises(ValueError, match=r"its parameters \['divergences'\] are not"):
         load_summary(path)
