@@ -6,6 +6,9 @@ Parts of one mixture of loggers, tables and hash buckets stand for files, machin
 frames of very many groups; no public call takes them for parts in memory.
 """
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -303,7 +306,26 @@ def test_a_part_without_weight_adds_nothing():
         assert_same(summary_of(found).estimate(), whole)
 
 
-# -- hash buckets in place of groups ---------------------------------------------------
+@pytest.mark.few_cases(3)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_rounds_are_let_go_at_once(name):
+    logs, _ = world_of(name, grouped=True)
+    policy = WORLDS[name][1]().policies[0]
+    evaluators = {str(k): one for k, one in enumerate(FAMILIES[name])}
+    shares, part = shares_of(logs), logs[np.arange(len(logs) // 2)]
+    here = weakref.ref(part)
+    gc.collect()
+    gc.disable()  # a cycle would keep them
+    try:
+        sums = sums_of_part({"new": policy}, evaluators, part, shares=shares)
+        del part
+        assert here() is None
+    finally:
+        gc.enable()
+    assert sums.n == len(logs) // 2
+
+
+# -- hash buckets in place of groups ------------------------------------------------
 POLICIES = {"new": "pi", "other": "other"}
 EVALUATORS = {"SNIPS": SNIPS()}
 TRUTH = {"new": 0.5, "other": 0.45}
@@ -376,8 +398,9 @@ def test_buckets_of_parts_are_those_of_the_whole():
 
 
 def test_groups_join_the_buckets_of_others():
-    today, before = (sums_of(IPS(), "pi", many_users[k::2]) for k in range(2))
-    value = IPS().fit().evaluate("pi").value
+    logs = users(2000, 0)
+    today, before = (sums_of(IPS(), "pi", logs[k::2]) for k in range(2))
+    value = IPS().fit(logs).evaluate("pi").value
     stored = before.bucketed(1000)
     for found in (today + stored, stored + today):
         found = summary_of(found)
