@@ -164,7 +164,7 @@ def test_a_model_is_given_once(lazy_and_logs):
         DoublyRobust(reward_model=Ridge()).fit(lazy, Ridge())
 
 
-# -- comparisons: of few rounds, which are read, and of more, which are summed ----------
+# -- comparisons: of few rounds, which are read, and of more, which are summed --------
 FEW = 200_000
 
 
@@ -269,11 +269,9 @@ def test_warnings_come_once_at_the_line_of_the_caller(tmp_path):
 
 
 def test_parts_are_told_by_one_label(lazy_and_logs):
-    lazy, logs = lazy_and_logs
-    with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
-        summarize("pi", lazy, evaluators=["IPS"], by="pi")
-    with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
-        summarize("pi", logs, evaluators=["IPS"], by="pi")
+    for logs in lazy_and_logs:
+        with pytest.raises(ValueError, match="by='pi' has 4 entries per round"):
+            summarize("pi", logs, evaluators=["IPS"], by="pi")
 
 
 def test_progress_is_told(lazy_and_logs, capfd):
@@ -287,87 +285,70 @@ def test_progress_is_told(lazy_and_logs, capfd):
     assert "Parallel" in "".join(capfd.readouterr())
 
 
-REFUSED = {
-    "arrays": (lambda lazy: evaluate(np.ones((500, 4)) / 4, lazy), "is an array"),
-    "no column": (lambda lazy: evaluate("nobody", lazy), "is not a column"),
-    "no column by": (lambda lazy: summarize("pi", lazy, by="moon"), "by is 'moon'"),
-    "weights": (
-        lambda lazy: evaluate("pi", lazy, sample_weight=np.ones(500)),
-        "For lazy logs name its column",
-    ),
-    "no policy": (lambda lazy: summarize({}, lazy), "policies is empty"),
-    "unfitted": (lambda lazy: evaluate(IPSPolicy(), lazy), "not fitted yet"),
-    "auto": (
-        lambda lazy: evaluate("pi", lazy, evaluators=[IPS(cmax="auto")]),
-        "Pass a",
-    ),
-    "MRDR": (lambda lazy: evaluate("pi", lazy, evaluators=["MRDR"]), "DoublyRobust"),
-    "folds": (lambda lazy: evaluate("pi", lazy, cv=KFold(5)), "HashKFold"),
-    "walks": (lambda lazy: summarize("pi", lazy, evaluators=["DRns"]), "in order"),
-    "learns": (lambda lazy: evaluate(EpsilonGreedy(), lazy), "lazy logs in order"),
-    "slates": (lambda lazy: PseudoInverse().fit(lazy), "must be SlateLogs"),
-    "functions": (
-        lambda lazy: summarize(FunctionPolicy(lambda X: X).fit(lazy), lazy),
-        "Name the policy",
-    ),
-    "rows": (lambda lazy: lazy[3], "sample"),
-    "array": (np.asarray, "sample"),
-    "loops": (list, "not iterable"),
-    "splits": (train_test_split, "sample"),
-    "search": (
-        lambda lazy: GridSearchCV(
-            IPS(), {"cmax": [1, 2]}, scoring=EvaluatorScorer("pi")
-        ).fit(lazy),
-        "sample",
-    ),
-    "our search": (
-        lambda lazy: OPESearchCV(
-            IPS(), {"cmax": [1, 2]}, scoring=EvaluatorScorer("pi")
-        ).fit(lazy),
-        "sample",
-    ),
-    "scorer": (lambda lazy: EvaluatorScorer("pi")(IPS().fit(lazy), lazy), "sample"),
-    "fold numbers": (lambda lazy: HashKFold().fold_of(lazy), "partition"),
-    "steps": (lambda lazy: PropensityEstimator().fit(lazy), "sample"),
-    "learners": (lambda lazy: IPSPolicy().fit(lazy), "sample"),
-    "classifiers": (lambda lazy: ClassifierPolicy().fit(lazy), "sample"),
-    "models": (lambda lazy: ActionRewardModel(Ridge()).fit(lazy), "sample"),
-    "tables": (lambda lazy: action_probabilities(UniformPolicy(), lazy), "sample"),
-    "weights shown": (
-        lambda lazy: WeightsDisplay.from_evaluator(IPS().fit(lazy), "pi"),
-        "sample",
-    ),
-    "report": (lambda lazy: report({"new": "pi"}, lazy), "sample"),
-    "rounds": (lambda lazy: IPS().fit(lazy).evaluate("pi").round_values, "sample"),
-}
+def search(kind):
+    return kind(IPS(), {"cmax": [1, 2]}, scoring=EvaluatorScorer("pi"))
 
 
-@pytest.mark.few_cases(9)
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_needs_rounds_in_memory_names_the_way(lazy_and_logs, name):
-    call, message = REFUSED[name]
+REFUSED = [
+    (lambda lazy: evaluate(np.ones((500, 4)) / 4, lazy), "is an array"),
+    (lambda lazy: evaluate("nobody", lazy), "is not a column"),
+    (lambda lazy: summarize("pi", lazy, by="moon"), "by is 'moon'"),
+    (lambda lazy: evaluate("pi", lazy, sample_weight=[1]), "name its column"),
+    (lambda lazy: summarize({}, lazy), "policies is empty"),
+    (lambda lazy: evaluate(IPSPolicy(), lazy), "not fitted yet"),
+    (lambda lazy: evaluate("pi", lazy, evaluators=[IPS(cmax="auto")]), "Pass a"),
+    (lambda lazy: evaluate("pi", lazy, evaluators=["MRDR"]), "DoublyRobust"),
+    (lambda lazy: evaluate("pi", lazy, cv=KFold(5)), "HashKFold"),
+    (lambda lazy: summarize("pi", lazy, evaluators=["DRns"]), "in order"),
+    (lambda lazy: evaluate(EpsilonGreedy(), lazy), "lazy logs in order"),
+    (lambda lazy: PseudoInverse().fit(lazy), "must be SlateLogs"),
+    (lambda lazy: summarize(FunctionPolicy(len).fit(lazy), lazy), "Name the policy"),
+    (list, "not iterable"),
+    (lambda lazy: HashKFold().fold_of(lazy), "partition"),
+    *(
+        (call, "sample")
+        for call in (
+            lambda lazy: lazy[3],
+            np.asarray,
+            train_test_split,
+            lambda lazy: search(GridSearchCV).fit(lazy),
+            lambda lazy: search(OPESearchCV).fit(lazy),
+            lambda lazy: EvaluatorScorer("pi")(IPS().fit(lazy), lazy),
+            lambda lazy: PropensityEstimator().fit(lazy),
+            lambda lazy: IPSPolicy().fit(lazy),
+            lambda lazy: ClassifierPolicy().fit(lazy),
+            lambda lazy: ActionRewardModel(Ridge()).fit(lazy),
+            lambda lazy: action_probabilities(UniformPolicy(), lazy),
+            lambda lazy: WeightsDisplay.from_evaluator(IPS().fit(lazy), "pi"),
+            lambda lazy: report({"new": "pi"}, lazy),
+            lambda lazy: IPS().fit(lazy).evaluate("pi").round_values,
+        )
+    ),
+]
+
+
+@pytest.mark.few_cases(10)
+@pytest.mark.parametrize("call, message", REFUSED)
+def test_what_needs_rounds_in_memory_names_the_way(lazy_and_logs, call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call(lazy_and_logs[0])
 
 
-def test_what_weighs_rounds_by_earlier_ones_names_the_way(tmp_path):
+def test_what_has_seen_all_rounds_names_the_way(tmp_path):
     logs, _ = world_of("clicks", grouped=False)
     lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
-    for call in (
-        lambda: evaluate("pi", lazy, evaluators=["AdaptiveIPS"]),
-        lambda: evaluate("pi", lazy, evaluators=["AdaptiveDR"]),
-        lambda: summarize("pi", lazy, evaluators=["AdaptiveDR"], reward_model=0.3),
-        lambda: AdaptiveIPS().fit(lazy),
-        lambda: AdaptiveIPS().fit(logs).evaluate("pi", lazy),
+    array = DoublyRobust(reward_model=logs.columns["q_hat"]).fit(logs)
+    adaptive = {"evaluators": ["AdaptiveDR"]}
+    for call, message in (
+        (lambda: array.evaluate("pi", lazy), "Carry it as a column|Store the values"),
+        (lambda: MRDR().fit(logs).evaluate("pi", lazy), "MRDR fits its reward model"),
+        (lambda: AdaptiveIPS().fit(logs).evaluate("pi", lazy), "ConfidenceSequence"),
+        (lambda: AdaptiveIPS().fit(lazy), "ConfidenceSequence"),
+        (lambda: evaluate("pi", lazy, **adaptive), "ConfidenceSequence"),
+        (lambda: summarize("pi", lazy, **adaptive), "ConfidenceSequence"),
     ):
-        with pytest.raises(ValueError, match="ConfidenceSequence"):
+        with pytest.raises(ValueError, match=message):
             call()
-
-
-def test_a_fit_in_memory_that_made_no_model_says_so(lazy_and_logs):
-    lazy, logs = lazy_and_logs
-    with pytest.raises(ValueError, match="MRDR fits its reward model to all rounds"):
-        MRDR().fit(logs).evaluate("pi", lazy)
 
 
 def test_logs_are_checked():
