@@ -724,8 +724,7 @@ def test_slates():
     assert table.recommended is None
     assert table.left_out == ("SlateIPS", "wIPS", *usual[1:])
     with pytest.raises(
-        ValueError,
-        match=r"'IPS' is unknown; there are Expl.*IPS is for logs of s",
+        ValueError, match=r"'IPS' is unknown; there are Expl.*IPS is for logs of s"
     ):
         evaluate(policy, logs, evaluators="IPS")
     with pytest.raises(TypeError, match="logs must be BanditLogs, got SlateLogs"):

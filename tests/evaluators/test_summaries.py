@@ -26,11 +26,7 @@ from skope_ope import (
     summarize,
 )
 from skope_ope.evaluators import ValueTable
-from skope_ope.exceptions import (
-    LowOverlapWarning,
-    OPEWarning,
-    PropensityWarning,
-)
+from skope_ope.exceptions import LowOverlapWarning, OPEWarning, PropensityWarning
 from tests.evaluators._summing import cut, world
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

@@ -176,10 +176,7 @@ def tiled(name, folder, more, grouped=False):
     return lazy_world(logs, folder, np.random.RandomState(0), n_files=4), logs
 
 
-@pytest.mark.parametrize(
-    ("more", "baseline"),
-    [(False, "old"), (True, "logger")],
-)
+@pytest.mark.parametrize(("more", "baseline"), [(False, "old"), (True, "logger")])
 def test_policies_are_compared_by_exact_differences(more, baseline, tmp_path):
     lazy, logs = tiled("clicks", tmp_path, more, grouped=True)
     policies = {"new": "pi", "old": "other"}

@@ -16,10 +16,7 @@ from skope_ope.exceptions import FewEventsWarning, LowOverlapWarning, SupportWar
 from tests._values import stated_value
 
 LOGS = BanditLogs(
-    np.zeros((200, 1)),
-    np.arange(200) % 2,
-    np.arange(200) % 5 / 4,
-    np.full(200, 0.5),
+    np.zeros((200, 1)), np.arange(200) % 2, np.arange(200) % 5 / 4, np.full(200, 0.5)
 )
 POLICIES = {"half": UniformPolicy(), "mostly": np.tile([0.2, 0.8], (200, 1))}
 TABLE = evaluate(UniformPolicy(), LOGS, evaluators=["IPS", "SNIPS"])

@@ -10,11 +10,7 @@ from numpy.testing import assert_allclose
 
 from skope_ope import IPS, BanditLogs, EpsilonGreedy, MultiLoggerDR, MultiLoggerIPS
 from skope_ope.evaluators import logger_overlap
-from skope_ope.exceptions import (
-    LoggerWarning,
-    OPEWarning,
-    SupportWarning,
-)
+from skope_ope.exceptions import LoggerWarning, OPEWarning, SupportWarning
 from tests.evaluators.multi_logger._logs import POOLINGS, several, without_support
 from tests.evaluators.multi_logger._toy import toy_logs
 

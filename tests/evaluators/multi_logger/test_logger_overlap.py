@@ -7,10 +7,7 @@ from numpy.testing import assert_allclose
 
 from skope_ope import BanditLogs, EpsilonGreedy
 from skope_ope.evaluators import logger_overlap, pooling_variance_ratio
-from tests.evaluators.multi_logger._logs import (
-    several,
-    without_support,
-)
+from tests.evaluators.multi_logger._logs import several, without_support
 
 
 def test_the_matrix_against_loops():

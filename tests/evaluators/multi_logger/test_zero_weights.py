@@ -9,11 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import BanditLogs, MultiLoggerDR, MultiLoggerIPS
-from tests.evaluators.multi_logger._logs import (
-    POOLINGS,
-    several,
-    without_support,
-)
+from tests.evaluators.multi_logger._logs import POOLINGS, several, without_support
 
 BLIND = [  # evaluators that ask for no `logger_proba`
     MultiLoggerIPS(),
