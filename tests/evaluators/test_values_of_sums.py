@@ -16,7 +16,6 @@ from skope_ope import (
     SNIPS,
     BanditLogs,
     CascadeDR,
-    CascadeIPS,
     DirectMethod,
     DoublyRobust,
     DRns,
@@ -40,35 +39,19 @@ from skope_ope.exceptions import ExplorationWarning, LearnedRoundsWarning, Logge
 from skope_ope.policies import EmpiricalSlatePolicy
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS
-from tests.evaluators.test_merging import world_of
+from tests.evaluators.test_merging import LOTTERY, SCAVENGING, SLATES, world_of
 from tests.logs._worlds import parts_of
 from tests.logs._worlds import world as log_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-SLATES = [
-    PseudoInverse(),
-    PseudoInverse(self_normalized=True),
-    PseudoInverse(control_variates="single"),
-    SlateIPS(self_normalized=True),
-    IndependentSlotIPS(),
-    CascadeIPS(),
-    CascadeDR(reward_model=0.3),
-    SlateDoublyRobust(reward_model=0.5),
-    SlateDirectMethod(reward_model=0.5),
-]
-ARMS = [
-    ExplorationScavenging(),
-    ExplorationScavenging(self_normalized=True),
-    ExplorationScavenging(on_missing="nan"),
-]
-LOTTERY = [*ARMS[:2], ExplorationScavenging(match="logger")]
+OF_SLATES = [*SLATES, IndependentSlotIPS(), SlateDirectMethod(reward_model=0.5)]
 WORLDS_OF = {
-    "context_free_weighted": ARMS,
-    "context_free_unseen": ARMS,
+    "context_free_weighted": SCAVENGING,
+    "context_free_unseen": SCAVENGING,
     "lottery": LOTTERY,
-    "slates_uniform": SLATES,
-    "slates_left_out": SLATES,
+    "slates_uniform": OF_SLATES,
+    "slates_left_out": OF_SLATES,
 }
 # of the rounds themselves, or of models that look at all of them
 UNKNOWN = ("predictability", "sigma2", "rho", "largest_residual", "model_r2")

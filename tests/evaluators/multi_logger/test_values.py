@@ -9,8 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
 from skope_ope import (
@@ -21,8 +20,6 @@ from skope_ope import (
     DoublyRobust,
     MultiLoggerDR,
     MultiLoggerIPS,
-    PropensityClipper,
-    evaluate,
 )
 from skope_ope.evaluators import pooling_variance_ratio
 from skope_ope.exceptions import FewGroupsWarning
@@ -486,32 +483,7 @@ def test_loggers_that_act_one_after_the_other_do_not_bias_the_balanced_estimate(
     assert abs(z[1]) > 4
 
 
-# -- one call, searches, other logs -------------------------------------------------
-def test_one_call_shares_sums():
-    logs, pi = several()
-    evaluators = {name: MultiLoggerIPS(pooling=name) for name in POOLINGS}
-    evaluators["IPS"] = IPS()
-    evaluators["DR"] = MultiLoggerDR(pooling="weighted", reward_model=1.0)
-    table = evaluate(pi, logs, evaluators=evaluators)
-    for name, evaluator in evaluators.items():
-        alone = clone(evaluator).fit(logs).evaluate(pi)
-        assert_allclose(table[name].value, alone.value, rtol=1e-13)
-        assert_allclose(table[name].standard_error, alone.standard_error, rtol=1e-13)
-        assert_allclose(table[name].round_values, alone.round_values, rtol=1e-12)
-    far = logs.replace(reward=logs.reward + 1e6)  # where some take rewards less that
-    normalized = {
-        name: MultiLoggerIPS(pooling=name, self_normalized=True) for name in POOLINGS
-    }
-    table_of_far = evaluate(pi, far, evaluators=normalized)
-    for name, evaluator in normalized.items():
-        alone = clone(evaluator).fit(far).evaluate(pi)
-        assert_allclose(table_of_far[name].value, alone.value, rtol=1e-14)
-    both = evaluate({"a": pi, "b": np.roll(pi, 1, axis=1)}, logs, evaluators=evaluators)
-    assert both["a", "weighted"].value == table["weighted"].value
-    assert both["b", "weighted"].value != table["weighted"].value
-    assert evaluate(pi, logs, evaluators=["MultiLoggerIPS"])["MultiLoggerIPS"].value
-
-
+# -- other logs, diagnostics -------------------------------------------------------
 def test_other_logs_and_logged_probabilities_alone():
     logs, pi = several()
     fitted = MultiLoggerIPS(pooling="balanced").fit(logs)
@@ -524,26 +496,6 @@ def test_other_logs_and_logged_probabilities_alone():
         assert fitted.score(given) == fitted.score(pi)
 
 
-def test_a_search_chooses_the_pooling():
-    logs, pi = several()
-    logs = logs.with_columns(target=pi)
-
-    def precision(evaluator, held_out, y=None):
-        return -evaluator.evaluate("target", held_out).standard_error
-
-    search = GridSearchCV(
-        MultiLoggerIPS(),
-        {"pooling": list(POOLINGS), "self_normalized": [False, True]},
-        scoring=precision,
-        cv=2,
-    ).fit(logs)
-    assert search.best_params_["pooling"] in POOLINGS
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    pipeline = make_pipeline(PropensityClipper(0.05), MultiLoggerIPS()).fit(logs)
-    assert np.isfinite(pipeline.score("target"))
-
-
-# -- diagnostics --------------------------------------------------------------------
 def test_diagnostics_by_logger():
     logs, pi = ml4()
     pooled = {0: 372.369421, 1: 1.966210}
