@@ -93,8 +93,6 @@ def assert_same(left, right):
 
 
 # -- what comes out -----------------------------------------------------------------
-
-
 def test_four_evaluators_by_default():
     table = evaluate(LEARNED, logs_of())
     assert list(table) == DEFAULTS
@@ -299,8 +297,6 @@ def test_other_logs_than_those_of_fit():
 
 
 # -- what is shared -----------------------------------------------------------------
-
-
 class CountingRidge(Ridge):
     fits = 0
 
@@ -356,8 +352,6 @@ def test_probabilities_are_asked_for_once():
 
 
 # -- weights and jobs ---------------------------------------------------------------
-
-
 @ignore_warnings
 def test_sample_weights_are_those_of_evaluate():
     weight = RNG.uniform(0.5, 2, N)
@@ -373,32 +367,10 @@ def test_sample_weights_are_those_of_evaluate():
             assert_same(table[name], fitted.evaluate(LEARNED, sample_weight=weight))
     alike = evaluate(LEARNED, logs, evaluators="IPS", sample_weight=[2.0] * N)
     assert_same(alike["IPS"], evaluate(LEARNED, logs, evaluators="IPS")["IPS"])
-
-
-@ignore_warnings
-def test_sample_weights_reach_slates():
-    logs, policy, _ = make_slate_logs(200, random_state=0, return_truth=True)
-    weight = 1.0 + np.arange(200) % 2
-    table = evaluate(policy, logs, sample_weight=weight)
-    for name in ("PseudoInverse", "ControlledPI"):
-        expected = SLATES[name].fit(logs).evaluate(policy, sample_weight=weight)
-        assert table[name].value == expected.value
-        assert table[name].standard_error == expected.standard_error
-
-
-@pytest.mark.parametrize("weight", [np.ones(N - 1), -np.ones(N), np.zeros(N)])
-def test_bad_weights_are_refused(weight):
-    message = (
-        "sample_weight" if len(weight) < N else "must be non-negative and positive"
-    )
-    with pytest.raises(ValueError, match=message):
-        evaluate(LEARNED, logs_of(), sample_weight=weight)
-
-
-def test_evaluators_that_walk_refuse_weights_that_differ():
-    weight = 1.0 + np.arange(N)
-    with pytest.raises(ValueError, match="DRns"):
-        evaluate(LEARNED, logs_of(), evaluators="DRns", sample_weight=weight)
+    pages, policy, _ = make_slate_logs(240, random_state=0, return_truth=True)
+    found = evaluate(policy, pages, sample_weight=weight)["ControlledPI"]
+    fitted = SLATES["ControlledPI"].fit(pages)
+    assert found.value == fitted.evaluate(policy, sample_weight=weight).value
 
 
 @ignore_warnings
@@ -466,8 +438,6 @@ def test_policies_that_learn_are_walked_in_processes():
 
 
 # -- seeds --------------------------------------------------------------------------
-
-
 def values(**arguments):
     table = evaluate(
         LEARNED, logs_of(), evaluators=["DoublyRobust", "MRDR"], **arguments
@@ -500,8 +470,6 @@ def test_given_seeds_are_kept():
 
 
 # -- warnings -----------------------------------------------------------------------
-
-
 class Stated(BaseEvaluator):
     """An evaluator that is not static, and warns of the policies of a list."""
 
@@ -605,8 +573,6 @@ def test_warnings_carry_their_number():
 
 
 # -- bad input ----------------------------------------------------------------------
-
-
 def test_evaluators_that_are_not_static_are_asked_one_by_one():
     policies = {"a": ConstantPolicy("a"), "b": ConstantPolicy("b")}
     table = evaluate(policies, logs_of(), evaluators=[Stated(), "IPS"])
@@ -645,6 +611,15 @@ def test_evaluators_that_are_not_static_are_asked_one_by_one():
             {"evaluators": "MRDR", "reward_model": 0.4},
             ValueError,
             "MRDR refits the reward model",
+        ),
+        ({"sample_weight": np.ones(N - 1)}, ValueError, "sample_weight"),
+        ({"sample_weight": -np.ones(N)}, ValueError, "must be non-negative and posit"),
+        ({"sample_weight": np.zeros(N)}, ValueError, "must be non-negative and posit"),
+        ({"sample_weight": np.full(N, np.nan)}, ValueError, "sample_weight"),
+        (
+            {"evaluators": "DRns", "sample_weight": 1.0 + np.arange(N)},
+            ValueError,
+            "DRns",
         ),
         ({"cv": 1}, ValueError, "at least two rounds and two folds"),
         ({"cv": 2.5}, TypeError, "cv must be a number of folds"),

@@ -140,6 +140,16 @@ def test_a_model_that_is_an_array_is_refused():
         summarize({"a": "pi"}, logs[:50], evaluators={"one": evaluator})
 
 
+def two_actions(n, seed, rate=None, propensity=None, columns=("pi",), **given):
+    """Rounds of two actions by a coin, and random policies as columns."""
+    rng = np.random.default_rng(seed)
+    action, reward = rng.integers(0, 2, n), rng.random(n)
+    reward = reward if rate is None else reward < rate
+    logs = BanditLogs(np.zeros((n, 0)), action, reward, propensity, **given)
+    columns = {name: rng.dirichlet(np.ones(2), n) for name in columns}
+    return logs.with_columns(**columns)
+
+
 def halves(logs, evaluator):
     """Return the value in memory, and that of both halves added up, of column pi."""
     rows = np.arange(len(logs)) % 2 == 0
@@ -154,15 +164,8 @@ def halves(logs, evaluator):
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("self_normalized", [False, True])
 def test_intervals_of_arms_reach_as_far_as_in_memory(self_normalized, grouped):
-    rng, n = np.random.default_rng(5), 300
-    given = {"group": rng.integers(0, 50, n)} if grouped else {}
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        rng.integers(0, 2, n),
-        rng.random(n) < 0.05,
-        reward_range=(0, 1),
-        **given,
-    ).with_columns(pi=rng.dirichlet(np.ones(2), n))
+    users = np.random.default_rng(5).integers(0, 50, 300) if grouped else None
+    logs = two_actions(300, 5, rate=0.05, reward_range=(0, 1), group=users)
     exact, found = halves(logs, ExplorationScavenging(self_normalized=self_normalized))
     inner, outer = exact.confidence_interval(), found.confidence_interval()
     assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9)
@@ -240,14 +243,8 @@ def test_arms_of_rewards_that_are_alike_but_for_little():
 
 
 def test_a_direct_method_of_weighted_rounds_without_propensities():
-    rng = np.random.default_rng(1)
-    n = 100
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        rng.integers(0, 2, n),
-        rng.random(n),
-        sample_weight=rng.exponential(size=n),
-    ).with_columns(pi=rng.dirichlet(np.ones(2), n), q=rng.random((n, 2)))
+    weight = np.random.default_rng(1).exponential(size=100)
+    logs = two_actions(100, 1, columns=("pi", "q"), sample_weight=weight)
     exact, found = halves(logs, DirectMethod(reward_model="q"))
     assert_allclose(found.value, exact.value, rtol=1e-12)
     assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9)
@@ -255,17 +252,11 @@ def test_a_direct_method_of_weighted_rounds_without_propensities():
 
 @pytest.mark.parametrize("with_plain", [False, True])
 def test_differences_with_few_events_allow_for_the_model(with_plain):
-    rng = np.random.default_rng(3)
-    n = 120
+    n, rng = 120, np.random.default_rng(3)
     p = rng.uniform(0.02, 0.98, n)
     action = (rng.random(n) < p).astype(int)
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        action,
-        rng.random(n) < 0.03,
-        np.where(action, p, 1 - p),
-        reward_range=(0, 1),
-    ).with_columns(
+    rows = action, rng.random(n) < 0.03, np.where(action, p, 1 - p)
+    logs = BanditLogs(np.zeros((n, 0)), *rows, reward_range=(0, 1)).with_columns(
         a=rng.dirichlet(np.ones(2), n),
         b=rng.dirichlet(np.ones(2), n),
         q=0.06 * rng.random((n, 2)),
@@ -283,22 +274,14 @@ def test_differences_with_few_events_allow_for_the_model(with_plain):
 
 
 def test_a_group_whose_rounds_all_weigh_nothing_has_no_value():
-    rng = np.random.default_rng(1)
-    n = 60
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        rng.integers(0, 2, n),
-        rng.random(n),
-        np.full(n, 0.5),
-        sample_weight=np.repeat([0.0, 1.0, 2.0], 20),
-    ).with_columns(pi=rng.dirichlet(np.ones(2), n), day=np.repeat([1, 2, 3], 20))
+    weight = np.repeat([0.0, 1.0, 2.0], 20)
+    logs = two_actions(60, 1, propensity=np.full(60, 0.5), sample_weight=weight)
+    logs = logs.with_columns(day=np.repeat([1, 2, 3], 20))
     evaluators = {"IPS": IPS()}
     exact = evaluate({"a": "pi"}, logs, evaluators=evaluators)["a", "IPS"].by("day")
-    both = [
-        summarize({"a": "pi"}, logs[k::2], evaluators=evaluators, by="day")
-        for k in (0, 1)
-    ]
-    found = sum(both).values()["a", "IPS"].by("day")
+    given = {"evaluators": evaluators, "by": "day"}
+    found = sum(summarize({"a": "pi"}, logs[k::2], **given) for k in (0, 1))
+    found = found.values()["a", "IPS"].by("day")
     assert list(found) == list(exact) == [1, 2, 3]
     assert np.isnan(found[1].value) and np.isnan(exact[1].value)
     assert found[1].n_rounds == exact[1].n_rounds == 20
