@@ -43,6 +43,7 @@ from skope_ope import (
 )
 from skope_ope.__main__ import main
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
+from skope_ope.utils import all_evaluators
 from tests._quiet import quiet
 from tests.test_common import EVALUATORS
 
@@ -246,6 +247,9 @@ def test_rows_whose_name_is_no_class_say_what_they_are(logs, evaluator, told):
     assert f"Deploy new: by {told} it is better" in compared.sentence
 
 
+STATIC = [n for n, cls in all_evaluators() if ".static." in cls.__module__]
+
+
 # -- names in the shell -------------------------------------------------------------
 @pytest.fixture
 def shell(tmp_path, capsys):
@@ -265,15 +269,20 @@ def shell(tmp_path, capsys):
 
 
 def test_names_in_any_case_and_parameters(shell):
-    code, out = shell("ips,IPS:cmax=10,dros:lam=2.5,LogSmoothing:lam=none", "--json")
-    assert code == 0
-    names = [row["evaluator"] for row in json.loads(out)["values"]]
-    assert names == ["IPS", "IPS:cmax=10", "DRos:lam=2.5", "LogSmoothing:lam=none"]
+    named = ["IPS", "IPS:cmax=10", "DRos:lam=2.5", "LogSmoothing:lam=none", "MRDR"]
+    named += ["BalancedIPS:self_normalized=true", "MultiLoggerIPS:pooling=balanced"]
+    words = ",".join(named).replace("IPS,", "ips,", 1).replace("DRos", "dros")
+    for asked, expected in ((words, named), ("all", STATIC)):
+        code, out = shell(asked, "--json", "--folds", "3")
+        assert code == 0, out
+        found = [row["evaluator"] for row in json.loads(out)["values"]]
+        assert sorted(found) == sorted(expected)
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
+        (",", "evaluator '' is unknown"),
         ("IPSS", "evaluator 'IPSS' is unknown; there are IPS, SNIPS"),
         ("DR", "BalancedDR. Did you mean DoublyRobust?"),
         ("DM", "Did you mean DirectMethod"),

@@ -33,6 +33,7 @@ from skope_ope import (
     evaluate,
     summarize,
 )
+from skope_ope.base import BaseEvaluator
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.evaluators import load_summary
 from skope_ope.exceptions import ExplorationWarning, LearnedRoundsWarning, LoggerWarning
@@ -93,6 +94,10 @@ def test_diagnostics_and_warnings_are_those_of_memory(name, grouped, tmp_path):
                 assert_allclose(one.value, other.value, rtol=1e-9)
 
 
+class Own(BaseEvaluator):
+    """An evaluator that is no sum."""
+
+
 DRAWN = SlateDirectMethod(
     reward_model=FrozenEstimator(DummyRegressor().fit(np.zeros((2, 9)), [0, 1]))
 )
@@ -104,6 +109,7 @@ DRAWN = SlateDirectMethod(
         ("clicks", IPS(cmax="auto"), "cmax='auto' is chosen from all rounds"),
         ("clicks", LogSmoothing(), "lam=None is 1 / sqrt"),
         ("clicks", MRDR(), "fits its reward model to all rounds for every policy"),
+        ("clicks", Own(), "cannot be computed from sums over rounds"),
         ("clicks", DRns(), "reads the rounds in order, so it has no sums over parts"),
         *(
             ("loggers", MultiLoggerIPS(pooling="weighted", **given), message)

@@ -330,12 +330,6 @@ TWO_POINT = {"weighting": "two_point", "floor_decay": 0.5}
         ({"weighting": "best"}, BARE, FIRST, "weighting"),
         ({"floor_decay": 1.0}, BARE, FIRST, "floor_decay"),
         ({}, BARE, LOGGED, "all actions"),
-        (
-            {"weighting": "min_variance", "logger": BY_CONTEXT[1].logger},
-            BY_CONTEXT[0],
-            LOGGED,
-            "all actions",
-        ),
         ({"weighting": "two_point"}, BY_ARM, FIRST, "floor_decay, a number"),
         (TWO_POINT, BY_ARM, UniformPolicy(), "same action in all rounds"),
         (TWO_POINT, BY_ARM, np.eye(2)[np.arange(200) % 2], "same action in all rounds"),
@@ -357,6 +351,9 @@ def test_what_else_is_refused():
     fitted = AdaptiveDR().fit(BARE)
     assert np.isfinite(fitted.score(FIRST))  # equal weights ask for no distribution
     assert np.isfinite(AdaptiveIPS().fit(BARE).score(LOGGED))
+    by_context = AdaptiveIPS(weighting="min_variance", logger=BY_CONTEXT[1].logger)
+    with pytest.raises(ValueError, match="all actions"):
+        by_context.fit(BY_CONTEXT[0]).evaluate(LOGGED)
     with pytest.raises(TypeError, match="learns while it acts"):
         fitted.evaluate(EpsilonGreedy())
     with pytest.raises(ValueError, match="sample_weight"):

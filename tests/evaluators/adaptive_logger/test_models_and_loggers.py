@@ -91,6 +91,7 @@ def test_rounds_that_fit_has_not_seen_have_the_model_of_all():
     found = predictions(here, LATER, 3, there)[:, 0]
     assert_allclose(found[:20], np.full(20, 80.0))  # those of fit, by an earlier one
     assert_allclose(found[20:], np.full(80, 120.0))
+    assert_allclose(predictions(here, LATER, 3, logs[110:115]), 80)
     found = predictions(here, part=there)
     assert_allclose(found[:20], predictions(here)[100:])
     for arm in range(3):
