@@ -38,8 +38,8 @@ def random_logs(rng, binary, n=120, n_actions=3):
 @pytest.mark.parametrize("every", [1, 4])
 def test_literal_loop(binary, ask, every, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
-    # of 800 rounds blocks double up to the largest, which comes twice
-    for n in (1, 2, 120, *([800] if every == 4 and ask == "refresh" else [])):
+    # of 530 rounds blocks double up to the largest
+    for n in (1, 2, 120, *([530] if every == 4 and ask == "refresh" else [])):
         logs = random_logs(rng, binary, n)
         # values outside of [0, 1] are clipped where they are probabilities
         q_hat = rng.uniform(-0.3, 1.3, (n, 3))
