@@ -44,19 +44,7 @@ def columns_of(logs):
 
 
 def lazy_world(logs, folder, rng, n_files=None):
-    """Write logs as files with row groups of any sizes, empty ones too, and scan them.
-
-    Parameters
-    ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
-    folder : path
-        Where to write.
-    rng : RandomState
-        Cuts the rounds.
-    n_files : int, default=None
-        Number of files; `None`: 1 to 5.
-    """
+    """Write logs as files with row groups of any sizes, and scan them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -297,10 +297,7 @@ WORLDS = {
     "slates_weighted": ("slate", lambda: slates(200, "uniform", 44, weighted=True)),
 }
 for _name in ("far", "loggers_far"):  # a reward of 1e6 is rounded by 1e-10
-    WORLDS[_name] = (
-        WORLDS[_name][0],
-        lambda make=WORLDS[_name][1]: _rounded(make()),
-    )
+    WORLDS[_name] = (WORLDS[_name][0], lambda make=WORLDS[_name][1]: _rounded(make()))
 
 
 def _rounded(world):

@@ -13,21 +13,7 @@ N_ACTIONS = 4
 
 
 def world(n, seed=0, reward="clicks", *, full=False, free=False, labels=None, **given):
-    """Return logs of a contextual logger, with policies and a model as columns.
-
-    Parameters
-    ----------
-    n, seed : int
-        Number of rounds, and the seed.
-    reward : {"clicks", "rare", "revenue", "ratings"}
-        0/1 rewards, few of them ones, numbers without a known range, and with one.
-    full : bool, default=False
-        Whether the logging distributions are known.
-    free : bool, default=False
-        Whether the logger ignores the context.
-    labels : ndarray of shape (N_ACTIONS,), default=None
-        Labels of the actions; `None`: 0, 1, ...
-    """
+    """Logs of a contextual logger, with policies and a model as columns."""
     labels = np.arange(N_ACTIONS) if labels is None else labels
     rng = np.random.default_rng(seed)
     mu = rng.dirichlet(np.full(N_ACTIONS, 2.0), n)

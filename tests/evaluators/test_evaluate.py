@@ -3,7 +3,6 @@
 
 import pickle
 import warnings
-from functools import cache
 
 import numpy as np
 import pytest
@@ -45,11 +44,18 @@ from skope_ope import (
 from skope_ope.base import BaseEvaluator
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators import PolicyValue
-from skope_ope.evaluators._defaults import DEFAULTS
-from skope_ope.evaluators._names import STATIC
-from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, SupportWarning
+from skope_ope.exceptions import (
+    LowOverlapWarning,
+    ModelErrorWarning,
+    OPEWarning,
+    PropensityWarning,
+    SupportWarning,
+)
+from skope_ope.utils import all_evaluators
 from tests._values import stated_value
 
+DEFAULTS = ["IPS", "SNIPS", "DoublyRobust", "SNDR"]
+STATIC = {n: cls for n, cls in all_evaluators() if ".static." in cls.__module__}
 N = 240
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(N, 3))
@@ -64,6 +70,7 @@ POLICIES = {"uniform": UniformPolicy(), "learned": LEARNED}
 ignore_model_error = pytest.mark.filterwarnings(
     "ignore::skope_ope.exceptions.ModelErrorWarning"
 )
+ignore_warnings = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 pytestmark = ignore_model_error
 
 
@@ -86,11 +93,9 @@ def assert_same(left, right):
 
 
 # -- what comes out -----------------------------------------------------------------
-
-
 def test_four_evaluators_by_default():
     table = evaluate(LEARNED, logs_of())
-    assert list(table) == ["IPS", "SNIPS", "DoublyRobust", "SNDR"]
+    assert list(table) == DEFAULTS
     assert all(isinstance(value, PolicyValue) for value in table.values())
     assert [value.estimator for value in table.values()] == [*table]
     assert table.recommended == "DoublyRobust"
@@ -116,13 +121,13 @@ def test_the_balanced_pair_comes_where_loggers_are_known():
         by_name = evaluate(LEARNED, logs, evaluators=name)
         assert_same(by_name[name], table[name])
     unknown = evaluate(LEARNED, two_loggers(propensity=PROPENSITY, logger_proba=None))
-    assert list(unknown) == list(DEFAULTS)
+    assert list(unknown) == DEFAULTS
     assert unknown.recommended == "DoublyRobust"
     assert unknown.left_out == ("BalancedIPS", "BalancedDR")
     note = "lack the probabilities of all loggers (logger_proba): BalancedIPS, Bal"
     assert note in " ".join(repr(unknown).split())
     one = evaluate(LEARNED, logs[logs.logger == "old"])
-    assert list(one) == list(DEFAULTS)
+    assert list(one) == DEFAULTS
     assert one.left_out == ()
 
 
@@ -150,43 +155,20 @@ def test_without_propensities_the_direct_method_is_left():
 MODELS = {"mean": None, "ridge": Ridge(), "number": 0.4}
 
 
-@cache
-def weighted_logs(weighted):
-    return logs_of(sample_weight=1.0 + np.arange(N) % 3 if weighted else None)
-
-
-@cache
-def all_at_once(model, weighted):
-    """The table of all static evaluators, which each of them is compared with."""
-    logs = weighted_logs(weighted)
-    return evaluate(LEARNED, logs, evaluators=[*STATIC], reward_model=MODELS[model])
-
-
+@ignore_warnings
 @pytest.mark.few_cases
-@pytest.mark.parametrize("name", STATIC)
 @pytest.mark.parametrize("model_name", MODELS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
-def test_values_are_those_of_single_evaluators(name, model_name, weighted):
-    logs, model = weighted_logs(weighted), MODELS[model_name]
-    if name == "MRDR" and model == 0.4:
-        with pytest.raises(ValueError, match="MRDR refits the reward model"):
-            evaluate(LEARNED, logs, evaluators=name, reward_model=model)
-        return
-    tables = [
-        evaluate(LEARNED, logs, evaluators=[name], reward_model=model),
-        all_at_once(model_name, weighted) if model != 0.4 else None,
-        evaluate(
-            {"x": LEARNED, "y": UniformPolicy()},
-            logs,
-            evaluators=[STATIC[name]()],
-            reward_model=model,
-        ),
-    ]
-    single = STATIC[name]().fit(logs, model).evaluate(LEARNED)
-    assert_same(tables[0][name], single)
-    assert_same(tables[2]["x", name], single)
-    if tables[1] is not None:
-        assert_same(tables[1][name], single)
+def test_values_are_those_of_single_evaluators(model_name, weighted):
+    logs = logs_of(sample_weight=1.0 + np.arange(N) % 3 if weighted else None)
+    model, policies = MODELS[model_name], {"x": LEARNED, "y": UniformPolicy()}
+    names = [name for name in STATIC if name != "MRDR" or model != 0.4]
+    table = evaluate(policies, logs, evaluators=names, reward_model=model)
+    for name in names:
+        single = STATIC[name]().fit(logs, model).evaluate(LEARNED)
+        assert_same(table["x", name], single)
+        alone = evaluate(LEARNED, logs, evaluators=STATIC[name](), reward_model=model)
+        assert_same(alone[name], single)
 
 
 def test_an_evaluator_without_folds_of_its_own_has_those_that_are_usual():
@@ -202,15 +184,35 @@ def test_an_evaluator_without_folds_of_its_own_has_those_that_are_usual():
         assert plain["plain"].value == usual["DoublyRobust"].value
 
 
+OF_TABLE = ActionRewardModel(Ridge()).fit(logs_of())
+
+
+@pytest.mark.parametrize("cv", [3, KFold(4), TimeSeriesSplit(3), None], ids=str)
+@pytest.mark.parametrize("name", ["DoublyRobust", "MRDR"])
+def test_folds_are_those_of_the_shared_model(name, cv):
+    check_model(Ridge(), cv, name)
+
+
 @pytest.mark.parametrize(
-    "cv", [3, KFold(4), TimeSeriesSplit(3), list(KFold(2).split(X)), None], ids=str
+    ("model", "cv"),
+    [
+        (MU, 5),
+        ("q_hat", 5),
+        (0.3, 5),
+        (FrozenEstimator(OF_TABLE), 5),
+        (OF_TABLE, "prefit"),
+        (ActionRewardModel(Ridge(), "one_hot"), 4),
+        (LogisticRegression(), list(KFold(2).split(X))),
+    ],
 )
-def test_folds_are_those_of_the_shared_model(cv):
-    logs = logs_of()
-    for name in ("DoublyRobust", "MRDR"):
-        shared = evaluate(LEARNED, logs, evaluators=name, reward_model=Ridge(), cv=cv)
-        single = STATIC[name](reward_model=Ridge(), cv=cv).fit(logs).evaluate(LEARNED)
-        assert_same(shared[name], single)
+def test_everything_that_stands_for_a_reward_model(model, cv):
+    check_model(model, cv)
+
+
+def check_model(model, cv, name="DoublyRobust"):
+    logs, given = logs_of().with_columns(q_hat=MU), {"reward_model": model, "cv": cv}
+    shared = evaluate(LEARNED, logs, evaluators=name, **given)[name]
+    assert_same(shared, STATIC[name](**given).fit(logs).evaluate(LEARNED))
 
 
 def test_a_generator_of_folds_serves_all_evaluators():
@@ -248,18 +250,14 @@ def test_policies_of_a_dict_are_named():
         assert_same(table[policy, evaluator], single[evaluator])
     one = evaluate({"only": LEARNED}, logs_of(), evaluators="IPS")
     assert [*one] == [("only", "IPS")]
+    names = ["IPS", "MRDR"]
+    twice = evaluate({"a": LEARNED, "b": LEARNED}, logs, evaluators=names)
+    for name in names:
+        assert_same(twice["a", name], twice["b", name])
     difference = table["learned", "IPS"] - table["uniform", "IPS"]
     assert difference.value == pytest.approx(
         table["learned", "IPS"].value - table["uniform", "IPS"].value
     )
-
-
-def test_one_policy_under_two_names():
-    table = evaluate(
-        {"a": LEARNED, "b": LEARNED}, logs_of(), evaluators=["IPS", "MRDR"]
-    )
-    for name in ("IPS", "MRDR"):
-        assert_same(table["a", name], table["b", name])
 
 
 def test_everything_that_stands_for_a_policy():
@@ -279,29 +277,8 @@ def test_everything_that_stands_for_a_policy():
     logged = proba[np.arange(N), CODE]
     table = evaluate(logged, logs, evaluators=["IPS", "SNIPS"])
     assert table["IPS"].value == pytest.approx(np.mean(logged / PROPENSITY * REWARD))
-    with pytest.raises(
-        ValueError, match="DoublyRobust needs the policy's probabilities"
-    ):
+    with pytest.raises(ValueError, match="DoublyRobust needs the policy's prob"):
         evaluate(logged, logs)
-
-
-def test_everything_that_stands_for_a_reward_model():
-    logs = logs_of().with_columns(q_hat=MU)
-    model = ActionRewardModel(Ridge()).fit(logs)
-    for given, cv in (
-        (MU, 5),
-        ("q_hat", 5),
-        (0.3, 5),
-        (FrozenEstimator(model), 5),
-        (model, "prefit"),
-        (ActionRewardModel(Ridge(), "one_hot"), 4),
-        (LogisticRegression(), 4),
-    ):
-        table = evaluate(
-            LEARNED, logs, evaluators="DoublyRobust", reward_model=given, cv=cv
-        )
-        single = DoublyRobust(reward_model=given, cv=cv).fit(logs).evaluate(LEARNED)
-        assert_same(table["DoublyRobust"], single)
 
 
 def test_other_logs_than_those_of_fit():
@@ -319,18 +296,7 @@ def test_other_logs_than_those_of_fit():
         IPS().fit(train).evaluate(UniformPolicy(), labels)
 
 
-def test_by_single_rounds_it_is_the_same():
-    table = evaluate(LEARNED, logs_of(), evaluators=["IPS", "DoublyRobust"])
-    order = RNG.permutation(N)
-    for value in table.values():
-        assert value.value == pytest.approx(value.round_values.mean(), rel=1e-12)
-    again = evaluate(LEARNED, logs_of(order), evaluators="IPS")["IPS"]
-    assert again.value == pytest.approx(table["IPS"].value, rel=1e-12)
-
-
 # -- what is shared -----------------------------------------------------------------
-
-
 class CountingRidge(Ridge):
     fits = 0
 
@@ -350,40 +316,30 @@ class CountingPolicy:
         return LEARNED.predict_proba(X)
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_shared_models_are_fitted_once():
     CountingRidge.fits = 0
     names = [name for name in STATIC if name != "MRDR"]
-    evaluate(
-        {"a": LEARNED, "b": UniformPolicy(), "c": ConstantPolicy("a")},
-        logs_of(),
-        evaluators=names,
-        reward_model=CountingRidge(),
-        cv=4,
-    )
+    three = {"a": LEARNED, "b": UniformPolicy(), "c": ConstantPolicy("a")}
+    given = {"reward_model": CountingRidge(), "cv": 4}
+    evaluate(three, logs_of(), evaluators=names, **given)
     assert CountingRidge.fits == 4 * 3  # folds times actions
-    evaluate(
-        {"a": LEARNED, "b": UniformPolicy()},
-        logs_of(),
-        evaluators=["MRDR"],
-        reward_model=CountingRidge(),
-        cv=4,
-    )
+    evaluate(POLICIES, logs_of(), evaluators=["MRDR"], **given)
     assert CountingRidge.fits == 4 * 3 + 2 * 4 * 3  # MRDR's follow the policy
-
-
-def test_a_model_given_to_two_evaluators_is_fitted_once():
-    CountingRidge.fits = 0
+    # a model given to two evaluators, of the same folds or not
     model = CountingRidge()
-    evaluators = [DoublyRobust(reward_model=model), SwitchDR(reward_model=model)]
-    evaluate(LEARNED, logs_of(), evaluators=evaluators)
-    assert CountingRidge.fits == 15
-    evaluators = {
-        "three": DoublyRobust(reward_model=model, cv=3),
-        "four": DoublyRobust(reward_model=model, cv=4),
-    }
-    evaluate(LEARNED, logs_of(), evaluators=evaluators)
-    assert CountingRidge.fits == 15 + 9 + 12
+    for kinds, n_fits in (
+        ([DoublyRobust(reward_model=model), SwitchDR(reward_model=model)], 15),
+        ({str(k): DoublyRobust(reward_model=model, cv=k) for k in (3, 4)}, 9 + 12),
+    ):
+        CountingRidge.fits = 0
+        evaluate(LEARNED, logs_of(), evaluators=kinds)
+        assert CountingRidge.fits == n_fits
+    for n_jobs in (None, 2, 50):
+        CountingRidge.fits = 0
+        with parallel_config(backend="threading"):  # which can count here
+            evaluate(POLICIES, logs_of(), **given, n_jobs=n_jobs)
+        assert CountingRidge.fits == 4 * 3
 
 
 def test_probabilities_are_asked_for_once():
@@ -396,9 +352,7 @@ def test_probabilities_are_asked_for_once():
 
 
 # -- weights and jobs ---------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_sample_weights_are_those_of_evaluate():
     weight = RNG.uniform(0.5, 2, N)
     weight[:9] = 0
@@ -413,64 +367,27 @@ def test_sample_weights_are_those_of_evaluate():
             assert_same(table[name], fitted.evaluate(LEARNED, sample_weight=weight))
     alike = evaluate(LEARNED, logs, evaluators="IPS", sample_weight=[2.0] * N)
     assert_same(alike["IPS"], evaluate(LEARNED, logs, evaluators="IPS")["IPS"])
+    pages, policy, _ = make_slate_logs(240, random_state=0, return_truth=True)
+    found = evaluate(policy, pages, sample_weight=weight)["ControlledPI"]
+    fitted = SLATES["ControlledPI"].fit(pages)
+    assert found.value == fitted.evaluate(policy, sample_weight=weight).value
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_sample_weights_reach_slates():
-    logs, policy, _ = make_slate_logs(200, random_state=0, return_truth=True)
-    weight = 1.0 + np.arange(200) % 2
-    table = evaluate(policy, logs, sample_weight=weight)
-    for name in ("PseudoInverse", "ControlledPI"):
-        expected = SLATES[name].fit(logs).evaluate(policy, sample_weight=weight)
-        assert table[name].value == expected.value
-        assert table[name].standard_error == expected.standard_error
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (np.ones(N - 1), "sample_weight"),
-        (-np.ones(N), "sample_weight must be non-negative and positive somewhere"),
-        (np.zeros(N), "sample_weight must be non-negative and positive somewhere"),
-        (np.full(N, np.nan), "sample_weight"),
-    ],
-)
-def test_bad_weights_are_refused(weight, message):
-    with pytest.raises(ValueError, match=message):
-        evaluate(LEARNED, logs_of(), sample_weight=weight)
-
-
-def test_evaluators_that_walk_refuse_weights_that_differ():
-    with pytest.raises(ValueError, match="DRns"):
-        evaluate(
-            LEARNED, logs_of(), evaluators="DRns", sample_weight=1.0 + np.arange(N)
-        )
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_jobs_do_not_change_the_numbers():
     """Passes in threads, walks in processes, and values that know their rounds."""
     logs = logs_of()
     policies = POLICIES | {"always": ConstantPolicy("a")}
     names = ["IPS", "DoublyRobust", "MRDR", "DRns", "RejectionSampling"]
-    one, two = (
-        evaluate(
-            policies,
-            logs,
-            evaluators=names,
-            reward_model=Ridge(),
-            random_state=0,
-            n_jobs=n_jobs,
-        )
-        for n_jobs in (None, 2)
-    )
+    given = {"evaluators": names, "reward_model": Ridge(), "random_state": 0}
+    one, two = (evaluate(policies, logs, **given, n_jobs=n) for n in (None, 2))
     assert [*one] == [*two]
     for key, value in one.items():
         other = two[key]
         assert other.value == value.value
         assert other.standard_error == value.standard_error
         assert_array_equal(other.round_values, value.round_values)
-        assert other._interval() == value._interval()
+        assert other.confidence_interval() == value.confidence_interval()
         assert [str(w) for w in other.warnings] == [str(w) for w in value.warnings]
         assert other.by("action").keys() == value.by("action").keys()
     gap = two["learned", "DRns"] - two["uniform", "DRns"]
@@ -478,19 +395,8 @@ def test_jobs_do_not_change_the_numbers():
     assert two["learned", "IPS"].row_id == two["learned", "DRns"].row_id
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_jobs_fit_shared_models_once():
-    for n_jobs in (None, 2, 50):
-        CountingRidge.fits = 0
-        with parallel_config(backend="threading"):  # which can count here
-            evaluate(
-                POLICIES, logs_of(), reward_model=CountingRidge(), cv=4, n_jobs=n_jobs
-            )
-        assert CountingRidge.fits == 4 * 3
-
-
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 @pytest.mark.parametrize("cv", [3, KFold(4, shuffle=True, random_state=0)], ids=str)
 def test_fits_in_processes_give_the_same_numbers(cv):
     for model in (Ridge(), RandomForestRegressor(n_estimators=3, random_state=0)):
@@ -514,7 +420,7 @@ def test_an_evaluator_keeps_its_folds_unless_others_are_given(evaluator):
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_policies_that_learn_are_walked_in_processes():
     policies = {"linucb": LinUCB(), "greedy": EpsilonGreedy()}
     logs = BanditLogs(X, ACTION, REWARD, PROPENSITY, reward_range=(0, 1))
@@ -532,8 +438,6 @@ def test_policies_that_learn_are_walked_in_processes():
 
 
 # -- seeds --------------------------------------------------------------------------
-
-
 def values(**arguments):
     table = evaluate(
         LEARNED, logs_of(), evaluators=["DoublyRobust", "MRDR"], **arguments
@@ -566,21 +470,76 @@ def test_given_seeds_are_kept():
 
 
 # -- warnings -----------------------------------------------------------------------
+class Stated(BaseEvaluator):
+    """An evaluator that is not static, and warns of the policies of a list."""
+
+    def __init__(self, told=()):
+        self.told = told
+
+    def _evaluate(self, policy, logs, sample_weight):
+        found = [one for name, one in self.told if name == policy.action]
+        about = {"estimator": "Stated", "warnings": found}
+        return stated_value(0.5, 0.1, len(logs), **about)
 
 
-def test_warnings_name_the_policies_that_they_are_about():
-    logs = logs_of()
-    policies = {"rare": ConstantPolicy("a"), "all": UniformPolicy()}
-    logs = logs[logs.action != "a"]
-    with warnings.catch_warnings(record=True) as record:
+def warned(policies, told):
+    """What is warned of, where evaluators warn of (policy, evaluator, warning)."""
+    of = {row: [(p, w) for p, e, w in told if e == row] for row in ("IPS", "SNIPS")}
+    logs = BanditLogs(np.zeros((9, 1)), list("abcdefabc"), np.ones(9), np.ones(9))
+    targets = {name: ConstantPolicy(name) for name in policies}
+    if len(targets) == 1:
+        [targets] = targets.values()
+    with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
+        evaluate(targets, logs, evaluators={n: Stated(of[n]) for n in of})
+    return [one.message for one in found]
+
+
+@pytest.mark.parametrize(
+    ("policies", "rows", "text"),
+    [
+        ("ab", "aI aS bI bS", "few."),
+        ("ab", "aI aS", "a: few."),
+        ("ab", "aI", "a (IPS): few."),
+        ("ab", "aI aS bI", "a, b (IPS): few."),
+        ("ab", "aS bI bS", "a (SNIPS), b: few."),
+        ("ab", "aI bI", "IPS: few."),
+        ("a", "aS", "SNIPS: few."),  # one policy has no name
+        ("abcdef", "aI aS bI bS cI cS dI dS eI eS", "a, b, c and 2 more: few."),
+    ],
+)
+def test_rows_are_named_where_others_are_fine(policies, rows, text):
+    names = {"I": "IPS", "S": "SNIPS"}
+    told = [(row[0], names[row[1]], OPEWarning("few.")) for row in rows.split()]
+    assert [str(one) for one in warned(policies, told)] == [text]
+
+
+@pytest.mark.parametrize("kind", [PropensityWarning, LowOverlapWarning, OPEWarning])
+def test_a_finding_with_other_numbers_is_told_once(kind):
+    told = [
+        (policy, row, kind(f"is {x}.", 1.5, "mean_weight", "error"))
+        for policy, x in zip("abc", (1.2, 1.3, 1.2), strict=True)
+        for row in ("IPS", "SNIPS")
+    ]
+    found = warned("abc", told)
+    if kind is OPEWarning:
+        assert list(map(str, found)) == ["a, c: is 1.2.", "b: is 1.3."]
+        return
+    [one] = found
+    assert str(one) == "a, c: is 1.2. The same was found for b, with other numbers."
+    assert (one.value, one.name, one.severity) == (1.5, "mean_weight", "error")
+
+
+@ignore_warnings
+def test_warnings_begin_with_the_policy_unless_that_is_their_subject():
+    logs = logs_of()
+    logs = logs[logs.action != "a"]
+    policies = {"rare": ConstantPolicy("a"), "all": UniformPolicy()}
+    with pytest.warns(SupportWarning, match="never took") as record:
         evaluate(policies, logs, evaluators=["IPS"])
-        evaluate({"one": policies["rare"], "two": policies["rare"]}, logs)
     about = [one for one in record if "never took" in str(one.message)]
-    texts = [str(one.message) for one in about]
-    assert texts[0].startswith("rare: ") and texts[1].startswith("all: ")
+    assert [str(one.message).split(":")[0] for one in about] == ["rare", "all"]
     assert about[0].filename == __file__ and about[0].message.value == 1.0
-    assert len(texts) == 3 and texts[2].startswith("The policy")  # of all: no name
 
 
 @pytest.mark.filterwarnings("default::skope_ope.exceptions.ModelErrorWarning")
@@ -614,20 +573,13 @@ def test_warnings_carry_their_number():
 
 
 # -- bad input ----------------------------------------------------------------------
-
-
-class Strange(BaseEvaluator):
-    """An evaluator that is not static."""
-
-    def _evaluate(self, policy, logs, sample_weight):
-        return stated_value(0.5, 0.1, len(logs), estimator="Strange")
-
-
 def test_evaluators_that_are_not_static_are_asked_one_by_one():
-    table = evaluate(POLICIES, logs_of(), evaluators=[Strange(), "IPS"])
-    assert [*table] == [(p, e) for p in POLICIES for e in ("Strange", "IPS")]
-    assert table["learned", "Strange"].value == 0.5
-    assert evaluate(LEARNED, logs_of(), evaluators=Strange())["Strange"].value == 0.5
+    policies = {"a": ConstantPolicy("a"), "b": ConstantPolicy("b")}
+    table = evaluate(policies, logs_of(), evaluators=[Stated(), "IPS"])
+    assert [*table] == [(p, e) for p in policies for e in ("Stated", "IPS")]
+    assert table["a", "Stated"].value == 0.5
+    alone = evaluate(policies["a"], logs_of(), evaluators=Stated())
+    assert alone["Stated"].value == 0.5
 
 
 @pytest.mark.parametrize(
@@ -655,6 +607,20 @@ def test_evaluators_that_are_not_static_are_asked_one_by_one():
         ({"reward_model": IPS()}, (TypeError, ValueError), "model"),
         ({"reward_model": LEARNED}, TypeError, "is the policy ClassifierPolicy"),
         ({"reward_model": MU[:5]}, ValueError, r"shape \(240, 3\)"),
+        (
+            {"evaluators": "MRDR", "reward_model": 0.4},
+            ValueError,
+            "MRDR refits the reward model",
+        ),
+        ({"sample_weight": np.ones(N - 1)}, ValueError, "sample_weight"),
+        ({"sample_weight": -np.ones(N)}, ValueError, "must be non-negative and posit"),
+        ({"sample_weight": np.zeros(N)}, ValueError, "must be non-negative and posit"),
+        ({"sample_weight": np.full(N, np.nan)}, ValueError, "sample_weight"),
+        (
+            {"evaluators": "DRns", "sample_weight": 1.0 + np.arange(N)},
+            ValueError,
+            "DRns",
+        ),
         ({"cv": 1}, ValueError, "at least two rounds and two folds"),
         ({"cv": 2.5}, TypeError, "cv must be a number of folds"),
         ({"cv": "five"}, ValueError, "cv must be 'prefit', a number or folds"),
@@ -684,7 +650,7 @@ SLATES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_slates():
     logs, policy, _ = make_slate_logs(300, random_state=0, return_truth=True)
     policies = {"better": policy, "uniform": UniformSlatePolicy(3)}
@@ -696,14 +662,8 @@ def test_slates():
     other = logs.replace(reward=logs.reward / 2)  # not the sum of its slots
     assert list(evaluate(policy, other)) == usual
     assert evaluate(policy, logs).recommended == "ControlledPI"
-    table = evaluate(
-        policies,
-        logs,
-        evaluators=list(SLATES),
-        reward_model=Ridge(),
-        cv=3,
-        random_state=0,
-    )
+    given = {"reward_model": Ridge(), "cv": 3, "random_state": 0}
+    table = evaluate(policies, logs, evaluators=list(SLATES), **given)
     assert list(table) == [(one, name) for one in policies for name in SLATES]
     for (one, name), result in table.items():
         expected = SLATES[name].fit(logs).evaluate(policies[one])
@@ -723,8 +683,7 @@ def test_slates():
     assert table.recommended is None
     assert table.left_out == ("SlateIPS", "wIPS", *usual[1:])
     with pytest.raises(
-        ValueError,
-        match=r"'IPS' is unknown; there are Expl.*IPS is for logs of s",
+        ValueError, match=r"'IPS' is unknown; there are Expl.*IPS is for logs of s"
     ):
         evaluate(policy, logs, evaluators="IPS")
     with pytest.raises(TypeError, match="logs must be BanditLogs, got SlateLogs"):
@@ -733,11 +692,10 @@ def test_slates():
         evaluate([policy], logs)
 
 
-def test_propensities_are_needed_where_weights_are():
-    logs = logs_of(propensity=None)
-    for evaluator in ("IPS", SNIPS(), DoublyRobust(), MRDR()):
-        with pytest.raises(ValueError, match="needs the propensities of the logged"):
-            evaluate(LEARNED, logs, evaluators=[evaluator])
+@pytest.mark.parametrize("evaluator", ["IPS", SNIPS(), DoublyRobust(), MRDR()])
+def test_propensities_are_needed_where_weights_are(evaluator):
+    with pytest.raises(ValueError, match="needs the propensities of the logged"):
+        evaluate(LEARNED, logs_of(propensity=None), evaluators=[evaluator])
 
 
 def test_nothing_is_changed():
@@ -754,7 +712,7 @@ def test_nothing_is_changed():
         assert_array_equal(left, getattr(logs, name))
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_one_round():
     table = evaluate(UniformPolicy(), logs_of([0]), reward_model=0.5)
     for value in table.values():

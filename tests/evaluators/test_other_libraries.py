@@ -41,11 +41,6 @@ def two_actions(propensity, reward, probability):
     return logs, np.column_stack([q, 1 - q])
 
 
-def score(evaluator, log, sample_weight=None):
-    logs, policy = log
-    return evaluator.fit(logs).evaluate(policy, sample_weight=sample_weight).value
-
-
 # VowpalWabbit/estimators, tests/test_bandits_ips.py, test_bandits_snips.py,
 # test_bandits.py, commit 2b8bc182c77cbfe9011aaabf88fcda905eb74c8c.
 ONE = two_actions(0.3, 1.0, 0.6)
@@ -53,8 +48,10 @@ TENS = two_actions(np.ones(10), 10.0, 1.0)
 NEGATIVE = two_actions(np.ones(10), -1.0, 1.0)
 # The same repository, estimators/test/test_bandits.py (test_convergence_with_count),
 # commit 02d6acc659f5293e0354d104e7043d6dd1a1c5a6.
-COUNTED = two_actions(np.ones(1500), np.repeat([1.0, 0.0], [1000, 500]), 1.0)
-COUNTS = np.repeat([1.0, 2.0], [1000, 500])
+COUNTED = (
+    *two_actions(np.ones(1500), np.repeat([1.0, 0.0], [1000, 500]), 1.0),
+    np.repeat([1.0, 2.0], [1000, 500]),
+)
 
 
 def alternating():
@@ -138,86 +135,47 @@ PAGE = SlateLogs(
 @dataclass
 class Case:
     library: str
-    evaluator: str
     theirs: float
-    compute: object
+    evaluator: object
+    log: tuple
     ours: float = None  # where it is not theirs
 
+    def compute(self):
+        if self.library == COBA:  # the score of a round and an action
+            return self.evaluator.fit(SCORED).action_scores()[self.log]
+        logs, policy, *weight = self.log
+        return self.evaluator.fit(logs).evaluate(policy, None, *weight).value
 
-def coba_score(row, column):
-    return lambda: IPS().fit(SCORED).action_scores()[row, column]
 
-
+MODEL = DirectMethod(reward_model=PREDICTED)
+ROBUST = DoublyRobust(reward_model=PREDICTED)
+SWITCHES = [SwitchDR(reward_model=PREDICTED, tau=tau) for tau in (np.inf, 0.0)]
+SHOWN, OTHER = (PAGE, [[0, 1, 2, 3, 4]]), (PAGE, [[0, 1, 2, 4, 3]])
+SHARES = (0.4 / 0.2 * 4 + 0.3 / 0.5 * 5 + 0.7 / 0.4 * 7) / 3
+BOTH = (1 + 4 + 5) / 3 + 1 / 0.5 * (5 - 4) / 3
 CASES = {
-    "one round, p .3": Case(VW, "IPS", 2, lambda: score(IPS(), ONE)),
-    "one round, p .3, normalised": Case(VW, "SNIPS", 1, lambda: score(SNIPS(), ONE)),
-    "ten rewards of 10": Case(VW, "IPS", 10, lambda: score(IPS(), TENS)),
-    "ten rewards of -1": Case(VW, "SNIPS", -1, lambda: score(SNIPS(), NEGATIVE)),
-    "rounds that count twice": Case(
-        VW, "IPS", 0.5, lambda: score(IPS(), COUNTED, COUNTS)
-    ),
-    "rounds that count twice, normalised": Case(
-        VW, "SNIPS", 0.5, lambda: score(SNIPS(), COUNTED, COUNTS)
-    ),
-    "slates of one slot": Case(
-        VW, "PseudoInverse", 1.22375, lambda: score(PseudoInverse(), one_slot())
-    ),
-    "slates that are certain": Case(
-        VW, "PseudoInverse", 1, lambda: score(PseudoInverse(), sure_slots())
-    ),
-    "slates of two slots": Case(
-        VW,
-        "PseudoInverse",
-        0.2,
-        lambda: score(PseudoInverse(), two_slots()),
-        ours=-0.05,
-    ),
-    "model, greedy ranking": Case(
-        REAGENT,
-        "DirectMethod",
-        (1 + 4 + 5) / 3,
-        lambda: score(DirectMethod(reward_model=PREDICTED), GREEDY),
-    ),
-    "weights, greedy ranking": Case(
-        REAGENT, "IPS", 5 / 0.5 / 3, lambda: score(IPS(), GREEDY)
-    ),
-    "both, greedy ranking": Case(
-        REAGENT,
-        "DoublyRobust",
-        (1 + 4 + 5) / 3 + 1 / 0.5 * (5 - 4) / 3,
-        lambda: score(DoublyRobust(reward_model=PREDICTED), GREEDY),
-    ),
-    "switch, no weight is too large": Case(
-        REAGENT,
-        "SwitchDR",
-        4,
-        lambda: score(SwitchDR(reward_model=PREDICTED, tau=np.inf), GREEDY),
-    ),
-    "switch, every weight is too large": Case(
-        REAGENT,
-        "SwitchDR",
-        10 / 3,
-        lambda: score(SwitchDR(reward_model=PREDICTED, tau=0.0), GREEDY),
-    ),
-    "weights, sampled ranking": Case(
-        REAGENT,
-        "IPS",
-        (0.4 / 0.2 * 4 + 0.3 / 0.5 * 5 + 0.7 / 0.4 * 7) / 3,
-        lambda: score(IPS(), SAMPLED),
-    ),
-    "score of round 1, logged action": Case(COBA, "IPS", 2, coba_score(0, 0)),
-    "score of round 1, other action": Case(COBA, "IPS", 0, coba_score(0, 1)),
-    "score of round 2, other action": Case(COBA, "IPS", 0, coba_score(1, 0)),
-    "score of round 2, logged action": Case(COBA, "IPS", 1, coba_score(1, 1)),
-    "page that is shown again": Case(
-        RIPS, "SlateIPS", 3, lambda: score(SlateIPS(), (PAGE, [[0, 1, 2, 3, 4]]))
-    ),
+    "one round, p .3": Case(VW, 2, IPS(), ONE),
+    "one round, p .3, normalised": Case(VW, 1, SNIPS(), ONE),
+    "ten rewards of 10": Case(VW, 10, IPS(), TENS),
+    "ten rewards of -1": Case(VW, -1, SNIPS(), NEGATIVE),
+    "rounds that count twice": Case(VW, 0.5, IPS(), COUNTED),
+    "rounds that count twice, normalised": Case(VW, 0.5, SNIPS(), COUNTED),
+    "slates of one slot": Case(VW, 1.22375, PseudoInverse(), one_slot()),
+    "slates that are certain": Case(VW, 1, PseudoInverse(), sure_slots()),
+    "slates of two slots": Case(VW, 0.2, PseudoInverse(), two_slots(), ours=-0.05),
+    "model, greedy ranking": Case(REAGENT, (1 + 4 + 5) / 3, MODEL, GREEDY),
+    "weights, greedy ranking": Case(REAGENT, 5 / 0.5 / 3, IPS(), GREEDY),
+    "both, greedy ranking": Case(REAGENT, BOTH, ROBUST, GREEDY),
+    "switch, no weight is too large": Case(REAGENT, 4, SWITCHES[0], GREEDY),
+    "switch, every weight is too large": Case(REAGENT, 10 / 3, SWITCHES[1], GREEDY),
+    "weights, sampled ranking": Case(REAGENT, SHARES, IPS(), SAMPLED),
+    "score of round 1, logged action": Case(COBA, 2, IPS(), (0, 0)),
+    "score of round 1, other action": Case(COBA, 0, IPS(), (0, 1)),
+    "score of round 2, other action": Case(COBA, 0, IPS(), (1, 0)),
+    "score of round 2, logged action": Case(COBA, 1, IPS(), (1, 1)),
+    "page that is shown again": Case(RIPS, 3, SlateIPS(), SHOWN),
     "page in another order": Case(
-        RIPS,
-        "SlateIPS",
-        3,
-        lambda: score(SlateIPS(self_normalized=True), (PAGE, [[0, 1, 2, 4, 3]])),
-        ours=np.nan,
+        RIPS, 3, SlateIPS(self_normalized=True), OTHER, ours=np.nan
     ),
 }
 
@@ -261,7 +219,7 @@ def test_page_shows_these_numbers():
     assert shown == {
         name: (
             case.library,
-            f":class:`{case.evaluator}`",
+            f":class:`{type(case.evaluator).__name__}`",
             as_shown(case.theirs),
             as_shown(case.theirs if case.ours is None else case.ours),
         )

@@ -1,38 +1,57 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rule looks at what the logs hold, never at a value."""
+"""Which row is recommended and which is marked, by rules that look at no value.
+
+And what sentences call it, and how the shell names evaluators.
+"""
+
+import json
+import pickle
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from skope_ope import (
     IPS,
+    SNIPS,
     BanditLogs,
     ConstantPolicy,
     DirectMethod,
     DoublyRobust,
+    DRns,
+    DRos,
+    EpsilonGreedy,
+    LogSmoothing,
     MultiLoggerDR,
     PseudoInverse,
-    SlateIPS,
+    RankingPolicy,
+    SlateDirectMethod,
+    SlateDoublyRobust,
     SlateLogs,
+    SubGaussianDR,
+    SubGaussianIPS,
+    SwitchDR,
     UniformPolicy,
     UniformSlatePolicy,
+    compare_policies,
     evaluate,
+    report,
+    scan_logs,
 )
-from skope_ope.datasets import make_adaptive_logs
-from skope_ope.evaluators._recommended import (
-    MISFIT,
-    WRONG_WEIGHTS,
-    recommended_evaluator,
-    recommended_row,
-)
+from skope_ope.__main__ import main
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
+from skope_ope.utils import all_evaluators
+from tests._quiet import quiet
+from tests.test_common import EVALUATORS
 
 N = 60
 CODE = np.arange(N) % 2
 REWARD = (np.arange(N) % 3 == 0).astype(float)
 PLAIN = BanditLogs(np.zeros((N, 1)), CODE, REWARD, np.full(N, 0.5))
-UNKNOWN = BanditLogs(np.zeros((N, 1)), CODE, REWARD)
+UNKNOWN = PLAIN.replace(propensity=None)
 LOGGERS = BanditLogs(
     np.zeros((N, 1)),
     CODE,
@@ -47,7 +66,15 @@ SLATES = SlateLogs(
 WHOLE_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD, propensity=np.full(N, 0.5))
 UNKNOWN_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD)
 
+ignore_warnings = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
+
+def table_of(logs, evaluators=None):
+    policy = UniformSlatePolicy(2) if isinstance(logs, SlateLogs) else UniformPolicy()
+    return evaluate(policy, logs, evaluators=evaluators)
+
+
+@ignore_warnings
 @pytest.mark.parametrize(
     ("logs", "name", "evaluator"),
     [
@@ -56,78 +83,68 @@ UNKNOWN_SLATES = SlateLogs(np.zeros((N, 1)), SLATE, REWARD)
         (LOGGERS[LOGGERS.logger], "DoublyRobust", DoublyRobust()),
         (UNKNOWN, None, None),
         (SLATES, "ControlledPI", PseudoInverse(control_variates="multiple")),
-        (WHOLE_SLATES, "wIPS", SlateIPS(self_normalized=True)),
+        (WHOLE_SLATES, "wIPS", None),
         (UNKNOWN_SLATES, None, None),
     ],
 )
 def test_the_rule(logs, name, evaluator):
-    found = recommended_evaluator(logs)
-    assert found.name == name
-    assert repr(found.evaluator) == repr(evaluator)
-    assert found.reason and not found.reason.endswith(".")
-    if evaluator is not None:
-        assert not hasattr(found.evaluator, "logs_")
-        assert not found.evaluator._leaves_bias_out
-        assert name in evaluate_names(logs)
+    table = table_of(logs)
+    assert table.recommended == name
+    assert table.reason and not table.reason.endswith(".")
+    if name:
+        assert not table[name].leaves_bias_out
+    if evaluator:  # its form is known under any name
+        assert table_of(logs, {"x": evaluator}).recommended == "x"
 
 
-def evaluate_names(logs):
-    policy = UniformSlatePolicy(2) if isinstance(logs, SlateLogs) else UniformPolicy()
-    table = evaluate(policy, logs)
-    assert table.recommended == recommended_evaluator(logs).name
-    return list(table)
-
-
+@ignore_warnings
 def test_values_do_not_change_it():
     for reward in (np.zeros(N), np.ones(N), np.arange(N) - 30.0):
-        assert recommended_evaluator(PLAIN.replace(reward=reward)).name == (
-            "DoublyRobust"
-        )
+        assert table_of(PLAIN.replace(reward=reward)).recommended == "DoublyRobust"
 
 
+HALF = DoublyRobust(reward_model=0.5)
+
+
+@ignore_warnings
 @pytest.mark.parametrize(
-    ("evaluators", "name"),
+    ("logs", "evaluators", "name", "reason"),
     [
-        ({"IPS": IPS(), "mine": DoublyRobust(reward_model=Ridge(), cv=3)}, "mine"),
-        ({"IPS": IPS(), "SNIPS": IPS()}, None),
-        ({"clipped": DoublyRobust(cmax=2.0)}, None),
-        ({"DirectMethod": DirectMethod()}, None),
-        ({"a": DoublyRobust(reward_model=0.5), "b": DoublyRobust()}, None),
+        (PLAIN, {"mine": DoublyRobust(reward_model=Ridge(), cv=3)}, "mine", ""),
+        (PLAIN, {"IPS": IPS(), "SNIPS": IPS()}, None, "which was not asked for"),
+        (PLAIN, {"clipped": DoublyRobust(cmax=2.0)}, None, ""),
+        (PLAIN, {"DirectMethod": DirectMethod()}, None, ""),
         (
-            {"DoublyRobust": DoublyRobust(), "b": DoublyRobust(reward_model=1.0)},
-            "first",
+            PLAIN,
+            {"a": HALF, "b": DoublyRobust(reward_model=1.0)},
+            None,
+            "a, b differ only in their reward models",
         ),
-        ({"DoublyRobust": IPS()}, None),
+        (PLAIN, {"DoublyRobust": DoublyRobust(), "b": HALF}, "DoublyRobust", ""),
+        (PLAIN, {"DoublyRobust": IPS()}, None, ""),
+        (LOGGERS, {"x": MultiLoggerDR(pooling="naive")}, None, ""),
+        (SLATES, {"x": PseudoInverse()}, None, ""),
     ],
 )
-def test_among_named_evaluators(evaluators, name):
-    found, reason = recommended_row(PLAIN, evaluators)
-    assert found == ("DoublyRobust" if name == "first" else name)
-    assert reason
+def test_among_named_evaluators(logs, evaluators, name, reason):
+    table = table_of(logs, evaluators)
+    assert table.recommended == name
+    assert table.reason and reason in table.reason
 
 
-def test_of_two_that_differ_in_their_models_none_is_chosen():
-    several = {"a": DoublyRobust(reward_model=0.5), "b": DoublyRobust(reward_model=1.0)}
-    _, reason = recommended_row(PLAIN, several)
-    assert reason == "a, b differ only in their reward models"
-
-
+@pytest.mark.frames
 def test_what_is_left_out_is_recommended_with_what_it_needs():
-    given = {"IPS": IPS()}
-    _, reason = recommended_row(PLAIN, given, left_out={"DoublyRobust": "columns"})
-    assert reason == "DoublyRobust would be recommended, but the logs lack columns"
-    assert recommended_row(PLAIN, given)[1].endswith("which was not asked for")
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": CODE, "r": REWARD, "pi": np.full(N, 0.5)}).lazy()
+    roles = {"action": "a", "reward": "r", "propensity": 0.5, "actions": [0, 1]}
+    table = evaluate("pi", scan_logs(frame, **roles, columns={"pi": "pi"}))
+    told = "DoublyRobust would be recommended, but the logs lack predictions that are"
+    assert table.recommended is None and table.reason.startswith(told)
+    assert table.left_out == ("DoublyRobust", "SNDR")
 
 
-def test_the_form_counts():
-    for pooling, expected in (("naive", None), ("balanced", "x")):
-        named = {"x": MultiLoggerDR(pooling=pooling)}
-        assert recommended_row(LOGGERS, named)[0] == expected
-    assert recommended_row(SLATES, {"x": PseudoInverse()})[0] is None
-
-
-# -- wrong propensities ---------------------------------------------------------------
-WORD = "propensities do not fit the logged actions"
+# -- wrong propensities -------------------------------------------------------------
+MISFIT = "the propensities do not fit the logged actions: trust no row of this table"
 
 
 def drawn_logs(claimed):
@@ -138,42 +155,293 @@ def drawn_logs(claimed):
     return BanditLogs(np.zeros((3000, 1)), action, reward, np.array(claimed)[action])
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_wrong_propensities_are_the_first_to_be_told():
     logs = drawn_logs([0.1, 0.6, 0.3])
-    table = evaluate(UniformPolicy(), logs)
+    table = table_of(logs)
     assert table.recommended == "DoublyRobust"
-    assert table.reason == MISFIT and WORD in MISFIT
+    assert table.reason.startswith(MISFIT)
     assert "unbiased" not in repr(table)
-    other = evaluate(UniformPolicy(), logs, evaluators=["IPS"])
+    other = table_of(logs, ["IPS"])
     assert other.recommended is None
-    assert other.reason.startswith(f"{MISFIT}; these logs allow DoublyRobust")
+    assert other.reason.startswith(MISFIT)
+    assert "; these logs allow DoublyRobust" in other.reason
+    # right ones leave the reason alone; a bias by design is no fault of theirs
+    plain = table_of(PLAIN).reason
+    assert table_of(drawn_logs([0.6, 0.3, 0.1])).reason == plain
+    assert table_of(PLAIN, ["DoublyRobust", "DRos"]).reason == plain
 
 
-def test_right_propensities_leave_the_reason_alone():
-    table = evaluate(UniformPolicy(), drawn_logs([0.6, 0.3, 0.1]))
-    assert table.reason == recommended_evaluator(PLAIN).reason
-    # a bias by design is no fault of the propensities
-    table = evaluate(UniformPolicy(), PLAIN, evaluators=["DoublyRobust", "DRos"])
-    assert table.reason == recommended_evaluator(PLAIN).reason
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_weights_of_a_policy_that_copies_what_was_logged():
     logs = drawn_logs([0.6, 0.3, 0.1])
     copies = np.eye(3)[logs.action_index]
     table = evaluate({"copy": copies, "uniform": UniformPolicy()}, logs)
     assert table.recommended == "DoublyRobust"
-    assert table.reason == WRONG_WEIGHTS
+    assert table.reason.startswith("the weights are wrong, because of the propensities")
     alone = evaluate(copies, logs, evaluators=["DirectMethod"])
     assert alone.reason.startswith("these logs allow DoublyRobust")
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@ignore_warnings
 def test_a_logger_that_learned_is_told():
     logs = make_adaptive_logs(5000, means=(0.6, 0.4), random_state=0)
     table = evaluate(ConstantPolicy(0), logs)
     assert "AdaptiveDR is made for such logs" in " ".join(repr(table).split())
     still = evaluate(ConstantPolicy(0), make_adaptive_logs(5000, floor_decay=0))
     assert "AdaptiveDR" not in repr(still)
+
+
+# -- sentences ----------------------------------------------------------------------
+def clicked_pages(n=3000):
+    """Two of four items in a uniform order; clicks follow the worth of an item."""
+    rng = np.random.RandomState(0)
+    slate = np.argsort(rng.random_sample((n, 4)), axis=1)[:, :2]
+    worth = np.array([0.05, 0.1, 0.3, 0.6])
+    return SlateLogs(
+        np.zeros((n, 1)),
+        slate,
+        slot_reward=(rng.random_sample(slate.shape) < worth[slate]).astype(float),
+        n_candidates=4,
+        item_features=worth[:, None],
+        item_feature_names=["worth"],
+        logging_policy=UniformSlatePolicy(2),
+    )
+
+
+def test_decisions_name_the_row_of_the_table_and_what_it_assumes():
+    logs, new = clicked_pages(), {"new": RankingPolicy("worth", n_slots=2)}
+    compared = compare_policies(new, logs)
+    assert compared.decision == "deploy"
+    told = "ControlledPI (PseudoInverse with multiple control variates)"
+    assert f"Deploy new: by {told} it is better" in compared.sentence
+    assumed = "Assumed: the value of a slate is about a sum over its slots and items."
+    assert assumed in str(compared)
+    found = report(new, logs)
+    assert assumed in found.sentence
+    assert f"The gains are those of {told}" in found.to_html()
+    by_slot = compare_policies(new, logs, evaluator="IndependentSlotIPS")
+    assert "by IndependentSlotIPS it is better" in by_slot.sentence
+    assert "Assumed: what a slot earns does not depend on" in str(by_slot)
+    assert "Assumed" not in str(compare_policies(new, logs, evaluator="SlateIPS"))
+    logs, policy = make_bandit_logs(random_state=0, return_truth=True)[:2]
+    assert "Assumed" not in str(compare_policies({"new": policy}, logs))
+
+
+@ignore_warnings
+@pytest.mark.parametrize(
+    ("logs", "evaluator", "told"),
+    [
+        (LOGGERS, None, "BalancedDR (MultiLoggerDR with the mixture of all loggers)"),
+        (WHOLE_SLATES, None, "wIPS (SlateIPS, divided by the sum of the weights)"),
+        (SLATES, "wPI", "wPI (PseudoInverse, divided by the sum of the weights)"),
+        (SLATES, PseudoInverse(control_variates="single"), "PseudoInverse"),
+        (PLAIN, IPS(), "IPS"),
+    ],
+)
+def test_rows_whose_name_is_no_class_say_what_they_are(logs, evaluator, told):
+    logs = logs.replace(reward=CODE * 1.0)
+    policy = [[1, 0]] * N if isinstance(logs, SlateLogs) else np.eye(2)[[1] * N]
+    compared = compare_policies({"new": policy}, logs, evaluator=evaluator)
+    assert f"Deploy new: by {told} it is better" in compared.sentence
+
+
+STATIC = [n for n, cls in all_evaluators() if ".static." in cls.__module__]
+
+
+# -- names in the shell -------------------------------------------------------------
+@pytest.fixture
+def shell(tmp_path, capsys):
+    """Evaluate by named evaluators: the exit code, and what is told."""
+    path = tmp_path / "log.csv"
+    rows = [f"{k % 2},{k % 3 % 2},0.5" for k in range(40)]
+    path.write_text("\n".join(["a,r,p", *rows]) + "\n")
+    words = (
+        "--action a --reward r --propensity p --policy uniform --context= --evaluators"
+    )
+
+    def told(names, *more):
+        code = main(["evaluate", str(path), *words.split(), names, *more])
+        return code, "".join(capsys.readouterr())
+
+    return told
+
+
+def test_names_in_any_case_and_parameters(shell):
+    named = ["IPS", "IPS:cmax=10", "DRos:lam=2.5", "LogSmoothing:lam=none", "MRDR"]
+    named += ["BalancedIPS:self_normalized=true", "MultiLoggerIPS:pooling=balanced"]
+    words = ",".join(named).replace("IPS,", "ips,", 1).replace("DRos", "dros")
+    for asked, expected in ((words, named), ("all", STATIC)):
+        code, out = shell(asked, "--json", "--folds", "3")
+        assert code == 0, out
+        found = [row["evaluator"] for row in json.loads(out)["values"]]
+        assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (",", "evaluator '' is unknown"),
+        ("IPSS", "evaluator 'IPSS' is unknown; there are IPS, SNIPS"),
+        ("DR", "BalancedDR. Did you mean DoublyRobust?"),
+        ("DM", "Did you mean DirectMethod"),
+        ("SwichtDR", "Did you mean SwitchDR"),
+        ("IPS:tau=1", "'IPS:tau=1': IPS has the parameter cmax, got 'tau'"),
+        ("DirectMethod:cv=1", "DirectMethod has no parameter, got 'cv'"),
+        ("IPS:cmax=x", "'IPS:cmax=x': 'x' is not a number"),
+        ("IPS:cmax=1_0", "'1_0' is not a number"),
+        ("IPS:cmax", "'' is not a number"),
+        ("IPS,ips", "evaluator 'IPS' is named twice"),
+    ],
+)
+def test_what_cannot_be_understood_is_said(names, message, shell):
+    code, told = shell(names)
+    assert code == 2
+    assert message in " ".join(told.split())
+
+
+# -- intervals that leave out a bias ------------------------------------------------
+CLIPPED = "the bias of clipped weights"
+SHRUNK = "the bias of shrunk weights"
+MODEL = "the error of the reward model"
+INF = float("inf")
+
+
+RARELY = "the bias of rounds accepted too rarely"
+ROUNDS, POLICY, _ = make_bandit_logs(400, random_state=0, return_truth=True)
+PAGES, RANKED, _ = make_slate_logs(200, random_state=0, return_truth=True)
+
+
+def value_of(evaluator, policy=None):
+    slates = ".slate." in type(evaluator).__module__
+    fitted = evaluator.fit(PAGES if slates else ROUNDS)
+    return quiet(fitted, policy or (RANKED if slates else POLICY))
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "reason"),
+    [
+        (IPS(cmax=2.0), CLIPPED),
+        (IPS(cmax="auto"), CLIPPED),
+        (SNIPS(cmax=2.0), CLIPPED),
+        (DoublyRobust(cmax=2.0), CLIPPED),
+        (DoublyRobust(cmax=0.0), CLIPPED),
+        (DirectMethod(), MODEL),
+        (SwitchDR(), "the bias of dropped weights"),
+        (SwitchDR(tau=INF), False),
+        (DRos(), SHRUNK),
+        (DRos(lam="auto"), SHRUNK),
+        (DRos(lam=INF), False),
+        (SubGaussianIPS(), SHRUNK),
+        (SubGaussianIPS(lam=0.0), False),
+        (SubGaussianDR(), SHRUNK),
+        (SubGaussianDR(lam=0.0), False),
+        (LogSmoothing(), "the bias of smoothed rewards"),
+        (LogSmoothing(lam=0.0), False),
+        (PseudoInverse(cmax=2.0), CLIPPED),
+        (SlateDoublyRobust(cmax=2.0), CLIPPED),
+        (SlateDirectMethod(), MODEL),
+        (PseudoInverse(), False),
+        (DRns(random_state=0), False),  # R / C of a policy that does not learn
+        (DRns(random_state=0, horizon=20), RARELY),
+        (DRns(random_state=0, horizon=20, q=0.0), False),
+        (DRns(random_state=0, horizon=20, acceptance="worst_case"), False),
+    ],
+    ids=repr,
+)
+def test_parameters_tell(evaluator, reason):
+    assert value_of(evaluator).leaves_bias_out == reason
+
+
+# Not consistent on the log of all cells for other reasons than a bias by design.
+OTHER_REASONS = (
+    "DRns",  # walks through the log
+    "Replay",
+    "RejectionSampling",
+    "ExplorationScavenging",  # assumptions about the logger
+    "PositionScavenging",
+    "ReorderingScavenging",
+    "MultiLoggerIPS",  # divergences of folds
+    "MultiLoggerDR",
+    "AdaptiveIPS",  # weigh rounds themselves
+    "AdaptiveDR",
+)
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
+def test_whoever_misses_the_value_of_all_cells_is_marked(evaluator):
+    """A log that holds every cell once shows which evaluators are biased by design."""
+    if type(evaluator).__name__ not in OTHER_REASONS:
+        marked = bool(value_of(clone(evaluator)).leaves_bias_out)
+        assert marked == (not evaluator.__sklearn_tags__().consistent)
+
+
+def test_values_carry_it():
+    value = value_of(DRos())
+    assert value.leaves_bias_out == SHRUNK
+    assert repr(value).endswith(f", estimator='DRos', leaves_bias_out={SHRUNK!r})")
+    assert f">it leaves out</th><td>{SHRUNK}</td>" in value._repr_html_()
+    assert pickle.loads(pickle.dumps(value)).leaves_bias_out == SHRUNK
+    for one in value.by("action").values():
+        assert one.leaves_bias_out == SHRUNK
+    plain = value_of(IPS())
+    assert plain.leaves_bias_out is False
+    assert repr(plain).endswith("estimator='IPS')")
+    assert "leaves out" not in plain._repr_html_()
+
+
+def test_differences_carry_it_if_either_does():
+    shrunk, model, plain = value_of(DRos()), value_of(DirectMethod()), value_of(IPS())
+    assert (plain - shrunk).leaves_bias_out == SHRUNK
+    assert (shrunk - plain).leaves_bias_out == SHRUNK
+    assert (shrunk - shrunk).leaves_bias_out == SHRUNK
+    assert (shrunk - model).leaves_bias_out == f"{SHRUNK}; {MODEL}"
+    assert (plain - value_of(SNIPS())).leaves_bias_out is False
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "reason"),
+    [
+        (DRns(random_state=0), RARELY),
+        (DRns(random_state=0, acceptance="worst_case"), False),
+        (DirectMethod(), MODEL),
+    ],
+)
+def test_policies_that_learn(evaluator, reason):
+    assert value_of(evaluator, EpsilonGreedy()).leaves_bias_out == reason
+
+
+def quiet_interval(value):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return value.confidence_interval()
+
+
+def heavy_logs(n, seed):
+    """A logger that takes the good action in 2% of the rounds."""
+    rng = np.random.RandomState(seed)
+    mu = np.array([0.98, 0.02])
+    action = (rng.random_sample(n) > mu[0]).astype(int)
+    reward = (rng.random_sample(n) < np.where(action == 1, 0.8, 0.3)).astype(float)
+    return BanditLogs(np.zeros((n, 1)), action, reward, mu[action], reward_range=(0, 1))
+
+
+def test_a_marked_interval_misses_where_weights_are_heavy():
+    """The case of the mark: half the error of DR's, and hardly a hit."""
+    hits = {"DRos": 0, "DoublyRobust": 0}
+    policy = np.tile([0.1, 0.9], (2000, 1))
+    truth, errors = 0.1 * 0.3 + 0.9 * 0.8, {"DRos": [], "DoublyRobust": []}
+    for seed in range(40):
+        logs = heavy_logs(2000, seed)
+        # a model that knows no action: it was fitted to what the logger mostly did
+        for evaluator in (DRos(reward_model=0.3), DoublyRobust(reward_model=0.3)):
+            value = quiet(evaluator.fit(logs), policy)
+            name = type(evaluator).__name__
+            low, high = quiet_interval(value)
+            hits[name] += low <= truth <= high
+            errors[name].append(value.standard_error)
+            assert bool(value.leaves_bias_out) == (name == "DRos")
+    assert hits["DRos"] == 0
+    assert hits["DoublyRobust"] >= 36
+    assert np.mean(errors["DRos"]) < np.mean(errors["DoublyRobust"]) / 2

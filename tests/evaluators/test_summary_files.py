@@ -1,118 +1,431 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Files of summaries: what they keep, and one ValueError with the path of others."""
 
+import io
 import json
 import os
+import re
+import zipfile
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
 
-from skope_ope.evaluators import _summary_files
-from skope_ope.evaluators._summary_files import read_file, write_file
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    DoublyRobust,
+    MultiLoggerIPS,
+    UniformPolicy,
+    evaluate,
+    summarize,
+)
+from skope_ope.base import StaticEvaluator
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators import load_summary
+from tests.evaluators._summing import world
+from tests.evaluators.test_summaries import (
+    EVALUATORS,
+    FEW,
+    POLICIES,
+    assert_same,
+    summary_of,
+    summed,
+)
 
-HEADER = {"format": 1, "facts": {"policy 'ä'": "named"}}
-TABLES = {
-    "sums": np.arange(6.0).reshape(2, 3),
-    "empty": np.zeros((0, 2)),
-    "number": np.array(3),
-    "days": np.array(["2026-01-01", "2026-01-02"], "M8[us]"),
-    "texts": np.array(["a", "bcd"]),
-}
-ARROW = pytest.param(".arrow", marks=pytest.mark.frames)
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
-@pytest.fixture(params=[".npz", ARROW])
+@pytest.fixture(params=[".npz", pytest.param(".arrow", marks=pytest.mark.frames)])
 def path(request, tmp_path):
     if request.param == ".arrow":
         pytest.importorskip("pyarrow")
     return tmp_path / f"total{request.param}"
 
 
-def test_files_hold_what_was_written(path):
-    write_file(path, HEADER, TABLES)
-    header, tables = read_file(str(path), 1)
-    assert header["facts"] == HEADER["facts"]
-    assert tables.keys() == TABLES.keys()
-    for name, table in TABLES.items():
-        assert tables[name].dtype == table.dtype
-        np.testing.assert_array_equal(tables[name], table)
-    write_file(path, HEADER, {})  # in its place
-    assert read_file(path, 1)[1] == {}
+def refused(path):
+    """Assert that a file is refused, and return what is said."""
+    match = f"{re.escape(str(path))} is damaged, or no"
+    with pytest.raises(ValueError, match=match) as error:
+        load_summary(path)
+    return str(error.value)
+
+
+@pytest.mark.few_cases(1)
+def test_a_daily_job_keeps_its_total_in_a_file(path):
+    labels = np.array(["a", "b", "c"])[np.arange(300) % 3]
+    logs = world(300, group=np.arange(300) // 4).with_columns(day=labels)
+    days = np.array_split(np.arange(300), 3)
+    summary_of(logs[days[0]], by="day").save(path)
+    for day in days[1:]:
+        total = load_summary(path)
+        total += summary_of(logs[day], by="day")
+        total.save(str(path))
+    total = load_summary(path)
     assert os.listdir(path.parent) == [path.name]
+    assert_same(total, summed(logs, days), 1e-10)
+    with pytest.raises(ValueError, match="Add summaries of parts"):
+        total + summary_of(logs[days[1]], by="day")
+    table, memory = total.values(), evaluate(POLICIES, logs, evaluators=EVALUATORS)
+    gain, expected = (
+        one["new", "SNIPS"] - one["other", "SNIPS"] for one in (table, memory)
+    )
+    assert_allclose(gain.standard_error, expected.standard_error, rtol=1e-10)
+    found = table["new", "IPS"].by("day")
+    for label, value in memory["new", "IPS"].by("day").items():
+        assert_allclose(found[label].value, value.value, rtol=1e-11)
+    assert table.recommended == "DoublyRobust"
+
+
+PAIRS = [(k % 20, "abc"[k % 3]) for k in range(400)]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "b", "c", "ä"]),
+        np.array([0.5, 1.5, 2.5, 4.0]),
+        np.arange("2026-01-01", "2026-01-05", dtype="M8[D]"),
+        np.array(["x", "y", "z", "w"], dtype=object),
+        "several columns",
+    ],
+)
+def test_labels_survive_a_file(labels, tmp_path):
+    path = tmp_path / "total.npz"
+    if isinstance(labels, str):
+        logs = world(400, group=PAIRS)
+    else:
+        logs = world(400, labels=labels, group=labels[np.arange(400) % 4])
+    found, rest = summary_of(logs[:250]), summary_of(logs[250:])
+    found.save(path)
+    total = load_summary(path)
+    assert "exact groups" in repr(total)
+    assert_same(total + rest, found + rest, 1e-10)
+
+
+def test_files_are_small(tmp_path):
+    summary = summary_of(world(5000, group=np.arange(5000) // 2))
+    summary.save(path := tmp_path / "total.npz")
+    assert path.stat().st_size < 400_000
+    assert "2,500 exact groups" in repr(summary)
 
 
 def test_a_file_is_whole_or_as_it_was(path, monkeypatch):
-    write_file(path, HEADER, TABLES)
+    summary_of(world(50)).save(path)
     before = path.read_bytes()
 
     def dies(one, other):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_summary_files.os, "replace", dies)
+    monkeypatch.setattr(os, "replace", dies)
     with pytest.raises(KeyboardInterrupt):
-        write_file(path, HEADER, {})
+        summary_of(world(60)).save(path)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_damaged_and_foreign_files_are_refused(path):
-    write_file(path, HEADER, TABLES)
-    whole = path.read_bytes()
-    for damaged in (
-        whole[: len(whole) // 2],
-        b"",
-        b"no file of ours at all",  # numpy would take it for a pickle
-        whole[50:],
-    ):
-        path.write_bytes(damaged)
-        with pytest.raises(
-            ValueError, match=f"{path.name} is damaged, or no file of"
-        ) as told:
-            read_file(path, 1)
-        assert "pickle" not in str(told.value)
-    write_file(path, {"format": 2}, {})
-    with pytest.raises(ValueError, match="has format 2, and this version of skope_ope"):
-        read_file(path, 1)
-
-
 def test_no_byte_of_a_file_changes_unseen(path):
-    write_file(path, HEADER, TABLES)
+    summary_of(world(50), evaluators=FEW).save(path)
     whole, rng = path.read_bytes(), np.random.default_rng(0)
-    before = read_file(path, 1)
-    for place in rng.integers(len(whole), size=200):
+    before = load_summary(path)
+    for cut in (whole[: len(whole) // 2], whole[50:]):
+        path.write_bytes(cut)
+        refused(path)
+    for place in rng.integers(len(whole), size=60):
         damaged = bytearray(whole)
         damaged[place] ^= int(rng.integers(1, 256))
         path.write_bytes(damaged)
         try:
-            header, tables = read_file(path, 1)
+            found = load_summary(path)
         except ValueError as error:
             assert "is damaged, or no file of" in str(error)
             continue
-        assert header == before[0] and tables.keys() == before[1].keys()
-        for name, table in tables.items():
-            np.testing.assert_array_equal(table, before[1][name])
-
-
-def test_files_of_others_and_pickles_are_refused(tmp_path):
-    path = tmp_path / "theirs.npz"
-    np.savez(path, x=np.arange(3))
-    with pytest.raises(ValueError, match="is damaged, or no file of ValueSummary"):
-        read_file(path, 1)
-    np.savez(path, summary=np.array(json.dumps({"kind": "other"})))
-    with pytest.raises(
-        ValueError, match=r"theirs\.npz is no file of ValueSummary.save"
-    ):
-        read_file(path, 1)
-    np.savez(path, summary=np.array([{"kind": "objects are pickled"}], dtype=object))
-    with pytest.raises(ValueError, match="allow_pickle=False"):
-        read_file(path, 1)
-    with pytest.raises(TypeError, match="labels holds objects"):
-        write_file(path, HEADER, {"labels": np.array([None, "a"], dtype=object)})
+        assert repr(found) == repr(before)
+        assert_same(found, before, 0)
 
 
 def test_endings_and_missing_files(tmp_path):
+    summary = summary_of(world(50))
     for name in ("total.pkl", "total", "total.parquet"):
         with pytest.raises(ValueError, match=f"ends with .npz or .arrow, got .*{name}"):
-            write_file(tmp_path / name, HEADER, TABLES)
+            summary.save(tmp_path / name)
     with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.npz"):
-        read_file(tmp_path / "gone.npz", 1)
+        load_summary(tmp_path / "gone.npz")
+
+
+# -- evaluators ---------------------------------------------------------------------
+class Doubled(StaticEvaluator):
+    """Twice the value."""
+
+    def __init__(self, *, factor=2.0):
+        self.factor = factor
+
+    def _terms(self, rounds):
+        return (self.factor * rounds.gain,)
+
+
+def test_evaluators_of_others_are_given_again(tmp_path):
+    own = {"twice": Doubled(), "IPS": IPS(cmax=np.float64(3))}
+    found = summary_of(world(80), evaluators=own)
+    found.save(path := tmp_path / "total.npz")
+    with pytest.raises(
+        ValueError, match=r"Doubled is not an evaluator of skope_ope\. Pass"
+    ):
+        load_summary(path)
+    with pytest.raises(ValueError, match=r"evaluators\['twice'\] is a IPS, but the"):
+        load_summary(path, evaluators={"twice": IPS()})
+    again = load_summary(path, evaluators={"twice": Doubled()})
+    assert_same(again, found)
+    assert again.evaluators["IPS"].cmax == 3
+
+
+def test_evaluators_are_stored_by_class_and_plain_parameters(tmp_path):
+    label, proba = np.array(list("ab"))[np.arange(60) % 2], np.full((60, 2), 0.5)
+    rows = np.zeros((60, 1)), np.arange(60) % 3 % 2, np.arange(60) % 5
+    logs = BanditLogs(*rows, logger=label, logger_proba=proba).with_columns(pi=proba)
+    plain = MultiLoggerIPS(pooling="weighted", divergences={"a": 1.0, "b": 2.0})
+    named = {"plain": plain, "DR": DoublyRobust(reward_model=Ridge())}
+    path = tmp_path / "total.npz"
+    summarize({"a": "pi"}, logs, evaluators=named).save(path)
+    found = load_summary(path).evaluators
+    for name, evaluator in named.items():
+        assert type(found[name]) is type(evaluator)
+        for parameter, value in evaluator.get_params(deep=False).items():
+            if parameter != "reward_model":
+                assert getattr(found[name], parameter) == value
+    arrays = MultiLoggerIPS(pooling="weighted", divergences=np.array([1.0, 2.0]))
+    summarize({"a": "pi"}, logs, evaluators={"it": arrays}).save(path)
+    with pytest.raises(ValueError, match=r"its parameters \['divergences'\] are not"):
+        load_summary(path)
+    assert load_summary(path, evaluators={"it": arrays}).evaluators["it"] is arrays
+
+
+# -- files that somebody else made --------------------------------------------------
+def npy(array, **header):
+    """Return the bytes of an array, whose header may say something else."""
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.asarray(array), allow_pickle=True)
+    if not header:
+        return out.getvalue()
+    about = {"descr": "<f8", "fortran_order": False, **header}
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, about)
+    return out.getvalue() + b"\0" * 64
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    """Return the members of a file by name, and its two headers."""
+    path = tmp_path_factory.mktemp("good") / "total.npz"
+    logs = make_bandit_logs(200, random_state=0)
+    logs = logs.replace(group=np.arange(200) // 4)
+    summarize({"even": UniformPolicy()}, logs, by=["action"]).save(path)
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with np.load(path) as file:
+        return (
+            members,
+            json.loads(str(file["summary"])),
+            json.loads(str(file["header"])),
+        )
+
+
+def write(path, members, header, inner):
+    """Write a file of members and headers; names that are new are told."""
+    members = {**members, "header.npy": npy(json.dumps(inner))}
+    del members["summary.npy"]
+    header = {**header, "arrays": [name.removesuffix(".npy") for name in members]}
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("summary.npy", npy(json.dumps(header)))
+        for name, content in members.items():
+            file.writestr(name, content)
+    return path
+
+
+def changed(name, *arrays, **header):
+    """Return a change of the first array whose name ends so."""
+
+    def change(members, outer, inner):
+        found = next(one for one in members if one.endswith(f": {name}.npy"))
+        members[found] = npy(*arrays, **header)
+
+    return change
+
+
+def told(**values):
+    """Return a change of the header."""
+    return lambda members, outer, inner: outer.update(values)
+
+
+def counted(**values):
+    """Return a change of the header of the sums."""
+    return lambda members, outer, inner: inner.update(values)
+
+
+def gone(name):
+    """Return a change that takes an entry of the header."""
+    return lambda members, outer, inner: outer.pop(name)
+
+
+def nested(members, outer, inner):
+    found = next(one for one in members if one.endswith("by action 0: header.npy"))
+    below = json.loads(str(np.load(io.BytesIO(members[found]))))
+    members[found] = npy(json.dumps({**below, "places": below["places"][1:]}))
+
+
+def without(members, outer, inner):
+    del members["counts 0: numbers.npy"]
+
+
+def unnamed(members, outer, inner):
+    members["other.npy"] = members.pop("counts 0: numbers.npy")
+
+
+def junk(members, outer, inner):
+    outer["evaluators"]["IPS"]["params"] = {"cmax": "many"}
+
+
+def unknown(members, outer, inner):
+    outer["evaluators"]["IPS"]["params"] = {"other": 1}
+
+
+DEEP = "[" * 100_000
+HOSTILE = {
+    "places of a label": nested,
+    "no counts": without,
+    "another name": unnamed,
+    "objects": changed("counts", np.array([{}, None], dtype=object)),
+    "complex numbers": changed("counts", np.ones((1, 3), dtype=complex)),
+    "texts": changed("first", np.array(["a", "b"])),
+    "a shape": changed("counts", np.ones(7)),
+    "no shape": changed("count", np.array(5)),
+    "a second moment": changed("second", np.ones((1, 2))),
+    "negative counts": changed("counts", np.full((1, 3), -1.0)),
+    "counts that are NaN": changed("count", np.array([np.nan])),
+    "infinite counts": changed("cell_count", np.full(50, np.inf)),
+    "a cluster without a label": changed("cell_cluster", np.full(50, 2**40)),
+    "a stratum without a label": changed("cell_stratum", np.full(50, 1)),
+    "numbers that are NaN": changed("numbers", np.full(4, np.nan)),
+    "a huge shape": changed("counts", [], shape=(2**40,)),
+    "a shape that overflows": changed("counts", [], shape=(2**40, 2**40)),
+    "a negative shape": changed("counts", [], shape=(-1, 3)),
+    "many empty texts": changed("actions", [], shape=(2**40,), descr="<U0"),
+    "many empty rows": changed("first", [], shape=(0, 2**40)),
+    "a deep label": changed("actions", np.array(["-" * 200_000 + "1"])),
+    "a number of rounds": counted(n="many"),
+    "rounds that are NaN": counted(n=float("nan")),
+    "no policies": counted(policies=["other"]),
+    "designs": counted(designs=7),
+    "an owner": counted(places=[[["IPS", "even"], "none", [0]]]),
+    "deep columns": counted(by={"action": [f"tuple {DEEP}"]}),
+    "facts": told(facts={"reward column": 1}),
+    "a list of facts": told(facts=[1, 2]),
+    "evaluators": told(evaluators=["IPS"]),
+    "a class": told(evaluators={"IPS": {"class": ["IPS"], "params": {}, "lost": []}}),
+    "a parameter": junk,
+    "an unknown parameter": unknown,
+    "places": told(counted="[]"),
+    "deep places": told(counted=DEEP),
+    "large places": told(counted='{"places": {}, "rows": {"a": [[0, 1e999]]}}'),
+    "what is left out": told(left_out=1),
+    "models": told(models=[1]),
+    "nothing counted": told(counted="{}"),
+}
+HOSTILE |= {
+    f"no {name}": gone(name)
+    for name in ("facts", "counted", "single", "left_out", "models", "evaluators")
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_contents_are_one_error(case, good, tmp_path):
+    members, outer, inner = json.loads(json.dumps([None, *good[1:]]))
+    members, path = dict(good[0]), tmp_path / "total.npz"
+    assert load_summary(write(path, members, outer, inner)).n_rounds == 200
+    HOSTILE[case](members, outer, inner)
+    write(path, members, outer, inner)
+    refused(path)
+
+
+def test_other_formats_and_kinds_are_refused(good, tmp_path):
+    for change, message in (
+        (told(format=99), "has format 99, and this version of skope_ope"),
+        (gone("format"), "has format None"),
+        (told(kind="other"), r"total\.npz is no file of ValueSummary.save"),
+        (gone("kind"), "is damaged|is no file"),
+    ):
+        members, outer, inner = json.loads(json.dumps([None, *good[1:]]))
+        change(members, outer, inner)
+        with pytest.raises(ValueError, match=message):
+            load_summary(write(tmp_path / "total.npz", dict(good[0]), outer, inner))
+
+
+def sized(path, said):
+    """Write a file of an array of 8 MB, packed, whose size is said to be another."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("summary.npy", npy(np.zeros(10**6)))
+        file.filelist[0].file_size = said
+    return path.read_bytes()
+
+
+def packed_columns(path):
+    """Write an Arrow file of a column that unpacks to 80 MB, as its header says."""
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"array": pa.array(np.zeros(10**7))})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=options) as file:
+        file.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def in_arrow(packed):
+    """Return the bytes of an Arrow file that holds an npz file as ours do."""
+    pa = pytest.importorskip("pyarrow")
+    return pa.schema([]).with_metadata({"summary": packed}).serialize().to_pybytes()
+
+
+FILES = {
+    "nothing": lambda path: b"",
+    "pickles": lambda path: b"cposix\nsystem\n(S'true'\ntR.",
+    "half a file": lambda path: sized(path, 8_000_128)[:200],
+    "a size that is too large": lambda path: sized(path, 3 * 2**30),
+    "a size that is too small": lambda path: sized(path, 200),
+    "a deep header": lambda path: single(path, DEEP),
+    "Arrow columns": packed_columns,
+    "no file of ours": lambda path: b"no file of ours at all",  # a pickle for numpy
+    "an array": lambda path: single(path, np.arange(3)),
+    "fewer arrays than it names": lambda path: lacking(path),
+}
+
+
+def lacking(path):
+    """Write a summary without one of its arrays."""
+    summary_of(world(50)).save(whole := path.with_suffix(".npz"))
+    with zipfile.ZipFile(whole) as file, zipfile.ZipFile(path, "w") as other:
+        for name in file.namelist()[:-1]:
+            other.writestr(name, file.read(name))
+    return path.read_bytes()
+
+
+def single(path, content):
+    """Write a file of one member."""
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("summary.npy", npy(content))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_hostile_files_are_one_error(case, path, tmp_path):
+    made = FILES[case](tmp_path / "made")
+    arrow = path.suffix == ".arrow"
+    path.write_bytes(in_arrow(made) if arrow and "a " in case else made)
+    assert "pickle" not in refused(path)
+
+
+def test_the_largest_size_is_said(tmp_path):
+    path = tmp_path / "total.npz"
+    path.write_bytes(sized(tmp_path / "made", 3 * 2**30))
+    assert "3,221,225,472 bytes, and at most 1,073,741," in refused(path)

@@ -7,81 +7,71 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.dummy import DummyRegressor
+from sklearn.frozen import FrozenEstimator
 
 from skope_ope import (
     IPS,
+    MRDR,
     SNIPS,
     BanditLogs,
     CascadeDR,
-    CascadeIPS,
     DirectMethod,
     DoublyRobust,
+    DRns,
     ExplorationScavenging,
     IndependentSlotIPS,
+    LogSmoothing,
     MultiLoggerIPS,
+    PositionScavenging,
     PseudoInverse,
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateIPS,
     SlateLogs,
+    SoftmaxPolicy,
     evaluate,
     summarize,
 )
-from skope_ope.evaluators import ValueSummary
-from skope_ope.evaluators.parts._part_sums import sums_of_part
-from skope_ope.exceptions import ExplorationWarning, LoggerWarning
+from skope_ope.base import BaseEvaluator
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
+from skope_ope.evaluators import load_summary
+from skope_ope.exceptions import ExplorationWarning, LearnedRoundsWarning, LoggerWarning
 from skope_ope.policies import EmpiricalSlatePolicy
+from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS
-from tests.evaluators.test_merging import parts_of, shares_of, world_of
+from tests.evaluators.test_merging import LOTTERY, SCAVENGING, SLATES, world_of
+from tests.logs._worlds import parts_of
+from tests.logs._worlds import world as log_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-SLATES = [
-    PseudoInverse(),
-    PseudoInverse(self_normalized=True),
-    PseudoInverse(control_variates="single"),
-    SlateIPS(self_normalized=True),
-    IndependentSlotIPS(),
-    CascadeIPS(),
-    CascadeDR(reward_model=0.3),
-    SlateDoublyRobust(reward_model=0.5),
-    SlateDirectMethod(reward_model=0.5),
-]
-ARMS = [
-    ExplorationScavenging(),
-    ExplorationScavenging(self_normalized=True),
-    ExplorationScavenging(on_missing="nan"),
-]
-LOTTERY = [*ARMS[:2], ExplorationScavenging(match="logger")]
+OF_SLATES = [*SLATES, IndependentSlotIPS(), SlateDirectMethod(reward_model=0.5)]
 WORLDS_OF = {
-    "context_free_weighted": ARMS,
-    "context_free_unseen": ARMS,
+    "context_free_weighted": SCAVENGING,
+    "context_free_unseen": SCAVENGING,
     "lottery": LOTTERY,
-    "slates_uniform": SLATES,
-    "slates_left_out": SLATES,
-    "slates_weighted": SLATES,
+    "slates_uniform": OF_SLATES,
+    "slates_left_out": OF_SLATES,
 }
 # of the rounds themselves, or of models that look at all of them
 UNKNOWN = ("predictability", "sigma2", "rho", "largest_residual", "model_r2")
 
 
+@pytest.mark.frames
 @pytest.mark.few_cases(3)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("name", WORLDS_OF)
-def test_diagnostics_and_warnings_are_those_of_memory(name, grouped):
+def test_diagnostics_and_warnings_are_those_of_memory(name, grouped, tmp_path):
+    pytest.importorskip("pyarrow")
     logs, atol = world_of(name, grouped)
     evaluators = {str(k): one for k, one in enumerate(WORLDS_OF[name])}
-    parts = parts_of(logs, np.random.RandomState(3))
     policies = {"a": WORLDS[name][1]().policies[0]}
-    found = sum(
-        sums_of_part(policies, evaluators, p, shares=shares_of(logs), n_total=len(logs))
-        for p in parts
-    )
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(3))
+    table = evaluate(policies, lazy, evaluators=evaluators)
     for key, evaluator in evaluators.items():
         exact = evaluator.fit(logs).evaluate(policies["a"])
-        value = found.evaluators[key]._value_of_sums(
-            found.by_evaluator[key].summary("a"), found.log, n_rounds=found.n
-        )
+        value = table["a", key]
         assert_allclose(value.value, exact.value, rtol=1e-12, atol=max(atol, 1e-14))
         assert_allclose(
             value.effective_sample_size, exact.effective_sample_size, rtol=1e-11
@@ -104,6 +94,68 @@ def test_diagnostics_and_warnings_are_those_of_memory(name, grouped):
                 assert_allclose(one.value, other.value, rtol=1e-9)
 
 
+class Own(BaseEvaluator):
+    """An evaluator that is no sum."""
+
+
+DRAWN = SlateDirectMethod(
+    reward_model=FrozenEstimator(DummyRegressor().fit(np.zeros((2, 9)), [0, 1]))
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "evaluator", "message"),
+    [
+        ("clicks", IPS(cmax="auto"), "cmax='auto' is chosen from all rounds"),
+        ("clicks", LogSmoothing(), "lam=None is 1 / sqrt"),
+        ("clicks", MRDR(), "fits its reward model to all rounds for every policy"),
+        ("clicks", Own(), "cannot be computed from sums over rounds"),
+        ("clicks", DRns(), "reads the rounds in order, so it has no sums over parts"),
+        *(
+            ("loggers", MultiLoggerIPS(pooling="weighted", **given), message)
+            for given, message in (
+                ({}, "divergences='pooled'"),
+                ({"divergences": "per_logger"}, "divergences='per_logger'"),
+                ({"divergences": [1, 2, 3], "cross_fit": 2}, "cross_fit"),
+            )
+        ),
+        ("lottery", ExplorationScavenging(on_missing="nan"), "on_missing='warn'"),
+        ("context_free", ExplorationScavenging(strata="half"), "strata='half'"),
+        ("slates_uniform", ExplorationScavenging(), "arms are the slates"),
+        ("slates_uniform", CascadeDR(), "for every policy"),
+        ("slates_uniform", PositionScavenging(attention=[1, 0.5, 0.2]), "its pages"),
+        (
+            "slates_uniform",
+            PseudoInverse(control_variates="multiple"),
+            "products of 14 terms",
+        ),
+        ("slates_uniform", DRAWN, "n_samples=20 slates are drawn"),
+    ],
+)
+def test_what_depends_on_the_whole_log_is_refused(name, evaluator, message):
+    logs, _ = world_of(name, grouped=False)
+    policies = {"a": WORLDS[name][1]().policies[0]}
+    with pytest.raises(ValueError, match=message):
+        summarize(policies, logs, evaluators={"one": evaluator})
+
+
+def test_a_model_that_is_an_array_is_refused():
+    logs, _ = world_of("clicks", grouped=False)
+    evaluator = DoublyRobust(reward_model=logs.columns["q_hat"])
+    with pytest.raises(ValueError, match="Store the values as columns of the files"):
+        summarize({"a": "pi"}, logs[:50], evaluators={"one": evaluator})
+
+
+def two_actions(n, seed, rate=None, propensity=None, columns=("pi",), **given):
+    """Rounds of two actions by a coin, and random policies as columns."""
+    rng = np.random.default_rng(seed)
+    action, reward = rng.integers(0, 2, n), rng.random(n)
+    reward = reward if rate is None else reward < rate
+    logs = BanditLogs(np.zeros((n, 0)), action, reward, propensity, **given)
+    columns = {name: rng.dirichlet(np.ones(2), n) for name in columns}
+    return logs.with_columns(**columns)
+
+
 def halves(logs, evaluator):
     """Return the value in memory, and that of both halves added up, of column pi."""
     rows = np.arange(len(logs)) % 2 == 0
@@ -118,16 +170,8 @@ def halves(logs, evaluator):
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("self_normalized", [False, True])
 def test_intervals_of_arms_reach_as_far_as_in_memory(self_normalized, grouped):
-    rng = np.random.default_rng(5)
-    n = 300
-    given = {"group": rng.integers(0, 50, n)} if grouped else {}
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        rng.integers(0, 2, n),
-        rng.random(n) < 0.05,
-        reward_range=(0, 1),
-        **given,
-    ).with_columns(pi=rng.dirichlet(np.ones(2), n))
+    users = np.random.default_rng(5).integers(0, 50, 300) if grouped else None
+    logs = two_actions(300, 5, rate=0.05, reward_range=(0, 1), group=users)
     exact, found = halves(logs, ExplorationScavenging(self_normalized=self_normalized))
     inner, outer = exact.confidence_interval(), found.confidence_interval()
     assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9)
@@ -190,8 +234,7 @@ def test_intervals_of_slates_reach_as_far_as_in_memory(
 
 
 def test_arms_of_rewards_that_are_alike_but_for_little():
-    rng = np.random.default_rng(0)
-    n = 200
+    rng, n = np.random.default_rng(0), 200
     reward = 1e6 + rng.uniform(-1, 1, n)
     logs = BanditLogs(np.zeros((n, 0)), rng.integers(0, 2, n), reward).with_columns(
         pi=np.tile([0.9, 0.1], (n, 1))
@@ -206,14 +249,8 @@ def test_arms_of_rewards_that_are_alike_but_for_little():
 
 
 def test_a_direct_method_of_weighted_rounds_without_propensities():
-    rng = np.random.default_rng(1)
-    n = 100
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        rng.integers(0, 2, n),
-        rng.random(n),
-        sample_weight=rng.exponential(size=n),
-    ).with_columns(pi=rng.dirichlet(np.ones(2), n), q=rng.random((n, 2)))
+    weight = np.random.default_rng(1).exponential(size=100)
+    logs = two_actions(100, 1, columns=("pi", "q"), sample_weight=weight)
     exact, found = halves(logs, DirectMethod(reward_model="q"))
     assert_allclose(found.value, exact.value, rtol=1e-12)
     assert_allclose(found.standard_error, exact.standard_error, rtol=1e-9)
@@ -221,17 +258,11 @@ def test_a_direct_method_of_weighted_rounds_without_propensities():
 
 @pytest.mark.parametrize("with_plain", [False, True])
 def test_differences_with_few_events_allow_for_the_model(with_plain):
-    rng = np.random.default_rng(3)
-    n = 120
+    n, rng = 120, np.random.default_rng(3)
     p = rng.uniform(0.02, 0.98, n)
     action = (rng.random(n) < p).astype(int)
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        action,
-        rng.random(n) < 0.03,
-        np.where(action, p, 1 - p),
-        reward_range=(0, 1),
-    ).with_columns(
+    rows = action, rng.random(n) < 0.03, np.where(action, p, 1 - p)
+    logs = BanditLogs(np.zeros((n, 0)), *rows, reward_range=(0, 1)).with_columns(
         a=rng.dirichlet(np.ones(2), n),
         b=rng.dirichlet(np.ones(2), n),
         q=0.06 * rng.random((n, 2)),
@@ -249,22 +280,14 @@ def test_differences_with_few_events_allow_for_the_model(with_plain):
 
 
 def test_a_group_whose_rounds_all_weigh_nothing_has_no_value():
-    rng = np.random.default_rng(1)
-    n = 60
-    logs = BanditLogs(
-        np.zeros((n, 0)),
-        rng.integers(0, 2, n),
-        rng.random(n),
-        np.full(n, 0.5),
-        sample_weight=np.repeat([0.0, 1.0, 2.0], 20),
-    ).with_columns(pi=rng.dirichlet(np.ones(2), n), day=np.repeat([1, 2, 3], 20))
+    weight = np.repeat([0.0, 1.0, 2.0], 20)
+    logs = two_actions(60, 1, propensity=np.full(60, 0.5), sample_weight=weight)
+    logs = logs.with_columns(day=np.repeat([1, 2, 3], 20))
     evaluators = {"IPS": IPS()}
     exact = evaluate({"a": "pi"}, logs, evaluators=evaluators)["a", "IPS"].by("day")
-    both = [
-        summarize({"a": "pi"}, logs[k::2], evaluators=evaluators, by="day")
-        for k in (0, 1)
-    ]
-    found = sum(both).values()["a", "IPS"].by("day")
+    given = {"evaluators": evaluators, "by": "day"}
+    found = sum(summarize({"a": "pi"}, logs[k::2], **given) for k in (0, 1))
+    found = found.values()["a", "IPS"].by("day")
     assert list(found) == list(exact) == [1, 2, 3]
     assert np.isnan(found[1].value) and np.isnan(exact[1].value)
     assert found[1].n_rounds == exact[1].n_rounds == 20
@@ -351,3 +374,116 @@ def test_the_largest_weight_does_not_depend_on_what_was_asked_before(balanced_fi
 
     asked = ["balanced", "IPS"] if balanced_first else ["IPS", "balanced"]
     assert found(asked) == found(asked[1:])
+
+
+# -- warnings -----------------------------------------------------------------------
+EVALUATORS = {"IPS": IPS(), "SNIPS": SNIPS(), "DR": DoublyRobust(reward_model=0.1)}
+
+
+def told(value):
+    """Return kinds, names and numbers of the warnings of a value, in order."""
+    found = [(type(w).__name__, w.name, float(w.value)) for w in value.warnings]
+    return sorted(found, key=lambda one: one[:2])
+
+
+def both(policy, logs, n_parts, seed, evaluators=EVALUATORS):
+    """Return the values in memory, and those of random parts."""
+    policies = {"new": policy}
+    parts = [
+        summarize(policies, part, evaluators=evaluators)
+        for part in parts_of(logs, n_parts, seed)
+    ]
+    return evaluate(policies, logs, evaluators=evaluators), sum(parts).values()
+
+
+@pytest.mark.few_cases(4)
+@pytest.mark.parametrize("seed", range(16))
+def test_warnings_are_those_of_memory(seed):
+    logs = log_world(seed)
+    rng = np.random.default_rng(seed)
+    pi = np.tile(rng.dirichlet(np.ones(logs.n_actions)), (len(logs), 1))
+    table, merged = both("pi", logs.with_columns(pi=pi), 1 + seed % 5, seed)
+    for key, value in table.items():
+        expected, found = told(value), told(merged[key])
+        assert [one[:2] for one in found] == [one[:2] for one in expected]
+        numbers = [
+            # a part bounds its weights by a root of its own size
+            [one[2] for one in some if one[1] != "mean_weight"]
+            for some in (found, expected)
+        ]
+        assert_allclose(*numbers, rtol=1e-7)
+    assert merged.recommended == table.recommended
+    assert merged.reason == table.reason
+
+
+def test_some_worlds_warn_and_some_do_not():
+    names = set()
+    for seed in range(8):
+        logs = log_world(seed)
+        pi = np.full((len(logs), logs.n_actions), 1 / logs.n_actions)
+        table, _ = both("pi", logs.with_columns(pi=pi), 1, seed)
+        names |= {name for value in table.values() for _, name, _ in told(value)}
+    assert {"impossible_propensity", "propensity_too_small", "trailing_zeros"} <= names
+
+
+@pytest.mark.thorough
+def test_a_logger_that_learned():
+    logs = make_adaptive_logs(n_rounds=6_000, random_state=0)
+    pi = np.full((len(logs), 2), 0.5)
+    table, merged = both("pi", logs.with_columns(pi=pi), 4, 0)
+    names = [name for _, name, _ in told(merged["new", "IPS"])]
+    assert "adaptive_logger" in names
+    assert told(table["new", "IPS"]) == told(merged["new", "IPS"])
+
+
+def test_a_policy_that_has_learned_from_some_rounds():
+    logs = make_bandit_logs(n_rounds=600, random_state=0)
+    policy = SoftmaxPolicy(alpha=1.0).fit(logs[100:250])
+    table, merged = both(policy, logs, 5, 0, {"IPS": IPS()})
+    [expected], [found] = (
+        [w for w in each["new", "IPS"].warnings if isinstance(w, LearnedRoundsWarning)]
+        for each in (table, merged)
+    )
+    assert str(found) == str(expected)
+    assert found.value == 0.25
+
+
+def test_columns_by_which_is_asked_leave_the_warnings_as_they_are():
+    logs = log_world(5)  # rewards are missing at the end
+    logs = logs.with_columns(
+        pi=np.full((len(logs), logs.n_actions), 1 / logs.n_actions),
+        day=np.arange(len(logs)) % 3,
+    )
+    values = [
+        summarize({"new": "pi"}, logs, evaluators=["SNIPS"], by=by).values()
+        for by in (None, "day")
+    ]
+    first, second = (told(each["new", "SNIPS"]) for each in values)
+    assert [one[:2] for one in first] == [one[:2] for one in second]
+    assert "trailing_zeros" in [name for _, name, _ in first]
+
+
+def test_a_weight_whose_square_no_float_holds():
+    rng = np.random.default_rng(0)
+    p = np.full(400, 0.5)
+    p[17] = 1e-90
+    action, reward = rng.integers(0, 2, 400), rng.random(400)
+    logs = BanditLogs(np.zeros((400, 0)), action, reward, p)
+    table, merged = both(
+        "pi", logs.with_columns(pi=np.full((400, 2), 0.5)), 3, 0, {"IPS": IPS()}
+    )
+    expected, found = (each["new", "IPS"] for each in (table, merged))
+    assert [one[:2] for one in told(found)] == [one[:2] for one in told(expected)]
+    assert np.isnan(found.standard_error) and np.isnan(expected.standard_error)
+    assert any("Row 17 has the smallest propensity" in str(w) for w in found.warnings)
+
+
+def test_an_error_that_sums_have_lost_is_said_to_be_so():
+    logs = log_world(1)
+    pi = np.random.default_rng(1).dirichlet(np.ones(logs.n_actions), len(logs))
+    evaluators = {"DM": DirectMethod(reward_model=0.1)}
+    _, merged = both("pi", logs.with_columns(pi=pi), 4, 0, evaluators)
+    value = merged["new", "DM"]
+    assert value.value == pytest.approx(0.1)
+    names = [warning.name for warning in value.warnings]
+    assert ("lost_error" in names) == bool(np.isnan(value.standard_error))

@@ -284,62 +284,90 @@ def test_auto_stays_in_the_range_and_knows_the_largest_weight():
     assert stated.high >= found.high
 
 
-# -- what it refuses and what it warns of ------------------------------------------
-def refused(evaluator, logs, match, policy=None, error=ValueError):
-    policy = ConstantPolicy(0) if policy is None else policy
-    with pytest.raises(error, match=match):
-        evaluator.fit(logs).evaluate(policy)
-
-
-def test_what_is_refused():
-    logs, truth = make_adaptive_logs(
-        200, means=[[0.2, 0.6], [0.7, 0.3]], random_state=0, return_truth=True
-    )
-    everywhere = logs.replace(group=np.arange(200) // 2)
-    refused(AdaptiveDR(), everywhere, r"logs.replace\(group=None\)")
-    refused(AdaptiveIPS(), logs.replace(sample_weight=np.arange(1, 201)), "weight")
-    weight = np.arange(1.0, 201)
-    with pytest.raises(ValueError, match="sample_weight"):
-        AdaptiveDR().fit(logs).evaluate(ConstantPolicy(0), sample_weight=weight)
-    bare = logs.replace(logging_proba=None)
-    assert np.isfinite(AdaptiveDR().fit(bare).score(ConstantPolicy(0)))
-    for weighting in ("two_point", "min_variance", "stable_variance", "cadr"):
-        refused(AdaptiveDR(weighting=weighting), bare, "logging_proba")
-    for weighting in ("min_variance", "stable_variance", "cadr"):
-        refused(AdaptiveDR(weighting=weighting), logs, "logger=f")
-    refused(AdaptiveDR(), logs, "learns while it acts", EpsilonGreedy(), TypeError)
-    refused(AdaptiveDR(), bare.replace(propensity=None), "propensit")
-    refused(AdaptiveDR(weighting="best"), logs, "weighting")
-    refused(AdaptiveDR(floor_decay=1.0), logs, "floor_decay")
-    logged_only = np.full(200, 0.5)
-    assert np.isfinite(AdaptiveIPS().fit(logs).score(logged_only))
-    by_context = AdaptiveIPS(weighting="min_variance", logger=truth.logger)
-    refused(by_context, logs, "all actions", logged_only)
-    refused(AdaptiveDR(), logs, "all actions", logged_only)
-
-
-def test_two_point_is_for_one_arm_and_a_logger_that_ignores_the_context():
+def test_equal_weights_are_ips():
     logs = make_adaptive_logs(200, random_state=0)
-    refused(AdaptiveDR(weighting="two_point"), logs, "floor_decay, a number")
-    evaluator = AdaptiveDR(weighting="two_point", floor_decay=0.5)
-    refused(evaluator, logs, "same action in all rounds", UniformPolicy())
-    changing = np.eye(2)[np.arange(200) % 2]
-    refused(evaluator, logs, "same action in all rounds", changing)
-    logs, truth = make_adaptive_logs(
-        200, means=[[0.2, 0.6], [0.7, 0.3]], random_state=0, return_truth=True
-    )
-    refused(evaluator, logs, "logger=f")
-    evaluator.set_params(logger=truth.logger)
-    refused(evaluator, logs, "ignore the context")
+    ips = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    found = AdaptiveIPS().fit(logs).evaluate(ConstantPolicy(1))
+    assert_allclose(found.value, ips.value)
+    assert_allclose(found.standard_error, ips.standard_error)
+    assert_allclose(found.round_values, ips.round_values)
+    assert_allclose(found.effective_sample_size, ips.effective_sample_size)
+
+
+@pytest.mark.parametrize("weighting", ["min_variance", "stable_variance", "cadr"])
+def test_it_is_dr_with_a_model_of_zero(weighting):
+    logs = make_adaptive_logs(200, random_state=0)
+    pi = np.tile([0.2, 0.8], (200, 1))
+    found = AdaptiveIPS(weighting=weighting).fit(logs).evaluate(pi)
+    expected = AdaptiveDR(weighting=weighting).fit(logs, 0.0).evaluate(pi)
+    assert_allclose(found.value, expected.value)
+    assert_allclose(found.standard_error, expected.standard_error)
+
+
+# -- what it refuses and what it warns of ---------------------------------------------
+def made(n=200, **given):
+    return make_adaptive_logs(n, random_state=0, return_truth=True, **given)
+
+
+BY_ARM, BY_CONTEXT = made()[0], made(means=[[0.2, 0.6], [0.7, 0.3]])
+BARE = BY_CONTEXT[0].replace(logging_proba=None)
+LOGGED, FIRST = np.full(200, 0.5), ConstantPolicy(0)
+WEIGHTINGS = ("two_point", "min_variance", "stable_variance", "cadr")
+TWO_POINT = {"weighting": "two_point", "floor_decay": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("given", "logs", "policy", "match"),
+    [
+        ({}, BARE.replace(group=np.arange(200) // 2), FIRST, r"place\(group=None\)"),
+        ({}, BARE.replace(sample_weight=np.arange(1, 201)), FIRST, "weight"),
+        *(({"weighting": name}, BARE, FIRST, "logging_proba") for name in WEIGHTINGS),
+        *(
+            ({"weighting": name}, BY_CONTEXT[0], FIRST, "logger=f")
+            for name in WEIGHTINGS[1:]
+        ),
+        ({}, BARE.replace(propensity=None), FIRST, "propensit"),
+        ({"weighting": "best"}, BARE, FIRST, "weighting"),
+        ({"floor_decay": 1.0}, BARE, FIRST, "floor_decay"),
+        ({}, BARE, LOGGED, "all actions"),
+        ({"weighting": "two_point"}, BY_ARM, FIRST, "floor_decay, a number"),
+        (TWO_POINT, BY_ARM, UniformPolicy(), "same action in all rounds"),
+        (TWO_POINT, BY_ARM, np.eye(2)[np.arange(200) % 2], "same action in all rounds"),
+        (TWO_POINT, BY_CONTEXT[0], FIRST, "logger=f"),
+        (
+            {**TWO_POINT, "logger": BY_CONTEXT[1].logger},
+            BY_CONTEXT[0],
+            FIRST,
+            "ignore the context",
+        ),
+    ],
+)
+def test_what_is_refused(given, logs, policy, match):
+    with pytest.raises(ValueError, match=match):
+        AdaptiveDR(**given).fit(logs).evaluate(policy)
+
+
+def test_what_else_is_refused():
+    fitted = AdaptiveDR().fit(BARE)
+    assert np.isfinite(fitted.score(FIRST))  # equal weights ask for no distribution
+    assert np.isfinite(AdaptiveIPS().fit(BARE).score(LOGGED))
+    by_context = AdaptiveIPS(weighting="min_variance", logger=BY_CONTEXT[1].logger)
+    with pytest.raises(ValueError, match="all actions"):
+        by_context.fit(BY_CONTEXT[0]).evaluate(LOGGED)
+    with pytest.raises(TypeError, match="learns while it acts"):
+        fitted.evaluate(EpsilonGreedy())
+    with pytest.raises(ValueError, match="sample_weight"):
+        fitted.evaluate(FIRST, sample_weight=np.arange(1.0, 201))
 
 
 def test_rounds_out_of_order_warn():
-    logs = make_adaptive_logs(200, random_state=0)
-    with pytest.warns(LogsWarning, match="shuffle=False"):
-        AdaptiveDR().fit(logs[np.arange(200)[::-1]]).evaluate(ConstantPolicy(0))
-    late = logs.replace(timestamp=np.arange(200)[::-1])
-    with pytest.warns(LogsWarning, match="timestamp decreases"):
-        AdaptiveDR().fit(late).evaluate(ConstantPolicy(0))
+    logs, back = make_adaptive_logs(200, random_state=0), np.arange(200)[::-1]
+    for late, message in (
+        (logs[back], "shuffle=False"),
+        (logs.replace(timestamp=back), "timestamp decreases"),
+    ):
+        with pytest.warns(LogsWarning, match=message):
+            AdaptiveDR().fit(late).evaluate(ConstantPolicy(0))
 
 
 def test_what_the_logger_never_does_is_said():
@@ -368,10 +396,7 @@ def test_effective_rounds_are_those_that_count():
         AdaptiveDR(weighting=name).fit(logs).evaluate(ConstantPolicy(1))
         for name in ("uniform", "min_variance")
     )
-    for found, h in (
-        (plain, np.ones(1000)),
-        (weighted, logs.logging_proba[:, 1]),
-    ):
+    for found, h in ((plain, np.ones(1000)), (weighted, logs.logging_proba[:, 1])):
         counted = h * (logs.action_index == 1) / logs.propensity
         expected = counted.sum() ** 2 / (counted @ counted)
         assert_allclose(found.effective_sample_size, expected)

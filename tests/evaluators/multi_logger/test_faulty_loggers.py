@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Loggers that cannot be used, or not as they are."""
+"""Loggers that cannot be used, or not as they are, and rounds of weight zero."""
 
 import warnings
 
@@ -10,23 +10,14 @@ from numpy.testing import assert_allclose
 
 from skope_ope import IPS, BanditLogs, EpsilonGreedy, MultiLoggerDR, MultiLoggerIPS
 from skope_ope.evaluators import logger_overlap
-from skope_ope.exceptions import (
-    LoggerWarning,
-    LowOverlapWarning,
-    OPEWarning,
-    PropensityWarning,
-    SupportWarning,
-)
+from skope_ope.exceptions import LoggerWarning, OPEWarning, SupportWarning
 from tests.evaluators.multi_logger._logs import POOLINGS, several, without_support
 from tests.evaluators.multi_logger._toy import toy_logs
 
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():  # of four rounds
-        warnings.simplefilter("ignore", LowOverlapWarning)
-        warnings.simplefilter("ignore", PropensityWarning)
-        yield
+pytestmark = [  # of four rounds
+    pytest.mark.filterwarnings(f"ignore::skope_ope.exceptions.{name}Warning")
+    for name in ("LowOverlap", "Propensity")
+]
 
 
 def test_a_logger_without_rounds():
@@ -34,14 +25,9 @@ def test_a_logger_without_rounds():
     rows = np.flatnonzero(logs.logger != 1)
     part = logs[rows]
     assert len(part.loggers) == 3
-    two = BanditLogs(
-        part.context,
-        part.action,
-        part.reward,
-        actions=range(4),
-        logger=part.logger,
-        logger_proba=part.logger_proba[:, [0, 2]],
-    )
+    known = {"logger": part.logger, "logger_proba": part.logger_proba[:, [0, 2]]}
+    rounds = part.context, part.action, part.reward
+    two = BanditLogs(*rounds, actions=range(4), **known)
     for pooling in POOLINGS:
         evaluator = MultiLoggerIPS(pooling=pooling)
         found, expected = (evaluator.fit(x).evaluate(pi[rows]) for x in (part, two))
@@ -111,13 +97,15 @@ def test_zero_divergence_is_raised_with_a_warning():
 
 
 def test_equal_terms_of_all_loggers_need_no_choice():
+    """Nor is a logger named that is somewhat worse than others."""
     logs, pi = several()
     zero = logs.replace(reward=np.zeros(300))
     for divergences in ("pooled", "per_logger"):
         evaluator = MultiLoggerIPS(pooling="weighted", divergences=divergences)
-        result = evaluator.fit(zero).evaluate(pi)
+        result, other = (evaluator.fit(x).evaluate(pi) for x in (zero, logs))
         assert result.value == result.standard_error == 0
-        assert not any(isinstance(w, LoggerWarning) for w in result.warnings)
+        warned = result.warnings + other.warnings
+        assert not any(isinstance(w, LoggerWarning) for w in warned)
 
 
 @pytest.mark.parametrize(
@@ -146,16 +134,13 @@ def test_an_array_of_divergences_belongs_to_the_loggers_of_fit():
 
     def built(rows, names):
         part = logs[rows]
-        labels = [names[label] for label in part.logger]
         order = [list("abc").index(k) for k in sorted(names, key=names.get)]
-        return BanditLogs(
-            part.context,
-            part.action,
-            part.reward,
-            actions=range(4),
-            logger=labels,
-            logger_proba=part.logger_proba[:, order],
-        )
+        known = {
+            "logger": [names[label] for label in part.logger],
+            "logger_proba": part.logger_proba[:, order],
+        }
+        rounds = part.context, part.action, part.reward
+        return BanditLogs(*rounds, actions=range(4), **known)
 
     rows = np.flatnonzero(logs.logger != "b")
     same = dict(zip("ac", "ac", strict=True))
@@ -172,16 +157,12 @@ def test_an_array_of_divergences_belongs_to_the_loggers_of_fit():
 
 def test_all_loggers_dropped_is_nan_with_a_warning():
     logs, pi = several()
+    with pytest.raises(TypeError, match=r"MultiLoggerIPS evaluates stationary"):
+        MultiLoggerIPS().fit(logs).evaluate(EpsilonGreedy())
     evaluator = MultiLoggerIPS(pooling="weighted", divergences=[np.inf] * 3).fit(logs)
     with pytest.warns(SupportWarning, match="has no estimate"):
         result = evaluator.evaluate(pi)
     assert np.isnan(result.value)
-
-
-def test_a_policy_that_learns_is_refused():
-    logs, _ = several()
-    with pytest.raises(TypeError, match=r"MultiLoggerIPS evaluates stationary"):
-        MultiLoggerIPS().fit(logs).evaluate(EpsilonGreedy())
 
 
 @pytest.mark.parametrize(
@@ -361,14 +342,6 @@ def test_a_logger_with_a_huge_divergence_is_named():
     assert not given.fit(logs).evaluate(pi).warnings  # it was told to
 
 
-def test_a_logger_that_is_somewhat_worse_is_not_named():
-    logs, pi = several()
-    for divergences in ("pooled", "per_logger"):
-        evaluator = MultiLoggerIPS(pooling="weighted", divergences=divergences)
-        result = evaluator.fit(logs).evaluate(pi)
-        assert not any(isinstance(w, LoggerWarning) for w in result.warnings)
-
-
 def each_certain_of_another(seed=0, n=3000, together=False, **fields):
     """Where x = 0 logger 0 always takes action 0, logger 1 action 1; nobody 2 there."""
     rng = np.random.RandomState(seed)
@@ -443,3 +416,164 @@ def test_loggers_that_complete_each_other_lack_nothing():
     assert logger_overlap(logs).unsupported_by_all is None
     blind = logs.replace(logger_proba=None)
     assert logger_overlap(pi, blind).unsupported_by_all is None
+
+
+# -- rounds of sample weight 0 act as if they were not there ------------------------
+BLIND = [  # evaluators that ask for no `logger_proba`
+    MultiLoggerIPS(),
+    MultiLoggerIPS(self_normalized=True),
+    MultiLoggerIPS(pooling="weighted", divergences="per_logger"),
+    MultiLoggerIPS(pooling="weighted", divergences="per_logger", cross_fit=3),
+    MultiLoggerDR(reward_model=0.3),
+]
+ALL = [
+    *BLIND,
+    MultiLoggerIPS(pooling="balanced"),
+    MultiLoggerIPS(pooling="weighted"),
+    MultiLoggerIPS(pooling="weighted", cross_fit=3),
+    MultiLoggerDR(reward_model=0.3, pooling="balanced", self_normalized=True),
+    MultiLoggerDR(reward_model=0.3, pooling="weighted"),
+]
+WORLDS = {
+    "several": (several(n=120), ALL),
+    "groups": (several(n=120, group=np.arange(120) // 10), ALL),
+    "support": (without_support(), ALL),
+    "support by logger_proba": (without_support(logging_proba=None), ALL),
+    "support by actions": (
+        without_support(logging_proba=None, logger_proba=None),
+        BLIND,
+    ),
+}
+KEPT = {
+    "some": lambda logs: np.random.RandomState(1).random_sample(len(logs)) < 0.6,
+    "not logger 0": lambda logs: logs.logger != 0,
+    "not logger 1": lambda logs: logs.logger != 1,
+    "one of logger 1": lambda logs: (
+        (logs.logger != 1)
+        | (np.arange(len(logs)) == np.flatnonzero(logs.logger == 1)[0])
+    ),
+    "not action 1": lambda logs: logs.action != 1,
+}
+
+
+def evaluated(evaluator, logs, pi, weight=None):
+    """Return the result, its diagnostics and what was warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = evaluator.fit(logs).evaluate(pi, sample_weight=weight)
+        found = dict(result.diagnostics)
+    return result, found, [(w.category, str(w.message)) for w in caught]
+
+
+def assert_same_result(found, expected):
+    for name in ("value", "standard_error", "effective_sample_size"):
+        a, b = getattr(found[0], name), getattr(expected[0], name)
+        assert_allclose(a, b, rtol=1e-9, err_msg=name)
+    freedom = expected[0].degrees_of_freedom
+    assert_allclose(found[0].degrees_of_freedom, freedom, rtol=1e-12)
+    assert found[1].keys() == expected[1].keys()
+    for name, b in expected[1].items():
+        a = found[1][name]
+        if isinstance(b, dict):
+            assert a.keys() == b.keys(), name
+            a, b = list(a.values()), list(b.values())
+        assert_allclose(a, b, rtol=1e-8, atol=1e-12, err_msg=name)
+    assert found[2] == expected[2]
+
+
+def met(world, kept):
+    """Every fifth evaluator, so that it meets each world and each choice of rounds.
+
+    Each of them once or more often: of three factors that have nothing to do with each
+    other in the code, all pairs tell what all triples would.
+    """
+    evaluators = WORLDS[world][1]
+    start = -(list(WORLDS).index(world) + list(KEPT).index(kept)) % 5
+    return evaluators[start::5]
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("world", WORLDS)
+def test_weights_zero_and_one_are_a_choice_of_rounds(world, kept):
+    logs, pi = WORLDS[world][0]
+    evaluators = met(world, kept)
+    mask = KEPT[kept](logs)
+    rows = np.flatnonzero(mask)
+    graded = mask * (0.5 + np.random.RandomState(0).random_sample(len(logs)))
+    for evaluator in evaluators:
+        alone = evaluated(evaluator, logs[rows], pi[rows])
+        found = evaluated(evaluator, logs, pi, mask.astype(float))
+        assert_same_result(found, alone)
+        found = evaluated(evaluator, logs.replace(sample_weight=mask * 1.0), pi)
+        assert_same_result(found, alone)
+        alone = evaluated(evaluator, logs[rows], pi[rows], graded[rows])
+        found = evaluated(evaluator, logs, pi, graded)
+        assert_same_result(found, alone)
+        z = found[0].round_values
+        assert_allclose(z.mean(), found[0].value, rtol=1e-12)
+        group = np.arange(len(z)) if logs.group is None else logs.group
+        sums = np.bincount(group, z - z.mean())
+        error = np.sqrt(sums @ sums / len(z) / (len(z) - 1))
+        if np.isfinite(found[0].standard_error):
+            assert_allclose(error, found[0].standard_error, rtol=1e-9)
+
+
+def test_a_logger_with_one_round_of_positive_weight():
+    reward = np.r_[np.random.default_rng(0).normal(1, 1, 38), 50, 0]
+    half = np.full((40, 2), 0.5)
+    logs = BanditLogs(
+        np.zeros((40, 1)),
+        np.arange(40) % 2,
+        reward,
+        logger=np.r_[[0] * 38, 1, 1],
+        logger_proba=half,
+    )
+    weight = np.r_[np.ones(39), 0]
+    result = MultiLoggerIPS().fit(logs).evaluate(half, sample_weight=weight)
+    terms = reward[:39]  # the single round joins the stratum of the others
+    assert_allclose(result.value, terms.mean(), rtol=1e-12)
+    assert_allclose(result.standard_error, terms.std(ddof=1) / np.sqrt(39), rtol=1e-9)
+    weighted = MultiLoggerIPS(pooling="weighted", divergences="per_logger").fit(logs)
+    result, _, warned = evaluated(weighted, logs, half, weight)
+    assert_allclose(result.value, terms[:38].mean(), rtol=1e-12)
+    assert [text for _, text in warned] == [
+        "logger 1 has a single round, too few to estimate its divergence. "
+        "The logger is left out. Compare with divergences='pooled'."
+    ]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_logger_without_weight_need_not_be_known(pooling):
+    """Nobody else could have done what it did: its rows are asked of nobody."""
+    mu = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.3, 0.3, 0.4]])
+    logger = np.arange(60) % 3
+    action = np.where(logger == 2, 2, np.arange(60) // 3 % 2)
+    logs = BanditLogs(
+        np.zeros((60, 1)),
+        action,
+        np.arange(60.0),
+        actions=range(3),
+        logger=logger,
+        logger_proba=mu[:, action].T,
+    )
+    pi = np.tile([0.4, 0.6, 0.0], (60, 1))
+    rows = np.flatnonzero(logger < 2)
+    evaluator = MultiLoggerIPS(pooling=pooling)
+    found = evaluated(evaluator, logs, pi, (logger < 2).astype(float))
+    assert_same_result(found, evaluated(evaluator, logs[rows], pi[rows]))
+    assert set(found[1]["logger_shares"]) == {0, 1}
+
+
+def test_values_of_groups_count_rounds_of_positive_weight():
+    logs, pi = several(n=120)
+    weight = (np.random.RandomState(0).random_sample(120) < 0.5).astype(float)
+    weight[logs.logger == 1] = 0
+    weight[np.flatnonzero(logs.logger == 1)[:3]] = 1
+    key, rows = np.arange(120) % 2, np.flatnonzero(weight)
+    fitted = MultiLoggerIPS().fit(logs)
+    found = fitted.evaluate(pi, sample_weight=weight).by(key)
+    alone = MultiLoggerIPS().fit(logs[rows]).evaluate(pi[rows]).by(key[rows])
+    for k in (0, 1):
+        assert_allclose(found[k].value, alone[k].value, rtol=1e-12)
+        assert_allclose(found[k].standard_error, alone[k].standard_error, rtol=1e-9)

@@ -1,10 +1,14 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Parameters that are "auto": the choice has the least of the losses."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
+from sklearn.utils import get_tags
 
 from skope_ope import (
     IPS,
@@ -21,68 +25,81 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.displays import ClippingCurveDisplay, WeightsDisplay
-from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.static import _auto
+from skope_ope.policies import action_probabilities
 from tests._worlds import d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-AUTO = {
-    "IPS": IPS(cmax="auto"),
-    "SNIPS": SNIPS(cmax="auto"),
-    "DoublyRobust": DoublyRobust(cmax="auto"),
-    "SwitchDR": SwitchDR(tau="auto"),
-    "DRos": DRos(lam="auto"),
-    "SubGaussianIPS": SubGaussianIPS(lam="auto"),
-    "SubGaussianDR": SubGaussianDR(lam="auto"),
+
+def thresholds(w, n):
+    return np.geomspace(*np.quantile(w, [0.95, 0.05]), 30)
+
+
+def clips(w, n):
+    return np.sort(np.append(thresholds(w, n), np.sqrt(n)))[::-1]
+
+
+def shrinkages(w, n):
+    low, high = np.quantile(w**2, [0.05, 0.95])
+    return np.geomspace(100 * high, 0.01 * low, 30)
+
+
+def harmonics(w, n):
+    return expit(np.linspace(-10, 10, 30))
+
+
+AUTO = {  # the parameter, what changes no weight, what is tried
+    IPS: ("cmax", None, clips),
+    SNIPS: ("cmax", None, clips),
+    DoublyRobust: ("cmax", None, clips),
+    SwitchDR: ("tau", np.inf, thresholds),
+    DRos: ("lam", np.inf, shrinkages),
+    SubGaussianIPS: ("lam", 0.0, harmonics),
+    SubGaussianDR: ("lam", 0.0, harmonics),
 }
-LAMBDAS = [np.inf, 100.0, 16.0, 4.0, 1.0, 0.5]
+every = pytest.mark.parametrize("cls", AUTO)
 
 
-def fitted(evaluator, logs):
-    return clone(evaluator).fit(logs, "q_hat")
+def with_number(cls, number, **given):
+    return cls(**{AUTO[cls][0]: number}, **given)
 
 
-def parameter(evaluator):
-    return evaluator._auto.name
+def auto(cls, logs, model="q_hat"):
+    return with_number(cls, "auto").fit(logs, model)
 
 
-def direct_losses(evaluator, grid, logs):
+def chosen(cls, value):
+    return value.diagnostics[AUTO[cls][0]]
+
+
+def losses_of(cls, grid, logs, policy="pi", deviation=0.0):
     """s^2 + (distance from the unmodified estimate)^2, one full evaluation each."""
-    auto = evaluator._auto
-    neutral = fitted(auto.fixed(evaluator, auto.neutral), logs).score("pi")
+    neutral = with_number(cls, AUTO[cls][1]).fit(logs, "q_hat").score(policy)
     losses = []
     for number in grid:
-        value = fitted(auto.fixed(evaluator, number), logs).evaluate("pi")
-        losses.append(value.standard_error**2 + (value.value - neutral) ** 2)
+        value = with_number(cls, number).fit(logs, "q_hat").evaluate(policy)
+        gap = abs(value.value - neutral) + deviation
+        losses.append(value.standard_error**2 + gap**2)
     return np.array(losses)
 
 
 def test_losses_of_d8():
-    losses = direct_losses(DRos(lam="auto"), LAMBDAS, d8_logs())
+    losses = losses_of(DRos, [np.inf, 100.0, 16.0, 4.0, 1.0, 0.5], d8_logs())
     expected = [0.060455, 0.049793, 0.039824, 0.049773, 0.053994, 0.054005]
-    np.testing.assert_allclose(losses, expected, atol=5e-7)
+    assert_allclose(losses, expected, atol=5e-7)
 
 
-def test_least_loss_is_chosen(monkeypatch):
-    monkeypatch.setattr(DRos._auto, "grid", lambda w, n: np.array(LAMBDAS))
-    evaluator = fitted(DRos(lam="auto"), d8_logs())
-    value = evaluator.evaluate("pi")
-    assert value.diagnostics["lam"] == 16.0
-    assert not hasattr(evaluator, "lam_")
-    assert value.value == fitted(DRos(lam=16.0), d8_logs()).score("pi")
-    assert evaluator.lam == "auto"
-
-
-@pytest.mark.parametrize("name", [name for name in AUTO if name != "SwitchDR"])
-def test_choice_against_full_evaluations(name):
-    logs, evaluator = d8_logs(), AUTO[name]
+@pytest.mark.parametrize("cls", [cls for cls in AUTO if cls is not SwitchDR])
+def test_the_least_loss_is_chosen(cls):
+    logs = d8_logs()
     w = logs.columns["pi"][range(8), logs.action] / logs.propensity
-    grid = evaluator._auto.grid(w[w > 0], len(logs))
-    best = grid[direct_losses(evaluator, grid, logs).argmin()]
-    value = fitted(evaluator, logs).evaluate("pi")
-    assert value.diagnostics[parameter(evaluator)] == best
-    assert "w" not in value.diagnostics
+    grid = AUTO[cls][2](w[w > 0], len(logs))
+    best = grid[losses_of(cls, grid, logs).argmin()]
+    evaluator = auto(cls, logs)
+    value = evaluator.evaluate("pi")
+    assert chosen(cls, value) == best
+    assert value.value == with_number(cls, best).fit(logs, "q_hat").score("pi")
+    assert getattr(evaluator, AUTO[cls][0]) == "auto" and "w" not in value.diagnostics
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -90,122 +107,101 @@ def test_switch_by_its_bound(whole):
     log = d8()
     logs = d8_logs(logging_proba=log.mu) if whole else d8_logs()
     w = log.pi[range(8), log.action] / log.propensity
-    grid = np.geomspace(*np.quantile(w, [0.95, 0.05]), 30)
     losses = []
-    for tau in grid:
+    for tau in (grid := thresholds(w, 8)):
         if whole:
             mass = (log.pi * (log.pi / log.mu > tau)).sum(axis=1).mean()
         else:
             mass = (w * (w > tau)).mean()
-        error = fitted(SwitchDR(tau=tau), logs).evaluate("pi").standard_error
+        error = SwitchDR(tau=tau).fit(logs, "q_hat").evaluate("pi").standard_error
         losses.append(error**2 + mass**2)  # rewards range over one
-    value = fitted(SwitchDR(tau="auto"), logs).evaluate("pi")
-    assert value.diagnostics["tau"] == pytest.approx(grid[np.argmin(losses)])
-
-
-def test_grids():
-    w = np.linspace(0.1, 2.0, 39)
-    low, high = np.quantile(w, [0.05, 0.95])
-    clip = _auto.clip_grid(w, 100)
-    assert len(clip) == 31 and clip[0] == 10.0
-    np.testing.assert_allclose(clip[1:], np.geomspace(high, low, 30))
-    np.testing.assert_allclose(_auto.threshold_grid(w, 100), clip[1:])
-    low, high = np.quantile(w**2, [0.05, 0.95])
-    np.testing.assert_allclose(
-        _auto.shrink_grid(w, 100), np.geomspace(100 * high, 0.01 * low, 30)
-    )
-    harmonic = _auto.harmonic_grid(w, 100)
-    np.testing.assert_allclose(harmonic, 1 / (1 + np.exp(-np.linspace(-10, 10, 30))))
+    value = auto(SwitchDR, logs).evaluate("pi")
+    assert chosen(SwitchDR, value) == pytest.approx(grid[np.argmin(losses)])
 
 
 def test_many_rounds_allow_for_the_error_of_the_bias():
-    logs, policy, _ = make_bandit_logs(1000, random_state=0, return_truth=True)
-    w = Target(policy, logs).chunk(logs, 0)[range(1000), logs.action_index]
-    w = w / logs.propensity
-    log, width = np.log(40), np.ptp(logs.reward)
-    expected = np.sqrt(2 * (w**2).mean() * log / 1000) + 2 * w.max() * log / 3000
+    """From a thousand on, Bernstein's inequality bounds it; rewards tell how far."""
+    drawn, policy, _ = make_bandit_logs(1000, random_state=0, return_truth=True)
+    w = action_probabilities(policy, drawn)[range(1000), drawn.action_index]
+    w, log = w / drawn.propensity, np.log(40)
+    bound = np.sqrt(2 * (w**2).mean() * log / 1000) + 2 * w.max() * log / 3000
+    for offset, factor, n in ((8, 0.9, 1000), (8.5, 1.2, 1000), (7.5, 0, 999)):
+        rows = drawn.action, drawn.reward + offset, drawn.propensity
+        logs = BanditLogs(drawn.context, *rows)[:n]
+        logs = logs.with_columns(q_hat=np.zeros((n, logs.n_actions)))
+        grid, deviation = harmonics(w, n), np.ptp(logs.reward) * bound
 
-    class Rounds:
-        pass
+        def least(deviation, logs=logs, grid=grid):
+            losses = losses_of(SubGaussianIPS, grid, logs, policy, deviation)
+            return grid[losses.argmin()]
 
-    Rounds.w = w
-    assert _auto._deviation(Rounds, logs) == pytest.approx(width * expected)
-    Rounds.w = w[:999]
-    assert _auto._deviation(Rounds, logs[:999]) == 0
+        found = chosen(SubGaussianIPS, auto(SubGaussianIPS, logs).evaluate(policy))
+        if n == 999:
+            assert found == least(0) != least(deviation)
+        else:
+            assert found == least(deviation) != least(factor * deviation)
 
 
 @pytest.mark.few_cases(2)
-@pytest.mark.parametrize("name", AUTO)
-def test_laws_of_scale_and_shift(name):
+@every
+def test_laws_of_scale_and_shift(cls):
     logs, policy, _ = make_bandit_logs(400, random_state=1, return_truth=True)
     logs = BanditLogs(logs.context, logs.action, logs.reward, logs.propensity)
-    evaluator = clone(AUTO[name])
-    if evaluator._uses_model:
+    evaluator = with_number(cls, "auto")
+    if "reward_model" in evaluator.get_params():
         evaluator.set_params(reward_model=Ridge(), cv=2)
     value = evaluator.fit(logs).score(policy)
-    scaled = evaluator.fit(logs.replace(reward=3 * logs.reward)).score(policy)
+    scaled = clone(evaluator).fit(logs.replace(reward=3 * logs.reward)).score(policy)
     assert scaled == pytest.approx(3 * value)
-    if evaluator._moves is not None:
+    if get_tags(evaluator).shift_equivariant:
         moved = evaluator.fit(logs.replace(reward=logs.reward + 50)).score(policy)
         assert moved == pytest.approx(value + 50)
 
 
-@pytest.mark.parametrize("name", AUTO)
-def test_chosen_anew_for_every_policy(name):
-    log, logs = d8(), d8_logs()
-    evaluator = fitted(AUTO[name], logs)
-    chosen = []
-    for pi in (log.pi, np.tile([0.3, 0.3, 0.4], (8, 1)), log.pi):
-        chosen.append(evaluator.evaluate(pi).diagnostics[parameter(evaluator)])
-    assert chosen[0] == chosen[2]
-    if "SubGaussian" not in name:  # whose grid does not follow the weights
-        assert chosen[0] != chosen[1]
+@every
+def test_chosen_anew_for_every_policy(cls):
+    log, evaluator = d8(), auto(cls, d8_logs())
+    numbers = [
+        chosen(cls, evaluator.evaluate(pi))
+        for pi in (log.pi, np.tile([0.3, 0.3, 0.4], (8, 1)), log.pi)
+    ]
+    assert numbers[0] == numbers[2]
+    if AUTO[cls][2] is not harmonics:  # which do not follow the weights
+        assert numbers[0] != numbers[1]
 
 
-@pytest.mark.parametrize("name", AUTO)
-def test_one_call(name):
-    logs = d8_logs()
-    table = evaluate("pi", logs, evaluators=[AUTO[name]], reward_model="q_hat")
-    assert table[name].value == fitted(AUTO[name], logs).score("pi")
-    assert parameter(AUTO[name]) in table[name].diagnostics
+@every
+def test_one_call_and_sample_weights(cls):
+    given = {"evaluators": {"it": with_number(cls, "auto")}, "reward_model": "q_hat"}
+    for logs in (d8_logs(), d8_logs(sample_weight=np.linspace(0.5, 2, 8))):
+        value = evaluate("pi", logs, **given)["it"]
+        assert value.value == auto(cls, logs).score("pi")
+        assert chosen(cls, value) is not None
 
 
-@pytest.mark.parametrize("name", AUTO)
-def test_no_weight_at_all(name):
+@every
+def test_no_weight_at_all(cls):
     logs = BanditLogs(
         np.zeros((4, 1)), [0] * 4, [0, 1, 1, 0], [0.5] * 4, actions=[0, 1]
     )
-    evaluator = clone(AUTO[name])
-    if evaluator._uses_model:
-        evaluator.set_params(reward_model=0.5)
-    value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
-    assert value.diagnostics[parameter(evaluator)] == evaluator._auto.neutral
+    value = auto(cls, logs, 0.5).evaluate(ConstantPolicy(1))
+    assert chosen(cls, value) == AUTO[cls][1]
 
 
 def test_weights_of_the_logger_are_left_alone():
     logs = make_bandit_logs(200, logging_temperature=np.inf, random_state=0)
-    for evaluator in (IPS(cmax="auto"), SubGaussianIPS(lam="auto")):
-        value = evaluator.fit(logs).score(UniformPolicy())
+    for cls in (IPS, SubGaussianIPS):
+        value = with_number(cls, "auto").fit(logs).score(UniformPolicy())
         assert value == pytest.approx(logs.reward.mean())
 
 
-def test_sample_weights():
-    weight = np.linspace(0.5, 2, 8)
-    logs = d8_logs(sample_weight=weight)
-    for evaluator in AUTO.values():
-        assert np.isfinite(fitted(evaluator, logs).score("pi"))
-
-
-@pytest.mark.thorough
-def test_displays(pyplot):
-    logs = d8_logs()
-    evaluator = fitted(IPS(cmax="auto"), logs)
-    chosen = evaluator.evaluate("pi").diagnostics["cmax"]
-    assert ClippingCurveDisplay.from_evaluator(evaluator, "pi").plot().own == chosen
-    display = WeightsDisplay.from_evaluator(evaluator, "pi")
-    assert display.used_weights.max() == pytest.approx(chosen)
-
-
-def test_bad_input():
-    with pytest.raises(ValueError, match="'cmax' parameter of IPS must be"):
-        IPS(cmax="best").fit(d8_logs())
+def test_displays():
+    evaluator = auto(IPS, d8_logs())
+    value = evaluator.evaluate("pi")
+    assert (
+        ClippingCurveDisplay.from_evaluator(evaluator, "pi").own
+        == value.diagnostics["cmax"]
+    )
+    used = WeightsDisplay.from_evaluator(evaluator, "pi").used_weights
+    assert used.max() == pytest.approx(value.diagnostics["cmax"])
+    assert_allclose((used * d8_logs().reward).mean(), value.value, rtol=1e-12)

@@ -31,62 +31,37 @@ from tests import _loops as loops
 # small logs and wild weights are the point here
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-# name: evaluator, loop, parameters of the loop
-PAIRS = {
-    "IPS": (IPS(), loops.ips, {}),
-    "IPS(cmax=2)": (IPS(cmax=2.0), loops.ips, {"cmax": 2.0}),
-    "SNIPS": (SNIPS(), loops.snips, {}),
-    "SNIPS(cmax=2)": (SNIPS(cmax=2.0), loops.snips, {"cmax": 2.0}),
-    "DM": (DirectMethod(), loops.direct_method, {}),
-    "DR": (DoublyRobust(), loops.doubly_robust, {}),
-    "DR(cmax=2)": (DoublyRobust(cmax=2.0), loops.doubly_robust, {"cmax": 2.0}),
-    "SNDR": (SNDR(), loops.sndr, {}),
-    "SwitchDR": (SwitchDR(), loops.switch_dr, {"tau": 10.0}),
-    "SwitchDR(tau=2)": (SwitchDR(tau=2.0), loops.switch_dr, {"tau": 2.0}),
-    "SwitchDR(tau=0)": (SwitchDR(tau=0.0), loops.switch_dr, {"tau": 0.0}),
-    "DRos": (DRos(), loops.dros, {"lam": 10.0}),
-    "DRos(lam=.5)": (DRos(lam=0.5), loops.dros, {"lam": 0.5}),
-    "DRos(lam=0)": (DRos(lam=0.0), loops.dros, {"lam": 0.0}),
-    "SubGaussianIPS": (SubGaussianIPS(), loops.sub_gaussian_ips, {"lam": 0.1}),
-    "SubGaussianIPS(lam=0)": (
-        SubGaussianIPS(lam=0.0),
-        loops.sub_gaussian_ips,
-        {"lam": 0.0},
-    ),
-    "SubGaussianIPS(lam=1)": (
-        SubGaussianIPS(lam=1.0),
-        loops.sub_gaussian_ips,
-        {"lam": 1.0},
-    ),
-    "SubGaussianDR": (SubGaussianDR(), loops.sub_gaussian_dr, {"lam": 0.1}),
-    "SubGaussianDR(lam=.7)": (
-        SubGaussianDR(lam=0.7),
-        loops.sub_gaussian_dr,
-        {"lam": 0.7},
-    ),
-    "SubGaussianDR(lam=1)": (
-        SubGaussianDR(lam=1.0),
-        loops.sub_gaussian_dr,
-        {"lam": 1.0},
-    ),
-    "LogSmoothing": (LogSmoothing(), loops.log_smoothing, {}),
-    "LogSmoothing(lam=.5)": (
-        LogSmoothing(lam=0.5),
-        loops.log_smoothing,
-        {"lam": 0.5},
-    ),
-}
-CASES = (
-    "plain",
-    "deterministic",
-    "zeros",
-    "ties",
-    "available",
-    "one action",
-    "far from zero",
-    "tiny propensities",
-    "strings",
-)
+PAIRS = [
+    (IPS(), loops.ips),
+    (IPS(cmax=2.0), loops.ips),
+    (SNIPS(), loops.snips),
+    (SNIPS(cmax=2.0), loops.snips),
+    (DirectMethod(), loops.direct_method),
+    (DoublyRobust(), loops.doubly_robust),
+    (DoublyRobust(cmax=2.0), loops.doubly_robust),
+    (SNDR(), loops.sndr),
+    (SwitchDR(), loops.switch_dr),
+    (SwitchDR(tau=2.0), loops.switch_dr),
+    (SwitchDR(tau=0.0), loops.switch_dr),
+    (SwitchDR(tau=np.inf), loops.switch_dr),
+    (DRos(), loops.dros),
+    (DRos(lam=0.5), loops.dros),
+    (DRos(lam=0.0), loops.dros),
+    (SubGaussianIPS(), loops.sub_gaussian_ips),
+    (SubGaussianIPS(lam=0.0), loops.sub_gaussian_ips),
+    (SubGaussianIPS(lam=1.0), loops.sub_gaussian_ips),
+    (SubGaussianDR(), loops.sub_gaussian_dr),
+    (SubGaussianDR(lam=0.7), loops.sub_gaussian_dr),
+    (SubGaussianDR(lam=1.0), loops.sub_gaussian_dr),
+    (LogSmoothing(), loops.log_smoothing),
+    (LogSmoothing(lam=0.5), loops.log_smoothing),
+]
+PAIRS = {str(evaluator): (evaluator, loop) for evaluator, loop in PAIRS}
+every = pytest.mark.parametrize("name", PAIRS)
+CASES = [
+    *("plain", "deterministic", "zeros", "ties", "available", "one action"),
+    *("far from zero", "tiny propensities", "strings"),
+]
 
 
 def world(case, seed, n=83):
@@ -151,6 +126,14 @@ def lists(w):
     return [v.tolist() for v in (w.pi, w.a, w.r, w.p, w.q)]
 
 
+def answer(name, w, *weight, a_lists=None):
+    """Value and standard error of the loop of an evaluator."""
+    evaluator, loop = PAIRS[name]
+    given = evaluator.get_params()
+    given = {k: given[k] for k in ("cmax", "tau", "lam") if given.get(k) is not None}
+    return loop(*(a_lists or lists(w)), *weight, **given)
+
+
 def check(result, expected, scale=1.0):
     value, error = expected
     assert_allclose(result.value, value, rtol=1e-10)
@@ -163,41 +146,49 @@ def check(result, expected, scale=1.0):
     )
 
 
-def fit(evaluator, logs, q):
-    return clone(evaluator).fit(logs, q)
+def fit(name, logs, q):
+    return clone(PAIRS[name][0]).fit(logs, q)
 
 
-@pytest.mark.few_cases(66)
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", PAIRS)
-def test_parity(name, case, global_random_seed):
-    evaluator, loop, params = PAIRS[name]
-    w = world(case, global_random_seed)
-    if name.startswith("LogSmoothing"):  # defined for rewards that are not negative
-        w.r = np.abs(w.r)
-    result = fit(evaluator, logs_of(w), w.q).evaluate(w.pi)
-    scale = np.abs(result.round_values).max()
-    check(result, loop(*lists(w), **params), scale)
-
-
-@pytest.mark.few_cases(66)
-@pytest.mark.parametrize("where", ["logs", "evaluate", "both"])
-@pytest.mark.parametrize("case", ["plain", "zeros", "available"])
-@pytest.mark.parametrize("name", PAIRS)
-def test_parity_with_sample_weights(name, case, where, global_random_seed):
-    evaluator, loop, params = PAIRS[name]
-    w = world(case, global_random_seed)
+def rewarded(name, w):
+    """The world, with rewards that are not negative where the formula needs that."""
     if name.startswith("LogSmoothing"):
         w.r = np.abs(w.r)
+    return w
+
+
+@pytest.mark.few_cases(69)
+@pytest.mark.parametrize("case", CASES)
+@every
+def test_parity(name, case, global_random_seed):
+    """And what was given is left alone."""
+    w = rewarded(name, world(case, global_random_seed))
+    before = {k: np.copy(v) for k, v in vars(w).items()}
+    for field in vars(w).values():
+        if field is not None:
+            field.flags.writeable = False
+    result = fit(name, logs_of(w), w.q).evaluate(w.pi)
+    scale = np.abs(result.round_values).max()
+    check(result, answer(name, w), scale)
+    for field, values in before.items():
+        assert_array_equal(getattr(w, field), values)
+
+
+@pytest.mark.few_cases(69)
+@pytest.mark.parametrize("where", ["logs", "evaluate", "both"])
+@pytest.mark.parametrize("case", ["plain", "zeros", "available"])
+@every
+def test_parity_with_sample_weights(name, case, where, global_random_seed):
+    w = rewarded(name, world(case, global_random_seed))
     some = np.where(np.arange(len(w.s)) % 2, 2.0, 0.5)
     in_logs, given = {
         "logs": (w.s, None),
         "evaluate": (None, w.s),
         "both": (some, w.s / some),  # they are multiplied
     }[where]
-    logs = logs_of(w, sample_weight=in_logs)
-    result = fit(evaluator, logs, w.q).evaluate(w.pi, sample_weight=given)
-    check(result, loop(*lists(w), w.s.tolist(), **params))
+    fitted = fit(name, logs_of(w, sample_weight=in_logs), w.q)
+    result = fitted.evaluate(w.pi, sample_weight=given)
+    check(result, answer(name, w, w.s.tolist()))
 
 
 @pytest.fixture(scope="module")
@@ -209,127 +200,81 @@ def large_world(global_random_seed):
 
 
 @pytest.mark.few_cases(5)
-@pytest.mark.parametrize("name", PAIRS)
+@every
 def test_parity_on_more_rows_than_a_chunk(name, large_world):
-    evaluator, loop, params = PAIRS[name]
     w, logs, as_lists = large_world
-    check(fit(evaluator, logs, w.q).evaluate(w.pi), loop(*as_lists, **params))
+    expected = answer(name, w, a_lists=as_lists)
+    check(fit(name, logs, w.q).evaluate(w.pi), expected)
 
 
 @pytest.mark.few_cases(8)
-@pytest.mark.parametrize("name", PAIRS)
+@every
 def test_a_column_an_object_and_an_array_are_one_policy(name):
-    evaluator, loop, params = PAIRS[name]
-    w = world("available", 0)
-    w.r = np.abs(w.r)
+    w = rewarded(name, world("available", 0))
     w.pi = w.available / w.available.sum(axis=1, keepdims=True)
     logs = logs_of(w).with_columns(uniform=w.pi, q_hat=w.q)
-    expected = loop(*lists(w), **params)
+    expected = answer(name, w)
     for policy in (w.pi, "uniform", UniformPolicy().fit(logs)):
         for q in (w.q, "q_hat"):
-            check(fit(evaluator, logs, q).evaluate(policy), expected)
+            check(fit(name, logs, q).evaluate(policy), expected)
 
 
-@pytest.mark.parametrize("name", ["IPS", "IPS(cmax=2)", "SNIPS", "SNIPS(cmax=2)"])
+@pytest.mark.parametrize("name", list(PAIRS)[:4])
 @pytest.mark.parametrize("case", ["plain", "zeros", "ties"])
 def test_parity_from_probabilities_of_logged_actions(name, case):
-    evaluator, loop, params = PAIRS[name]
     w = world(case, 0)
     pi = w.pi[np.arange(len(w.a)), w.a]
-    check(fit(evaluator, logs_of(w), None).evaluate(pi), loop(*lists(w), **params))
+    check(fit(name, logs_of(w), None).evaluate(pi), answer(name, w))
 
 
 @pytest.mark.few_cases(1)
-@pytest.mark.parametrize("name", ["DM", "DR", "SNDR", "SwitchDR", "DRos"])
+@pytest.mark.parametrize(
+    "name",
+    [f"{n}()" for n in ("DirectMethod", "DoublyRobust", "SNDR", "SwitchDR", "DRos")],
+)
 def test_out_of_fold_means_are_the_default_model(name, global_random_seed):
-    evaluator, loop, params = PAIRS[name]
     w = world("plain", global_random_seed)
     for n_splits in (2, 5):
         folds = list(KFold(n_splits).split(w.a))
         w.q = np.array(loops.fold_means(w.a.tolist(), w.r.tolist(), folds, 4))
-        expected = loop(*lists(w), **params)
-        logs = logs_of(w)
+        expected, logs = answer(name, w), logs_of(w)
         for cv in (n_splits, folds, KFold(n_splits)):
             for model in (None, DummyRegressor()):
-                given = clone(evaluator).set_params(cv=cv)
+                given = clone(PAIRS[name][0]).set_params(cv=cv)
                 check(given.fit(logs, model).evaluate(w.pi), expected)
 
 
-@pytest.mark.parametrize("case", ["plain", "strings", "far from zero"])
-def test_mrdr(case, global_random_seed):
+@pytest.mark.parametrize(
+    ("case", "weighted"),
+    [("plain", False), ("plain", True), ("strings", False), ("far from zero", False)],
+)
+def test_mrdr(case, weighted, global_random_seed):
     w = world(case, global_random_seed, n=200)
-    logs = logs_of(w)
+    weight = [w.s.tolist()] if weighted else []
+    logs = logs_of(w, sample_weight=w.s if weighted else None)
     for n_splits in (2, 5):
         folds = list(KFold(n_splits).split(w.a))
-        expected = loops.mrdr(*lists(w), folds=folds)
+        expected = loops.mrdr(*lists(w), *weight, folds=folds)
         for model in (None, DummyRegressor()):
-            result = MRDR(reward_model=model, cv=folds).fit(logs).evaluate(w.pi)
-            check(result, expected)
-    default = MRDR().fit(logs).evaluate(w.pi)
-    check(default, expected)
+            fitted = MRDR(reward_model=model, cv=folds).fit(logs)
+            check(fitted.evaluate(w.pi), expected)
+    default = MRDR().fit(logs)
+    check(default.evaluate(w.pi), expected)
+    w.pi = w.pi[:, ::-1].copy()  # the model follows the policy, and goes back with it
+    other = loops.mrdr(*lists(w), *weight, folds=folds)
+    check(default.evaluate(w.pi), other)
+    check(default.evaluate(w.pi[:, ::-1].copy()), expected)
 
 
-def test_mrdr_with_sample_weights(global_random_seed):
-    w = world("plain", global_random_seed, n=200)
-    folds = list(KFold(5).split(w.a))
-    expected = loops.mrdr(*lists(w), w.s.tolist(), folds=folds)
-    result = MRDR(cv=folds).fit(logs_of(w, sample_weight=w.s)).evaluate(w.pi)
-    check(result, expected)
-
-
-def test_mrdr_depends_on_the_policy():
-    w = world("plain", 0, n=200)
-    evaluator = MRDR().fit(logs_of(w))
-    first = evaluator.evaluate(w.pi).value
-    w.pi = w.pi[:, ::-1].copy()
-    folds = list(KFold(5).split(w.a))
-    check(evaluator.evaluate(w.pi), loops.mrdr(*lists(w), folds=folds))
-    w.pi = w.pi[:, ::-1].copy()
-    assert evaluator.evaluate(w.pi).value == first
-
-
-@pytest.mark.parametrize("evaluator", [DRos(lam=np.inf), SwitchDR(tau=np.inf)])
-def test_infinite_parameters_keep_every_weight(evaluator):
-    w = world("zeros", 0)
-    result = fit(evaluator, logs_of(w), w.q).evaluate(w.pi)
-    check(result, loops.doubly_robust(*lists(w)))
-
-
-@pytest.mark.parametrize(
-    ("name", "weighted"),
-    [
-        ("IPS", False),
-        ("IPS", True),
-        ("SNIPS", False),
-        ("SNIPS", True),
-        ("DR", False),
-        ("DR", True),
-        ("SNDR", False),
-        ("SNDR", True),
-    ],
-)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["IPS()", "SNIPS()", "DoublyRobust()", "SNDR()"])
 def test_standard_errors_far_from_zero(name, weighted):
     # Rewards that are large against their spread: a million plus or minus one. The
     # tolerance is what is left of 16 digits after six are lost to the offset.
-    evaluator, loop, params = PAIRS[name]
     w = world("plain", 0, n=1000)
     w.r, w.q = w.r + 1e6, w.q + 1e6
-    s = w.s if weighted else None
-    result = fit(evaluator, logs_of(w, sample_weight=s), w.q).evaluate(w.pi)
-    value, error = loop(*lists(w), None if s is None else s.tolist(), **params)
+    logs = logs_of(w, sample_weight=w.s if weighted else None)
+    value, error = answer(name, w, *([w.s.tolist()] if weighted else []))
+    result = fit(name, logs, w.q).evaluate(w.pi)
     assert_allclose(result.value, value, rtol=1e-13)
     assert_allclose(result.standard_error, error, rtol=1e-8)
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_arrays_are_left_alone(name):
-    evaluator, _, _ = PAIRS[name]
-    w = world("available", 3)
-    w.r = np.abs(w.r)
-    before = {k: np.copy(v) for k, v in vars(w).items()}
-    for field in (w.pi, w.q, w.r, w.p, w.s, w.a, w.available):
-        field.flags.writeable = False
-    result = fit(evaluator, logs_of(w, sample_weight=w.s), w.q).evaluate(w.pi)
-    assert len(result.round_values) == len(w.a)
-    for field, values in before.items():
-        assert_array_equal(getattr(w, field), values)

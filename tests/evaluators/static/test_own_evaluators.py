@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import (
     IPS,
@@ -23,6 +23,7 @@ from skope_ope import (
     verdict,
 )
 from skope_ope.base import StaticEvaluator
+from tests._worlds import d8, d8_logs
 
 TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "add_an_evaluator.rst"
 N, MU = 400, np.full(3, 1 / 3)
@@ -121,7 +122,7 @@ def test_probabilities_are_those_of_the_policy(logs):
     pi[:, 2] = 1 - pi[:, :2].sum(axis=1)
     assert len(Looks().fit(logs).evaluate(pi).round_values) == N
     for one in seen:  # to the last digit, when they are asked again, too
-        np.testing.assert_array_equal(one, pi[np.arange(N), CODE])
+        assert_array_equal(one, pi[np.arange(N), CODE])
 
 
 @pytest.mark.frames
@@ -168,3 +169,56 @@ def test_lazy_frames(logs, frame):
     assert 0 <= low < value.value < high <= 1
     with pytest.raises(TypeError, match="Write the frame to parquet files, and scan"):
         evaluate("pi", lazy, evaluators={"own": of_the_tutorial()})
+
+
+# -- one formula, or a function of several means --------------------------------
+few_rounds = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+D8 = d8()
+W = D8.pi[np.arange(8), D8.action] / D8.propensity
+
+
+class MeanWeight(StaticEvaluator):
+    def _terms(self, rounds):
+        return (rounds.w,)
+
+
+class WeightedWeight(StaticEvaluator):
+    """sum w^2 / sum w: a ratio of its own, with its gradient."""
+
+    @staticmethod
+    def _combine(m):
+        return m[0] / m[1], (1 / m[1], -m[0] / m[1] ** 2)
+
+    def _terms(self, rounds):
+        return rounds.w**2, rounds.w
+
+
+class Forgotten(StaticEvaluator):
+    pass
+
+
+VALUE = (W**2).sum() / W.sum()
+LINEARISED = VALUE + (W**2 - VALUE * W) / W.mean()
+
+
+@few_rounds
+@pytest.mark.parametrize(
+    ("evaluator", "expected"), [(MeanWeight(), W), (WeightedWeight(), LINEARISED)]
+)
+def test_a_formula_is_an_evaluator(evaluator, expected):
+    a, b = np.arange(1.0, 9.0), np.linspace(2.0, 1.0, 8)
+    result = evaluator.fit(d8_logs()).evaluate(D8.pi)
+    assert_allclose(result.value, expected.mean(), rtol=1e-12)
+    assert_allclose(result.standard_error, expected.std(ddof=1) / 8**0.5, rtol=1e-12)
+    assert_allclose(result.round_values, expected, rtol=1e-12)
+    assert result.estimator == type(evaluator).__name__
+    assert result.diagnostics["altered_rows"] == 0
+    evaluator.fit(d8_logs(sample_weight=a)).evaluate(D8.pi, sample_weight=b)
+    assert_array_equal(a, np.arange(1.0, 9.0))  # weights given are left alone
+    assert_array_equal(b, np.linspace(2.0, 1.0, 8))
+
+
+@few_rounds
+def test_a_formula_is_needed():
+    with pytest.raises(TypeError, match=r"Forgotten does not define _terms\(rounds\)"):
+        Forgotten().fit(d8_logs()).evaluate(UniformPolicy())
