@@ -24,7 +24,6 @@ from skope_ope import (
 )
 from skope_ope.base import StaticEvaluator
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators import load_summary
 from tests.evaluators._summing import world
 from tests.evaluators.test_summaries import (
     EVALUATORS,
@@ -49,7 +48,7 @@ def refused(path):
     """Assert that a file is refused, and return what is said."""
     match = f"{re.escape(str(path))} is damaged, or no"
     with pytest.raises(ValueError, match=match) as error:
-        load_summary(path)
+        ValueSummary.load(path)
     return str(error.value)
 
 
@@ -60,10 +59,10 @@ def test_a_daily_job_keeps_its_total_in_a_file(path):
     days = np.array_split(np.arange(300), 3)
     summary_of(logs[days[0]], by="day").save(path)
     for day in days[1:]:
-        total = load_summary(path)
+        total = ValueSummary.load(path)
         total += summary_of(logs[day], by="day")
         total.save(str(path))
-    total = load_summary(path)
+    total = ValueSummary.load(path)
     assert os.listdir(path.parent) == [path.name]
     assert_same(total, summed(logs, days), 1e-10)
     with pytest.raises(ValueError, match="Add summaries of parts"):
@@ -100,7 +99,7 @@ def test_labels_survive_a_file(labels, tmp_path):
         logs = world(400, labels=labels, group=labels[np.arange(400) % 4])
     found, rest = summary_of(logs[:250]), summary_of(logs[250:])
     found.save(path)
-    total = load_summary(path)
+    total = ValueSummary.load(path)
     assert "exact groups" in repr(total)
     assert_same(total + rest, found + rest, 1e-10)
 
@@ -129,7 +128,7 @@ def test_a_file_is_whole_or_as_it_was(path, monkeypatch):
 def test_no_byte_of_a_file_changes_unseen(path):
     summary_of(world(50), evaluators=FEW).save(path)
     whole, rng = path.read_bytes(), np.random.default_rng(0)
-    before = load_summary(path)
+    before = ValueSummary.load(path)
     for cut in (whole[: len(whole) // 2], whole[50:]):
         path.write_bytes(cut)
         refused(path)
@@ -138,7 +137,7 @@ def test_no_byte_of_a_file_changes_unseen(path):
         damaged[place] ^= int(rng.integers(1, 256))
         path.write_bytes(damaged)
         try:
-            found = load_summary(path)
+            found = ValueSummary.load(path)
         except ValueError as error:
             assert "is damaged, or no file of" in str(error)
             continue
@@ -152,7 +151,7 @@ def test_endings_and_missing_files(tmp_path):
         with pytest.raises(ValueError, match=f"ends with .npz or .arrow, got .*{name}"):
             summary.save(tmp_path / name)
     with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.npz"):
-        load_summary(tmp_path / "gone.npz")
+        ValueSummary.load(tmp_path / "gone.npz")
 
 
 # -- evaluators ---------------------------------------------------------------------
@@ -173,10 +172,10 @@ def test_evaluators_of_others_are_given_again(tmp_path):
     with pytest.raises(
         ValueError, match=r"Doubled is not an evaluator of skope_ope\. Pass"
     ):
-        load_summary(path)
+        ValueSummary.load(path)
     with pytest.raises(ValueError, match=r"evaluators\['twice'\] is a IPS, but the"):
-        load_summary(path, evaluators={"twice": IPS()})
-    again = load_summary(path, evaluators={"twice": Doubled()})
+        ValueSummary.load(path, evaluators={"twice": IPS()})
+    again = ValueSummary.load(path, evaluators={"twice": Doubled()})
     assert_same(again, found)
     assert again.evaluators["IPS"].cmax == 3
 
@@ -189,7 +188,7 @@ def test_evaluators_are_stored_by_class_and_plain_parameters(tmp_path):
     named = {"plain": plain, "DR": DoublyRobust(reward_model=Ridge())}
     path = tmp_path / "total.npz"
     summarize({"a": "pi"}, logs, evaluators=named).save(path)
-    found = load_summary(path).evaluators
+    found = ValueSummary.load(path).evaluators
     for name, evaluator in named.items():
         assert type(found[name]) is type(evaluator)
         for parameter, value in evaluator.get_params(deep=False).items():
@@ -198,8 +197,8 @@ def test_evaluators_are_stored_by_class_and_plain_parameters(tmp_path):
     arrays = MultiLoggerIPS(pooling="weighted", divergences=np.array([1.0, 2.0]))
     summarize({"a": "pi"}, logs, evaluators={"it": arrays}).save(path)
     with pytest.raises(ValueError, match=r"its parameters \['divergences'\] are not"):
-        load_summary(path)
-    assert load_summary(path, evaluators={"it": arrays}).evaluators["it"] is arrays
+        ValueSummary.load(path)
+    assert ValueSummary.load(path, evaluators={"it": arrays}).evaluators["it"] is arrays
 
 
 # -- files that somebody else made --------------------------------------------------
@@ -343,7 +342,7 @@ HOSTILE |= {
 def test_hostile_contents_are_one_error(case, good, tmp_path):
     members, outer, inner = json.loads(json.dumps([None, *good[1:]]))
     members, path = dict(good[0]), tmp_path / "total.npz"
-    assert load_summary(write(path, members, outer, inner)).n_rounds == 200
+    assert ValueSummary.load(write(path, members, outer, inner)).n_rounds == 200
     HOSTILE[case](members, outer, inner)
     write(path, members, outer, inner)
     refused(path)
@@ -359,7 +358,9 @@ def test_other_formats_and_kinds_are_refused(good, tmp_path):
         members, outer, inner = json.loads(json.dumps([None, *good[1:]]))
         change(members, outer, inner)
         with pytest.raises(ValueError, match=message):
-            load_summary(write(tmp_path / "total.npz", dict(good[0]), outer, inner))
+            ValueSummary.load(
+                write(tmp_path / "total.npz", dict(good[0]), outer, inner)
+            )
 
 
 def sized(path, said):
