@@ -24,6 +24,7 @@ from skope_ope import (
 )
 from skope_ope.base import StaticEvaluator
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators import ValueSummary
 from tests.evaluators._summing import world
 from tests.evaluators.test_summaries import (
     EVALUATORS,

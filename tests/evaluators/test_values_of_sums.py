@@ -35,6 +35,7 @@ from skope_ope import (
 )
 from skope_ope.base import BaseEvaluator
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
+from skope_ope.evaluators import ValueSummary
 from skope_ope.exceptions import ExplorationWarning, LearnedRoundsWarning, LoggerWarning
 from skope_ope.policies import EmpiricalSlatePolicy
 from tests.evaluators._parquet_worlds import lazy_world
