@@ -267,7 +267,7 @@ def test_nothing_is_known_of_a_policy_of_unseen_actions():
     parts = [logs[k : k + 9] for k in range(0, 60, 9)]
     assert np.isnan(evaluator.evaluate("never").value)
     assert np.isnan(value_of(evaluator, "never", parts).estimate().value)
-    seen = int(np.argmax(logs.action_counts))
+    seen = int(np.argmax(np.bincount(logs.action_index)))
     logs = logs.with_columns(seen=np.eye(4)[np.full(len(logs), seen)])
     evaluator.fit(logs)
     parts = [logs[logs.action_index == k] for k in range(3)]  # two have no such action
