@@ -19,14 +19,8 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
-from skope_ope.datasets._draw import draw_actions
 from skope_ope.exceptions import AdaptiveLoggerWarning, OPEWarning
-from skope_ope.logs.checks._adaptive_logger import (
-    CHANCE,
-    EFFECT,
-    Sequences,
-    learning_findings,
-)
+from tests.logs.checks._found import draw, findings, logs_of as plain, softmax
 
 
 def logs_of(proba, mean, rng, binary=True, context=None, **fields):

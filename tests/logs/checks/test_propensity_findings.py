@@ -9,44 +9,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skope_ope import IPS, BanditLogs, PropensityEstimator, UniformPolicy
-from skope_ope.evaluators.core._warnings import uneven_action_warnings
-from skope_ope.logs.checks._propensity_findings import (
-    propensity_findings,
-    quick_propensity_findings,
-)
-
-
-def softmax(logits):
-    proba = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return proba / proba.sum(axis=1, keepdims=True)
-
-
-def draw(mu, rng):
-    return (rng.random((len(mu), 1)) > mu[:, :-1].cumsum(axis=1)).sum(axis=1)
-
-
-def world(n_rounds=3000, seed=0, scale=1.0, n_actions=4):
-    """Arrays of a softmax logger: context, mu, action, propensity."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n_rounds, 4))
-    mu = softmax(scale * x @ rng.normal(scale=0.5, size=(4, n_actions)))
-    action = draw(mu, rng)
-    return x, mu, action, mu[np.arange(n_rounds), action]
-
-
-def logs_of(x, action, propensity, **fields):
-    return BanditLogs(x, action, np.zeros(len(action)), propensity, **fields)
-
-
-def plain_logs(action, propensity, **fields):
-    return logs_of(np.empty((len(action), 0)), action, propensity, **fields)
+from skope_ope import IPS, PropensityEstimator, Replay, UniformPolicy
+from tests.logs.checks._found import draw, findings, logs_of, plain_logs, quick, world
 
 
 def found(logs, alarms=True):
     """Findings by name: alarms, or all."""
-    told = quick_propensity_findings(logs)[1]
-    return {one.name: one for one in told if one.is_alarm or not alarms}
+    return {one.name: one for one in quick(logs) if one.is_alarm or not alarms}
 
 
 # -- right logs -----------------------------------------------------------------------
@@ -196,13 +165,14 @@ def test_counts_where_the_law_is_known():
     assert "dropped" in alarm.text
 
 
-def test_a_million_rounds_make_no_alarm_of_a_percent():
-    rng = np.random.default_rng(0)
-    action = rng.choice(2, 1_000_000, p=[0.505, 0.495])
-    logs = plain_logs(action, np.full(1_000_000, 0.5))
-    assert logs.action_counts[0] - 500_000 > 8 * 500  # standard errors
+def test_many_rounds_make_no_alarm_of_a_few_percent():
+    action = np.random.default_rng(0).choice(2, 100_000, p=[0.515, 0.485])
+    logs = plain_logs(action, np.full(100_000, 0.5))
+    assert logs.action_counts[0] - 50_000 > 8 * 158  # standard errors
     assert found(logs) == {}
-    assert uneven_action_warnings(logs) == []  # nor does Replay
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Replay().fit(logs).evaluate(UniformPolicy())
 
 
 def test_propensities_that_are_too_small():
@@ -266,16 +236,20 @@ def test_a_propensity_whose_inverse_is_infinite_is_refused_for_that_reason():
         plain_logs([0, 1], [0.5, 5e-324])
 
 
-@pytest.mark.parametrize("sharpness", [0.5, 2])
+@pytest.mark.parametrize("sharpness", [0.25, 0.5, 2, 4])
 def test_another_temperature(sharpness):
     x, mu, action, _ = world()
     wrong = mu**sharpness / (mu**sharpness).sum(axis=1, keepdims=True)
-    logs = logs_of(x, action, None, logging_proba=wrong)
-    alarm = found(logs)["propensity_calibration"]
-    assert alarm.effect == pytest.approx(1)
+    alarm = found(logs_of(x, action, None, logging_proba=wrong))[
+        "propensity_calibration"
+    ]
     assert ("more often" in alarm.found) == (sharpness < 1)
-    right = logs_of(x, action, None, logging_proba=mu)
-    assert found(right) == {}
+    if 0.5 <= sharpness <= 2:
+        assert alarm.effect == pytest.approx(1)
+    uniform = np.full((3000, 4), 0.25)  # at any temperature the same
+    for right in (mu, uniform):
+        logs = logs_of(x, action, None, logging_proba=right)
+        assert "propensity_calibration" not in found(logs)
 
 
 # -- notes, and what cannot be tested -------------------------------------------------
@@ -297,13 +271,13 @@ def test_rounded_propensities():
 def test_estimated_propensities_are_tested_by_audits_alone():
     x, _, action, p = world(600)
     logs = PropensityEstimator().fit_transform(logs_of(x, action, None))
-    assert not found(logs, alarms=False)
-    names = [one.name for one in propensity_findings(logs)[1]]
-    assert names == ["estimated_propensities"]
+    assert found(logs, alarms=False) == {}
+    assert findings(logs, "estimated_propensities")
     wrong = logs.replace(propensity=np.roll(p, 1) / 2)
-    assert found(wrong)
-    [told] = quick_propensity_findings(wrong)[0].values()
-    assert told == "propensity_too_small"
+    assert list(found(wrong)) == ["propensity_too_small"]
+    assert wrong.quick_propensity_findings[0] == {
+        "propensity tests": "propensity_too_small"
+    }
 
 
 def test_logs_that_allow_no_test():
@@ -320,13 +294,81 @@ def test_logs_that_allow_no_test():
 def test_evaluators_warn_of_alarms_and_keep_notes_to_themselves():
     x, _, action, p = world(500)
     p = p.round(1).clip(0.1)
-    logs = logs_of(x, action, p)
-    assert "rounded_propensities" in found(logs, alarms=False)
-    assert logs.quick_propensity_findings is logs.quick_propensity_findings
+    noted = logs_of(x, action, p)
+    assert list(found(noted, alarms=False)) == ["rounded_propensities"]
+    assert not IPS().fit(noted).evaluate(UniformPolicy()).warnings
     wrong = logs_of(x, action, 0.5 * p)
     [alarm] = found(wrong).values()
-    result = IPS().fit(wrong)
-    with pytest.warns(type(alarm.warning())) as caught:
-        value = result.evaluate(UniformPolicy())
+    with pytest.warns(alarm.category) as caught:
+        value = IPS().fit(wrong).evaluate(UniformPolicy())
     assert alarm.text in [str(w.message) for w in caught]
     assert alarm.number in [w.value for w in value.warnings]
+
+
+# -- means of 1/p, by rounds and by groups --------------------------------------------
+def test_groups_of_one_round_are_rounds():
+    x, _, action, p = world(400)
+    alone, grouped = (
+        found(logs_of(x, action, p / 2, **fields))["propensity_too_small"]
+        for fields in ({}, {"group": np.arange(400)})
+    )
+    assert (grouped.number, grouped.effect) == (alone.number, alone.effect)
+
+
+def test_rounds_repeated_in_their_group_say_no_more_than_once():
+    x, _, action, p = world(400)
+    rows = np.repeat(np.arange(400), 3)
+    alone = found(logs_of(x, action, p / 2))["propensity_too_small"]
+    repeated = found(logs_of(x[rows], action[rows], p[rows] / 2, group=rows))
+    repeated = repeated["propensity_too_small"]
+    assert repeated.effect == pytest.approx(alone.effect, rel=1e-12)
+    assert repeated.number == pytest.approx(alone.number, rel=1e-12)
+
+
+def test_loggers_have_actions_of_their_own():
+    # each could take two of the three actions: the mean of 1/p is 2 / .505 and not 4
+    action, logger = np.tile([0, 1, 1, 2], 100), np.tile([0, 0, 1, 1], 100)
+    fields = {"logger": logger, "actions": [0, 1, 2]}
+    assert found(plain_logs(action, np.full(400, 0.5), **fields)) == {}
+
+
+@pytest.mark.parametrize(
+    ("p", "n_actions", "step"),
+    [
+        ([0.33], 3, 0.01),
+        ([np.float32(0.33)], 3, 0.01),
+        ([0.5, 0.1], 3, 0.01),  # settings, not roundings to one digit
+        (np.arange(1, 10) / 10, 3, 0.1),
+        ([0.005, 0.123], 3, 0.001),
+        ([1 / 3, 0.5], 3, None),
+        # what adds up over the actions was not rounded
+        ([0.05, 0.05], 20, None),
+        ([0.05, 0.05], 19, 0.01),
+        ([0.9, 0.1], 2, None),
+        ([0.9, 0.1], 3, 0.01),
+    ],
+)
+def test_the_grid_of_rounded_propensities(p, n_actions, step):
+    p = np.resize(np.asarray(p, dtype=float), 300)
+    logs = plain_logs(np.arange(300) % n_actions, p, actions=range(n_actions))
+    note = found(logs, alarms=False).get("rounded_propensities")
+    assert (None if note is None else note.number) == step
+
+
+def test_few_rounds_of_a_known_law_tell_of_no_gap():
+    mu = np.full((60, 3), 1 / 3)  # none above 4 / sqrt(60)
+    logs = logs_of(np.zeros((60, 1)), np.arange(60) % 3, None, logging_proba=mu)
+    assert found(logs) == {}
+
+
+def test_sharp_loggers_and_those_that_hardly_explore_are_left_alone():
+    for seed in range(3):
+        x, mu, action, p = world(3000, seed, scale=20.0)
+        assert found(logs_of(x, action, p), alarms=False) == {}
+        known = logs_of(x, action, None, logging_proba=mu)
+        assert found(known, alarms=False) == {}
+        mu = np.full((1000, 5), 2e-4)
+        mu[np.arange(1000), np.arange(1000) % 5] = 1 - 8e-4
+        action = draw(mu, np.random.default_rng(seed))
+        p = mu[np.arange(1000), action]
+        assert found(plain_logs(action, p), alarms=False) == {}
