@@ -291,7 +291,9 @@ def test_names_of_cells():
     assert alarm.columns == ("segment", "hour")
     rng = np.random.default_rng(0)
     x, gone = rng.integers(2, size=(2, 8000)).astype(bool)
-    action = (rng.random(8000) < np.where(gone, 0.9 - 0.8 * x, 0.15 + 0.7 * x)).astype(int)
+    action = (rng.random(8000) < np.where(gone, 0.9 - 0.8 * x, 0.15 + 0.7 * x)).astype(
+        int
+    )
     frame = pd.DataFrame({"x": x, "hour": np.where(gone, np.nan, 9)})
     [alarm] = alarms(logs_of(frame, action, np.full(8000, 0.5)))
     assert "column 'hour' is missing" in alarm.found
