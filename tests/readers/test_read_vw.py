@@ -11,8 +11,7 @@ from numpy.testing import assert_array_equal
 from sklearn.feature_extraction import FeatureHasher
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.readers import _read_vw
-from skope_ope.readers._read_vw import read_vw
+from skope_ope.readers import read_vw
 
 CB = "1:0:0.5 |User age:31 city=Paris\n2:-1:0.25 |User age:52 city=Rome\n"
 ADF = """shared |User user=Tom
@@ -62,6 +61,10 @@ def lines(events):
 FILES = {"cb": CB, "cb_adf": ADF, "json": lines(JSON), "dsjson": lines(DSJSON)}
 
 
+def columns_of(logs, row):
+    return set(logs.context[row].indices)
+
+
 @pytest.fixture
 def write(tmp_path):
     def write(text, name="log.vw"):
@@ -70,10 +73,6 @@ def write(tmp_path):
         return path
 
     return write
-
-
-def columns_of(logs, row):
-    return set(logs.context[row].indices)
 
 
 def column_of(name, n_features=2**18):
@@ -147,16 +146,6 @@ def test_long_files_are_told_from_their_first_lines(write):
     assert (len(logs), logs.n_actions) == (700, 2)
 
 
-def test_many_rounds_cross_the_batches(write):
-    text = "".join(f"{1 + i % 3}:{i}:0.5 | x:{i + 1}\n" for i in range(4321))
-    logs = read_vw(write(text))
-    column = column_of("x")
-    values = logs.context[:, [column]].toarray().ravel()
-    np.testing.assert_array_equal(values, np.arange(4321) + 1)
-    np.testing.assert_array_equal(logs.reward, -np.arange(4321))
-    np.testing.assert_array_equal(logs.action, 1 + np.arange(4321) % 3)
-
-
 def test_gzip(write):
     assert_same_logs(
         read_vw(write(gzip.compress(CB.encode()), "log.vw.gz")), read_vw(write(CB))
@@ -198,15 +187,6 @@ def test_tags_as_labels(write):
     assert read_vw(write(text)).action_context.shape == (2, 2, 256)
     with pytest.raises(ValueError, match="leave it out with action_labels='tag'"):
         read_vw(write(text), action_labels="tag", n_actions=3)
-
-
-def test_evaluated_actions(write):
-    text = "1 2:1:0.5 | a\n2 2:0.5:0.5 | b\n3 1:0:0.5 | c\n"
-    logs = read_vw(write(text), format="cb_eval")
-    np.testing.assert_array_equal(logs.actions, [1, 2, 3])
-    np.testing.assert_array_equal(logs.columns["evaluated"], np.eye(3))
-    with pytest.raises(ValueError, match=r"line 2: .*twice.*format='cb_eval'"):
-        read_vw(write(text))
 
 
 def test_weights_of_dropped_events(write):
@@ -308,17 +288,6 @@ def test_what_some_events_lack_is_counted(write, field):
     assert told[0].filename == __file__
     assert (logs.timestamp is None) == (field == "Timestamp")
     assert (logs.logging_proba is None) == (field == "p")
-
-
-def test_rounds_that_cannot_be_are_told_with_their_line(write):
-    text = "\n\nccb shared |\nccb action |\nccb action |\nccb slot |\nccb slot |\n\n"
-    label = "ccb slot 0:0:1e-200 |\nccb slot 1:0:1e-200 |\n"
-    text += text.replace("ccb slot |\nccb slot |\n", label)
-    with (
-        pytest.warns(LogsWarning, match="without a cost"),
-        pytest.raises(ValueError, match=r"log\.vw: propensity must .* at line 11"),
-    ):
-        read_vw(write(text), format="ccb")
 
 
 @pytest.mark.parametrize(("name", "text", "number", "message"), MALFORMED)
@@ -575,11 +544,3 @@ def test_real_event_without_shared_features(read_real):
 def test_real_files_of_other_logs(read_real, name, reason):
     with pytest.raises(ValueError, match=rf"{name}, line 1: this is .*{reason}"):
         read_real(name)
-
-
-def test_an_event_of_many_lines_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(_read_vw, "LONGEST", 100)
-    path = tmp_path / "log.vw"
-    path.write_text("0:1:0.5 |a x\n\n" + "|a x\n" * 100)
-    with pytest.raises(ValueError, match=r"log\.vw, line 3: the event .* than 100 "):
-        read_vw(path, format="cb_adf")
