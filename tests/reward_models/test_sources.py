@@ -21,6 +21,7 @@ from skope_ope import (
     DoublyRobust,
     UniformPolicy,
 )
+from skope_ope.__main__ import main
 from tests.reward_models.test_cross_fit import fitted, predictions
 
 N = 50
@@ -249,3 +250,40 @@ def test_parameters_of_the_model_can_be_tuned():
         reward_model=make_pipeline(StandardScaler(), Ridge(alpha=7.0))
     )
     assert evaluator.fit(logs_of()).score(U) == by_hand.fit(logs_of()).score(U)
+
+
+# -- models that the command line names -----------------------------------------------
+def named(tmp_path, capsys, name, gap=False, context="x"):
+    """The exit code and what `skope-ope evaluate --reward-model` says."""
+    rows = [f"{i % 2},{i % 3 % 2},0.5,{i % 5}" for i in range(40)]
+    rows[0] = "0,0,0.5," if gap else rows[0]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["a,r,p,x", *rows, ""]))
+    words = ["--action", "a", "--reward", "r", "--propensity", "p"]
+    words += ["--context", context, "--policy", "uniform", "--reward-model", name]
+    code = main(["evaluate", str(path), *words])
+    return code, "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("name", ["none", "ridge", "logistic", "hist", "0.5", "-1"])
+def test_names_of_models(tmp_path, capsys, name):
+    assert named(tmp_path, capsys, name)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "gap", "context", "message"),
+    [
+        ("forest", False, "x", "'forest' is unknown: name none, ridge, log"),
+        ("1_0", False, "x", "'1_0' is unknown: name none, ridge, log"),
+        ("nan", False, "x", "'nan' is unknown: name none, ridge, log"),
+        ("inf", False, "x", "'inf' is unknown: name none, ridge, log"),
+        ("ridge", False, "", "the reward model 'ridge' needs features"),
+        ("logistic", True, "x", "the reward model 'logistic' takes no missing"),
+        ("none", False, "", None),
+        ("hist", True, "x", None),
+    ],
+)
+def test_what_named_models_need(tmp_path, capsys, name, gap, context, message):
+    code, told = named(tmp_path, capsys, name, gap, context)
+    assert code == (0 if message is None else 2)
+    assert message is None or message in told
