@@ -177,25 +177,6 @@ def test_linucb_takes_a_fitted_encoder():
         LinUCB(features=ContextEncoder()).fit(logs)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "package", ["lightgbm", "xgboost", "catboost"], ids=lambda name: name
-)
-def test_other_libraries(package):
-    module = pytest.importorskip(package)
-    quiet = {
-        "lightgbm": lambda: module.LGBMRegressor(n_estimators=3, verbose=-1),
-        "xgboost": lambda: module.XGBRegressor(n_estimators=3),
-        "catboost": lambda: module.CatBoostRegressor(
-            iterations=3, verbose=False, allow_writing_files=False
-        ),
-    }
-    logs = logs_in("pandas")
-    with encoding_told(quiet[package]()):
-        evaluator = DoublyRobust(reward_model=quiet[package]()).fit(logs)
-    assert 0 < evaluator.score(UniformPolicy()) < 1
-
-
 # -- gaps that a part of the log does not have ----------------------------------------
 def with_one_gap(library="pandas", row=3, value=np.nan):
     pandas = pytest.importorskip("pandas")
@@ -239,7 +220,7 @@ def test_models_that_take_gaps_are_left_alone(model):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("package", ["lightgbm", "xgboost", "catboost"])
-def test_a_gap_of_one_row_in_other_libraries(package):
+def test_other_libraries_take_gaps_and_no_texts(package):
     module = pytest.importorskip(package)
     name = {"lightgbm": "LGBM", "xgboost": "XGB", "catboost": "CatBoost"}[package]
     few = {"verbose": False, "allow_writing_files": False, "iterations": 3}
@@ -250,6 +231,9 @@ def test_a_gap_of_one_row_in_other_libraries(package):
     assert np.isfinite(evaluator.score(UniformPolicy()))
     models = types_of(evaluator.reward_model_.models_.values())
     assert models == {f"{name}Regressor"}
+    with encoding_told(model):
+        evaluator = DoublyRobust(reward_model=model).fit(logs_in("pandas"))
+    assert 0 < evaluator.score(UniformPolicy()) < 1
 
 
 def test_policies_with_a_gap_that_they_do_not_learn_from():

@@ -81,10 +81,7 @@ def test_all_probabilities_from_a_list_or_an_object(tmp_path):
     path = write(tmp_path, rows)
     roles = {"action": "model", "reward": "solved", "context": ["context.age"]}
     listed = read_jsonl(
-        path,
-        **roles,
-        actions=MODELS,
-        logging_proba=["probs.0", "probs.1", "probs.2"],
+        path, **roles, actions=MODELS, logging_proba=["probs.0", "probs.1", "probs.2"]
     )
     named = read_jsonl(
         path, **roles, logging_proba={name: f"by.{name}" for name in MODELS}
@@ -239,14 +236,7 @@ def test_roles_that_are_no_single_field(tmp_path):
 # -- lines and fields -----------------------------------------------------------------
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("a", 1),
-        ("u.x", 2),
-        ("u.l.1", 6),
-        ("u.l.0", 5),
-        ("k.l", 7),
-        ("u.m.n", 8),
-    ],
+    [("a", 1), ("u.x", 2), ("u.l.1", 6), ("u.l.0", 5), ("k.l", 7), ("u.m.n", 8)],
 )
 def test_fields_inside_objects_and_lists(tmp_path, name, value):
     pytest.importorskip("pandas")

@@ -178,23 +178,6 @@ def test_action_features_are_bounded_in_memory(write):
     assert same.action_context.shape == (2, 256)
 
 
-def test_tags_as_labels(write):
-    text = "0:1:0.5 tea| a\ncocoa| b\n\n0:0:0.5 cocoa| b\ntea| a\n"
-    logs = read_vw(write(text), action_labels="tag")
-    assert logs.actions.tolist() == ["cocoa", "tea"]
-    assert logs.action.tolist() == ["tea", "cocoa"]
-    assert logs.action_context.shape == (2, 256)
-    assert read_vw(write(text)).action_context.shape == (2, 2, 256)
-    with pytest.raises(ValueError, match="leave it out with action_labels='tag'"):
-        read_vw(write(text), action_labels="tag", n_actions=3)
-
-
-def test_weights_of_dropped_events(write):
-    events = [{**DSJSON[0], "pdrop": 0.5}, {**DSJSON[1], "pdrop": 0.0}, DSJSON[1]]
-    logs = read_vw(write(lines(events)))
-    np.testing.assert_array_equal(logs.sample_weight, [2.0, 1.0, 1.0])
-
-
 @pytest.mark.parametrize(
     ("text", "n_skipped"),
     [
@@ -247,13 +230,6 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "number", "message"), MALFORMED)
-def test_malformed_lines_raise_with_their_number(write, name, text, number, message):
-    pattern = rf"log\.vw, line {number}: .*{message}.*format='{name}'.*on_error='skip'"
-    with pytest.raises(ValueError, match=pattern):
-        read_vw(write(text))
-
-
 def test_writers_count_actions_from_one_number(write):
     events = [{**DSJSON[k], "_label_Action": 1} for k in (1, 0)]
     pattern = (
@@ -291,7 +267,12 @@ def test_what_some_events_lack_is_counted(write, field):
 
 
 @pytest.mark.parametrize(("name", "text", "number", "message"), MALFORMED)
-def test_malformed_lines_may_be_skipped(write, name, text, number, message):
+def test_malformed_lines_raise_with_their_number_or_are_skipped(
+    write, name, text, number, message
+):
+    pattern = rf"log\.vw, line {number}: .*{message}.*format='{name}'.*on_error='skip'"
+    with pytest.raises(ValueError, match=pattern):
+        read_vw(write(text))
     with pytest.warns(LogsWarning, match=rf"line {number}: .*{message}") as caught:
         logs = read_vw(write(text), on_error="skip")
     assert [w.message.value for w in caught] == [1]
@@ -326,6 +307,11 @@ def test_both_kinds_of_skipped_events_are_counted_apart(write):
 def test_files_that_are_no_bandit_logs(write, text, message):
     with pytest.raises(ValueError, match=message):
         read_vw(write(text))
+
+
+def test_tags_are_not_counted(write):
+    with pytest.raises(ValueError, match="leave it out with action_labels='tag'"):
+        read_vw(write(ADF), action_labels="tag", n_actions=3)
 
 
 def test_other_logs_are_never_skipped(write):
@@ -451,14 +437,6 @@ def test_real_documents(read_real):
     assert logs.context[0, column_of("tuesday")] == 1.0
 
 
-def test_real_features_without_names(read_real):
-    logs, _ = read_real("cb_eval")
-    for name, value in (("f^0", 1.0), ("f^1", 2.0)):
-        column = logs.context[:, [column_of(name)]].toarray()
-        np.testing.assert_array_equal(column, value)
-    assert logs.context.nnz == 16
-
-
 def test_real_lists_of_offered_actions(read_real):
     assert read_real("cb_multi_cost.dat")[0].available is None
     for name in ("cb_test_medium.ldf", "cb_test_non_binary_costs.ldf"):
@@ -493,12 +471,6 @@ def test_real_features_valued_zero(read_real):
     np.testing.assert_array_equal(logs.action_context[1].sum(axis=1), [3, 3, 0])
 
 
-def test_real_key_that_comes_twice(read_real):
-    logs, _ = read_real("cb_test.json")
-    assert columns_of(logs, 0) == {column_of("s_=1"), column_of("s_=2")}
-    assert columns_of(logs, 1) == set()
-
-
 @pytest.mark.parametrize("name", ["dsjson_cb.json", "dsjson_cb_default_ns.json"])
 def test_real_dsjson(read_real, name):
     logs, _ = read_real(name)
@@ -521,13 +493,6 @@ def test_real_dsjson(read_real, name):
     if name == "dsjson_cb.json":
         assert logs.reward.sum() == 12
         assert logs.reward[logs.action == 3].tolist() == [0, 0, 1, 0, 1]
-
-
-def test_real_event_without_shared_features(read_real):
-    logs, _ = read_real("no_shared_features.json")
-    assert logs.context.nnz == 0
-    np.testing.assert_allclose(logs.logging_proba, [[1 / 3] * 3], rtol=1e-7)
-    assert logs.action_context[0].sum() == pytest.approx(5.65312243)
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skope_ope.exceptions import LogsWarning
-from tests.readers._vw import (
-    LABEL,
-    MULTI,
-    dsjson_line,
-    has_features,
-    hashed,
-    json_line,
-)
+from tests.readers._vw import LABEL, MULTI, dsjson_line, has_features, hashed, json_line
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,7 @@ def test_ccb_events_of_several_lengths(read):
     assert_array_equal(logs.columns["signed_slot_reward"], [[1, -0.25], [2, 0]])
     assert_allclose(logs.propensity, [0.375, 0.1])
     assert_array_equal(logs.columns["slot_propensity"], [[0.5, 0.75], [0.1, 1]])
-    offered = [
-        [[1, 1, 1, 0], [1, 1, 0, 0]],
-        [[1, 1, 1, 1], [0, 0, 0, 0]],
-    ]
+    offered = [[[1, 1, 1, 0], [1, 1, 0, 0]], [[1, 1, 1, 1], [0, 0, 0, 0]]]
     assert_array_equal(logs.candidates, np.array(offered, dtype=bool))
     assert logs.item_features.shape == (4, 256)
 

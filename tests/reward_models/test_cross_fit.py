@@ -204,20 +204,6 @@ def test_rounds_are_recognised_in_other_objects():
         assert_allclose(predictions(source, other), expected, atol=1e-11)
 
 
-def test_evaluators_score_other_rounds_by_the_model_of_all():
-    logs = logs_of(propensity=np.full(N, 1 / 3))
-    train, test = logs[:40], logs[40:]
-    pi = np.full((20, 3), 1 / 3)
-    evaluator = DoublyRobust(reward_model=Ridge()).fit(train)
-    q_hat = ActionRewardModel(Ridge()).fit(train).predict_logs(test)
-    by_hand = DoublyRobust(reward_model=q_hat).fit(test)
-    assert evaluator.score(pi, test) == pytest.approx(by_hand.score(pi), rel=1e-12)
-    # the rounds of fit are predicted out of fold in whatever order they come
-    order = RNG.permutation(40)
-    again = evaluator.evaluate(UniformPolicy(), train[order]).round_values
-    assert_allclose(again, evaluator.evaluate(UniformPolicy()).round_values[order])
-
-
 def test_the_model_of_all_rounds_is_fitted_when_others_ask():
     fits = []
 
@@ -380,13 +366,6 @@ def test_weights_of_a_training_part_may_all_be_zero(model):
         warnings.simplefilter("error")
         source = fitted(model, logs, cv)
     assert np.isfinite(predictions(source, logs)).all()
-
-
-def test_pickled_evaluators_predict_the_same():
-    logs = logs_of()
-    source = fitted(Ridge(), logs, 3)
-    other = pickle.loads(pickle.dumps(source))
-    assert_array_equal(predictions(other, logs), predictions(source, logs))
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")

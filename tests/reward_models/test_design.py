@@ -1,7 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -251,16 +250,3 @@ def test_contexts_of_any_numbers(dtype):
         fitted = ActionRewardModel(model, "one_hot").fit(logs)
         found = fitted.predict_logs(logs)[:, 1]
         assert_allclose(found, fitted.models_[0].predict(X), rtol=1e-6)
-
-
-@pytest.mark.thorough
-def test_many_actions_make_no_design_of_all_rounds():
-    logs = world(4_000, 1_000)
-    model = ActionRewardModel(make_pipeline(StandardScaler(), Ridge()), "one_hot")
-    model = model.fit(world(1_000, 1_000))
-    tracemalloc.start()
-    q_hat = model.predict_logs(logs[:4_000])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert q_hat.shape == (4_000, 1_000)
-    assert peak < q_hat.nbytes + (28 << 20)  # the designs of all take 32 MB and twice

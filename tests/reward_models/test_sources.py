@@ -243,15 +243,6 @@ def test_a_model_is_given_once():
     assert IPS().fit(logs_of(), Ridge()).score(U) == IPS().fit(logs_of()).score(U)
 
 
-def test_parameters_of_the_model_can_be_tuned():
-    evaluator = DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()))
-    evaluator.set_params(reward_model__ridge__alpha=7.0)
-    by_hand = DoublyRobust(
-        reward_model=make_pipeline(StandardScaler(), Ridge(alpha=7.0))
-    )
-    assert evaluator.fit(logs_of()).score(U) == by_hand.fit(logs_of()).score(U)
-
-
 # -- models that the command line names -----------------------------------------------
 def named(tmp_path, capsys, name, gap=False, context="x"):
     """The exit code and what `skope-ope evaluate --reward-model` says."""

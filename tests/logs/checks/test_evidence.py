@@ -208,16 +208,6 @@ def test_the_mean_of_a_bet_is_one():
     assert mean == pytest.approx(1, abs=1e-12)
 
 
-def test_nothing_is_lost_where_nothing_deviates():
-    x, _, action, p = world(3000)
-    bets = cell_bets(
-        logs_of(x, action, p), np.arange(3000), p, crosswise(np.arange(3000) % 2)
-    )
-    inside = bets.cell >= 0
-    assert (bets.f[~inside] == 1).all()
-    assert inside.mean() < 0.2
-
-
 def test_the_mean_e_value_of_temperatures_is_one():
     mu = np.array([[0.7, 0.25, 0.05], [0.1, 0.9, 0.0], [1.0, 0.0, 0.0]])
     rows, total = np.arange(3), 0.0

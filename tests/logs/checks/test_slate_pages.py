@@ -159,10 +159,7 @@ def test_short_and_empty_pages():
     rng = np.random.RandomState(0)
     size = rng.choice([0, 2, 3, 10], 3000)
     bare = SlateLogs(
-        np.zeros((3000, 1)),
-        np.full((3000, 4), -1),
-        np.zeros(3000),
-        n_candidates=size,
+        np.zeros((3000, 1)), np.full((3000, 4), -1), np.zeros(3000), n_candidates=size
     )
     slate = UniformSlatePolicy(4).sample(bare, 0)
     logs = SlateLogs(
