@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 
 from skope_ope import (
-    PseudoInverse,
-    SlateIPS,
     SlateLogs,
     UniformSlatePolicy,
     audit,
-    compare_policies,
-    evaluate,
-    suggest,
 )
 from skope_ope.exceptions import LogsWarning, PropensityWarning
 from tests.logs.checks._found import findings
@@ -139,41 +134,6 @@ def test_logs_without_rewards_of_slots_tell_nothing():
     logs = SlateLogs(np.zeros((len(slate), 1)), slate, clicked.sum(axis=1))
     assert findings(logs, "lost_rows") == []
     assert findings(logs, "lost_pages") == []
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-def test_no_decision_rests_on_pages_that_lost_rows():
-    slate, clicked = lose(*pages(), keep_first=True)
-    logs = made(slate, clicked)
-    new = PseudoInverse().fit(logs)
-    target = UniformSlatePolicy(4)
-    with pytest.warns(PropensityWarning, match="Rows without a reward were not logged"):
-        value = new.evaluate(target)
-    assert value.verdict.answer == "not supported"
-    assert "lost_rows" in [one.name for one in value.verdict.reasons]
-    with pytest.warns(PropensityWarning, match="Rows without a reward"):
-        table = evaluate(target, logs)
-    assert table.reason.startswith("rows of pages are missing from the logs")
-    with pytest.warns(PropensityWarning, match="Rows without a reward"):
-        compared = compare_policies({"new": target}, logs)
-    assert compared.decision == "undecided"
-    assert "rows of pages that may be missing" in compared.sentence
-    told = [one.name for one in audit(logs).alarms]
-    assert told == ["lost_rows"]
-    suggested = suggest(logs)
-    assert suggested.evaluator is None and "Rows of pages" in suggested.stop
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-def test_recorded_propensities_do_not_help():
-    slate, clicked = lose(*pages(), keep_first=True)
-    given = {"propensity": 0.01, "n_candidates": 6, "slot_reward": clicked}
-    logs = SlateLogs(np.zeros((len(slate), 1)), slate, **given)
-    target = UniformSlatePolicy(4)
-    with pytest.warns(PropensityWarning, match="Rows without a reward"):
-        compared = compare_policies({"new": target}, logs, evaluator=SlateIPS())
-    assert compared.decision == "undecided"
-    assert "rows of pages that may be missing" in compared.sentence
 
 
 def test_missing_pages_without_a_reward_are_told():

@@ -7,20 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import (
-    PseudoInverse,
     SlateLogs,
     UniformSlatePolicy,
-    audit,
-    compare_policies,
-    evaluate,
-    report,
-    suggest,
-    verdict,
 )
 from skope_ope.exceptions import PropensityWarning
-from tests._quiet import quiet
 from tests.logs.checks._found import quick
-from tests.logs.checks.test_slate_pages import best, pages, short_pages
+from tests.logs.checks.test_slate_pages import pages, short_pages
 
 
 def out_of_order(logs):
@@ -219,26 +211,3 @@ def test_a_slot_that_had_nothing_left():
 
 
 # -- decisions ------------------------------------------------------------------------
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning")
-@pytest.mark.filterwarnings("ignore:.*mean importance weight")
-def test_no_decision_rests_on_sorted_pages():
-    wrong = as_sorted(pages(8000, 40, 4, 8, 10, passed=True), key=-np.arange(40))
-    match = "were sorted by a ranking"
-    with pytest.warns(PropensityWarning, match=match):
-        table = evaluate(best(wrong), wrong)
-    assert table.reason.startswith("the candidates or the logging policy do not fit")
-    with pytest.warns(PropensityWarning, match=match):
-        compared = compare_policies({"new": best(wrong)}, wrong)
-    assert compared.decision == "undecided"
-    assert "pages whose items are not in random order" in compared.sentence
-    value = quiet(PseudoInverse().fit(wrong), best(wrong))
-    assert value.verdict.answer == "not supported"
-    assert "slate_order" in [one.name for one in value.verdict.reasons]
-    of_log = audit(wrong)
-    assert of_log.alarms[0].name == "slate_order"
-    assert verdict(value, audit=of_log).answer == "not supported"
-    assert suggest(wrong).evaluator is None
-    with pytest.warns(PropensityWarning, match=match):
-        told = report(best(wrong), wrong)
-    assert match in str(told)

@@ -7,19 +7,13 @@ from sklearn.linear_model import LinearRegression
 
 from skope_ope import (
     PlackettLuceSlatePolicy,
-    PseudoInverse,
     RankingPolicy,
     SlateLogs,
     UniformSlatePolicy,
     audit,
     compare_policies,
-    evaluate,
-    report,
-    suggest,
-    verdict,
 )
-from skope_ope.exceptions import LowOverlapWarning, OPEWarning, PropensityWarning
-from tests._quiet import quiet
+from skope_ope.exceptions import PropensityWarning
 from tests.logs.checks._found import quick
 
 
@@ -304,109 +298,3 @@ def best(logs):
     """Policy that ranks by worth."""
     ranking = RankingPolicy(LinearRegression(), n_slots=logs.n_slots)
     return ranking.fit([[0.0], [1.0]], [0.0, 1.0])
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning")
-def test_no_decision_rests_on_forgotten_candidates():
-    args = (8000, 40, 4, 8, 10)
-    right, wrong = pages(*args, passed=True), pages(*args)
-    compared = compare_policies({"new": best(right)}, right)
-    assert compared.decision == "deploy"
-    with pytest.warns(PropensityWarning, match="candidates were not passed"):
-        compared = compare_policies({"new": best(wrong)}, wrong)
-    assert compared.decision == "undecided"
-    assert "propensities or acceptance ratios in doubt" in compared.sentence
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning")
-def test_every_answer_of_wrong_candidates_says_so():
-    wrong = pages(8000, 40, 4, 8, 10)
-    with pytest.warns(PropensityWarning, match="candidates were not passed"):
-        table = evaluate(best(wrong), wrong)
-    assert table.reason.startswith("the candidates or the logging policy do not fit")
-    value = quiet(PseudoInverse().fit(wrong), best(wrong))
-    assert value.verdict.answer == "not supported"
-    assert "slate_pairs" in [one.name for one in value.verdict.reasons]
-    of_log = audit(wrong)
-    assert of_log.alarms[0].name == "slate_pairs"
-    assert verdict(value, audit=of_log).answer == "not supported"
-    suggested = suggest(wrong)
-    assert suggested.evaluator is None
-    assert "candidates" in suggested.stop
-
-
-@pytest.mark.frames
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning")
-def test_no_decision_rests_on_forgotten_candidates_of_short_pages():
-    """Rows of a frame, some pages with three of four slots, candidates forgotten."""
-    pytest.importorskip("narwhals")
-    pd = pytest.importorskip("pandas")
-    full = pages(3000, 40, 4, 8, 10)
-    page, slot = (axis.ravel() for axis in np.indices(full.slate.shape))
-    kept = (slot < 3) | (page % 10 > 0)
-    frame = pd.DataFrame(
-        {
-            "page": page[kept],
-            "slot": slot[kept],
-            "item": full.slate.ravel()[kept],
-            "clicked": full.slot_reward.ravel()[kept],
-            "query": full.context[page[kept], 0],
-        }
-    )
-    items = pd.DataFrame({"item": np.arange(40), "worth": full.item_features[:, 0]})
-    wrong = SlateLogs.from_frame(
-        frame,
-        round="page",
-        slot="slot",
-        item="item",
-        slot_reward="clicked",
-        context=["query"],
-        item_features=items,
-        logging_policy=UniformSlatePolicy(4),
-    )
-    assert wrong.candidates.ndim == 3
-    best_page = RankingPolicy("worth", n_slots=4)
-    with pytest.warns(PropensityWarning, match="candidates were not passed"):
-        compared = compare_policies({"new": best_page}, wrong)
-    assert compared.decision == "undecided"
-    with pytest.warns(PropensityWarning, match="candidates were not passed"):
-        table = evaluate(best_page, wrong)
-    assert table.reason.startswith("the candidates or the logging policy do not fit")
-    value = quiet(PseudoInverse().fit(wrong), best_page)
-    assert value.verdict.answer == "not supported"
-    assert "slate_pairs" in [one.name for one in audit(wrong).alarms]
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_slate_warnings_name_the_causes_and_the_classes():
-    wrong = pages(8000, 40, 4, 8, 10)
-    given = np.array(wrong.slate)  # a policy made from what is shown
-    texts = [str(one) for one in PseudoInverse().fit(wrong).evaluate(given).warnings]
-    [weights] = [text for text in texts if "mean importance weight" in text]
-    assert "(1) The candidates were not passed" in weights
-    [few] = [
-        str(w)
-        for w in PseudoInverse().fit(wrong).evaluate(best(wrong)).warnings
-        if isinstance(w, LowOverlapWarning)
-    ]
-    assert "IndependentSlotIPS needs the fewest" in few
-
-
-def test_a_report_names_the_evaluators_that_it_warns_of():
-    right = pages(2000, 40, 4, 8, 10, passed=True)
-    with pytest.warns(OPEWarning) as record:
-        report({"new": best(right)}, right)
-    texts = [str(one.message) for one in record]
-    few = [text for text in texts if "effective rounds" in text]
-    assert few and all(": The estimate rests" in text for text in few)
-    wrong = pages(8000, 40, 4, 8, 10)
-    with pytest.warns(OPEWarning) as record:
-        found = report({"new": best(wrong)}, wrong)
-    texts = [str(one.message) for one in record]
-    assert any("candidates were not passed" in text for text in texts)
-    assert not any(text.startswith("SlateIPS has no estimate") for text in texts)
-    assert "SlateIPS has no estimate" in found.to_html()  # it does not decide
-    assert "Deploy new" not in str(found)
