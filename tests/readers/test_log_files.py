@@ -376,6 +376,13 @@ def test_rare_texts_share_a_column(write, audited):
     assert "(as 100 columns" in found["about"]["log"]
 
 
+def test_another_file_has_columns_of_the_same_kind(path, write, capsys):
+    other = write("other.csv", TEXT.replace("Rome", "1").replace("Oslo", "2"))
+    words = (*NAMED, "--context", "age,city", "--policy", "uniform")
+    assert main(["evaluate", str(path), *words, "--compare-logs", str(other)]) == 2
+    assert "'city' holds texts in one of the files" in capsys.readouterr().err
+
+
 # -- rows that cannot be --------------------------------------------------------------
 LINES = 'a,r,p,x,w\n0,0,0.5,"text\nover lines",1\n\n1,1,0.5,text,1\n1,0,0.5,text,1\n'
 

@@ -409,3 +409,9 @@ def test_events_nested_deeper_than_orjson_writes(read):
     line = dsjson_line(EventId="deep").replace(": ", ":").replace(", ", ",")
     line = line.replace('"deep"', deep)
     assert outcome(read, line) == outcome(read, dsjson_line())
+
+
+def test_a_tag_that_is_no_text(read):
+    line = dsjson_line({"_multi": [{"_tag": []}, {"b": 1}]})
+    compact = line.replace(": ", ":").replace(", ", ",")
+    assert outcome(read, compact) == outcome(read, line)

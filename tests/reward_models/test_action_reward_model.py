@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
-from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import (
@@ -283,29 +282,6 @@ def test_classifiers_need_probabilities():
 
 
 WEIGHT = 1.0 + np.arange(N) % 3
-
-
-@pytest.mark.few_cases
-@pytest.mark.parametrize(
-    "regressor",
-    [
-        LinearRegression(),
-        make_pipeline(StandardScaler(), Ridge()),
-        DummyRegressor(),
-        GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=2),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
-def test_weights_reach_the_model(regressor, encoding):
-    logs = logs_of()
-    given = ActionRewardModel(regressor, encoding).fit(logs, sample_weight=WEIGHT)
-    carried = ActionRewardModel(regressor, encoding)
-    carried.fit(logs_of(sample_weight=WEIGHT))
-    assert_array_equal(given.predict(NEW), carried.predict(NEW))
-    plain = ActionRewardModel(regressor, encoding).fit(logs)
-    assert np.abs(plain.predict(NEW) - given.predict(NEW)).max() > 1e-3
-    assert given.mean_reward_ == pytest.approx(np.average(REWARD, weights=WEIGHT))
 
 
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])

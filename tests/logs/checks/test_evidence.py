@@ -33,7 +33,7 @@ from tests._worlds import d8
 from tests.logs.checks._found import logs_of, plain_logs, world
 from tests.logs.checks.test_order_findings import clicks
 from tests.logs.checks.test_propensity_fit import RULE, shop
-from tests.logs.checks.test_repeated_rounds import flags, softmax_rounds
+from tests.logs.checks.test_repeated_rounds import SHARE, flags, softmax_rounds
 from tests.logs.checks.test_repeated_rounds import logs_of as logs_of_columns
 
 MU = np.array([0.9, 0.09, 0.01])  # of three actions
@@ -173,18 +173,6 @@ def test_probabilities_sum_to_one_over_what_is_offered():
             logs = logs_of(context, changed, p, available=could, actions=range(4))
             total += held_out_proba(logs, np.arange(200), crosswise(half))
         assert total[-1] == 1 or abs(total[-1] - 1) < 1e-12
-
-
-def test_weights_count_as_repeats():
-    _, _, action, p = world(60)
-    weight = np.where(np.arange(60) % 3 == 0, 2.0, 1.0)
-    x, half = np.empty((60, 0)), np.arange(60) % 2
-    logs = logs_of(x, action, p, sample_weight=weight)
-    rows = np.repeat(np.arange(60), weight.astype(int))
-    repeated = logs_of(x[rows], action[rows], p[rows])
-    one = held_out_proba(logs, np.arange(60), crosswise(half))[rows]
-    two = held_out_proba(repeated, np.arange(len(rows)), crosswise(half[rows]))
-    np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
 def expected_f(x, mu, action, half, **fields):
@@ -378,3 +366,14 @@ def test_the_expected_number_of_repeats_is_right():
             z.append(test.z)
         assert abs(np.mean(z)) < 4 / np.sqrt(200)
         assert np.std(z) == pytest.approx(1, abs=4 / np.sqrt(400))
+
+
+def test_many_rounds_are_looked_at_by_context(monkeypatch):
+    monkeypatch.setattr(_repeated_rounds, "MOST", 500)
+    columns = softmax_rounds(0, 2000)
+    rows = np.append(np.arange(2000), np.arange(400))
+    facts, [found] = _repeated_rounds.repeated_findings(logs_of_columns(columns, rows))
+    assert facts[SHARE] == pytest.approx(1 / 6, abs=4 * np.sqrt(5 / 36 / 500))
+    assert found.effect == pytest.approx(facts[SHARE], rel=0.05)
+    first, second = np.array(found.rows).reshape(-1, 2).T
+    assert (second == first + 2000).all()

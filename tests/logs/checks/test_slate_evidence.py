@@ -90,3 +90,24 @@ def test_pairs_that_are_never_seen_keep_their_level(monkeypatch):
         for seed in range(200)
     ]
     assert np.mean(alarms) < 0.55
+
+
+def test_many_short_pages_are_drawn_from(monkeypatch):
+    logs = short_pages(500, True)
+    monkeypatch.setattr(_shared_pages, "MOST_CELLS", 4 * 40 * 100)
+    assert _shared_pages.uniform_pair_findings(logs)[0] == {
+        "candidates on the same page": "100 pages of 500 compared"
+    }
+    monkeypatch.setattr(_shared_pages, "MOST_CELLS", 4 * 40 * 1000)
+    monkeypatch.setattr(_shared_pages, "MOST_WORK", 40**2 * 5)
+    told = _shared_pages.uniform_pair_findings(short_pages(500))[0]
+    assert told == {"candidates on the same page": "500 pages compared"}
+    many = short_pages(500, True, mask="by slot")  # 72 kinds of slots
+    told = _shared_pages.uniform_pair_findings(many)[0]
+    assert told == {"candidates on the same page": "30 pages of 500 compared"}
+
+
+def test_of_very_many_pages_some_are_drawn(monkeypatch):
+    logs = short_pages(500, True)
+    monkeypatch.setattr(_slate_order, "MOST_BYTES", 4 * 40 * 100)
+    assert " of 500 compared" in str(_slate_order.uniform_order_findings(logs)[0])
