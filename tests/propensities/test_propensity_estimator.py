@@ -262,8 +262,6 @@ def test_contexts_of_any_kind():
 
 
 # -- a step of a pipeline ---------------------------------------------------------
-
-
 def test_only_the_probabilities_change():
     logs = logs_of(
         propensity=logged(MU),

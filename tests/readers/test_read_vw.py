@@ -215,18 +215,6 @@ MALFORMED = [
         3,
         r"'1+\.\.\. \(5,002 characters\) is not",
     ),
-    (
-        "dsjson",
-        FILES["dsjson"] + lines([{**DSJSON[0], "p": [0.7, 0.7]}]),
-        3,
-        "sum to 1.4",
-    ),
-    (
-        "dsjson",
-        FILES["dsjson"] + '{"n": ' + "1" * 5000 + "}\n",
-        3,
-        "not valid JSON .Exceeds the limit",
-    ),
 ]
 
 

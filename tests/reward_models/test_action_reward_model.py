@@ -53,8 +53,6 @@ def rounds_of(context, **fields):
 
 
 # -- the three encodings -----------------------------------------------------------
-
-
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
 def test_per_action_is_one_model_per_action(container):
     logs = logs_of(context=container(X))
@@ -220,8 +218,6 @@ def test_a_column_transformer_with_features_of_actions(library):
 
 
 # -- classifiers -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 def test_classifiers_predict_the_probability_of_one(encoding):
     for dtype in (float, int, bool):
@@ -304,8 +300,6 @@ def test_only_drawn_rounds_are_learned_from():
 
 
 # -- in parts ----------------------------------------------------------------------
-
-
 class Steps(RegressorMixin, BaseEstimator):
     """Learns in parts what it would learn at once: a line, from sums."""
 
@@ -401,8 +395,6 @@ def test_parts_without_weight_teach_nothing():
 
 
 # -- the estimator -----------------------------------------------------------------
-
-
 def test_too_few_rounds_for_a_model_are_explained():
     few = logs_of(rows=slice(0, 12))
     with pytest.raises(ValueError) as info:

@@ -53,49 +53,10 @@ def column_of(frame, name):
     return np.asarray(frame[name]).tolist()
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, sparse.csr_array])
-@pytest.mark.parametrize(
-    ("encoding", "fields", "right"),
-    [
-        ("one_hot", {}, np.eye(3)[CODES]),
-        ("action_context", {"action_context": FEATURES}, FEATURES[CODES]),
-        ("action_context", {"action_context": BY_ROUND}, BY_ROUND[[0, 1, 2], CODES]),
-    ],
-    ids=["one_hot", "action_context", "by round"],
-)
-def test_arrays_are_joined(container, encoding, fields, right):
-    logs = logs_of(container(X), **fields)
-    out = design(logs, encoding)
-    assert sparse.issparse(out) == sparse.issparse(logs.context)
-    if sparse.issparse(out):
-        assert out.format == "csr"
-        out = out.toarray()
-    assert_array_equal(out, np.hstack([X, right]))
-
-
 def test_indicators_follow_the_given_order():
     logs = logs_of(actions=["z", "b", "a", "c"])
     out = design(logs, "one_hot")
     assert_array_equal(out[:, 2:], [[0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]])
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_frames_get_the_label_as_a_column(library):
-    logs = logs_of(frame_of(library))
-    out = design(logs, "column")
-    assert type(out) is type(logs.context)
-    assert column_of(out, "action") == ["c", "a", "b"]
-    assert column_of(out, "u") == X[:, 0].tolist()
-    assert logs.context.shape == (3, 2)
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_frames_get_the_features_of_the_action_as_columns(library):
-    logs = logs_of(frame_of(library), action_context=FEATURES)
-    out = design(logs, "action_context")
-    assert out.shape == (3, 4)
-    assert column_of(out, "action_context_0") == [50, 10, 30]
-    assert column_of(out, "action_context_1") == [60, 20, 40]
 
 
 def test_labels_keep_their_type_in_frames():
@@ -133,8 +94,6 @@ def test_features_of_actions_are_needed():
 
 
 # -- indicators, whatever the container and the labels -----------------------------
-
-
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_frames_get_an_indicator_per_action(library):
     out = design(logs_of(frame_of(library)), "one_hot")

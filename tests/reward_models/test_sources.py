@@ -108,8 +108,6 @@ def test_a_column_goes_through_a_search():
 
 
 # -- models fitted beforehand -------------------------------------------------------
-
-
 class Multiple(BaseEstimator):
     """A model that predicts the reward of every action itself."""
 
@@ -189,8 +187,6 @@ def test_a_number_or_an_array_is_prefit_anyway():
 
 
 # -- what is no reward model --------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
