@@ -233,14 +233,14 @@ def test_frames(library):
 
 def test_sparse_and_wide():
     rows = np.arange(1000)
-    X = sparse.csr_matrix((rows + 1.0, (rows, 97 * rows)), shape=(1000, 100_000))
+    X = sparse.csr_matrix((rows + 1.0, (rows, 19 * rows)), shape=(1000, 20_000))
     X.data[0] = np.nan
     logs = SlateLogs(X, np.zeros((1000, 1), int), rows % 2.0)
     facts, by_name = facts_of(logs), found(logs, *OF_COLUMNS)
     assert facts["missing values"]["rounds"] == [1]
-    assert facts["columns tested"] == "200 of 100,000 (those with the most entries)"
-    assert by_name["constant_column"].number == 99_000
-    assert "and 98,995 more" in by_name["constant_column"].found
+    assert facts["columns tested"] == "200 of 20,000 (those with the most entries)"
+    assert by_name["constant_column"].number == 19_000
+    assert "and 18,995 more" in by_name["constant_column"].found
     both = sparse.csr_matrix(np.column_stack([noise(50, 2), noise(50, 2)[:, :1]]))
     assert odd(both)["duplicate_column"].columns == (2,)
     facts = facts_of(logs_of(noise(50, 300)))
