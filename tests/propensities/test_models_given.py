@@ -182,6 +182,13 @@ def test_a_classifier_without_weights_learns_the_proportions_of_rewards():
     assert abs(share - 7 / 8) < 4 * (7 / 64 / 2000) ** 0.5
 
 
+@pytest.mark.parametrize("model", [LOGISTIC, KNeighborsClassifier()], ids=str)
+def test_one_rewarded_action_needs_no_classifier(model):
+    action = np.arange(80) % 2
+    logs = BanditLogs(X, action, action.astype(float), np.full(80, 0.5))
+    assert {*ClassifierPolicy(model).fit(logs).predict(X)} == {1}
+
+
 # -- what models predict --------------------------------------------------------------
 class Given(BaseEstimator):
     """Gives what it was made of."""
