@@ -28,6 +28,7 @@ from skope_ope import (
     ConstantPolicy,
     DirectMethod,
     DoublyRobust,
+    DRns,
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateLogs,
@@ -259,6 +260,39 @@ def test_filtered_rounds_keep_their_folds(folder, frame):
     for model in (None, Ridge()):
         found = value_of(lazy, DoublyRobust(), model)
         agree(found, value_of(logs, DoublyRobust(), model, HashKFold(5)))
+
+
+def test_models_of_memory_know_no_rounds_of_files(folder, frame):
+    fitted = DoublyRobust(reward_model=Ridge())
+    fitted.fit(BanditLogs.from_frame(frame, **ROLES))
+    with pytest.raises(ValueError, match="fitted to logs in memory"):
+        fitted.evaluate(UniformPolicy(), scan_logs(folder, **ROLES))
+
+
+def test_seeds_and_folds_may_be_objects(folder):
+    lazy = scan_logs(folder, **ROLES)
+    one, other = (
+        value_of(
+            lazy,
+            DirectMethod(),
+            Ridge(),
+            n_sample=90,
+            random_state=np.random.RandomState(3),
+        )
+        for _ in range(2)
+    )
+    assert one.value == other.value
+    by_number = value_of(lazy, DirectMethod(), Ridge(), 5)
+    assert (
+        value_of(lazy, DirectMethod(), Ridge(), HashKFold(5)).value == by_number.value
+    )
+
+
+def test_drns_has_one_mean_for_all_actions(folder, frame):
+    lazy, logs = scan_logs(folder, **ROLES), BanditLogs.from_frame(frame, **ROLES)
+    parts = DRns(cv=3, random_state=0).fit(lazy).evaluate(UniformPolicy())
+    whole = DRns(cv=HashKFold(3), random_state=0).fit(logs).evaluate(UniformPolicy())
+    assert parts.value == pytest.approx(whole.value, rel=1e-12)
 
 
 def test_columns_of_files_are_models(folder, frame):
@@ -528,7 +562,7 @@ SLATES = {
 }
 
 
-@pytest.mark.thorough
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     ("evaluator", "model"),
     [
