@@ -48,21 +48,12 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
-from skope_ope.logs._frames import LIBRARIES
-from skope_ope.logs._model_features import has_other_columns
 from skope_ope.policies import EpochGreedy
 from skope_ope.propensities import LoggerPropensityEstimator
-from skope_ope.propensities._encoded import (
-    begins_with_encoder,
-    default_classifier,
-    encoded,
-    fit_encoded,
-    is_bare,
-    takes_sparse,
-)
 from skope_ope.reward_models import AdditiveSlateModel
 
 pytestmark = pytest.mark.frames
+LIBRARIES = ["pandas", "polars", "pyarrow"]
 RNG = np.random.RandomState(0)
 N = 240
 CITY, ITEM = (RNG.choice(labels, N) for labels in (["ulm", "bonn"], list("abc")))
@@ -186,25 +177,6 @@ def test_linucb_takes_a_fitted_encoder():
         LinUCB(features=ContextEncoder()).fit(logs)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "package", ["lightgbm", "xgboost", "catboost"], ids=lambda name: name
-)
-def test_other_libraries(package):
-    module = pytest.importorskip(package)
-    quiet = {
-        "lightgbm": lambda: module.LGBMRegressor(n_estimators=3, verbose=-1),
-        "xgboost": lambda: module.XGBRegressor(n_estimators=3),
-        "catboost": lambda: module.CatBoostRegressor(
-            iterations=3, verbose=False, allow_writing_files=False
-        ),
-    }
-    logs = logs_in("pandas")
-    with encoding_told(quiet[package]()):
-        evaluator = DoublyRobust(reward_model=quiet[package]()).fit(logs)
-    assert 0 < evaluator.score(UniformPolicy()) < 1
-
-
 # -- gaps that a part of the log does not have ----------------------------------------
 def with_one_gap(library="pandas", row=3, value=np.nan):
     pandas = pytest.importorskip("pandas")
@@ -248,7 +220,7 @@ def test_models_that_take_gaps_are_left_alone(model):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("package", ["lightgbm", "xgboost", "catboost"])
-def test_a_gap_of_one_row_in_other_libraries(package):
+def test_other_libraries_take_gaps_and_no_texts(package):
     module = pytest.importorskip(package)
     name = {"lightgbm": "LGBM", "xgboost": "XGB", "catboost": "CatBoost"}[package]
     few = {"verbose": False, "allow_writing_files": False, "iterations": 3}
@@ -259,6 +231,9 @@ def test_a_gap_of_one_row_in_other_libraries(package):
     assert np.isfinite(evaluator.score(UniformPolicy()))
     models = types_of(evaluator.reward_model_.models_.values())
     assert models == {f"{name}Regressor"}
+    with encoding_told(model):
+        evaluator = DoublyRobust(reward_model=model).fit(logs_in("pandas"))
+    assert 0 < evaluator.score(UniformPolicy()) < 1
 
 
 def test_policies_with_a_gap_that_they_do_not_learn_from():
@@ -315,26 +290,31 @@ def test_a_gap_of_one_page(model):
 
 
 def test_when_the_encoder_is_of_no_help():
-    logs = with_one_gap()
-    X, odd = logs.context[10:], logs.context[3:4]
+    """A gap of a round that is not learned from would call for an encoder."""
+    row = int(np.flatnonzero(CLICK == 0)[0])
+    logs = with_one_gap(row=row)
 
-    class Never(Ridge):
+    class Never(LogisticRegression):
         def predict(self, X):
             raise ValueError("never")
 
-    class Warns(Ridge):
+    class Warns(LogisticRegression):
         def predict(self, X):
             raise UserWarning("of these rows")
 
-    for model in (Never(), Warns()):
-        found = fit_encoded(lambda one: one.fit(X, CLICK[10:]), model, X, odd)
-        assert found is model
-    whole = logs.context  # with the gap itself: the fit tells
-    model = HistGradientBoostingRegressor(max_iter=3)
-    assert fit_encoded(lambda one: one.fit(whole, CLICK), model, whole, odd) is model
+    for model in (Never(), Warns(), HistGradientBoostingClassifier(max_iter=3)):
+        policy = ClassifierPolicy(model).fit(logs)  # warnings are errors
+        assert type(policy.classifier_) is type(model)
 
 
 # -- what is left alone ---------------------------------------------------------------
+def fitted(context, model, reward=CLICK):
+    """What a model of all rounds became."""
+    n = len(reward)
+    logs = BanditLogs(context, np.zeros(n), reward, np.ones(n))
+    return ActionRewardModel(model).fit(logs).models_[0]
+
+
 def test_what_works_stays_as_it_is():
     pandas = pytest.importorskip("pandas")
     numbers = pandas.DataFrame({"x": RNG.rand(N), "z": RNG.rand(N) < 0.5})
@@ -344,26 +324,18 @@ def test_what_works_stays_as_it_is():
         (numbers.to_numpy(dtype=float), Ridge()),
         (categories, HistGradientBoostingRegressor(max_iter=3)),
     ):
-        fitted = fit_encoded(lambda one, X=X: one.fit(X, CLICK), model, X)
-        assert fitted is model
+        assert type(fitted(X, model)) is type(model)
 
 
 def test_other_errors_are_raised():
     X = logs_in("pandas").context
     with pytest.raises(ValueError, match="'alpha' parameter of Ridge"):
-        fit_encoded(lambda one: one.fit(X, CLICK), Ridge(alpha=-1), X)
-    with pytest.raises(ValueError, match="could not convert string"):
-        array = np.array([["a"]] * N)
-        fit_encoded(lambda one: one.fit(array, CLICK), Ridge(), array)
+        fitted(X, Ridge(alpha=-1))
     pandas = pytest.importorskip("pandas")
     lists = pandas.DataFrame({"x": [[1], [2]]})
     with pytest.raises(TypeError, match="'x' of the context holds values") as info:
-        fit_encoded(lambda one: one.fit(lists, [0, 1]), Ridge(), lists)
+        fitted(lists, Ridge(), [0, 1])
     assert isinstance(info.value.__cause__, (TypeError, ValueError))
-    named = make_column_transformer(("passthrough", ["age"]), remainder="passthrough")
-    with pytest.raises(ValueError, match="could not convert string"):
-        model = make_pipeline(named, Ridge())
-        fit_encoded(lambda one: one.fit(X, CLICK), model, X)
 
 
 def typo(X):
@@ -372,6 +344,9 @@ def typo(X):
 
 def wrong_value(X):
     raise ValueError("an age of 200")
+
+
+AGE_FIRST = make_column_transformer(("passthrough", ["age"]), remainder="passthrough")
 
 
 class OutOfMemory(Ridge):
@@ -390,6 +365,9 @@ class Misspelt(Ridge):
         (make_pipeline(FunctionTransformer(typo), Ridge()), AttributeError),
         (make_pipeline(FunctionTransformer(wrong_value), Ridge()), ValueError),
         (make_pipeline(StandardScaler(), Ridge()), ValueError),
+        (make_pipeline(AGE_FIRST, Ridge()), ValueError),
+        (GridSearchCV(make_pipeline(AGE_FIRST, Ridge()), {}), ValueError),
+        (TransformedTargetRegressor(Ridge(), transformer=StandardScaler()), ValueError),
         (OutOfMemory(), MemoryError),
         (Misspelt(), AttributeError),
         (Ridge(alpha=-1), ValueError),
@@ -415,9 +393,9 @@ def test_a_call_warns_once(backend):
     assert (len(told) == 1 and backend) or told[0].filename == __file__
     assert "(ValueError: could not convert string to float: " in str(told[0].message)
     assert told[0].message.name == "encoded_model"
-    # as the warning says
-    sparse = "auto" if takes_sparse(Ridge()) else False  # Ridge has a solver for each
-    model = make_pipeline(ContextEncoder(sparse_output=sparse), Ridge())
+    # as the warning says; Ridge has a solver for sparse matrices and one for others
+    auto = "auto" if Ridge().__sklearn_tags__().input_tags.sparse else False
+    model = make_pipeline(ContextEncoder(sparse_output=auto), Ridge())
     by_hand = evaluate(policy, logs, reward_model=model, n_jobs=jobs)
     assert by_hand["DoublyRobust"].value == table["DoublyRobust"].value
     with encoding_told(Ridge()) as told:  # and so does the next call
@@ -426,32 +404,15 @@ def test_a_call_warns_once(backend):
 
 
 def test_a_warning_that_is_an_error_is_no_refusal():
-    X = logs_in("pandas").context
+    class Fails(Ridge):
+        def fit(self, X, y):
+            raise UserWarning("no number, did not convert")
 
-    def fit(model):
-        raise UserWarning(f"{type(model).__name__} did not converge")
-
-    with pytest.raises(UserWarning, match="Ridge did not"):
-        fit_encoded(fit, Ridge(), X)
-
-
-def test_bare_models():
-    named = make_column_transformer(("passthrough", ["age"]))
-    for model in (
-        make_pipeline(named, Ridge()),
-        GridSearchCV(make_pipeline(named, Ridge()), {}),
-        make_pipeline(StandardScaler(), Ridge()),
-        TransformedTargetRegressor(Ridge(), transformer=StandardScaler()),
-    ):
-        assert not is_bare(model)
-    for model in (Ridge(), GridSearchCV(Ridge(), {}), object()):
-        assert is_bare(model)
+    with pytest.raises(UserWarning, match="did not convert"):
+        fitted(logs_in("pandas").context, Fails())
 
 
-def test_begins_with_encoder():
-    assert begins_with_encoder(default_classifier())
-    assert not begins_with_encoder(make_pipeline(StandardScaler(), ContextEncoder()))
-    assert not begins_with_encoder(Ridge())
+def test_policies_say_whether_they_take_gaps():
     for policy, allows in (
         (ClassifierPolicy(), True),
         (ClassifierPolicy(LogisticRegression()), False),
@@ -459,35 +420,16 @@ def test_begins_with_encoder():
         assert policy.__sklearn_tags__().input_tags.allow_nan is allows
 
 
-def test_takes_sparse():
-    assert takes_sparse(ContextEncoder())
-    assert not takes_sparse(HistGradientBoostingRegressor())
-    assert not takes_sparse(object())
-    assert encoded(GaussianNB()).steps[0][1].sparse_output is False
-
-
-def test_has_other_columns():
-    pandas = pytest.importorskip("pandas")
-    for values in (["a"], [1.0, np.nan], [None, True], [datetime(2026, 1, 1)]):
-        assert has_other_columns(pandas.DataFrame({"x": values}))
-    for values in ([True, False], [1, 2], [0.5]):
-        assert not has_other_columns(pandas.DataFrame({"x": values}))
-    assert not has_other_columns(np.array([[np.nan]]))
-
-
 # -- the default classifier -----------------------------------------------------------
-def test_outputs_of_the_default_are_its_own():
-    with sklearn.config_context(transform_output="pandas"):
-        default_classifier().fit(sparse.identity(6, format="csr"), list("aabbcc"))
-
-
-def test_the_default_takes_contexts_of_every_kind():
-    dense = RNG.rand(N, 3) * [1, 1e4, 1e-3]
-    model = default_classifier().fit(dense, ITEM)
-    assert isinstance(model[0].transform(dense), np.ndarray)
-    thin = sparse.random(N, 50, 0.05, format="csr", random_state=0)
-    model = default_classifier().fit(thin, ITEM)
-    assert sparse.issparse(model[0].transform(thin))
+@pytest.mark.parametrize("output", ["default", "pandas"])
+def test_the_default_takes_contexts_of_every_kind(output):
+    with sklearn.config_context(transform_output=output):
+        dense = RNG.rand(N, 3) * [1, 1e4, 1e-3]
+        model = ClassifierPolicy().fit(dense, ITEM).classifier_
+        assert isinstance(model[0].transform(dense), np.ndarray)
+        thin = sparse.random(N, 50, 0.05, format="csr", random_state=0)
+        model = ClassifierPolicy().fit(thin, ITEM).classifier_
+        assert sparse.issparse(model[0].transform(thin))
 
 
 DATA = Path(os.environ.get("SKOPE_OPE_DATA", "")) / "hillstrom_email_part1.csv.gz"

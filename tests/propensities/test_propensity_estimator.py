@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import (
     GridSearchCV,
@@ -263,8 +262,6 @@ def test_contexts_of_any_kind():
 
 
 # -- a step of a pipeline ---------------------------------------------------------
-
-
 def test_only_the_probabilities_change():
     logs = logs_of(
         propensity=logged(MU),
@@ -285,18 +282,6 @@ def test_only_the_probabilities_change():
     assert_array_equal(logs.propensity, logged(MU))
 
 
-def test_what_is_no_logs_passes_unchanged():
-    step = PropensityEstimator().fit(logs_of())
-    policy = UniformPolicy()
-    assert step.transform(policy) is policy
-    with pytest.raises(NotFittedError):
-        PropensityEstimator().transform(policy)
-    with pytest.raises(
-        TypeError, match="PropensityEstimator takes BanditLogs, got nda"
-    ):
-        PropensityEstimator().fit(X)
-
-
 def test_in_front_of_an_evaluator():
     policy = ClassifierPolicy(epsilon=0.5).fit(X, ACTION)
     pipeline = make_pipeline(PropensityEstimator(), DoublyRobust())
@@ -308,12 +293,6 @@ def test_in_front_of_an_evaluator():
     assert pipeline.fit(logs_of()).score(policy) != value
     with sklearn.config_context(enable_metadata_routing=True):
         assert pipeline.fit(logs_of(), Ridge()).score(policy) == value
-
-
-def test_global_output_setting_is_for_features():
-    with sklearn.config_context(transform_output="pandas"):
-        out = PropensityEstimator().fit_transform(logs_of())
-    assert isinstance(out, BanditLogs)
 
 
 @pytest.mark.thorough
@@ -338,15 +317,6 @@ def test_a_search_over_its_parameters():
     }
     value = search.best_estimator_.score(UniformPolicy())
     assert value == clone(search.best_estimator_).fit(logs_of()).score(UniformPolicy())
-
-
-def test_pickled_steps_do_the_same():
-    step = PropensityEstimator().fit(logs_of())
-    logs = logs_of()
-    other = pickle.loads(pickle.dumps(step))
-    assert_array_equal(
-        other.transform(logs).propensity, step.transform(logs).propensity
-    )
 
 
 @pytest.mark.parametrize(

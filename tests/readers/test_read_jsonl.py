@@ -81,10 +81,7 @@ def test_all_probabilities_from_a_list_or_an_object(tmp_path):
     path = write(tmp_path, rows)
     roles = {"action": "model", "reward": "solved", "context": ["context.age"]}
     listed = read_jsonl(
-        path,
-        **roles,
-        actions=MODELS,
-        logging_proba=["probs.0", "probs.1", "probs.2"],
+        path, **roles, actions=MODELS, logging_proba=["probs.0", "probs.1", "probs.2"]
     )
     named = read_jsonl(
         path, **roles, logging_proba={name: f"by.{name}" for name in MODELS}
@@ -234,3 +231,87 @@ def test_roles_that_are_no_single_field(tmp_path):
     roles = {"action": "model", "reward": "solved", "context": []}
     with pytest.raises(ValueError, match=r"use logging_proba=\{'0': 'probs.0', '1': "):
         read_jsonl(path, **roles, logging_proba="probs")
+
+
+# -- lines and fields -----------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("a", 1), ("u.x", 2), ("u.l.1", 6), ("u.l.0", 5), ("k.l", 7), ("u.m.n", 8)],
+)
+def test_fields_inside_objects_and_lists(tmp_path, name, value):
+    pytest.importorskip("pandas")
+    event = {"a": 1, "b": 1, "u": {"x": 2, "l": [5, 6], "m.n": 8}, "k.l": 7}
+    path = write(tmp_path, [event | {"r": 0}, {"a": 2, "b": 2, "r": 1}])
+    action = "b" if name == "a" else "a"
+    logs = read_jsonl(path, action=action, reward="r", context=[name])
+    expected = [value, 2 if name == "a" else np.nan]
+    assert_array_equal(logs.context[name], expected)
+
+
+def test_fields_come_in_the_order_of_their_first_line(tmp_path):
+    rows = [{"b": 1, "u": {"x": None, "l": [5, 6]}}, {"u": {"y": {"z": 1}}}]
+    with pytest.raises(
+        ValueError, match=r"has 'b', 'u\.x', 'u\.l\.0', 'u\.l\.1', 'u\.y"
+    ):
+        read_jsonl(write(tmp_path, rows), action="none", reward="b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1}\n{"a": \n', r"log\.jsonl, line 2: not valid JSON"),
+        ('{"a": 1}\n\n[1]\n', "line 3: the line holds .* one JSON object on one line"),
+        ('{"a": NaN}\n', "line 1: NaN is not a finite number"),
+        ('{"a": 1, "a": 2}\n', "line 1: the key 'a' comes twice"),
+        ('{"u": [{"a": 1, "a": 2}]}\n', "line 1: the key 'a' comes twice"),
+        ('{"u.a": 1, "u": {"a": 2}}\n', "two fields are called 'u.a'"),
+        ("\n\n", "is empty"),
+    ],
+)
+def test_bad_lines(tmp_path, text, message):
+    path = tmp_path / "log.jsonl"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_jsonl(path, action="a", reward="a")
+
+
+# -- probabilities that were rounded --------------------------------------------------
+def with_proba(tmp_path, proba):
+    proba = np.asarray(proba)
+    rows = [
+        {"a": i % proba.shape[1], "r": 1, "p": row}
+        for i, row in enumerate(proba.tolist())
+    ]
+    names = {k: f"p.{k}" for k in range(proba.shape[1])}
+    path = write(tmp_path, rows)
+    return read_jsonl(path, action="a", reward="r", context=[], logging_proba=names)
+
+
+@pytest.mark.parametrize("digits", range(2, 7))
+def test_rounded_rows_are_divided_by_their_sums(tmp_path, digits):
+    pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    proba = np.round(0.01 + 0.97 * rng.dirichlet(np.ones(3), size=300), digits)
+    off = np.abs(proba.sum(axis=1) - 1) > 1e-6
+    assert off.any()
+    with pytest.warns(LogsWarning, match=f"rounded to {digits} digits") as told:
+        found = with_proba(tmp_path, proba).logging_proba
+    assert told[0].message.value == off.sum()
+    assert Path(told[0].filename) == Path(__file__)
+    assert_array_equal(found[~off], proba[~off])
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "proba",
+    [
+        [[0.33, 0.33], [0.5, 0.5]],  # 0.34 are too many for two digits
+        [[1 / 3, 1 / 3, 0.3333], [0.5, 0.25, 0.25]],  # digits were not dropped
+        [[0.3334, 0.3334, 0.3334], [0.123456789, 0.5, 0.376543211]],
+        np.full((2, 25), 0.02),  # half of the sum is no rounding
+    ],
+)
+def test_other_sums_are_refused(tmp_path, proba):
+    pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="logging_proba must sum"):
+        with_proba(tmp_path, proba)

@@ -9,9 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from skope_ope import PseudoInverse, SlateIPS, UniformSlatePolicy
-from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.readers._read_open_bandit import read_open_bandit
+from skope_ope import PseudoInverse, SlateIPS, SlateLogs, UniformSlatePolicy
+from skope_ope.readers import read_open_bandit
 
 HEADER = (
     ",timestamp,item_id,position,click,propensity_score,user_feature_0,"
@@ -227,6 +226,93 @@ def test_arguments_are_checked(campaign, argument):
         read_open_bandit(**{"path": campaign, argument: 3})
 
 
+# -- the table ------------------------------------------------------------------------
+def test_columns_in_any_order_with_others_among_them(campaign):
+    expected = read_open_bandit(campaign)
+    order = [8, 3, 6, 2, 0, 5, 1, 9, 4, 7]
+    lines = [
+        ",".join(["index", *(line.split(",")[k] for k in order), "more"])
+        for line in (HEADER, *ROWS)
+    ]
+    (campaign / "men.csv").write_text(text(*lines))
+    np.testing.assert_array_equal(read_open_bandit(campaign).context, expected.context)
+
+
+def test_affinities_are_ordered_by_number(campaign):
+    header = HEADER.replace("affinity_0", "affinity_10")
+    (campaign / "men.csv").write_text(text(header, *ROWS))
+    found = read_open_bandit(campaign, user_features=False).context
+    np.testing.assert_array_equal(found[:, -3:], [[2, 0, 0], [0, 0, 1]])
+
+
+def test_frames_need_pandas(campaign, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="as_frame=True needs pandas: pip install"):
+        read_open_bandit(campaign, as_frame=True)
+
+
+@pytest.mark.parametrize(
+    "column", ["timestamp", "item_id", "click", "propensity_score"]
+)
+def test_missing_columns(campaign, column):
+    (campaign / "men.csv").write_text(text(HEADER.replace(column, "other"), *ROWS))
+    with pytest.raises(ValueError, match=rf"men\.csv has no column '{column}'; it has"):
+        read_open_bandit(campaign)
+
+
+@pytest.mark.parametrize(
+    ("found", "by", "message"),
+    [
+        (",3,0,", ",4,0,", "position is '4', not 1, 2 or 3"),
+        (",3,0,", ",left,0,", "position is 'left', not 1, 2 or 3"),
+        (",1,3,", ",1.5,3,", "item_id is '1.5', not a whole number"),
+        (",1,3,", f",{2**63},3,", "item_id is '9223372036854775808', not a whole"),
+        ("2019-11-24", "yesterday", "timestamp is 'yesterday .* not a moment like"),
+        ("3,0,0.5", "3,no,0.5", "click' is 'no', expected a number"),
+        ("0,0.5", "0,", "propensity_score' is missing, exp"),
+        ("x,0,2", "x,0,two", "user_item_affinity_1' is 'two', expected a number"),
+        ("3,0,0.5", "3,0_1,0.5", "click' is '0_1', expected a number"),
+        ("3,0,0.5", "3,nan,0.5", "click' is missing, exp"),
+        ("x,0,2", "x,0,inf", "user_item_affinity_1' is inf, expected a finite number"),
+        (
+            ",1,3,",
+            ",1000000,3,",
+            "item_id is '1000000', not a whole .* below 1,000,000",
+        ),
+        (",1,3,", ",\u0661,3,", "item_id is '.', not a whole number"),
+        (",x,0,2", ",x,0", "9 cells under 10 column names"),
+        (",x,0,2", "", "7 cells under 10 column names"),
+        (",x,0,2", ",x,0,2,5", "11 cells under 10 column names"),
+    ],
+)
+def test_malformed_rows(campaign, found, by, message):
+    path = campaign / "men.csv"
+    row = "0,2019-11-24 00:00:01.5+00:00,1,3,0,0.5,young,x,0,2"
+    assert found in row
+    header = HEADER.replace(
+        "user-item_affinity_0,user-item_affinity_1,user-item_affinity_2",
+        "user_feature_1,user_item_affinity_0,user_item_affinity_1",
+    )
+    good = "1,2019-11-24 00:00:02+00:00,0,1,1,0.25,old,x,1.5,0"
+    path.write_text(text(header, good, "", row.replace(found, by, 1)))
+    with pytest.raises(ValueError, match=rf"men\.csv, line 4: .*{message}"):
+        read_open_bandit(path)
+
+
+@pytest.mark.parametrize("lines", [[], [""], [HEADER]])
+def test_empty_and_damaged_files(campaign, lines):
+    path = campaign / "men.csv"
+    path.write_text(text(*lines) if lines else "")
+    with pytest.raises(ValueError, match=r"men\.csv is empty"):
+        read_open_bandit(path)
+    path.unlink()
+    packed = campaign / "men.csv.gz"
+    packed.write_bytes(gzip.compress(text(HEADER, *ROWS * 500).encode())[:-9])
+    with pytest.raises(ValueError, match="the gzip data are damaged or cut off"):
+        read_open_bandit(packed)
+
+
+# -- the data set itself --------------------------------------------------------------
 def test_real_logs(data_dir):
     path = data_dir / "obd_random_men.csv.gz"
     start = time.process_time()

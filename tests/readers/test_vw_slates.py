@@ -1,13 +1,19 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Events with several slots: conditional contextual bandits, and slates."""
 
 import json
-from functools import partial
+import warnings
 
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope.readers._vw_event import MalformedLineError
-from skope_ope.readers._vw_slates import parse_slates_json, parse_slates_text
+from skope_ope import SlateIPS, SlateLogs, UniformSlatePolicy
+from skope_ope.exceptions import LogsWarning
+from skope_ope.policies import ProductSlatePolicy
+from skope_ope.readers import read_vw
+from tests.readers._vw import has_features, hashed
 
 CCB = """\
 ccb shared |User b
@@ -25,40 +31,77 @@ slates action 1 | d
 slates action 1 | e
 slates slot 1:0.8,0:0.2 | x
 slates slot 2:0.6 | y"""
+FULL = SLATES.replace("2:0.6", "2:0.6,0:0.3,1:0.1")
 
 
-def parse(text, kind):
-    return parse_slates_text(list(enumerate(text.split("\n"), 1)), kind)
+def test_a_ccb_event(read):
+    logs = read(CCB, format="ccb")
+    assert_array_equal(logs.slate, [[2, 0]])
+    assert_array_equal(logs.reward, [0.75])
+    assert_array_equal(logs.columns["signed_slot_reward"], [[1, -0.25]])
+    assert_array_equal(logs.columns["slot_propensity"], [[0.5, 0.75]])
+    assert_array_equal(logs.candidates[0], [[1, 1, 1], [1, 1, 0]])
+    names = "User^b", "slot0.Slot^h", "slot1.Slot^i"
+    assert has_features(logs, [(name, 1.0) for name in names])
+    items = hashed([[(f"Action^{name}", 1.0)] for name in "def"], 256).toarray()
+    assert_array_equal(logs.item_features, items)
 
 
-def test_ccb_text():
-    event = parse(CCB, "ccb")
-    assert event.reward is None
-    assert event.shared == [("User^b", 1.0)]
-    assert event.actions[1] == [("Action^e", 1.0)]
-    assert event.tags == [None, "first", None]
-    one, two = event.slots
-    assert (one.action, one.propensity, one.reward) == (2, 0.5, 1.0)
-    assert (one.offered, one.proba) == (None, None)
-    assert (two.action, two.propensity, two.reward) == (0, 0.75, -0.25)
-    assert two.offered == [0, 1]
-    assert two.features == [("Slot^i", 1.0)]
+def test_a_slates_event(read):
+    logs = read(SLATES, format="slates")
+    assert_array_equal(logs.reward, [-0.8])
+    assert_array_equal(logs.slate, [[1, 4]])
+    assert_array_equal(logs.columns["slot_propensity"], [[0.8, 0.6]])
+    assert_array_equal(logs.candidates[0], [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
 
 
-def test_slates_text():
-    event = parse(SLATES, "slates")
-    assert event.reward == -0.8
-    one, two = event.slots
-    assert (one.action, one.propensity, one.offered) == (1, 0.8, [0, 1])
-    assert one.proba == pytest.approx([0.2, 0.8])
-    assert (two.action, two.propensity, two.offered) == (4, 0.6, [2, 3, 4])
-    assert two.proba is None
+def test_ccb_events_of_several_lengths(read):
+    short = CCB.replace("ccb slot 0:0.25:0.75 0,1 |Slot i", "ccb action |Action g")
+    short = short.replace("2:-1:0.5,0:0.25,1:0.25", "3:-2:0.1")
+    logs = read(f"{CCB}\n\n{short}\n", format="ccb")
+    assert isinstance(logs, SlateLogs)
+    assert_array_equal(logs.slate, [[2, 0], [3, -1]])
+    assert_array_equal(logs.reward, [0.75, 2.0])
+    assert logs.slot_reward is None  # a cost was positive
+    assert_array_equal(logs.columns["signed_slot_reward"], [[1, -0.25], [2, 0]])
+    assert_allclose(logs.propensity, [0.375, 0.1])
+    assert_array_equal(logs.columns["slot_propensity"], [[0.5, 0.75], [0.1, 1]])
+    offered = [[[1, 1, 1, 0], [1, 1, 0, 0]], [[1, 1, 1, 1], [0, 0, 0, 0]]]
+    assert_array_equal(logs.candidates, np.array(offered, dtype=bool))
+    assert logs.item_features.shape == (4, 256)
 
 
-def test_events_without_outcome():
-    bare = CCB.replace(" 2:-1:0.5,0:0.25,1:0.25", "").replace(" 0:0.25:0.75 0,1", "")
-    assert parse(bare, "ccb") is None
-    assert parse(SLATES.replace(" 0.8 |", " |"), "slates") is None
+def test_ccb_rewards_of_slots(read):
+    text = CCB.replace("0:0.25:0.75 0,1", "0:-0.25:0.75")
+    logs = read(text, format="ccb", n_action_features=0)
+    assert_array_equal(logs.slot_reward, [[1, 0.25]])
+    assert_array_equal(logs.reward, [1.25])
+    assert logs.candidates is None
+    assert logs.n_candidates == 3
+    assert logs.item_features is None
+    longer = text.replace("|Action f", "|Action f\nccb action |q")
+    both = read(f"{text}\n\n{longer}", format="ccb")
+    assert_array_equal(both.n_candidates, [3, 4])
+    assert read(text, format="ccb", n_actions=6).max_candidates == 6
+    with pytest.raises(ValueError, match="an event has 3 actions, but n_actions=2"):
+        read(text, format="ccb", n_actions=2)
+
+
+def test_slates_give_a_product_logger(read):
+    logs = read(f"{FULL}\n\n{FULL}\n", format="slates")
+    assert_array_equal(logs.slate, [[1, 4]] * 2)
+    assert_array_equal(logs.reward, [-0.8] * 2)
+    assert_allclose(logs.propensity, 0.48)
+    table = [[0.2, 0.8, 0, 0, 0], [0, 0, 0.3, 0.1, 0.6]]
+    assert_allclose(logs.columns["slot_proba"], [table] * 2)
+    logs = logs.replace(logging_policy=ProductSlatePolicy("slot_proba"))
+    assert_allclose(logs.logging_policy.slate_proba(logs), logs.propensity)
+    assert UniformSlatePolicy(2).closed_form(logs) == "product"
+    assert_allclose(UniformSlatePolicy(2).slate_proba(logs), 1 / 6)
+    part = read(f"{FULL}\n\n{SLATES}\n", format="slates")
+    assert "slot_proba" not in part.columns
+    logged = ProductSlatePolicy("slot_propensity")
+    assert_allclose(logged.slate_proba(part), part.propensity)
 
 
 @pytest.mark.parametrize(
@@ -112,16 +155,11 @@ def test_events_without_outcome():
         ("slates", "0.8 |", "cheap |", "the cost of the event is 'cheap'"),
     ],
 )
-def test_malformed_events(kind, old, new, message):
+def test_malformed_events(read, kind, old, new, message):
     text = {"ccb": CCB, "slates": SLATES}[kind]
     assert old in text
-    with pytest.raises(MalformedLineError, match=message):
-        parse(text.replace(old, new, 1), kind)
-
-
-def test_an_event_needs_actions_and_slots():
-    with pytest.raises(MalformedLineError, match="no action, or no slot"):
-        parse("ccb shared |a", "ccb")
+    with pytest.raises(ValueError, match=message):
+        read(text.replace(old, new, 1), format=kind)
 
 
 def ccb_event(**changes):
@@ -143,40 +181,51 @@ def ccb_event(**changes):
     return json.dumps({**event, **changes})
 
 
-def test_ccb_json():
-    event = parse_slates_json(ccb_event(), "ccb")
-    assert event.tags == ["x", "y", "z"]
-    assert event.shared == [("User^age", 3.0)]
-    assert event.timestamp == 1619457808172627
-    one, two = event.slots
-    assert (one.action, one.propensity, one.reward) == (2, 0.5, 1.0)
-    assert one.features == [("S^f=1", 1.0)]
-    assert (two.action, two.propensity, two.offered) == (1, 0.5, [0, 1])
-    assert parse_slates_json(ccb_event(pdrop=0.5), "ccb").weight == 2.0
+def test_json_events(read):
+    lines = f"{ccb_event()}\n{ccb_event(pdrop=0.5)}\n"
+    logs = read(lines, format="ccb", action_labels="tag")
+    assert_array_equal(logs.item_id, [["x", "y", "z"]] * 2)
+    assert_array_equal(logs.columns["sample_weight"], [1, 2])
+    assert str(logs.timestamp[0]) == "2021-04-26T17:23:28.172627"
+    assert_array_equal(logs.slate, [[2, 1]] * 2)
+    assert_array_equal(logs.slot_reward, [[1, 0]] * 2)
+    assert_array_equal(logs.columns["slot_propensity"], [[0.5, 0.5]] * 2)
+    assert_array_equal(logs.candidates[0], [[1, 1, 1], [1, 1, 0]])
+    assert has_features(logs, *[[("User^age", 3.0), ("slot0.S^f=1", 1.0)]] * 2)
+    with pytest.raises(ValueError, match="line 1: an action of the event has no tag"):
+        read(CCB, format="ccb", action_labels="tag")
 
 
-def test_slates_json():
-    line = json.dumps(
-        {
-            "_label_cost": 1,
-            "c": {
-                "_multi": [{"_slot_id": 0}, {"_slot_id": 1}, {"_slot_id": 1}],
-                "_slots": [{}, {}],
-            },
-            "_outcomes": [{"_a": 0, "_p": 1.0}, {"_a": [1, 0], "_p": [0.7, 0.3]}],
-        }
-    )
-    event = parse_slates_json(line, "slates")
-    assert event.reward == -1
-    assert [slot.action for slot in event.slots] == [0, 2]
-    assert event.slots[1].proba == pytest.approx([0.3, 0.7])
+def test_slates_in_json(read):
+    multi = [{"_slot_id": 0}, {"_slot_id": 1}, {"_slot_id": 1}]
+    outcomes = [{"_a": 0, "_p": 1.0}, {"_a": [1, 0], "_p": [0.7, 0.3]}]
+    event = {"c": {"_multi": multi, "_slots": [{}, {}]}, "_outcomes": outcomes}
+    logs = read(json.dumps(event | {"_label_cost": 1}), format="slates")
+    assert_array_equal(logs.reward, [-1])
+    assert_array_equal(logs.slate, [[0, 2]])
+    assert_allclose(logs.columns["slot_proba"], [[[1, 0, 0], [0, 0.3, 0.7]]])
+    with pytest.raises(ValueError, match="'_slot_id' of an action is None"):
+        read(ccb_event(), format="slates")
 
 
-def test_json_without_outcome():
-    parse = partial(parse_slates_json, kind="ccb")
-    assert parse(ccb_event(_skipLearn=True)) is None
-    assert parse(ccb_event(_outcomes=None)) is None
-    assert parse(ccb_event(_outcomes=[{}, {}])) is None
+BARE = CCB.replace(" 2:-1:0.5,0:0.25,1:0.25", "").replace(" 0:0.25:0.75 0,1", "")
+
+
+@pytest.mark.parametrize(
+    ("format", "whole", "bare"),
+    [
+        ("ccb", CCB + "\n\n", BARE),
+        ("slates", SLATES + "\n\n", SLATES.replace(" 0.8 |", " |")),
+        ("ccb", ccb_event() + "\n", ccb_event(_skipLearn=True)),
+        ("ccb", ccb_event() + "\n", ccb_event(_outcomes=None)),
+        ("ccb", ccb_event() + "\n", ccb_event(_outcomes=[{}, {}])),
+    ],
+)
+def test_events_without_outcome(read, format, whole, bare):
+    with pytest.warns(LogsWarning, match="skipped 1 event"):
+        assert len(read(whole + bare, format=format)) == 1
+    with pytest.raises(ValueError, match="no usable event"):
+        read(bare, format=format)
 
 
 @pytest.mark.parametrize(
@@ -210,11 +259,70 @@ def test_json_without_outcome():
         ),
     ],
 )
-def test_malformed_json(changes, message):
-    with pytest.raises(MalformedLineError, match=message):
-        parse_slates_json(ccb_event(**changes), "ccb")
+def test_malformed_json_events(read, changes, message):
+    with pytest.raises(ValueError, match=message):
+        read(ccb_event(**changes), format="ccb")
 
 
-def test_slates_json_needs_slots_of_actions():
-    with pytest.raises(MalformedLineError, match="'_slot_id' of an action is None"):
-        parse_slates_json(ccb_event(), "slates")
+def test_malformed_events_are_told_with_their_line(read):
+    broken = f"{CCB}\n\n{CCB.replace('0:0.25:0.75', '0:0.25:7')}"
+    with pytest.raises(ValueError, match=r"log.vw, line 8: the probability"):
+        read(broken, format="ccb")
+    with pytest.warns(LogsWarning, match="skipped 1 malformed"):
+        read(broken, format="ccb", on_error="skip")
+    with pytest.raises(ValueError, match="read it as slates with format='ccb'"):
+        read(CCB)
+    with pytest.raises(ValueError, match="no action, or no slot"):
+        read("ccb shared |a", format="ccb")
+    label = CCB.replace("2:-1:0.5,0:0.25,1:0.25", "2:-1:1e-200")
+    never = f"{CCB}\n\n{label.replace(':0.75', ':1e-200')}"
+    with pytest.raises(ValueError, match=r"log\.vw: propensity must .* at line 8"):
+        read(never, format="ccb")
+
+
+def test_real_files(data_dir):
+    def read(name, kind):
+        return read_vw(data_dir / "vw" / name, format=kind, n_features=2**10)
+
+    with pytest.warns(LogsWarning, match="skipped 9 event"):
+        logs = read("ccb_test.dat", "ccb")
+    assert (len(logs), logs.n_slots, logs.n_candidates) == (15, 3, 5)
+    assert_allclose(logs.propensity[0], 0.2 * 0.25 * 0.333333)
+    assert logs.reward.sum() == 6
+    logs = read("ccb_data.json", "ccb")
+    assert (len(logs), logs.n_slots, logs.n_candidates) == (59, 2, 4)
+    assert set((logs.slate >= 0).sum(axis=1)) == {1, 2}
+    assert_array_equal(logs.slate[:2], [[3, 0], [1, 3]])
+    # the logger of these events was uniform, slot by slot
+    uniform = UniformSlatePolicy(2).slate_proba(logs)
+    assert_allclose(uniform[:8], logs.propensity[:8], rtol=1e-6)
+    assert_allclose(logs.reward[1], 1.0)
+    logs = read("ccb_simple.json", "ccb")
+    assert_array_equal(logs.slate, [[2, 1]])
+    assert_array_equal(logs.slot_reward, [[1, 1]])
+    with pytest.warns(LogsWarning, match="skipped 1 event"):
+        logs = read("slates_simple.txt", "slates")
+    assert_array_equal(logs.slate, [[1, 3]] * 2)
+    assert_array_equal(logs.reward, [-0.8] * 2)
+
+
+def test_dropped_events_weigh_in_evaluations(read):
+    # nine of ten events without a click were dropped: 5 clicks of 55 shows of "x"
+    def events(number, action, cost, pdrop):
+        event = json.loads(ccb_event(pdrop=pdrop))
+        event["c"]["_slots"] = event["c"]["_slots"][:1]
+        outcome = {"_label_cost": cost, "_a": [action, 1 - action], "_p": [0.5, 0.5]}
+        event["_outcomes"] = [{"_id": "s", "_o": [], **outcome}]
+        event["c"]["_multi"] = event["c"]["_multi"][:2]
+        return [json.dumps(event)] * number
+
+    lines = events(5, 0, -1.0, 0.0) + events(5, 0, 0.0, 0.9)
+    lines += events(5, 1, 0.0, 0.9) + events(5, 1, -1.0, 0.0)
+    logs = read("\n".join(lines) + "\n", format="ccb")
+    assert_array_equal(logs.slate[:, 0], np.repeat([0, 0, 1, 1], 5))
+    assert_allclose(logs.columns["sample_weight"], np.repeat([1, 10, 10, 1], 5))
+    target = np.zeros((20, 1), int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value = SlateIPS().fit(logs).score(target)
+    assert value == pytest.approx(5 / 55)

@@ -1,10 +1,17 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Lines of `--cb`, `--cb_adf` and evaluated actions: what they mean, and errors."""
 
+import math
+
+import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
-from skope_ope.readers._vw_text import parse_adf, parse_cb, parse_features, split_label
+from skope_ope.exceptions import LogsWarning
+from tests.readers._vw import has_features, hashed
+
+ONE = "1:0:0.5 | a\n"
 
 
 @pytest.mark.parametrize(
@@ -27,135 +34,138 @@ from skope_ope.readers._vw_text import parse_adf, parse_cb, parse_features, spli
         (" one\u00a0name", [("one\u00a0name", 1.0)]),
     ],
 )
-def test_features(text, expected):
-    assert parse_features(text) == expected
+def test_features(read, text, expected):
+    assert has_features(read(f"1:0:0.5 |{text}\n"), expected)
+
+
+def test_values_of_one_column_add_up_without_signs(read):
+    logs = read("1:0:0.5 | a:2 b:3 c:-1\n", n_features=1)
+    assert logs.context.toarray() == [[4.0]]
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("line", "expected"),
     [
-        (" a:", "the feature 'a:' is not of the form name:value"),
-        (" a:1:2", "the feature 'a:1:2' is not of the form"),
-        (" a:nan", "the feature value 'nan' is not finite"),
-        (" a:inf", "the feature value 'inf' is not finite"),
-        ("u:x a", "the namespace 'u:x' is not of the form name:weight"),
-        (":2 a", "the namespace ':2' is not of the form name:weight"),
+        ("3:-1.5:0.25 |u a", (3, 1.5, 0.25)),
+        ("1:1:0.5 | a", (1, -1.0, 0.5)),
+        ("1:2:1.0000001 | a", (1, -2.0, 1.0)),
+        ("1:-0:0.5 | a", (1, 0.0, 0.5)),
+        ("1:0:0.5 'first |ns a", (1, 0.0, 0.5)),
+        # of several costs that of the logged action counts
+        ("1:9 2:2:0.7 3 4:7 | a", (2, -2.0, 0.7)),
     ],
 )
-def test_malformed_features(text, message):
-    with pytest.raises(MalformedLineError, match=message):
-        parse_features(text)
+def test_outcomes(read, line, expected):
+    logs = read(line + "\n", format="cb")
+    found = logs.action[0], logs.reward[0], logs.propensity[0]
+    assert found == expected
+    assert math.copysign(1.0, found[1]) == math.copysign(1.0, expected[1])
 
 
-@pytest.mark.parametrize(
-    ("line", "words", "tag"),
-    [
-        ("1:0:0.5 | a", ["1:0:0.5"], None),
-        (" | a", [], None),
-        ("| a", [], None),
-        ("|ns a", [], None),
-        ("1:0:0.5 first|ns a", ["1:0:0.5"], "first"),
-        ("1:0:0.5 'first |ns a", ["1:0:0.5"], "first"),
-        ("banana| a", [], "banana"),
-        ("1 2:0:0.5 3 | a", ["1", "2:0:0.5", "3"], None),
-    ],
-)
-def test_labels_and_tags(line, words, tag):
-    assert split_label(line)[:2] == (words, tag)
+def test_actions_that_a_line_offers(read):
+    logs = read("1:9 3:2:0.7 | a\n2:0:0.5 | a\n")
+    assert_array_equal(logs.actions, [1, 2, 3])
+    assert_array_equal(logs.available, [[True, False, True], [True] * 3])
+    assert read("1:0:0.5 2 | a\n2:0:0.5 | a\n").available is None
 
 
-@pytest.mark.parametrize("line", ["1:0:0.5| a", "shared|User a"])
-def test_a_label_that_touches_the_bar_is_no_label(line):
-    with pytest.raises(MalformedLineError, match="put a space between them"):
-        split_label(line)
-
-
-@pytest.mark.parametrize("word", ["ccb", "slates", "ca"])
-def test_other_logs_in_text(word):
-    with pytest.raises(OtherLogError):
-        split_label(f"{word} 1:0:0.5 | a")
-
-
-def test_cb_line():
-    event = parse_cb("3:-1.5:0.25 |u a")
-    assert (event.action, event.reward, event.propensity) == (3, 1.5, 0.25)
-    assert event.shared == [("u^a", 1.0)]
-    assert event.offered is None
-    assert event.actions is None
-
-
-def test_only_the_logged_cost_of_several_counts():
-    event = parse_cb("1:9 2:2:0.7 3 4:7 | a")
-    assert (event.action, event.reward, event.propensity) == (2, -2.0, 0.7)
-    assert event.offered == [1, 2, 3, 4]
+def test_actions_of_single_lines_are_those_that_occur(read):
+    logs = read("5:-1:0.5 | a\n2:1:0.5 | a\n5:-1:0.5 | a\n")
+    assert_array_equal(logs.actions, [2, 5])
+    for field in ("available", "action_context", "logging_proba", "timestamp"):
+        assert getattr(logs, field) is None
+    assert logs.sample_weight is None
+    assert_array_equal(read("2:0:0.5 | a\n", n_actions=3).actions, [1, 2, 3])
+    with pytest.raises(ValueError, match=r"action 3, counted from 1, but n_act"):
+        read("3:0:0.5 | a\n", n_actions=2)
 
 
 @pytest.mark.parametrize("line", ["| a", "1 | a", "1:2 | a", "1:2 2:3 | a", "t| a"])
-def test_unlabelled_cb_lines(line):
-    assert parse_cb(line) is None
+def test_unlabelled_lines(read, line):
+    with pytest.warns(LogsWarning, match="skipped 1 event"):
+        assert len(read(f"{ONE}{line}\n", format="cb")) == 1
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1:0:0.5", "no '|' in '1:0:0.5'"),
+        ("1:0:0.5", r"no '\|' in '1:0:0.5'"),
         ("1:0:0.5:4 | a", "'1:0:0.5:4' is not of the form action:cost:probability"),
         (":0:0.5 | a", "is not of the form action:cost:probability"),
         ("1:x:0.5 | a", "the cost 'x' of the label '1:x:0.5' is not a number"),
         ("1:0:x | a", "the probability 'x' of the label '1:0:x' is not a number"),
         ("1:0: | a", "the probability '' of the label"),
         ("1:0:0 | a", "the probability of the logged action is 0"),
+        ("1:0:-0.1 | a", r"must lie in \(0, 1\]"),
         ("1:0:1.5 | a", "the probability of the logged action is 1.5"),
-        ("1:nan:0.5 | a", "the cost is nan"),
+        ("1:0:nan | a", r"must lie in \(0, 1\]"),
+        ("1:nan:0.5 | a", "the cost is nan; a finite number is needed"),
+        ("1:inf:0.5 | a", "a finite number is needed"),
         ("0:0:0.5 | a", "'0' is not an action of `--cb`, which are numbered from 1"),
         ("-1:0:0.5 | a", "'-1' is not an action"),
         ("4294967296:0:0.5 | a", "'4294967296' is not an action"),
         ("1:0:0.5 2:1:0.5 | a", "actions 1 and 2 both carry a probability"),
         ("1 1:0:0.5 | a", "names an action twice.*format='cb_eval'"),
+        ("1:0:0.5| a", "put a space between them"),
+        ("1:0:0.5 | a:", "the feature 'a:' is not of the form name:value"),
+        ("1:0:0.5 | a:1:2", "the feature 'a:1:2' is not of the form"),
+        ("1:0:0.5 | a:nan", "the feature value 'nan' is not finite"),
+        ("1:0:0.5 | a:inf", "the feature value 'inf' is not finite"),
+        ("1:0:0.5 |u:x a", "the namespace 'u:x' is not of the form name:weight"),
+        ("1:0:0.5 |:2 a", "the namespace ':2' is not of the form name:weight"),
     ],
 )
-def test_malformed_cb_lines(line, message):
-    with pytest.raises(MalformedLineError, match=message.replace("|", r"\|")):
-        parse_cb(line)
+def test_malformed_lines(read, line, message):
+    with pytest.raises(ValueError, match=f"line 2: .*{message}"):
+        read(f"{ONE}{line}\n", format="cb")
 
 
-def test_the_evaluated_action_comes_first():
-    event = parse_cb("2 1:0.5:0.3 | a", evaluated=True)
-    assert (event.evaluated, event.action, event.reward) == (2, 1, -0.5)
-    assert event.offered is None
-    assert parse_cb("2 2:1:0.3 3 | a", evaluated=True).offered == [2, 3]
+@pytest.mark.parametrize(
+    ("text", "action", "evaluated"),
+    [
+        ("1 3:-1:0.5 | a\n1 1:0:0.5 | a\n", [3, 1], [[1, 0], [1, 0]]),
+        ("2 2:1:0.3 3 | a\n", [2], [[1, 0]]),
+        ("2 1:0.5:0.3 | a\n| a\n2 1:1 | a\n", [1], [[0, 1]]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LogsWarning")
+def test_the_evaluated_action_comes_first(read, text, action, evaluated):
+    logs = read(text, format="cb_eval")
+    assert_array_equal(logs.action, action)
+    assert_array_equal(logs.columns["evaluated"], evaluated)
 
 
-def test_evaluated_lines_without_a_logged_action():
-    assert parse_cb("| a", evaluated=True) is None
-    assert parse_cb("2 1:1 | a", evaluated=True) is None
-    with pytest.raises(MalformedLineError, match="'2' has an evaluated action and no"):
-        parse_cb("2 | a", evaluated=True)
-    with pytest.raises(MalformedLineError, match=r"'1:0:0\.5' is not an action"):
-        parse_cb("1:0:0.5 | a", evaluated=True)
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("2 | a", "'2' has an evaluated action and no"),
+        ("1:0:0.5 | a", r"'1:0:0\.5' is not an action"),
+    ],
+)
+def test_malformed_evaluated_lines(read, line, message):
+    with pytest.raises(ValueError, match=message):
+        read(line, format="cb_eval")
 
 
-def block(*lines, start=1):
-    return list(enumerate(lines, start))
+# -- blocks of lines ------------------------------------------------------------------
+BLOCK = "| a\n0:1:1 | b\n\n"
 
 
-def test_adf_event():
-    event = parse_adf(block("shared |u a", "first|A x", "7:-2:0.25 second|A y:3"))
-    assert (event.action, event.reward, event.propensity) == (1, 2.0, 0.25)
-    assert event.shared == [("u^a", 1.0)]
-    assert event.actions == [[("A^x", 1.0)], [("A^y", 3.0)]]
-    assert event.tags == ["first", "second"]
-
-
-def test_adf_event_without_shared_features():
-    event = parse_adf(block("0:1:0.5 | a", "| b"))
-    assert event.action == 0
-    assert event.shared == []
+def test_a_block(read):
+    logs = read("shared |u a\n first|A x\n7:-2:0.25 second|A y:3\n")
+    assert (logs.action[0], logs.reward[0], logs.propensity[0]) == (1, 2.0, 0.25)
+    assert has_features(logs, [("u^a", 1.0)])
+    expected = hashed([[("A^x", 1.0)], [("A^y", 3.0)]], 256).toarray()
+    assert_array_equal(logs.action_context, expected)
+    logs = read("0:1:0.5 | a\n| b\n")
+    assert logs.action[0] == 0
+    assert has_features(logs, [])
 
 
 @pytest.mark.parametrize("label", ["", "0", "0:1"])
-def test_unlabelled_adf_events(label):
-    assert parse_adf(block("shared | s", f"{label} | a", "| b")) is None
+def test_unlabelled_blocks(read, label):
+    with pytest.warns(LogsWarning, match="skipped 1 event"):
+        assert len(read(f"{BLOCK}shared | s\n{label} | a\n| b\n", format="cb_adf")) == 1
 
 
 @pytest.mark.parametrize(
@@ -170,9 +180,87 @@ def test_unlabelled_adf_events(label):
         (["| a", "| b:"], 5, "the feature 'b:'"),
         (["shraed | s", "0:1:1 | a"], 4, "'shraed' is neither 'shared' nor a label"),
         (["| a", "nan:1:1 | b"], 5, "'nan:1:1' is neither 'shared' nor a label"),
+        (["shared|User a", "| b"], 4, "put a space between them"),
     ],
 )
-def test_malformed_adf_events(lines, number, message):
-    with pytest.raises(MalformedLineError, match=message) as raised:
-        parse_adf(block(*lines, start=4))
-    assert raised.value.line == number
+def test_malformed_blocks(read, lines, number, message):
+    with pytest.raises(ValueError, match=f"line {number}: .*{message}"):
+        read(BLOCK + "\n".join(lines) + "\n", format="cb_adf")
+
+
+def test_an_event_longer_than_memory_should_hold_is_refused(read):
+    text = BLOCK + ("|a " + "x" * 10**6 + "\n") * 5
+    with pytest.raises(ValueError, match=r"line 4: the event .* than 4,194,304 chara"):
+        read(text, format="cb_adf")
+
+
+def adf(chosen, *names):
+    """An event whose actions have tags, if any, and the features f0, f1, ..."""
+    lines = [
+        f"{'0:-1:0.5 ' * (k == chosen)}{name}| f{k}" for k, name in enumerate(names)
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def test_varying_numbers_of_actions(read):
+    logs = read(adf(1, "", "", "") + adf(0, ""), format="cb_adf", n_action_features=16)
+    assert_array_equal(logs.actions, [0, 1, 2])
+    assert_array_equal(logs.available, [[True, True, True], [True, False, False]])
+    # the same features in all rounds take one row per action
+    expected = hashed([[(f"f{k}", 1.0)] for k in range(3)], 16).toarray()
+    assert_array_equal(logs.action_context, expected)
+    logs = read(adf(1, "", ""), n_actions=3)
+    assert_array_equal(logs.actions, [0, 1, 2])
+    assert_array_equal(logs.available, [[True, True, False]])
+    with pytest.raises(ValueError, match=r"action 2, counted from 0.*Pass at least 3"):
+        read(adf(0, "", "", ""), n_actions=2)
+
+
+def test_features_that_differ_take_one_row_per_round(read):
+    text = "0:1:1 | a\n| b\n\n0:1:1 | b\n\n0:1:1 | a\n| d e\n"
+    logs = read(text, format="cb_adf", n_action_features=64)
+    rows = [["a"], ["b"], ["b"], [], ["a"], ["d", "e"]]
+    expected = hashed([[(name, 1.0) for name in row] for row in rows], 64).toarray()
+    assert_array_equal(logs.action_context, expected.reshape(3, 2, 64))
+
+
+def test_tags_recognise_an_action_at_any_position(read):
+    text = adf(0, "tea", "cocoa", "milk") + adf(0, "milk", "'tea")
+    logs = read(text, action_labels="tag", n_action_features=16)
+    assert logs.actions.tolist() == ["cocoa", "milk", "tea"]
+    assert logs.action.tolist() == ["tea", "milk"]
+    assert_array_equal(logs.available, [[True, True, True], [False, True, True]])
+    # what is first in its event has the feature f0
+    feature = hashed([[("f0", 1.0)]], 16).toarray()[0]
+    assert_array_equal(logs.action_context[0, 2], feature)
+    assert_array_equal(logs.action_context[1, 1], feature)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (adf(0, "a", ""), "action 1 of the event has no tag"),
+        (adf(0, "", "a"), "action 0 of the event has no tag"),
+        (adf(0, "a", "a"), "two actions of the event have the same tag"),
+        (ONE, "no list of actions whose tags"),
+    ],
+)
+def test_bad_tags(read, text, message):
+    with pytest.raises(ValueError, match=message):
+        read(text, action_labels="tag")
+
+
+@pytest.mark.parametrize("word", ["ccb", "slates", "ca"])
+def test_other_logs_say_why(read, word):
+    with pytest.raises(ValueError, match="line 2: this is ") as told:
+        read(f"{ONE}{word} 1:0:0.5 | a\n", format="cb")
+    assert len(str(told.value)) > 100
+
+
+def test_many_rounds_have_the_features_of_each(read):
+    names = [f"x:{i + 1} y{i % 7}" for i in range(2500)]
+    logs = read("".join(f"1:0:0.5 | {name}\n" for name in names), n_features=64)
+    rows = [[("x", float(i + 1)), (f"y{i % 7}", 1.0)] for i in range(2500)]
+    assert has_features(logs, *rows)
+    assert logs.context.shape == (2500, 64)
+    assert np.isfinite(logs.context.data).all()

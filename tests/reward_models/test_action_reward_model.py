@@ -1,7 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-import pickle
 import tracemalloc
 
 import joblib
@@ -11,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
-from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import (
@@ -55,8 +53,6 @@ def rounds_of(context, **fields):
 
 
 # -- the three encodings -----------------------------------------------------------
-
-
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
 def test_per_action_is_one_model_per_action(container):
     logs = logs_of(context=container(X))
@@ -222,8 +218,6 @@ def test_a_column_transformer_with_features_of_actions(library):
 
 
 # -- classifiers -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 def test_classifiers_predict_the_probability_of_one(encoding):
     for dtype in (float, int, bool):
@@ -286,29 +280,6 @@ def test_classifiers_need_probabilities():
 WEIGHT = 1.0 + np.arange(N) % 3
 
 
-@pytest.mark.few_cases
-@pytest.mark.parametrize(
-    "regressor",
-    [
-        LinearRegression(),
-        make_pipeline(StandardScaler(), Ridge()),
-        DummyRegressor(),
-        GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=2),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
-def test_weights_reach_the_model(regressor, encoding):
-    logs = logs_of()
-    given = ActionRewardModel(regressor, encoding).fit(logs, sample_weight=WEIGHT)
-    carried = ActionRewardModel(regressor, encoding)
-    carried.fit(logs_of(sample_weight=WEIGHT))
-    assert_array_equal(given.predict(NEW), carried.predict(NEW))
-    plain = ActionRewardModel(regressor, encoding).fit(logs)
-    assert np.abs(plain.predict(NEW) - given.predict(NEW)).max() > 1e-3
-    assert given.mean_reward_ == pytest.approx(np.average(REWARD, weights=WEIGHT))
-
-
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 @pytest.mark.parametrize("model", [LinearRegression(), LogisticRegression()], ids=str)
 def test_weight_two_is_a_round_twice(encoding, model):
@@ -320,28 +291,6 @@ def test_weight_two_is_a_round_twice(encoding, model):
     assert_allclose(weighted.predict(NEW), repeated.predict(NEW), rtol=1e-3, atol=1e-4)
 
 
-def test_zero_weights_everywhere_do_no_harm():
-    plain = ActionRewardModel(Ridge()).fit(logs_of())
-    zero = ActionRewardModel(Ridge()).fit(logs_of(), sample_weight=np.zeros(N))
-    assert_array_equal(zero.predict(NEW), plain.predict(NEW))
-
-
-def test_models_without_weights_get_rounds_in_their_proportion():
-    model = ActionRewardModel(KNeighborsRegressor())
-    told = "KNeighborsRegressor takes no sample_weight: .* drawn in proportion"
-    with pytest.warns(ModelErrorWarning, match=told) as record:
-        model.fit(logs_of(sample_weight=WEIGHT))
-    assert len(record) == 1
-    q_hat = model.predict(NEW)
-    with pytest.warns(ModelErrorWarning, match=told):
-        model.fit(logs_of(), sample_weight=WEIGHT)
-    assert_array_equal(model.predict(NEW), q_hat)
-    plain = model.fit(logs_of()).predict(NEW)
-    assert np.abs(q_hat - plain).max() > 1e-3
-    alike = model.fit(logs_of(), sample_weight=np.full(N, 3.0)).predict(NEW)
-    assert_allclose(alike, plain)
-
-
 def test_only_drawn_rounds_are_learned_from():
     weight = np.where(np.arange(N) < N // 2, 1.0, 0.0)
     model = ActionRewardModel(KNeighborsRegressor(1), "one_hot")
@@ -351,8 +300,6 @@ def test_only_drawn_rounds_are_learned_from():
 
 
 # -- in parts ----------------------------------------------------------------------
-
-
 class Steps(RegressorMixin, BaseEstimator):
     """Learns in parts what it would learn at once: a line, from sums."""
 
@@ -448,8 +395,6 @@ def test_parts_without_weight_teach_nothing():
 
 
 # -- the estimator -----------------------------------------------------------------
-
-
 def test_too_few_rounds_for_a_model_are_explained():
     few = logs_of(rows=slice(0, 12))
     with pytest.raises(ValueError) as info:
@@ -474,45 +419,23 @@ def test_clone_and_nested_parameters():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "name"),
+    ("parameters", "logs", "error", "message"),
     [
-        ({"model": Ridge(), "encoding": "hashing"}, "encoding"),
-        ({"model": None}, "model"),
-        ({"model": 0.5}, "model"),
+        (
+            {"model": Ridge(), "encoding": "hashing"},
+            logs_of(),
+            ValueError,
+            "'encoding' p",
+        ),
+        ({"model": None}, logs_of(), ValueError, "The 'model' parameter of ActionRew"),
+        ({"model": 0.5}, logs_of(), ValueError, "The 'model' parameter of ActionRew"),
+        ({"model": Ridge()}, logs_of()[:0], ValueError, "the logs are empty"),
+        ({"model": Ridge()}, X, TypeError, "logs must be BanditLogs, got ndarray"),
     ],
 )
-def test_bad_parameters_are_refused(parameters, name):
-    with pytest.raises(
-        ValueError, match=f"The '{name}' parameter of ActionRewardModel"
-    ):
-        ActionRewardModel(**parameters).fit(logs_of())
-
-
-def test_rounds_are_needed():
-    with pytest.raises(ValueError, match="the logs are empty"):
-        ActionRewardModel(Ridge()).fit(logs_of()[:0])
-
-
-def test_logs_are_needed():
-    with pytest.raises(TypeError, match="logs must be BanditLogs, got ndarray"):
-        ActionRewardModel(Ridge()).fit(X)
-
-
-def test_pickled_models_predict_the_same():
-    logs = logs_of(action_context=FEATURES)
-    for encoding in ("per_action", "one_hot", "action_context"):
-        model = ActionRewardModel(Ridge(), encoding).fit(logs)
-        other = pickle.loads(pickle.dumps(model))
-        assert_array_equal(other.predict(NEW), model.predict(NEW))
-
-
-def test_logs_are_not_written_to():
-    context, reward = X.copy(), REWARD.copy()
-    for encoding in ("per_action", "one_hot"):
-        model = ActionRewardModel(HistGradientBoostingRegressor(max_iter=2), encoding)
-        model.fit(logs_of()).predict_logs(logs_of())
-    assert_array_equal(context, X)
-    assert_array_equal(reward, REWARD)
+def test_bad_parameters_and_logs_are_refused(parameters, logs, error, message):
+    with pytest.raises(error, match=message):
+        ActionRewardModel(**parameters).fit(logs)
 
 
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot", "action_context"])

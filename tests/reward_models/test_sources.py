@@ -1,11 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-import tracemalloc
-
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -23,8 +21,8 @@ from skope_ope import (
     DoublyRobust,
     UniformPolicy,
 )
-from skope_ope.evaluators.core import _engine
-from skope_ope.reward_models._sources import reward_source
+from skope_ope.__main__ import main
+from tests.reward_models.test_cross_fit import fitted, predictions
 
 N = 50
 RNG = np.random.RandomState(0)
@@ -39,22 +37,10 @@ def logs_of(**fields):
     return BanditLogs(X, CODE, REWARD, np.full(N, 1 / 3), **fields)
 
 
-def predictions(source, logs, chunk=None):
-    predict = source.bind(logs)
-    chunk = chunk or len(logs)
-    return np.vstack(
-        [
-            predict(logs[start : start + chunk], start)
-            for start in range(0, len(logs), chunk)
-        ]
-    )
-
-
 @pytest.mark.parametrize("number", [0.5, 2, np.float32(0.25), -1.0])
 def test_a_number(number):
     logs = logs_of()
-    source = reward_source(number, logs)
-    assert_array_equal(predictions(source, logs[:4]), np.full((4, 3), number))
+    assert_allclose(predictions(fitted(number, logs), logs[:4]), number)
     score = clone(DoublyRobust(reward_model=number)).fit(logs).score(U)
     table = np.full((len(logs), 3), number, dtype=float)
     expected = DoublyRobust().fit(logs, table).score(U)
@@ -74,19 +60,17 @@ def test_an_array(kind):
     else:
         given = {"list": q_hat.tolist(), "array": q_hat}.get(kind)
         given = q_hat.astype(kind) if given is None else given
-    source = reward_source(given, logs)
-    for chunk in (None, 7):
-        assert_array_equal(predictions(source, logs, chunk), q_hat)
-    assert_array_equal(predictions(source, logs.replace(group=CODE)), q_hat)
-    assert_array_equal(predictions(source, logs[:]), q_hat)
+    source = fitted(given, logs)
+    for same in (logs, logs.replace(group=CODE), logs[:]):
+        assert_allclose(predictions(source, same), q_hat, atol=1e-11)
 
 
 def test_an_array_belongs_to_the_rows_of_fit():
     logs = logs_of()
-    source = reward_source(Q_HAT, logs)
+    source = fitted(Q_HAT, logs)
     for other in (logs[:20], logs[::-1], logs_of()):
         with pytest.raises(ValueError, match="cannot predict for other logs"):
-            source.bind(other)
+            predictions(source, other)
     evaluator = DoublyRobust(reward_model=Q_HAT).fit(logs)
     with pytest.raises(ValueError, match=r"logs\.with_columns\(q_hat=\.\.\.\)"):
         evaluator.score(U, logs[:20])
@@ -94,16 +78,16 @@ def test_an_array_belongs_to_the_rows_of_fit():
 
 def test_a_column_travels_with_the_rows():
     logs = logs_of().with_columns(q_hat=Q_HAT)
-    source = reward_source("q_hat", logs)
-    assert_array_equal(predictions(source, logs, 7), Q_HAT)
+    source = fitted("q_hat", logs)
     rows = RNG.permutation(N)[:20]
-    assert_array_equal(predictions(source, logs[rows]), Q_HAT[rows])
+    for some, expected in ((logs, Q_HAT), (logs[rows], Q_HAT[rows])):
+        assert_allclose(predictions(source, some), expected, atol=1e-11)
     with pytest.raises(ValueError, match=r"'q_hat' is not a column of the logs"):
-        source.bind(logs_of())
+        predictions(source, logs_of())
     with pytest.raises(ValueError, match=r"'mu' is not a column .*\['q_hat'\]"):
-        reward_source("mu", logs)
+        fitted("mu", logs)
     with pytest.raises(ValueError, match=r"reward_model 'x' must have shape \(50, 3\)"):
-        reward_source("x", logs.with_columns(x=Q_HAT[:, :2]))
+        fitted("x", logs.with_columns(x=Q_HAT[:, :2]))
 
 
 def test_a_column_goes_through_a_search():
@@ -124,8 +108,6 @@ def test_a_column_goes_through_a_search():
 
 
 # -- models fitted beforehand -------------------------------------------------------
-
-
 class Multiple(BaseEstimator):
     """A model that predicts the reward of every action itself."""
 
@@ -153,13 +135,12 @@ PREFIT = {
 def test_fitted_models_are_used_as_they_are(model, expected):
     logs = logs_of()
     for source in (
-        reward_source(FrozenEstimator(model), logs),
-        reward_source(FrozenEstimator(model), logs, cv="prefit"),
-        reward_source(model, logs, cv="prefit"),
+        fitted(FrozenEstimator(model), logs),
+        fitted(FrozenEstimator(model), logs, "prefit"),
+        fitted(model, logs, "prefit"),
     ):
-        assert source.n_uncovered_ == 0
-        assert_array_equal(predictions(source, logs), expected)
-        assert_array_equal(predictions(source, logs[10:30]), expected[10:30])
+        assert_allclose(predictions(source, logs), expected, atol=1e-11)
+        assert_allclose(predictions(source, logs[10:30]), expected[10:30], atol=1e-11)
     by_array = DoublyRobust(reward_model=expected).fit(logs).score(U)
     for evaluator in (
         DoublyRobust(reward_model=FrozenEstimator(model)),
@@ -193,22 +174,19 @@ def test_fitted_models_predict_all_actions(model):
 def test_unfitted_models_are_no_fitted_ones():
     for model in (Ridge(), ActionRewardModel(Ridge())):
         with pytest.raises(NotFittedError):
-            reward_source(FrozenEstimator(model), logs_of())
+            fitted(FrozenEstimator(model), logs_of())
         with pytest.raises(NotFittedError):
-            reward_source(model, logs_of(), cv="prefit")
+            fitted(model, logs_of(), "prefit")
 
 
 def test_a_number_or_an_array_is_prefit_anyway():
-    assert_array_equal(
-        predictions(reward_source(0.5, logs_of(), "prefit"), logs_of()), 0.5
-    )
     logs = logs_of()
-    assert_array_equal(predictions(reward_source(Q_HAT, logs, "prefit"), logs), Q_HAT)
+    for model in (0.5, Q_HAT):
+        found = predictions(fitted(model, logs, "prefit"), logs)
+        assert_allclose(found, np.broadcast_to(model, (N, 3)), atol=1e-11)
 
 
 # -- what is no reward model --------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
@@ -248,9 +226,9 @@ def test_predictions_must_be_finite(bad):
 
 def test_folds_are_folds():
     with pytest.raises(ValueError, match="cv must be 'prefit', a number or folds"):
-        reward_source(Ridge(), logs_of(), cv="5")
+        fitted(Ridge(), logs_of(), "5")
     with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
-        reward_source(None, logs_of(), cv="prefit")
+        fitted(None, logs_of(), "prefit")
 
 
 def test_a_model_is_given_once():
@@ -261,34 +239,38 @@ def test_a_model_is_given_once():
     assert IPS().fit(logs_of(), Ridge()).score(U) == IPS().fit(logs_of()).score(U)
 
 
-def test_parameters_of_the_model_can_be_tuned():
-    evaluator = DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()))
-    evaluator.set_params(reward_model__ridge__alpha=7.0)
-    by_hand = DoublyRobust(
-        reward_model=make_pipeline(StandardScaler(), Ridge(alpha=7.0))
-    )
-    assert evaluator.fit(logs_of()).score(U) == by_hand.fit(logs_of()).score(U)
+# -- models that the command line names -----------------------------------------------
+def named(tmp_path, capsys, name, gap=False, context="x"):
+    """The exit code and what `skope-ope evaluate --reward-model` says."""
+    rows = [f"{i % 2},{i % 3 % 2},0.5,{i % 5}" for i in range(40)]
+    rows[0] = "0,0,0.5," if gap else rows[0]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["a,r,p,x", *rows, ""]))
+    words = ["--action", "a", "--reward", "r", "--propensity", "p"]
+    words += ["--context", context, "--policy", "uniform", "--reward-model", name]
+    code = main(["evaluate", str(path), *words])
+    return code, "".join(capsys.readouterr())
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
-def test_an_evaluation_keeps_nothing_of_rounds_times_actions(encoding, monkeypatch):
-    monkeypatch.setattr(_engine, "BLOCK_ENTRIES", 1 << 15)
-    monkeypatch.setattr(_engine, "BLOCK", 500)
-    n_rounds, n_actions = 12_000, 50
-    logs = BanditLogs(
-        np.ones((n_rounds, 2)),
-        np.arange(n_rounds) % n_actions,
-        np.arange(n_rounds) % 7.0,
-        np.full(n_rounds, 1 / n_actions),
-    )
-    model = ActionRewardModel(Ridge(), encoding).fit(logs)
-    evaluator = DoublyRobust(reward_model=FrozenEstimator(model)).fit(logs)
-    evaluator.score(U, logs[:200])
-    tracemalloc.start()
-    evaluator.score(U)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    of_chunk = 8 * _engine.BLOCK_ENTRIES  # bytes of one array of a chunk
-    assert peak < 10 * of_chunk + 8 * 20 * n_rounds
-    assert peak < n_rounds * n_actions * 8 / 2
+@pytest.mark.parametrize("name", ["none", "ridge", "logistic", "hist", "0.5", "-1"])
+def test_names_of_models(tmp_path, capsys, name):
+    assert named(tmp_path, capsys, name)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "gap", "context", "message"),
+    [
+        ("forest", False, "x", "'forest' is unknown: name none, ridge, log"),
+        ("1_0", False, "x", "'1_0' is unknown: name none, ridge, log"),
+        ("nan", False, "x", "'nan' is unknown: name none, ridge, log"),
+        ("inf", False, "x", "'inf' is unknown: name none, ridge, log"),
+        ("ridge", False, "", "the reward model 'ridge' needs features"),
+        ("logistic", True, "x", "the reward model 'logistic' takes no missing"),
+        ("none", False, "", None),
+        ("hist", True, "x", None),
+    ],
+)
+def test_what_named_models_need(tmp_path, capsys, name, gap, context, message):
+    code, told = named(tmp_path, capsys, name, gap, context)
+    assert code == (0 if message is None else 2)
+    assert message is None or message in told

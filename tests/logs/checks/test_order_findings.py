@@ -1,26 +1,29 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Rewards that drift, end early or are sorted, and what only looks like it."""
 
 from itertools import combinations
 from math import comb
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from skope_ope import BanditLogs, SlateLogs
-from skope_ope.logs.checks._order_findings import order_findings, trailing_zero_findings
+from tests.logs.checks._found import findings
+
+NAMES = "trailing_zeros", "reward_drift", "sorted_rounds", "time_disorder"
 
 
 def logs_of(reward, action=None, **fields):
     reward = np.asarray(reward, dtype=float)
     rng = np.random.default_rng(0)
     action = rng.integers(0, 3, len(reward)) if action is None else action
-    p = np.full(len(reward), 1 / 3)
-    return BanditLogs(np.zeros((len(reward), 1)), action, reward, p, **fields)
+    return BanditLogs(np.empty((len(reward), 0)), action, reward, **fields)
 
 
 def found(logs):
-    return {one.name: one for one in order_findings(logs)[1]}
+    return {one.name: one for one in findings(logs, *NAMES)}
 
 
 def clicks(rate, n_rounds=3000, seed=0):
@@ -28,7 +31,7 @@ def clicks(rate, n_rounds=3000, seed=0):
     return (rng.random(n_rounds) < rate).astype(float)
 
 
-# Trailing zeros
+# -- trailing zeros -------------------------------------------------------------------
 
 
 def test_chance_of_trailing_zeros_is_that_of_all_orders():
@@ -37,16 +40,16 @@ def test_chance_of_trailing_zeros_is_that_of_all_orders():
     orders = list(combinations(range(12), 6))
     chance = sum(max(rows) < 8 for rows in orders) / len(orders)
     assert chance == pytest.approx(comb(8, 6) / comb(12, 6))
-    assert trailing_zero_findings(logs_of(reward)) == []  # 3% is no wonder
+    assert "trailing_zeros" not in found(logs_of(reward))  # 3% is no wonder
     reward = np.repeat(reward, 10)
-    (one,) = trailing_zero_findings(logs_of(reward))
+    one = found(logs_of(reward))["trailing_zeros"]
     assert one.number == pytest.approx(comb(80, 60) / comb(120, 60), rel=1e-9)
     assert one.effect == pytest.approx(1 / 3)
     assert one.rows[0] == 80
     assert "last 40 of 120" in one.found
 
 
-@pytest.mark.parametrize(("rate", "n_rounds"), [(0.3, 3000), (0.01, 30_000)])
+@pytest.mark.parametrize(("rate", "n_rounds"), [(0.3, 3000), (0.02, 15_000)])
 def test_nine_missing_rewards_are_found(rate, n_rounds):
     n_found = 0
     for seed in range(40):
@@ -74,14 +77,14 @@ def test_missing_rewards_are_no_drift(share):
 def test_rare_rewards_end_as_chance_has_it():
     # the chance told is one: at most its level of all logs are accused
     chances = []
-    for seed in range(400):
+    for seed in range(200):
         reward = clicks(0.02, 300, seed)
         if not reward.any():
             continue
         last = np.flatnonzero(reward)[-1]
         n, k, length = 300, int(reward.sum()), 299 - last
         chances.append(comb(n - length, k) / comb(n, k))
-        assert trailing_zero_findings(logs_of(reward)) == []
+        assert "trailing_zeros" not in found(logs_of(reward))
     share = np.mean(np.array(chances) <= 0.1)
     assert share <= 0.1 + 4 * np.sqrt(0.09 / len(chances))
 
@@ -107,10 +110,10 @@ def test_rows_taken_in_another_order_end_where_they_were_stored():
     reward = clicks(0.3)
     reward[-60:] = 0
     logs = logs_of(reward)[np.random.default_rng(1).permutation(3000)]
-    assert [one.name for one in trailing_zero_findings(logs)] == ["trailing_zeros"]
+    assert "trailing_zeros" in found(logs)
 
 
-# Drift
+# -- drift ----------------------------------------------------------------------------
 
 
 def test_a_rate_that_doubles_is_found():
@@ -189,7 +192,7 @@ def test_actions_of_few_rounds_do_not_hide_a_drift():
     assert found(logs)["reward_drift"].severity == "warning"
 
 
-# Sorted rounds and time
+# -- sorted rounds and time -----------------------------------------------------------
 
 
 def test_sorted_rounds_have_a_sentence_of_their_own():
@@ -227,7 +230,7 @@ def test_time_that_runs_back_is_a_note():
     assert list(found(logs_of(clicks(0.3), timestamp=dates))) == ["time_disorder"]
 
 
-def test_slates():
+def test_slates_end_and_are_sorted_like_rounds():
     reward = clicks(0.3)
     reward[-100:] = 0
     logs = SlateLogs(np.zeros((3000, 1)), np.zeros((3000, 1), int), reward)
@@ -235,3 +238,74 @@ def test_slates():
     assert "sorted_rounds" in found(
         SlateLogs(np.zeros((3000, 1)), np.zeros((3000, 1), int), np.sort(reward))
     )
+
+
+# -- rounds that resemble those before them -------------------------------------------
+def names(logs):
+    return [name for name, one in found(logs).items() if one.is_alarm]
+
+
+def sessions(length, seed, n_rounds=6000):
+    """Rewards of sessions of consecutive rounds, each with a rate of its own."""
+    rng = np.random.default_rng(seed)
+    session = np.arange(n_rounds) // length
+    taste = rng.normal(scale=2.2, size=session[-1] + 1)
+    rate = 1 / (1 + np.exp(5 - taste[session]))
+    return (rng.random(n_rounds) < rate).astype(float)
+
+
+@pytest.mark.parametrize("length", [12, 60, 200])
+def test_sessions_without_a_group_are_no_drift(length):
+    rung = sum("reward_drift" in names(logs_of(sessions(length, s))) for s in range(20))
+    assert rung <= 1
+
+
+def test_contexts_that_resemble_the_ones_before_are_no_drift():
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 7])
+        x = lfilter([0.2], [1, -0.98], rng.normal(size=5000))
+        rate = 1 / (1 + np.exp(2 - 0.7 * x))
+        assert "reward_drift" not in names(logs_of(clicks(rate, 5000, seed)))
+
+
+def test_a_week_is_no_drift():
+    day = np.linspace(0, 10, 10_000)
+    rate = np.where(day.astype(int) % 7 >= 5, 0.15, 0.1)
+    rate = rate * (1 + np.sin(2 * np.pi * day) / 2)
+    for seed in range(20):
+        assert "reward_drift" not in names(logs_of(clicks(rate, 10_000, seed)))
+
+
+def test_a_drift_of_sessions_is_found_and_groups_are_advised():
+    n_found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        session = rng.uniform(0.5, 1.5, size=200).repeat(30)
+        rate = 0.3 * session * np.linspace(0.5, 1.5, 6000)
+        logs = logs_of(clicks(rate, 6000, seed))
+        one = found(logs).get("reward_drift")
+        n_found += one is not None
+    assert n_found >= 19
+    assert any("pass group=..." in text for text in one.advice)
+
+
+@pytest.mark.parametrize("length", [60, 200])
+def test_sessions_that_end_without_reward(length):
+    rung = sum(
+        "trailing_zeros" in names(logs_of(sessions(length, s))) for s in range(20)
+    )
+    assert rung <= 1
+    for seed in range(5):
+        reward = sessions(60, seed)
+        reward[-2500:] = 0
+        assert "trailing_zeros" in names(logs_of(reward))
+
+
+def test_groups_in_a_row_that_are_alike():
+    # groups of one round, in another order of their labels than of their time
+    rung = 0
+    for seed in range(20):
+        user = np.random.default_rng(seed).permutation(6000)
+        logs = logs_of(sessions(200, seed), group=user)
+        rung += "trailing_zeros" in names(logs)
+    assert rung <= 1

@@ -14,12 +14,16 @@ from skope_ope import (
     audit,
 )
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs.checks import _repeated_rounds
-from skope_ope.logs.checks._repeated_rounds import repeated_findings
 
 N = 3000
 TEST = "repeated choices"
 SHARE = "rounds equal to an earlier one in all fields"
+
+
+def repeated_findings(logs):
+    """Facts of an audit, and what it finds of this kind."""
+    told = audit(logs)
+    return told.facts, [one for one in told.findings if one.name == "repeated_rounds"]
 
 
 def softmax_rounds(seed, n_rounds=N, scale=1.0, n_actions=4, context=None):
@@ -52,7 +56,7 @@ def users(rng, n_rounds):
 @pytest.mark.parametrize("scale", [1, 3])
 @pytest.mark.parametrize("fault", ["a fifth", "all"])
 def test_copies_are_seen(fault, scale):
-    for seed in range(10):
+    for seed in range(4):
         m = N // 2 if fault == "all" else N * 5 // 6
         columns = softmax_rounds(seed, m, scale)
         more = np.arange(m)
@@ -88,7 +92,7 @@ def n_alarms(context, scale, n_actions, n_logs):
 
 @pytest.mark.parametrize("context", [None, flags, users], ids=["new", "flags", "users"])
 def test_right_logs_are_quiet(context):
-    assert n_alarms(context, 1, 4, 20) == n_alarms(context, 3, 40, 5) == 0
+    assert n_alarms(context, 1, 4, 8) == n_alarms(context, 3, 40, 3) == 0
 
 
 @pytest.mark.theory
@@ -97,39 +101,6 @@ def test_right_logs_are_quiet(context):
 @pytest.mark.parametrize("context", [None, flags, users], ids=["new", "flags", "users"])
 def test_right_logs_are_quiet_in_many_worlds(context, scale, n_actions):
     assert n_alarms(context, scale, n_actions, 100) == 0
-
-
-@pytest.mark.thorough
-def test_the_expected_number_of_repeats_is_right():
-    # contexts that come back often, sharp and even loggers: a mean of 200 z is normal
-    for scale in (0.5, 2.0):
-        z = []
-        for seed in range(200):
-            logs = logs_of(softmax_rounds(seed, 200, scale, 6, flags))
-            rows = np.arange(200)
-            situation, choice, _ = _repeated_rounds._keys(logs, rows)
-            test = _repeated_rounds._Repeats(situation, choice, logs.propensity)
-            z.append(test.z)
-        assert abs(np.mean(z)) < 4 / np.sqrt(200)
-        assert np.std(z) == pytest.approx(1, abs=4 / np.sqrt(400))
-
-
-def test_by_hand():
-    # two contexts; a: blue .6, red .4; b: blue .5, red .5
-    logs = BanditLogs(
-        [[0.0], [0.0], [0.0], [1.0], [1.0], [0.0]],
-        ["blue", "blue", "red", "red", "red", "blue"],
-        np.zeros(6),
-        [0.6, 0.6, 0.4, 0.5, 0.5, 0.6],
-    )
-    situation, choice, _ = _repeated_rounds._keys(logs, np.arange(6))
-    test = _repeated_rounds._Repeats(situation, choice, logs.propensity)
-    # the second blue .6, the red .6, the second red of the other context .5; then all
-    # actions of the first context have been seen
-    assert test.n_repeats == 2
-    assert test.expected == pytest.approx(1.7)
-    assert test.deviation**2 == pytest.approx(0.24 + 0.24 + 0.25)
-    assert test.open.tolist() == [False, True, True, False, True, False]
 
 
 def test_what_the_finding_says():
@@ -195,7 +166,7 @@ def test_groups_without_timestamps_are_told_what_to_pass():
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_wrong_propensities_are_no_copies():
-    for seed in range(5):
+    for seed in range(3):
         right, wrong = of_another_action(seed)
         assert repeated_findings(logs_of(right))[1] == []
         [found] = repeated_findings(logs_of(wrong))[1]
@@ -263,17 +234,6 @@ def test_a_logger_that_learns_is_not_tested():
     assert "a logger that learns" in facts[TEST]
 
 
-def test_many_rounds_are_looked_at_by_context(monkeypatch):
-    monkeypatch.setattr(_repeated_rounds, "MOST", 500)
-    columns = softmax_rounds(0, 2000)
-    rows = np.append(np.arange(2000), np.arange(400))
-    facts, [found] = repeated_findings(logs_of(columns, rows))
-    assert facts[SHARE] == pytest.approx(1 / 6, abs=4 * np.sqrt(5 / 36 / 500))
-    assert found.effect == pytest.approx(facts[SHARE], rel=0.05)
-    first, second = np.array(found.rows).reshape(-1, 2).T
-    assert (second == first + 2000).all()
-
-
 def test_slates():
     rng = np.random.RandomState(0)
     slate = rng.rand(2000, 30).argsort(axis=1)[:, :3]
@@ -324,10 +284,3 @@ def test_any_legal_log(logs):
     assert found == []
     assert 0 <= facts[SHARE] < 1
     assert facts[TEST]
-
-
-def test_an_audit_tells_it():
-    columns = softmax_rounds(0, 800)
-    logs = logs_of(columns, np.append(np.arange(800), np.arange(200)))
-    assert "repeated_rounds" in [one.name for one in audit(logs).alarms]
-    assert "repeated_rounds" not in [one.name for one in audit(logs[:800]).findings]

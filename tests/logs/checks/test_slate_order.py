@@ -1,35 +1,23 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-from itertools import permutations
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import (
-    PseudoInverse,
     SlateLogs,
     UniformSlatePolicy,
-    audit,
-    compare_policies,
-    evaluate,
-    report,
-    suggest,
-    verdict,
 )
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs.checks import _slate_order
-from skope_ope.logs.checks._slate_order import SURE, uniform_order_findings
-from tests._quiet import quiet
-from tests.logs.checks.test_shared_pages import (
-    MASKS,
-    best,
-    found,
-    pages,
-    right_logs,
-    short_pages,
-)
+from tests.logs.checks._found import quick
+from tests.logs.checks.test_slate_pages import pages, short_pages
+
+
+def out_of_order(logs):
+    return [one for one in quick(logs) if one.name == "slate_order"]
+
 
 WORLDS = {
     "ten of forty": (1000, 40, 4, 4, 10),
@@ -63,13 +51,13 @@ def as_sorted(logs, share=0.25, key=None, seed=0):
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_quarter_of_sorted_pages_is_found(world):
     right = pages(*WORLDS[world], passed=True)
-    (one,) = found(as_sorted(right))
+    (one,) = quick(as_sorted(right))
     assert (one.name, one.severity) == ("slate_order", "error")
     assert one.category is PropensityWarning
-    assert one.number > SURE and 0.1 < one.effect < 0.4
+    assert one.number > np.log(10_000) and 0.1 < one.effect < 0.4
     assert "were sorted by a ranking" in one.advice[0]
     assert "The position is not the one that was shown" in one.advice[1]
-    assert not found(right)
+    assert not quick(right)
 
 
 def test_pages_sorted_by_name_of_items_that_do_not_recur():
@@ -84,13 +72,13 @@ def test_pages_sorted_by_name_of_items_that_do_not_recur():
         fields = {"candidates": offered, "logging_policy": UniformSlatePolicy(4)}
         return SlateLogs(np.zeros((1000, 1)), slate, np.zeros(1000), **fields)
 
-    (one,) = uniform_order_findings(logs(slate))[1]
+    (one,) = out_of_order(logs(slate))
     assert "the candidate with the lower number is first in 100.0% of" in one.found
     assert_allclose(one.effect, 1)
-    (one,) = uniform_order_findings(logs(slate[:, ::-1]))[1]
+    (one,) = out_of_order(logs(slate[:, ::-1]))
     assert "the lower number is first in 0.0% of pairs, and 50% are" in one.found
     # no item recurs, and the numbers do not tell of the order
-    assert not uniform_order_findings(as_sorted(logs(slate), 1, key))[1]
+    assert not out_of_order(as_sorted(logs(slate), 1, key))
 
 
 @pytest.mark.parametrize("kind", ["by page", "catalogue"])
@@ -104,11 +92,11 @@ def test_pages_sorted_by_a_feature_of_items_that_do_not_recur(kind):
         features = score.reshape(-1, 3)
     fields = {"logging_policy": UniformSlatePolicy(4), "n_candidates": 6}
     fields |= {"item_id": label, "item_features": features}
-    assert not found(SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields))
+    assert not quick(SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields))
     key = -score[np.arange(n)[:, None], slate, 1]
     by_key = np.take_along_axis(slate, key.argsort(axis=1), axis=1)
     slate[::4] = by_key[::4]
-    (one,) = found(SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields))
+    (one,) = quick(SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields))
     assert one.name == "slate_order" and one.effect > 0.1
     assert "the larger score, linear in item_features, is first in" in one.found
 
@@ -122,8 +110,9 @@ def test_what_is_found_is_said():
         item_id=np.tile(["a", "b", "c"], (400, 1)),
         logging_policy=UniformSlatePolicy(2),
     )
-    facts, (one,) = uniform_order_findings(logs)
-    assert facts == {"order of the items on a page": "400 pages compared"}
+    (one,) = out_of_order(logs)
+    facts = logs.quick_propensity_findings[0]
+    assert facts["order of the items on a page"] == "400 pages compared"
     assert "the earlier place on other pages is first in " in one.found
     assert one.found.endswith(
         "Item 'c' has place 1 on average (1: the first) on 200 pages, and random "
@@ -147,71 +136,43 @@ def test_items_are_known_by_their_labels(one_row):
         label = np.broadcast_to(np.arange(10) + 100, (n, 10))
     else:
         bare = SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields)
-        assert not uniform_order_findings(bare)[1]
+        assert not out_of_order(bare)
     logs = SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), item_id=label, **fields)
-    (one,) = uniform_order_findings(logs)[1]
+    (one,) = out_of_order(logs)
     assert "Item 1" in one.found and one.effect > 0.5
 
 
 def test_an_item_that_is_always_first():
     """One of forty items has the first slot where it is shown."""
     logs = pages(2000, 40, 4, 1, 40, passed=True)
-    (one,) = found(as_sorted(logs, 1, np.where(np.arange(40) == 7, 0, 1)))
+    (one,) = quick(as_sorted(logs, 1, np.where(np.arange(40) == 7, 0, 1)))
     assert "Candidate 7 has place 1 on average" in one.found
     assert one.name == "slate_order"
-
-
-def test_ratios_have_mean_one():
-    z = np.array([0.3, -1.0, 0.0, 1.5])
-    orders = np.array(list(permutations(range(4))))
-    for tilt in (0.5, 3.0):
-        ratio = _slate_order._ratio(z[orders], np.ones((24, 4), dtype=bool), tilt)
-        assert_allclose(ratio.mean(), 1)
-    # of empty slots: those that are shown count
-    shown = np.tile([True, False, True, False], (2, 1))
-    ratio = _slate_order._ratio(np.array([[1, 0, 2, 0], [2, 0, 1, 0.0]]), shown, 1.0)
-    assert_allclose(ratio, [2 / (1 + np.e), 2 * np.e / (1 + np.e)])
-
-
-def test_pages_are_told_by_those_of_other_blocks():
-    """The score of a page does not depend on its order, or on later blocks."""
-    logs = pages(400, 12, 4, 1, 12, passed=True)
-    block = _slate_order._blocks(400, None)
-    assert (np.bincount(block) > 20).all() and block.max() == 3
-    slate = logs.slate.copy()
-    slate[block >= 2] = slate[block >= 2][:, ::-1]
-    scores = []
-    for one in (logs.slate, slate):
-        items = _slate_order._Items(with_slates(logs, one), np.arange(400))
-        scores.append(items.learned(block, np.ones(400)))
-    assert_allclose(scores[1][block == 1], scores[0][block == 1])
-    assert_allclose(scores[1][block == 2], scores[0][block == 2][:, ::-1])
-    assert (scores[0][block == 0] == 0).all()
 
 
 def test_groups_and_weighted_pages():
     few = as_sorted(pages(12, 12, 4, 1, 12, passed=True), 1)
     again = np.repeat(np.arange(12), 50)
-    assert not uniform_order_findings(few[again].replace(group=again))[1]
-    assert uniform_order_findings(few[again])[1]
+    assert not out_of_order(few[again].replace(group=again))
+    assert out_of_order(few[again])
     groups = np.repeat(np.arange(1000), 2)
     logs = as_sorted(pages(2000, 12, 4, 1, 12, passed=True))
-    assert uniform_order_findings(logs.replace(group=groups))[1]
+    assert out_of_order(logs.replace(group=groups))
     # pages with item 0 in front are kept, and a third of the others
     right = pages(4000, 12, 4, 1, 12, passed=True)
     first = right.slate[:, 0] == 0
     lot = np.random.RandomState(1).random_sample(4000) < 1 / 3
     some = right[np.flatnonzero(first | lot)]
-    assert uniform_order_findings(some)[1]
+    assert out_of_order(some)
     weight = np.where(some.slate[:, 0] == 0, 1.0, 3.0)
-    assert not uniform_order_findings(some.with_columns(sample_weight=weight))[1]
+    assert not out_of_order(some.with_columns(sample_weight=weight))
 
 
 def test_a_small_part_is_no_finding():
     """One page in fifty is sorted: sure in a large log, and of no effect."""
     logs = pages(40_000, 12, 4, 1, 12, passed=True)
-    assert not found(as_sorted(logs, 0.02))
-    assert found(as_sorted(logs, 0.1))
+    assert not quick(as_sorted(logs, 0.02))
+    assert quick(as_sorted(logs, 0.1))
 
 
 # -- short pages ----------------------------------------------------------------------
@@ -219,7 +180,7 @@ def test_a_small_part_is_no_finding():
 def test_sorted_short_pages_are_found(mask):
     logs = short_pages(4000, passed=True, mask=mask)
     wrong = as_sorted(logs)
-    (one,) = found(wrong)
+    (one,) = quick(wrong)
     assert one.name == "slate_order"
 
 
@@ -231,7 +192,7 @@ def test_slots_that_offer_different_items_are_left_out():
     slate = np.column_stack([rng.randint(3, size=n), 3 + rng.randint(3, size=n)])
     fields = {"candidates": offered, "logging_policy": UniformSlatePolicy(2)}
     logs = SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields)
-    facts, none = uniform_order_findings(logs)
+    facts, none = logs.quick_propensity_findings
     assert none == [] and "not possible" in facts["order of the items on a page"]
 
 
@@ -246,65 +207,7 @@ def test_a_slot_that_had_nothing_left():
     slate = UniformSlatePolicy(3).sample(bare, rng)
     assert ((slate[:, 1] < 0) & (slate[:, 0] == 0) & (slate[:, 2] > 0)).any()
     logs = with_slates(bare, slate, logging_policy=UniformSlatePolicy(3))
-    assert not found(logs)
-
-
-@pytest.mark.few_cases(1)
-@pytest.mark.parametrize("n_items", [10, 12, 40])
-@pytest.mark.parametrize("mask", MASKS)
-def test_right_logs_of_short_pages_are_quiet(mask, n_items):
-    for seed in range(25):
-        logs = short_pages((60, 400, 1500)[seed % 3], True, n_items, seed, mask)
-        assert not uniform_order_findings(logs)[1]
-
-
-# -- level, time ----------------------------------------------------------------------
-def test_right_logs_are_quiet():
-    # evidence above 10,000 has a chance of at most 1 in 10,000 in each of them
-    assert not any(uniform_order_findings(right_logs(seed))[1] for seed in range(50))
-
-
-@pytest.mark.theory
-def test_evidence_of_right_logs_keeps_its_level(monkeypatch):
-    monkeypatch.setattr(_slate_order, "SURE", np.log(20))
-    monkeypatch.setattr(_slate_order, "EFFECT", -1.0)
-    alarms = sum(bool(uniform_order_findings(right_logs(s))[1]) for s in range(1000))
-    assert alarms <= 50
-
-
-def test_of_very_many_pages_some_are_drawn(monkeypatch):
-    logs = pages(20_000, 40, 4, 4, 10, passed=True)
-    facts = uniform_order_findings(logs)[0]
-    assert facts["order of the items on a page"] == "20,000 pages compared"
-    monkeypatch.setattr(_slate_order, "MOST_CELLS", 4 * 500)
-    facts = uniform_order_findings(logs)[0]
-    assert facts["order of the items on a page"] == "500 pages of 20,000 compared"
-    logs = short_pages(500, True)
-    monkeypatch.setattr(_slate_order, "MOST_BYTES", 4 * 40 * 100)
-    assert " of 500 compared" in str(uniform_order_findings(logs)[0])
+    assert not quick(logs)
 
 
 # -- decisions ------------------------------------------------------------------------
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning")
-@pytest.mark.filterwarnings("ignore:.*mean importance weight")
-def test_no_decision_rests_on_sorted_pages():
-    wrong = as_sorted(pages(8000, 40, 4, 8, 10, passed=True), key=-np.arange(40))
-    match = "were sorted by a ranking"
-    with pytest.warns(PropensityWarning, match=match):
-        table = evaluate(best(wrong), wrong)
-    assert table.reason.startswith("the candidates or the logging policy do not fit")
-    with pytest.warns(PropensityWarning, match=match):
-        compared = compare_policies({"new": best(wrong)}, wrong)
-    assert compared.decision == "undecided"
-    assert "pages whose items are not in random order" in compared.sentence
-    value = quiet(PseudoInverse().fit(wrong), best(wrong))
-    assert value.verdict.answer == "not supported"
-    assert "slate_order" in [one.name for one in value.verdict.reasons]
-    of_log = audit(wrong)
-    assert of_log.alarms[0].name == "slate_order"
-    assert verdict(value, audit=of_log).answer == "not supported"
-    assert suggest(None, wrong).evaluator is None
-    with pytest.warns(PropensityWarning, match=match):
-        told = report(best(wrong), wrong)
-    assert match in str(told)

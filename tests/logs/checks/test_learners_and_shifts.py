@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Loggers that learn are found, and what resembles them is not."""
+"""Loggers that learn and contexts that slid are found, and what resembles them not."""
 
 import warnings
 
@@ -15,32 +15,32 @@ from skope_ope import (
     BanditLogs,
     ConstantPolicy,
     DirectMethod,
-    audit,
+    PropensityEstimator,
     evaluate,
 )
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
-from skope_ope.datasets._synthetic import draw_actions
 from skope_ope.exceptions import AdaptiveLoggerWarning, OPEWarning
-from skope_ope.logs.checks._adaptive_logger import (
-    CHANCE,
-    EFFECT,
-    Sequences,
-    learning_findings,
-)
+from tests.logs.checks._found import findings
+
+CHANCE = 1e-6  # below which a correlation is told
 
 
-def logs_of(proba, mean, rng, binary=True, context=None, **fields):
-    """Draw actions and rewards; the logger of the fields says nothing of rewards."""
+def learning(logs):
+    return findings(logs, "adaptive_logger")
+
+
+def logs_of(proba, mean, rng, binary, context):
+    """Draw actions and rewards; the logger says nothing of the rewards."""
     n, n_actions = proba.shape
-    action, p = draw_actions(proba, rng)
-    mean = mean[np.arange(n), action]
+    cumulative = proba.cumsum(axis=1)
+    drawn = rng.random_sample((n, 1)) * cumulative[:, -1:]
+    action = (cumulative <= drawn).sum(axis=1)
+    p, mean = (table[np.arange(n), action] for table in (proba, mean))
     reward = mean + rng.normal(size=n)
     if binary:
         reward = (rng.random_sample(n) < expit(mean)).astype(float)
-    context = np.zeros((n, 1)) if context is None else context
-    actions = np.arange(n_actions)
-    given = {"actions": actions, "logging_proba": proba, **fields}
-    return BanditLogs(context, action, reward, p, **given)
+    fields = {"actions": np.arange(n_actions), "logging_proba": proba}
+    return BanditLogs(context, action, reward, p, **fields)
 
 
 def greedy(best, epsilon):
@@ -131,7 +131,7 @@ CLEAN = [
 @pytest.mark.parametrize("kind", CLEAN)
 def test_no_alarm_where_nobody_learned(kind):
     for seed, n in enumerate([400, 3000]):
-        assert learning_findings(clean_world(kind, n, 2 + seed, seed)) == []
+        assert clean_world(kind, n, 2 + seed, seed).learning_findings == []
 
 
 @pytest.mark.theory
@@ -140,37 +140,36 @@ def test_no_alarm_in_many_logs(kind, global_random_seed):
     for log in range(40):
         n, n_actions = [500, 2000, 10_000][log % 3], [2, 3, 8][log // 3 % 3]
         logs = clean_world(kind, n, n_actions, 1000 * global_random_seed + log)
-        assert learning_findings(logs) == []
+        assert learning(logs) == []
 
 
 @pytest.mark.parametrize("known", [False, True])
 def test_thompson_sampling_is_found(known):
     logs = make_adaptive_logs(3000, means=[0.5, 0.45], random_state=0)
     logs = logs if known else logs.replace(logging_proba=None)
-    [found] = learning_findings(logs)
-    assert found.number < CHANCE and found.effect > 2 * EFFECT
+    [found] = learning(logs)
+    assert found.number < CHANCE and found.effect > 0.06
     assert found.category is AdaptiveLoggerWarning
     assert "AdaptiveDR" in found.text
-    assert [f.name for f in audit(logs).findings].count("adaptive_logger") == 1
 
 
 def test_learning_by_segment_is_found():
     logs = make_adaptive_logs(2000, means=[[0.5, 0.4], [0.4, 0.5]], random_state=0)
-    assert len(learning_findings(logs)) == 1
-    assert len(learning_findings(logs.replace(logging_proba=None))) == 1
+    assert len(learning(logs)) == 1
+    assert len(learning(logs.replace(logging_proba=None))) == 1
 
 
 @pytest.mark.thorough
 def test_updates_now_and_then_are_found_by_the_sum_of_their_rounds():
     given = {"update_every": 10, "floor_decay": 9.0, "reward": "continuous"}
     logs = make_adaptive_logs(8000, random_state=3, **given)
-    assert len(learning_findings(logs)) == 1
+    assert len(learning(logs)) == 1
 
 
 @pytest.mark.theory
 def test_how_often_thompson_sampling_is_found(global_random_seed):
     found = [
-        len(learning_findings(make_adaptive_logs(2000, random_state=seed)))
+        len(learning(make_adaptive_logs(2000, random_state=seed)))
         for seed in 100 * global_random_seed + np.arange(40)
     ]
     assert np.mean(found) > 0.85
@@ -193,25 +192,26 @@ def test_values_warn_and_name_the_evaluator():
 @pytest.mark.thorough
 def test_it_is_silent_where_the_logs_cannot_tell():
     learned = make_adaptive_logs(3000, random_state=0)
-    estimated = learned._with_estimates(propensity=learned.propensity)
-    assert learning_findings(estimated) == []
-    assert learning_findings(learned.replace(propensity=None, logging_proba=None)) == []
-    assert learning_findings(learned[:100]) == []
+    unknown = learned.replace(propensity=None, logging_proba=None)
+    estimated = PropensityEstimator().fit_transform(unknown)
+    assert learning(estimated) == []
+    assert learning(unknown) == []
+    assert learning(learned[:100]) == []
     once = make_adaptive_logs(3000, update_every=1500, floor_decay=2, random_state=0)
-    assert learning_findings(once) == []
+    assert learning(once) == []
     flat = learned.replace(reward=np.zeros(3000))
-    assert learning_findings(flat) == []
+    assert learning(flat) == []
 
 
 def test_the_order_is_that_of_the_log():
     logs = make_adaptive_logs(3000, random_state=0)
     order = np.random.RandomState(0).permutation(3000)
-    [expected], [found] = learning_findings(logs), learning_findings(logs[order])
+    [expected], [found] = learning(logs), learning(logs[order])
     assert_allclose(found.number, expected.number)
     with pytest.warns(AdaptiveLoggerWarning):
         IPS().fit(logs[order]).evaluate(ConstantPolicy(0))
     half = logs[np.sort(order[:1500])]  # of a split: every other round is missing
-    assert len(learning_findings(half)) == 1
+    assert len(learning(half)) == 1
 
 
 def test_loggers_in_turn_are_followed_one_by_one():
@@ -226,22 +226,145 @@ def test_loggers_in_turn_are_followed_one_by_one():
 
     names = ("action", "reward", "propensity")
     action, reward, p = (mixed(name) for name in names)
-    found = learning_findings(
+    found = learning(
         BanditLogs(np.zeros((6000, 1)), action.astype(int), reward, p, logger=turn)
     )
     assert len(found) == 1
 
 
-def test_the_sum_by_hand():
-    """One action: c_j = p_{j+1} - p_{j-1}, e_j = r_j - (r_{j-1} + r_{j+1}) / 2."""
-    rng = np.random.RandomState(0)
-    n = 600
-    p, r = rng.uniform(0.2, 0.8, size=n), rng.normal(size=n)
-    p[1:] += 0.1 * np.tanh(r[:-1])
-    chance, correlation = Sequences(np.zeros(n, int), p, r).follow(1)
-    c = np.array([p[j + 1] - p[j - 1] for j in range(1, n - 1)])
-    e = np.array([r[j] - (r[j - 1] + r[j + 1]) / 2 for j in range(1, n - 1)])
-    unit = [np.sqrt(np.mean(c[max(j - 16, 0) : j + 17] ** 2)) for j in range(len(c))]
-    expected = np.corrcoef(c / unit, e)[0, 1]
-    assert_allclose(correlation, expected, atol=0.01)
-    assert chance < 1e-4
+# -- contexts that slid by a row -------------------------------------------------------
+def softmax_logs(seed=0, n_rounds=3000, **params):
+    return make_bandit_logs(
+        n_rounds, n_features=4, n_actions=4, random_state=seed, **params
+    )
+
+
+def rebuilt(logs, context=None, propensity=None, **fields):
+    return BanditLogs(
+        logs.context if context is None else context,
+        logs.action,
+        logs.reward,
+        logs.propensity if propensity is None else propensity,
+        **fields,
+    )
+
+
+def shifts(logs, seed=0):
+    return findings(logs, "shifted_context", random_state=seed)
+
+
+def names(logs, seed=0):
+    return [one.name for one in shifts(logs, seed)]
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0])
+@pytest.mark.parametrize(("step", "side"), [(1, "after"), (-1, "before")])
+def test_contexts_that_slid_are_found(temperature, step, side):
+    logs = softmax_logs(logging_temperature=temperature)
+    slid = rebuilt(logs, np.roll(logs.context, step, axis=0))
+    (found,) = shifts(slid)
+    assert (found.name, found.severity) == ("shifted_context", "error")
+    assert f"the row {side}" in found.found
+    assert "contexts are shifted by a row" in found.advice[0]
+    assert found.number > 6
+    assert found.effect > 0.02
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, np.inf])
+def test_contexts_that_did_not_slide_are_quiet(temperature):
+    for seed in range(5):
+        assert names(softmax_logs(seed, logging_temperature=temperature), seed) == []
+
+
+def test_propensities_that_slid_are_told_apart():
+    logs = softmax_logs(logging_temperature=0.3)
+    slid = np.roll(logs.logging_proba, 1, axis=0)[np.arange(len(logs)), logs.action]
+    (found,) = shifts(rebuilt(logs, propensity=slid))
+    assert "propensities are shifted by a row" in found.advice[0]
+
+
+def test_shift_without_propensities():
+    logs = softmax_logs(logging_temperature=0.3)
+    forward = np.roll(logs.context, 1, axis=0)
+    backward = np.roll(logs.context, -1, axis=0)
+    action, reward = logs.action, logs.reward
+    (found,) = shifts(BanditLogs(forward, action, reward))
+    # contexts that record the last action look the same: no alarm
+    assert found.severity == "note"
+    assert "no fault" in found.text
+    (found,) = shifts(BanditLogs(backward, action, reward))
+    assert found.severity == "warning"
+    assert names(BanditLogs(logs.context, action, reward)) == []
+
+
+def test_last_action_in_the_context_is_no_shift():
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(3, 3))
+    context, action, p = np.zeros((2000, 3)), np.zeros(2000, int), np.zeros(2000)
+    for i in range(2000):
+        context[i] = [rng.normal(), rng.normal(), action[i - 1]]
+        mu = np.exp(context[i] @ weight)
+        mu /= mu.sum()
+        action[i] = rng.choice(3, p=mu)
+        p[i] = mu[action[i]]
+    assert names(BanditLogs(context, action, rng.random(2000), p)) == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_contexts_that_depend_on_each_other_are_no_shift(known):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(2000, 3))
+        for i in range(1, len(x)):
+            x[i] = 0.95 * x[i - 1] + 0.3 * x[i]
+        mu = np.exp(x @ rng.normal(size=(3, 3)))
+        mu /= mu.sum(axis=1, keepdims=True)
+        action = (mu.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+        p = mu[np.arange(2000), action] if known else None
+        assert names(BanditLogs(x, action, rng.random(2000), p)) == []
+        users = rng.normal(size=(100, 3)).repeat(20, axis=0)
+        mu = np.exp(users) / np.exp(users).sum(axis=1, keepdims=True)
+        action = (mu.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
+        p = mu[np.arange(2000), action] if known else None
+        assert names(BanditLogs(users, action, rng.random(2000), p)) == []
+
+
+def test_loggers_one_after_the_other_are_no_shift():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 4))
+    logits = x @ rng.normal(size=(4, 4))
+    logits[1800:] = -logits[1800:]
+    mu = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    action = (mu.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
+    logs = BanditLogs(x, action, rng.random(3000), mu[np.arange(3000), action])
+    assert names(logs) == []
+
+
+def test_rows_out_of_order_are_compared_as_they_were_stored():
+    logs = softmax_logs(logging_temperature=0.3)
+    slid = rebuilt(logs, np.roll(logs.context, 1, axis=0))
+    shuffled = slid[np.random.default_rng(0).permutation(3000)]
+    assert names(shuffled) == ["shifted_context"]
+    # of every other row no neighbour is there
+    assert names(slid[::2]) == []
+
+
+def test_many_rounds_and_text():
+    pd = pytest.importorskip("pandas")
+    logs = softmax_logs(n_rounds=25_000, logging_temperature=0.3)
+    texts = np.array(["low", "mid", "high"])[np.digitize(logs.context, [-0.5, 0.5])]
+    frame = pd.DataFrame(np.roll(texts, 1, axis=0), columns=list("abcd"))
+    assert names(rebuilt(logs, frame)) == ["shifted_context"]
+    assert names(rebuilt(logs, pd.DataFrame(texts, columns=list("abcd")))) == []
+
+
+def test_what_cannot_be_compared_is_quiet():
+    ones = np.ones(200)
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 200)
+    assert names(BanditLogs([[1.0]], [0], [1.0], [0.5])) == []
+    assert names(BanditLogs(np.empty((200, 0)), action, ones, ones / 2)) == []
+    assert names(BanditLogs(np.full((200, 2), np.nan), action, ones, ones / 2)) == []
+    many = rng.permutation(100_000)[:200]  # each action once
+    x = rng.normal(size=(200, 2))
+    assert names(BanditLogs(x, many, ones, ones / 1e5)) == []

@@ -8,7 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from numpy.testing import assert_allclose
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.linear_model import SGDRegressor as SGD
@@ -18,10 +21,14 @@ from sklearn.preprocessing import StandardScaler
 
 from skope_ope import (
     IPS,
+    MRDR,
     ActionRewardModel,
     BanditLogs,
+    CascadeDR,
+    ConstantPolicy,
     DirectMethod,
     DoublyRobust,
+    DRns,
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateLogs,
@@ -31,10 +38,10 @@ from skope_ope import (
     scan_logs,
     summarize,
 )
-from skope_ope.evaluators import ValueSummary
+from skope_ope.evaluators import load_summary
+from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import HashKFold
 from skope_ope.reward_models import AdditiveSlateModel
-from tests.reward_models.test_part_models import Memory
 
 pytestmark = pytest.mark.frames
 
@@ -88,6 +95,21 @@ def write(frame, folder, cuts=CUTS, row_group_size=130):
 @pytest.fixture(scope="module")
 def folder(frame, tmp_path_factory):
     return write(frame, tmp_path_factory.mktemp("log"))
+
+
+class Memory(RegressorMixin, BaseEstimator):
+    """Knows by heart which rounds it was trained on: predicts 1 for them, else 0."""
+
+    def fit(self, X, y):
+        self.seen_ = set()
+        return self.partial_fit(X, y)
+
+    def partial_fit(self, X, y):
+        self.seen_ = getattr(self, "seen_", set()) | set(np.asarray(X)[:, 0].tolist())
+        return self
+
+    def predict(self, X):
+        return np.array([float(x in self.seen_) for x in np.asarray(X)[:, 0]])
 
 
 def agree(one, other):
@@ -240,6 +262,39 @@ def test_filtered_rounds_keep_their_folds(folder, frame):
         agree(found, value_of(logs, DoublyRobust(), model, HashKFold(5)))
 
 
+def test_models_of_memory_know_no_rounds_of_files(folder, frame):
+    fitted = DoublyRobust(reward_model=Ridge())
+    fitted.fit(BanditLogs.from_frame(frame, **ROLES))
+    with pytest.raises(ValueError, match="fitted to logs in memory"):
+        fitted.evaluate(UniformPolicy(), scan_logs(folder, **ROLES))
+
+
+def test_seeds_and_folds_may_be_objects(folder):
+    lazy = scan_logs(folder, **ROLES)
+    one, other = (
+        value_of(
+            lazy,
+            DirectMethod(),
+            Ridge(),
+            n_sample=90,
+            random_state=np.random.RandomState(3),
+        )
+        for _ in range(2)
+    )
+    assert one.value == other.value
+    by_number = value_of(lazy, DirectMethod(), Ridge(), 5)
+    assert (
+        value_of(lazy, DirectMethod(), Ridge(), HashKFold(5)).value == by_number.value
+    )
+
+
+def test_drns_has_one_mean_for_all_actions(folder, frame):
+    lazy, logs = scan_logs(folder, **ROLES), BanditLogs.from_frame(frame, **ROLES)
+    parts = DRns(cv=3, random_state=0).fit(lazy).evaluate(UniformPolicy())
+    whole = DRns(cv=HashKFold(3), random_state=0).fit(logs).evaluate(UniformPolicy())
+    assert parts.value == pytest.approx(whole.value, rel=1e-12)
+
+
 def test_columns_of_files_are_models(folder, frame):
     names = [f"q{k}" for k in range(3)]
     lazy = scan_logs(folder, **ROLES, columns={"q": names})
@@ -249,19 +304,171 @@ def test_columns_of_files_are_models(folder, frame):
 
 
 @pytest.mark.parametrize(
-    ("model", "cv", "error", "match"),
+    ("evaluator", "model", "cv", "error", "match"),
     [
-        (Ridge(), KFold(5), TypeError, "HashKFold"),
-        (np.zeros((N, 3)), None, ValueError, "scan_logs"),
-        ("q", None, ValueError, "'q' is not a column"),
+        (DoublyRobust(), np.zeros((N, 3)), 3, ValueError, r"columns=\{'q_hat'"),
+        (MRDR(), Ridge(), 3, ValueError, "MRDR .* Use DoublyRobust, or load rounds"),
+        (DoublyRobust(), None, KFold(5), TypeError, r"HashKFold\(5\).*got KFold"),
+        (DoublyRobust(), None, [([0], [1])], TypeError, "HashKFold"),
+        (DoublyRobust(), None, True, TypeError, "HashKFold"),
+        (DoublyRobust(), None, 1, ValueError, "'n_splits' parameter of HashKFold"),
+        (DoublyRobust(), None, "prefit", ValueError, "needs a fitted reward_model"),
+        (DoublyRobust(), Ridge(), "prefit", NotFittedError, "not fitted"),
+        (DoublyRobust(), Ridge(), "loo", ValueError, "cv must be 'prefit'"),
+        (DoublyRobust(), "q", 3, ValueError, r"'q' is not a column .* scan_logs"),
+        (DoublyRobust(), np.inf, 3, ValueError, "finite number"),
+        (DoublyRobust(), Ridge, 3, TypeError, "make an instance"),
+        (DoublyRobust(), UniformPolicy(), 3, TypeError, "is the policy UniformPolicy"),
     ],
 )
-def test_what_needs_all_rounds_at_once_is_refused(folder, model, cv, error, match):
+def test_what_needs_all_rounds_at_once_is_refused(
+    folder, evaluator, model, cv, error, match
+):
     lazy = scan_logs(folder, **ROLES)
     with pytest.raises(error, match=match):
-        evaluate({"it": UniformPolicy()}, lazy, reward_model=model, cv=cv)
+        value_of(lazy, evaluator, model, cv)
+    if isinstance(cv, int) and cv < 2:
+        error, match = ValueError, "The 'cv' parameter of DoublyRobust"
     with pytest.raises(error, match=match):
-        DoublyRobust(cv=5 if cv is None else cv).fit(lazy, model)
+        clone(evaluator).set_params(cv=cv).fit(lazy, model)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "model", "match"),
+    [
+        (CascadeDR(), Ridge(), "CascadeDR .* use CascadeIPS"),
+        (SlateDoublyRobust(), Ridge(), "AdditiveSlateModel"),
+        (SlateDirectMethod(), np.zeros(N), "got ndarray"),
+        (SlateDirectMethod(), Ridge(), "n_samples=20 slates are .* n_samples=None"),
+    ],
+)
+def test_what_slates_refuse(folder, evaluator, model, match):
+    rewards = {"reward": None, "slot_reward": ["q0", "q1"]}
+    lazy = scan_logs(folder, **SLATES | rewards)
+    with pytest.raises((ValueError, TypeError), match=match):
+        value_of(lazy, evaluator, model, policy=UniformSlatePolicy(2))
+
+
+@pytest.mark.parametrize("n_sample", [0, 1, 2.5, -3, "all", True, np.nan])
+def test_sizes_of_the_sample(folder, n_sample):
+    lazy = scan_logs(folder, **ROLES)
+    with pytest.raises(ValueError, match="n_sample must be a number of rounds"):
+        value_of(lazy, DoublyRobust(), Ridge(), n_sample=n_sample)
+
+
+@pytest.mark.parametrize(
+    ("model", "n_sample", "facts"),
+    [
+        (None, 50, (N, "all rounds")),
+        (Ridge(), "auto", (N, "all rounds")),
+        (Ridge(), 60, (60, "a random sample")),
+        (Ridge(), N, (N, "all rounds")),
+        (Ridge(), N + 1, (N, "all rounds")),
+        (SGD(random_state=0), 60, (60, "a random sample")),
+        (SGD(random_state=0), None, (N, "all rounds, by partial_fit")),
+    ],
+)
+def test_which_rounds_a_model_is_fitted_to(folder, model, n_sample, facts):
+    lazy = scan_logs(folder, **ROLES)
+    assert told(value_of(lazy, DoublyRobust(), model, n_sample=n_sample)) == facts
+
+
+def test_models_learn_from_the_partitions_in_their_order(folder, frame):
+    lazy = scan_logs(folder, **ROLES, group="user", sample_weight="weight")
+    model = ActionRewardModel(SGD(random_state=0, eta0=1e-8))
+    fields = {"group": "user", "sample_weight": "weight"}
+    logs = BanditLogs.from_frame(frame, **ROLES, **fields)
+    fold, q = HashKFold(5).fold_of(logs), np.empty((N, 3))
+    row_groups = [0, 130, 200, 290, 420, 550, 600]  # of the three files
+    for k in range(5):
+        fitted = ActionRewardModel(SGD(random_state=0, eta0=1e-8))
+        for low, high in pairwise(row_groups):
+            part = logs[low:high]
+            fitted.partial_fit(part[fold[low:high] != k])
+        q[fold == k] = fitted.predict_logs(logs)[fold == k]
+    found = value_of(lazy, DirectMethod(), model, n_sample=None)
+    assert found.value == pytest.approx(
+        np.average(q.mean(axis=1), weights=frame.weight)
+    )
+
+
+@pytest.mark.few_cases
+@pytest.mark.parametrize("model", [None, Ridge(), SGD(random_state=0)], ids=str)
+def test_workers_change_nothing(folder, model):
+    lazy = scan_logs(folder, **ROLES)
+    alone = value_of(lazy, DoublyRobust(), model, n_sample=None)
+    with parallel_config("threading"):
+        shared = value_of(lazy, DoublyRobust(), model, n_sample=None, n_jobs=2)
+    assert shared.value == alone.value
+
+
+@pytest.mark.parametrize("model", [None, Ridge(), SGD(random_state=0)], ids=str)
+def test_an_unseen_action_gets_the_mean_of_the_fold(frame, tmp_path, model):
+    whole = BanditLogs.from_frame(frame, **ROLES)
+    fold = HashKFold(5).fold_of(whole)
+    frame = frame.assign(action=np.where(fold == 1, 2, np.arange(N) % 2))
+    lazy = scan_logs(write(frame, tmp_path), **ROLES, actions=[0, 1, 2])
+    with pytest.warns(ModelErrorWarning, match=r"1 action.s. .*\[2\]") as caught:
+        found = value_of(
+            lazy, DirectMethod(), model, policy=ConstantPolicy(2), n_sample=None
+        )
+    assert len([one for one in caught if "action(s) have no" in str(one.message)]) == 1
+    if model is None:
+        seen = np.array([frame.reward[(fold == 1)].mean()] * 5)
+        seen[1] = frame.reward[fold != 1].mean()  # of all others: nobody took it
+        expected = np.full(N, np.nan)
+        expected[fold == 1] = seen[1]
+        expected[fold != 1] = seen[0]
+        assert found.value == pytest.approx(expected.mean())
+    logs = BanditLogs.from_frame(frame, **ROLES, actions=[0, 1, 2])
+    if not isinstance(model, SGD):
+        memory = value_of(logs, DirectMethod(), model, HashKFold(5), ConstantPolicy(2))
+        agree(found, memory)
+
+
+class Unweighted(SGD):
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+    def partial_fit(self, X, y):
+        return super().partial_fit(X, y)
+
+
+def test_a_model_without_weights_warns_once(folder):
+    lazy = scan_logs(folder, **ROLES, sample_weight="weight")
+    model = Unweighted(random_state=0)
+    with pytest.warns(ModelErrorWarning, match="ignores the weights") as caught:
+        value_of(lazy, DoublyRobust(), model, n_sample=None)
+    assert len([one for one in caught if "ignores" in str(one.message)]) == 1
+
+
+@pytest.mark.parametrize("model", [None, Ridge(), SGD(random_state=0)], ids=str)
+def test_few_groups(frame, tmp_path, model):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir(), two.mkdir()
+    files = write(frame.assign(user=0), one)
+    match = rf"all {N} rounds are in one fold of HashKFold\(\)"
+    with pytest.raises(ValueError, match=match):
+        value_of(
+            scan_logs(files, **ROLES, group="user"),
+            DirectMethod(),
+            model,
+            n_sample=None,
+        )
+    # of two groups three folds are empty
+    fold = HashKFold(5).fold_of(np.zeros((9, 1)), np.arange(9))
+    user = np.where(np.arange(N) < 99, 0, (fold != fold[0]).argmax())
+    lazy = scan_logs(write(frame.assign(user=user), two), **ROLES, group="user")
+    if not isinstance(model, SGD):
+        logs = BanditLogs.from_frame(frame.assign(user=user), **ROLES, group="user")
+        found = value_of(lazy, DirectMethod(), model)
+        agree(found, value_of(logs, DirectMethod(), model, 2))
+
+
+def test_logs_without_rounds_are_refused(folder):
+    lazy = scan_logs(folder, **ROLES).filter(lambda f: f["x"] > 1e9)
+    with pytest.raises(ValueError, match="there is no round in LazyLogs"):
+        value_of(lazy, DoublyRobust())
 
 
 class Bad(Ridge):
@@ -271,12 +478,23 @@ class Bad(Ridge):
         return super().predict(X)
 
 
+class Fails(SGD):
+    def partial_fit(self, X, y):
+        if np.asarray(X)[:, 0].max() > 250:
+            raise ValueError("I do not know this")
+        return super().partial_fit(X, y)
+
+
 def test_an_error_of_a_model_names_the_file(folder):
     lazy = scan_logs(folder, **ROLES)
     with pytest.raises(
         ValueError, match=r"1\.parquet, row group 0: .*do not know this"
     ):
         evaluate({"it": UniformPolicy()}, lazy, reward_model=Bad())
+    with pytest.raises(
+        ValueError, match=r"1\.parquet, row group 0: .*do not know this"
+    ):
+        value_of(lazy, DoublyRobust(), Fails(), n_sample=None)
 
 
 def test_numbers_and_columns_are_models_of_lazy_frames(frame):
@@ -295,6 +513,10 @@ def test_numbers_and_columns_are_models_of_lazy_frames(frame):
         given = {"evaluators": ["DoublyRobust"], "reward_model": model}
         found = evaluate("pi", lazy, **given)["DoublyRobust"]
         agree(found, evaluate("pi", logs, **given)["DoublyRobust"])
+    with pytest.raises(
+        TypeError, match=r"reward model of DoublyRobust is None: .* rounds in memory"
+    ):
+        evaluate("pi", lazy, evaluators=["DoublyRobust"])
 
 
 def told(value):
@@ -340,7 +562,7 @@ SLATES = {
 }
 
 
-@pytest.mark.thorough
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     ("evaluator", "model"),
     [

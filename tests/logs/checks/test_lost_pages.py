@@ -1,24 +1,17 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""Rows and pages that are missing from logs of slates, and rewards in each slot."""
 
 import numpy as np
 import pytest
 
 from skope_ope import (
-    PseudoInverse,
-    SlateIPS,
     SlateLogs,
     UniformSlatePolicy,
     audit,
-    compare_policies,
-    evaluate,
-    suggest,
 )
 from skope_ope.exceptions import LogsWarning, PropensityWarning
-from skope_ope.logs.checks._lost_rows import (
-    ended_by_reward_findings,
-    pages_without_reward_findings,
-)
+from tests.logs.checks._found import findings
 
 
 def pages(n=2000, n_slots=4, rate=0.2, last=None, short=0.0, seed=0):
@@ -62,10 +55,10 @@ def made(slate, clicked, **fields):
 
 def test_rows_lost_beside_pages_that_the_layout_made_short():
     slate, clicked = pages(n=4000, short=0.5)
-    assert not ended_by_reward_findings(made(slate, clicked))[1]
+    assert not findings(made(slate, clicked), "lost_rows")
     before = np.cumsum(clicked, axis=1) - clicked  # written up to the first click
     logs = made(np.where(before == 0, slate, -1), np.where(before == 0, clicked, 0))
-    [one] = ended_by_reward_findings(logs)[1]
+    [one] = findings(logs, "lost_rows")
     n_lost = int(((logs.slate >= 0).sum(axis=1) == 1).sum())
     assert one.found.startswith(f"{n_lost:,} pages of 1 item end early")
     assert one.severity == "error"
@@ -78,9 +71,9 @@ def test_rows_lost_after_the_last_reward_are_found(n_slots, keep_first):
     logs = made(slate, clicked)
     if n_slots == 2 and keep_first:
         # pages of one item: some kept their first row, nothing is certain
-        assert not ended_by_reward_findings(logs)[1]
+        assert not findings(logs, "lost_rows")
         return
-    [one] = ended_by_reward_findings(logs)[1]
+    [one] = findings(logs, "lost_rows")
     assert (one.name, one.severity) == ("lost_rows", "error")
     assert one.category is PropensityWarning
     assert one.number < 5e-5 and one.effect > 0.5
@@ -97,18 +90,18 @@ def test_rows_lost_after_the_last_reward_are_found(n_slots, keep_first):
 def test_a_page_of_each_group_is_looked_at():
     slate, clicked = lose(*pages(), keep_first=False)
     group = np.arange(len(slate)) % 100
-    [one] = ended_by_reward_findings(made(slate, clicked, group=group))[1]
+    [one] = findings(made(slate, clicked, group=group), "lost_rows")
     assert one.found.startswith("100 pages (one of each group) end early")
     group = np.arange(len(slate)) % 30  # too few to tell
-    assert not ended_by_reward_findings(made(slate, clicked, group=group))[1]
+    assert not findings(made(slate, clicked, group=group), "lost_rows")
 
 
 @pytest.mark.parametrize("last", [None, 0.5, 0.8])
 def test_short_pages_of_right_logs_ring_in_no_log(last):
-    for seed in range(40):
+    for seed in range(12):
         logs = made(*pages(n=500, short=0.4, last=last, seed=seed))
-        assert not ended_by_reward_findings(logs)[1]
-        assert not pages_without_reward_findings(logs)[1]
+        assert not findings(logs, "lost_rows")
+        assert not findings(logs, "lost_pages")
 
 
 def test_pages_that_show_all_they_offer_ring_not():
@@ -124,64 +117,29 @@ def test_pages_that_show_all_they_offer_ring_not():
     offered[short] = False
     offered[short[:, None], slate[short, :3]] = True
     logs = SlateLogs(np.zeros((len(slate), 1)), slate, candidates=offered, **fields)
-    assert not ended_by_reward_findings(logs)[1]
+    assert not findings(logs, "lost_rows")
     logs = SlateLogs(np.zeros((len(slate), 1)), slate, **fields)
-    assert ended_by_reward_findings(logs)[1]
+    assert findings(logs, "lost_rows")
 
 
 def test_dense_rewards_tell_nothing():
     slate, clicked = pages(rate=1.0, short=0.5)
     logs = made(slate, clicked)
-    assert not ended_by_reward_findings(logs)[1]
-    assert not pages_without_reward_findings(logs)[1]
+    assert not findings(logs, "lost_rows")
+    assert not findings(logs, "lost_pages")
 
 
 def test_logs_without_rewards_of_slots_tell_nothing():
     slate, clicked = lose(*pages(), keep_first=False)
     logs = SlateLogs(np.zeros((len(slate), 1)), slate, clicked.sum(axis=1))
-    assert ended_by_reward_findings(logs) == ({}, [])
-    assert pages_without_reward_findings(logs) == ({}, [])
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-def test_no_decision_rests_on_pages_that_lost_rows():
-    slate, clicked = lose(*pages(), keep_first=True)
-    logs = made(slate, clicked)
-    new = PseudoInverse().fit(logs)
-    target = UniformSlatePolicy(4)
-    with pytest.warns(PropensityWarning, match="Rows without a reward were not logged"):
-        value = new.evaluate(target)
-    assert value.verdict.answer == "not supported"
-    assert "lost_rows" in [one.name for one in value.verdict.reasons]
-    with pytest.warns(PropensityWarning, match="Rows without a reward"):
-        table = evaluate(target, logs)
-    assert table.reason.startswith("rows of pages are missing from the logs")
-    with pytest.warns(PropensityWarning, match="Rows without a reward"):
-        compared = compare_policies({"new": target}, logs)
-    assert compared.decision == "undecided"
-    assert "rows of pages that may be missing" in compared.sentence
-    told = [one.name for one in audit(logs).alarms]
-    assert told == ["lost_rows"]
-    suggested = suggest(None, logs)
-    assert suggested.evaluator is None and "Rows of pages" in suggested.stop
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-def test_recorded_propensities_do_not_help():
-    slate, clicked = lose(*pages(), keep_first=True)
-    given = {"propensity": 0.01, "n_candidates": 6, "slot_reward": clicked}
-    logs = SlateLogs(np.zeros((len(slate), 1)), slate, **given)
-    target = UniformSlatePolicy(4)
-    with pytest.warns(PropensityWarning, match="Rows without a reward"):
-        compared = compare_policies({"new": target}, logs, evaluator=SlateIPS())
-    assert compared.decision == "undecided"
-    assert "rows of pages that may be missing" in compared.sentence
+    assert findings(logs, "lost_rows") == []
+    assert findings(logs, "lost_pages") == []
 
 
 def test_missing_pages_without_a_reward_are_told():
     slate, clicked = pages()
     kept = clicked.any(axis=1)
-    [one] = pages_without_reward_findings(made(slate[kept], clicked[kept]))[1]
+    [one] = findings(made(slate[kept], clicked[kept]), "lost_pages")
     assert (one.name, one.severity) == ("lost_pages", "warning")
     assert one.category is LogsWarning
     zero = 1 - clicked[kept].mean(axis=0)
@@ -192,17 +150,53 @@ def test_missing_pages_without_a_reward_are_told():
     ]
     first = int(np.flatnonzero(~kept)[0])  # a single page without one is enough
     kept[first] = True
-    assert not pages_without_reward_findings(made(slate[kept], clicked[kept]))[1]
+    assert not findings(made(slate[kept], clicked[kept]), "lost_pages")
 
 
 def test_few_missing_pages_are_no_news():
     slate, clicked = pages(n=60)
     kept = clicked.any(axis=1)
-    assert not pages_without_reward_findings(made(slate[kept], clicked[kept]))[1]
+    assert not findings(made(slate[kept], clicked[kept]), "lost_pages")
 
 
 def test_pages_of_weight_zero_do_not_count():
     slate, clicked = pages()
     weight = clicked.any(axis=1).astype(float)
     logs = made(slate, clicked).with_columns(sample_weight=weight)
-    assert pages_without_reward_findings(logs)[1]
+    assert findings(logs, "lost_pages")
+
+
+# -- the reward of the page in each slot ----------------------------------------------
+def with_slot_rewards(slot_reward):
+    rng = np.random.RandomState(0)
+    slates = np.array([rng.permutation(6)[:3] for _ in range(400)])
+    logger = UniformSlatePolicy(3)
+    fields = {"n_candidates": 6, "slot_reward": slot_reward, "logging_policy": logger}
+    return SlateLogs(np.zeros((400, 1)), slates, **fields)
+
+
+def bought(share=0.2, seed=1):
+    return (np.random.RandomState(seed).random_sample(400) < share).astype(float)
+
+
+def test_the_reward_of_the_page_in_each_slot_is_an_error():
+    logs = with_slot_rewards(np.repeat(bought()[:, None], 3, axis=1))
+    [found] = findings(logs, "page_reward")
+    assert found.severity == "error"
+    assert found.number == np.count_nonzero(logs.reward)
+    assert "reward=... and without slot_reward" in found.advice[0]
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.9])
+def test_clicks_of_slots_are_none(share):
+    clicks = np.column_stack([bought(share, seed) for seed in range(3)])
+    assert findings(with_slot_rewards(clicks), "page_reward") == []
+
+
+def test_few_rewards_tell_nothing():
+    rare = np.zeros(400)
+    rare[:9] = 1
+    logs = with_slot_rewards(np.repeat(rare[:, None], 3, axis=1))
+    assert findings(logs, "page_reward") == []
+    without = SlateLogs(np.zeros((400, 1)), logs.slate, bought())
+    assert findings(without, "page_reward") == []
