@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run an example with its assertions noted, on right and on broken estimators.
 
-An assertion that no broken estimator fails says nothing. Every example that asserts
-has a test of the same stem here, one call of `every_assertion_can_fail`.
+An assertion that no broken estimator fails says nothing. Every example that asserts has
+a row in the table of its folder here.
 """
 
 import ast
 import contextlib
 import io
+import shlex
 import sys
 import warnings
+from typing import NamedTuple
 from unittest.mock import patch
 
 import joblib
@@ -83,8 +85,7 @@ def _run(path, args, breaks=None, last=None):
     failed : set of int
     error : Exception or None
     """
-    import matplotlib
-
+    matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -143,39 +144,47 @@ def _forget(folder, known):
             del sys.modules[name]
 
 
-def every_assertion_can_fail(path, breaks, *, args=(), data=False):
-    """Return the test that right estimators pass and broken ones fail, line by line.
+class Row(NamedTuple):
+    """What breaks a script.
 
-    Parameters
+    Attributes
     ----------
-    path : str
-        Relative to examples/.
-    breaks : dict of str to dict
-        Name of every broken world: what is replaced, as in `failures`. Together they
-        must make each assertion of the script fail at least once. Each runs no further
-        than the last assertion that those before it have left: the cheapest one that
-        fails much stands first.
-    args : sequence of str
+    worlds : dict of str to dict
+        Why assertions fail, and what is replaced then, as in `failures`. Together the
+        worlds must make each assertion of the script fail at least once. Each runs no
+        further than the last assertion that those before it have left: the cheapest one
+        that fails much stands first.
+    args : str
         Arguments at which the script is small and its assertions hold.
-    data : bool
-        Whether the script needs the folder SKOPE_OPE_DATA.
+    needs : str
+        A package without which the row is skipped.
+    modules : dict of str to module
+        What stands for a package that the script imports.
     """
 
-    @pytest.mark.theory
-    def test_every_assertion_can_fail(request):
-        pytest.importorskip("matplotlib")
-        if data:
-            request.getfixturevalue("data_dir")
-        lines = assertions(path)
+    worlds: dict
+    args: str = ""
+    needs: str = ""
+    modules: dict = {}
+
+
+def check_every_assertion_can_fail(path, worlds, args="", needs="", modules=None):
+    """Raise unless right estimators pass a script and broken ones fail, line by line.
+
+    The parameters are `path`, relative to examples/, and those of a `Row`.
+    """
+    pytest.importorskip("matplotlib")
+    if needs:
+        pytest.importorskip(needs)
+    args = shlex.split(args)
+    with patch.dict(sys.modules, modules or {}):
         last, failed, error = _run(path, args)
         if error is not None:
             raise error
         assert failed == set(), "assertions that right estimators fail"
-        assert set(last) == lines, "assertions that are not reached"
-        for replaced in breaks.values():  # each runs as far as it can add anything
+        assert set(last) == assertions(path), "assertions that are not reached"
+        for replaced in worlds.values():  # each runs as far as it can add anything
             _, failed, _ = _run(path, args, replaced, last)
             for line in failed & set(last):
                 del last[line]
         assert last == {}, "assertions that nothing here makes fail"
-
-    return test_every_assertion_can_fail
