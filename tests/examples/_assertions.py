@@ -177,7 +177,9 @@ def check_every_assertion_can_fail(path, worlds, args="", needs="", modules=None
     if needs:
         pytest.importorskip(needs)
     args = shlex.split(args)
-    with patch.dict(sys.modules, modules or {}):
+    with pytest.MonkeyPatch.context() as patched:
+        for name, module in (modules or {}).items():
+            patched.setitem(sys.modules, name, module)
         last, failed, error = _run(path, args)
         if error is not None:
             raise error

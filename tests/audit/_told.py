@@ -1,10 +1,12 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Logs of a softmax logger for the audits of policies."""
+"""What an audit tells, by check, and logs of a softmax logger."""
+
+import warnings
 
 import numpy as np
 
-from skope_ope import BanditLogs
+from skope_ope import BanditLogs, audit
 
 
 def softmax_logs(n=2000, n_actions=4, scale=1.0, seed=0, **fields):
@@ -25,6 +27,21 @@ def softmax_logs(n=2000, n_actions=4, scale=1.0, seed=0, **fields):
         "actions": range(n_actions),
     }
     return BanditLogs(**(given | fields)), mu
+
+
+def told(name, *asked, **options):
+    """Return the facts of an audit, and the findings of this name."""
+    found = audit(*asked, **options)
+    return found.facts, [one for one in found.findings if one.name == name]
+
+
+def of_policy(policy, logs):
+    """Return the facts of an audit, and what it finds that the log alone has not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # an audit tells by its findings alone
+        alone, found = audit(logs), audit(policy, logs)
+    known = {one.name for one in alone.findings}
+    return found.facts, [one for one in found.findings if one.name not in known]
 
 
 def names(findings):
