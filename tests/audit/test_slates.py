@@ -1,18 +1,26 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""What an audit of slates tells about their logger, and about a policy."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import PlackettLuceSlatePolicy, SlateLogs, UniformSlatePolicy, audit
-from skope_ope.audit._slate_logger import decision_laws, slate_logger_findings
+from skope_ope import (
+    PlackettLuceSlatePolicy,
+    PseudoInverse,
+    SlateIPS,
+    SlateLogs,
+    UniformSlatePolicy,
+    audit,
+)
 from skope_ope.datasets import make_slate_logs
 from skope_ope.policies import (
     EmpiricalSlatePolicy,
-    ProductSlatePolicy,
     SampledSlatePolicy,
 )
+from tests._quiet import quiet
+from tests.audit._told import names, of_policy
 
 WORLDS = {
     "rankings": {},
@@ -23,6 +31,18 @@ WORLDS = {
 }
 
 
+WHAT = "slates against the logging policy"
+OF_THE_LOGGER = (
+    "contradicting_propensity",
+    "impossible_slates",
+    "slate_calibration",
+    "slate_counts",
+    "slate_misfit",
+    "slate_order",
+    "slate_pairs",
+)
+
+
 def rebuilt(logs, **fields):
     """The same slates with other fields."""
     kept = ("context", "slate", "reward", "item_features", "n_candidates")
@@ -30,8 +50,15 @@ def rebuilt(logs, **fields):
     return SlateLogs(**(given | fields))
 
 
-def names(logs, seed=0):
-    return [one.name for one in slate_logger_findings(logs, seed)[1]]
+def compared(logs, seed=0):
+    """Return what an audit tells about slates and their logging policy."""
+    found = audit(logs, random_state=seed)
+    facts = {k: v for k, v in found.facts.items() if "compared" in str(v) or k == WHAT}
+    return facts, [one for one in found.findings if one.name in OF_THE_LOGGER]
+
+
+def kinds(logs, seed=0):
+    return [one.name for one in compared(logs, seed)[1]]
 
 
 @pytest.mark.few_cases(2)
@@ -39,9 +66,9 @@ def names(logs, seed=0):
 def test_right_logs_are_quiet(world):
     for seed in range(4):
         logs = make_slate_logs(400, random_state=seed, **WORLDS[world])
-        facts, found = slate_logger_findings(logs, seed)
+        facts, found = compared(logs, seed)
         assert not found
-        assert facts.pop("slates against the logging policy") == "400 rounds compared"
+        assert facts.pop(WHAT) == "400 rounds compared"
         assert list(facts.values()) == ["400 pages compared"] * 2 * (world == "uniform")
 
 
@@ -49,7 +76,7 @@ def test_right_logs_are_quiet(world):
 @pytest.mark.parametrize("world", WORLDS)
 def test_hundred_right_logs_are_quiet(world):
     logs = (make_slate_logs(1000, random_state=s, **WORLDS[world]) for s in range(100))
-    assert not any(names(one) for one in logs)
+    assert not any(kinds(one) for one in logs)
 
 
 @pytest.mark.few_cases(2)
@@ -60,7 +87,7 @@ def test_a_logger_of_another_temperature_is_seen(temperature):
         other = make_slate_logs(
             1000, random_state=seed, logging_temperature=temperature
         ).logging_policy
-        found = slate_logger_findings(rebuilt(logs, logging_policy=other))[1]
+        found = compared(rebuilt(logs, logging_policy=other))[1]
         [one] = [one for one in found if one.name == "slate_calibration"]
         assert one.is_alarm and one.number > np.log(1000)
         # the true one divides by this: the logger is less sure than a colder policy
@@ -81,16 +108,17 @@ FAULTS = {
 def test_slates_of_something_else_are_seen(fault):
     for seed in range(2):
         logs = make_slate_logs(1000, random_state=seed)
-        assert names(rebuilt(logs, slate=FAULTS[fault](logs.slate)))
+        assert kinds(rebuilt(logs, slate=FAULTS[fault](logs.slate)))
 
 
 def test_a_uniform_logger_that_is_none():
     logs = make_slate_logs(1000, random_state=0)
-    found = slate_logger_findings(rebuilt(logs, logging_policy=UniformSlatePolicy(3)))
-    pairs, order, one, fitted = found[1]
-    assert (pairs.name, order.name) == ("slate_pairs", "slate_order")
-    assert fitted.name == "slate_misfit" and fitted.columns == ("slot 0",)
-    assert one.name == "slate_counts" and one.columns[0].startswith("slot ")
+    found = compared(rebuilt(logs, logging_policy=UniformSlatePolicy(3)))[1]
+    told = {one.name: one for one in found}
+    assert set(told) == {"slate_pairs", "slate_order", "slate_counts", "slate_misfit"}
+    assert told["slate_misfit"].columns == ("slot 0",)
+    one = told["slate_counts"]
+    assert one.columns[0].startswith("slot ")
     assert abs(one.number) > 4 and one.effect > 0.1
     assert "Given the slots before, the logging policy expects" in one.found
 
@@ -99,7 +127,7 @@ def test_pages_that_were_not_random_are_the_second_cause():
     logs = make_slate_logs(3000, logging="uniform", random_state=0)
     slate = logs.slate.copy()
     slate[:1000] = [0, 1, 2]
-    found = slate_logger_findings(rebuilt(logs, slate=slate))[1]
+    found = compared(rebuilt(logs, slate=slate))[1]
     [one] = [one for one in found if one.name == "slate_pairs"]
     assert one.advice[0].startswith("The candidates were not passed")
     assert one.advice[1].startswith("Pages of another logging policy are among these")
@@ -113,21 +141,11 @@ def test_counts_that_hide_the_context():
     true = PlackettLuceSlatePolicy(lambda logs: np.exp(logs.context), n_slots=3)
     shown = true.sample(bare, 0)
     logs = rebuilt(bare, slate=shown, logging_policy=UniformSlatePolicy(3))
-    (one,) = slate_logger_findings(logs)[1]
+    [one] = compared(logs)[1]
     assert one.name == "slate_misfit" and one.effect > 0.1
     told = list(one.rows)
     assert (shown[told, 0] == X[told].argmax(axis=1)).mean() > 0.5
-    assert not names(rebuilt(logs, logging_policy=true))
-
-
-def test_laws_by_hand():
-    """Weights 1, 1, 2: the second slot is drawn from what is left."""
-    logs = SlateLogs(np.zeros((2, 1)), [[2, 0], [0, 1]], [1.0, 0.0], n_candidates=3)
-    policy = PlackettLuceSlatePolicy([1, 1, 2], n_slots=2)
-    laws = decision_laws(policy, logs, policy.prefix_proba(logs))
-    first = [0.25, 0.25, 0.5, 0]
-    assert_allclose(laws[0], [first, [0.5, 0.5, 0, 0]], atol=1e-12)
-    assert_allclose(laws[1], [first, [0, 1 / 3, 2 / 3, 0]], atol=1e-12)
+    assert not kinds(rebuilt(logs, logging_policy=true))
 
 
 def test_empty_slots_are_decisions():
@@ -137,9 +155,7 @@ def test_empty_slots_are_decisions():
     slate = np.column_stack([action, np.full(n, -1)])
     policy = EmpiricalSlatePolicy([[0, -1], [1, -1]])
     logs = SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), logging_policy=policy)
-    laws = decision_laws(policy, logs, policy.prefix_proba(logs))
-    assert_allclose(laws[0], [[0.5, 0.5, 0], [0, 0, 1]], atol=1e-12)
-    assert not names(logs)
+    assert not kinds(logs)
 
 
 def test_impossible_slates_are_named():
@@ -152,7 +168,7 @@ def test_impossible_slates_are_named():
         n_candidates=3,
         logging_policy=UniformSlatePolicy(2),
     )
-    (one,) = slate_logger_findings(logs)[1]
+    [one] = compared(logs)[1]
     assert one.name == "impossible_slates" and one.severity == "error"
     assert one.rows == (7, 30) and one.number == 0.02
     assert "slot 1 of row 7 holds candidate 0" in one.found
@@ -163,7 +179,7 @@ def test_propensities_that_are_not_the_policys():
     p = logs.propensity.copy()
     p[[3, 8]] *= 2
     wrong = rebuilt(logs, propensity=p)
-    (one,) = slate_logger_findings(wrong)[1]
+    [one] = compared(wrong)[1]
     assert one.name == "contradicting_propensity" and one.rows == (3, 8)
     assert_allclose(one.effect, 1.0)
 
@@ -175,8 +191,8 @@ def test_weighted_rounds_are_thinned():
     common = logs.slate[:, 0] == 0
     some = logs[np.flatnonzero(common | (rng.random_sample(3000) < 0.25))]
     weight = np.where(some.slate[:, 0] == 0, 1.0, 4.0)
-    assert names(some)
-    assert not names(some.with_columns(sample_weight=weight))
+    assert kinds(some)
+    assert not kinds(some.with_columns(sample_weight=weight))
 
 
 def test_a_group_that_repeats_its_slate_is_one_round():
@@ -184,26 +200,26 @@ def test_a_group_that_repeats_its_slate_is_one_round():
     again = logs[np.repeat(np.arange(200), 20)]
     group = np.repeat(np.arange(200), 20)
     sticky = rebuilt(again, group=group)
-    facts, found = slate_logger_findings(sticky)
+    facts, found = compared(sticky)
     told = "200 of 4,000 rounds compared, one a group"
     assert not found and list(facts.values()) == [told]
 
 
 def test_a_sample_says_why_it_is_one():
     logs = make_slate_logs(5000, n_candidates=50, random_state=0)
-    facts = slate_logger_findings(logs)[0]
+    facts = compared(logs)[0]
     n = 60_000 // (3 * 51)
     told = f"{n} of 5,000 rounds compared, drawn at random: each takes 153"
-    assert facts["slates against the logging policy"].startswith(told)
+    assert facts[WHAT].startswith(told)
 
 
 def test_what_cannot_be_compared_is_said():
     logs = make_slate_logs(100, random_state=0)
 
     def told(logs):
-        facts, found = slate_logger_findings(logs)
+        facts, found = compared(logs)
         assert not found
-        return facts["slates against the logging policy"]
+        return facts[WHAT]
 
     assert "no logging_policy" in told(rebuilt(logs, logging_policy=None))
     assert "fewer than 30" in told(logs[:20])
@@ -212,16 +228,72 @@ def test_what_cannot_be_compared_is_said():
     assert "means of draws" in told(rebuilt(logs, logging_policy=sampled))
 
 
-def test_a_policy_that_refuses_is_an_alarm():
-    logs = make_slate_logs(100, random_state=0)
-    other = ProductSlatePolicy(np.full((3, 4), 0.25))  # of four candidates
-    (one,) = slate_logger_findings(rebuilt(logs, logging_policy=other))[1]
-    assert one.name == "logging_policy_refuses" and one.is_alarm
+# -- policies -------------------------------------------------------------------------
+N = 600
+RNG = np.random.RandomState(0)
+SLATES = np.array([RNG.permutation(4)[:2] for _ in range(N)])
+REWARD = (RNG.random_sample(N) < 0.3).astype(float)
+FIRST = np.tile([0, 1], (N, 1))
 
 
-def test_the_audit_asks():
-    logs = make_slate_logs(300, random_state=0)
-    wrong = rebuilt(logs, slate=(logs.slate + 1) % 5)
-    assert "slates against the logging policy" in audit(logs).facts
-    found = {one.name for one in audit(wrong).alarms}
-    assert found & {"slate_counts", "slate_calibration"}
+def logs_of(slates=SLATES, **fields):
+    return SlateLogs(np.zeros((N, 1)), slates, REWARD, n_candidates=4, **fields)
+
+
+UNIFORM = logs_of(logging_policy=UniformSlatePolicy(2))
+
+
+@pytest.mark.parametrize("policy", [FIRST, PlackettLuceSlatePolicy([1, 2, 3, 4.0], 2)])
+def test_weights_of_slates_and_of_slots(policy):
+    facts, found = of_policy(policy, UNIFORM)
+    assert found == []
+    for what, evaluator in (("slates", SlateIPS()), ("slots", PseudoInverse())):
+        told = quiet(evaluator.fit(UNIFORM), policy).diagnostics
+        size = facts[f"effective sample size ({what})"]
+        assert size == pytest.approx(told["effective_sample_size"])
+        assert facts[f"mean weight ({what})"] == pytest.approx(told["mean_weight"])
+    assert not any(name.startswith("tail shape") for name in facts)  # two sizes
+
+
+def test_a_tail_shape_says_from_where_on_it_is_heavy():
+    weights = np.exp(2 * RNG.normal(size=(N, 4)))
+    logs = UNIFORM.replace(reward=RNG.exponential(size=N))
+    facts, _ = of_policy(PlackettLuceSlatePolicy(weights, 2), logs)
+    shapes = [name for name in facts if name.startswith("tail shape")]
+    assert shapes and all(name.endswith(", heavy above 0.7") for name in shapes)
+
+
+def test_what_the_logger_never_shows():
+    two = np.array([[0, 1], [1, 0]])[RNG.randint(2, size=N)]
+    logs = logs_of(two, logging_policy=EmpiricalSlatePolicy([[0, 1], [1, 0]]))
+    assert of_policy(FIRST, logs)[1] == []
+    facts, found = of_policy(np.tile([2, 3], (N, 1)), logs)
+    assert names(found) == 2 * [("unsupported_mass", "warning")]
+    assert facts["share never shown (slates)"] == 1
+
+
+def test_a_policy_made_from_the_logged_slates():
+    _, found = of_policy(SLATES, UNIFORM)
+    assert names(found) == 2 * [("mean_weight", "error")]
+    assert "learned from these rounds" in found[0].text
+    for one, what in zip(found, ("slates", "slots"), strict=True):
+        assert one.found.startswith(f"Weights of {what}: The mean importance weight")
+
+
+def test_what_is_known_of_the_logger_decides():
+    facts, _ = of_policy(FIRST, logs_of(propensity=np.full(N, 1 / 12)))
+    assert "mean weight (slates)" in facts
+    assert "mean weight (slots)" not in facts
+    facts, found = of_policy(FIRST, logs_of())
+    assert found == []
+    assert facts["weights of the policy"].startswith("not possible")
+    # marginals do not tell whole slates
+    facts, _ = of_policy(np.full((N, 2, 4), 0.25), UNIFORM)
+    assert "mean weight (slates)" not in facts
+    assert facts["mean weight (slots)"] == pytest.approx(1)
+
+
+def test_one_round():
+    facts, found = of_policy(FIRST[:1], UNIFORM[:1])
+    assert found == []
+    assert "mean weight (slots)" in facts

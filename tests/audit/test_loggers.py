@@ -1,14 +1,13 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""What an audit tells about loggers: their propensities, contexts, exploration."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import BanditLogs, audit
-from skope_ope.audit._logger_findings import logger_findings
-from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
-from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
+from tests.audit._told import told
 
 K = 4
 
@@ -47,8 +46,19 @@ FAULTS = {
 }
 
 
+def found(logs, seed=0):
+    """Return what an audit finds about single loggers."""
+    return [
+        one
+        for one in audit(logs, random_state=seed).findings
+        if "loggers_" in one.name
+        or "_logger" in one.name
+        or one.found.startswith("Rounds of logger")
+    ]
+
+
 def alarms(logs, seed=0):
-    return [one for one in logger_findings(logs, seed)[1] if one.is_alarm]
+    return [one for one in found(logs, seed) if one.is_alarm]
 
 
 @pytest.mark.few_cases(1)
@@ -56,9 +66,8 @@ def alarms(logs, seed=0):
 def test_right_loggers_are_quiet(known):
     for seed in range(3):
         logs = two_loggers(seed, known=known)
-        facts, found = logger_findings(logs, seed)
-        assert not found
-        table = facts["loggers"]
+        assert found(logs, seed) == []
+        table = audit(logs, random_state=seed).facts["loggers"]
         assert table["logger"] == ["old", "young"]
         assert sum(table["rounds"]) == 3000
         assert table["actions taken"] == [K, K]
@@ -73,10 +82,10 @@ def test_right_loggers_are_quiet(known):
 def test_a_fault_of_the_smaller_logger_is_its_own(fault):
     for seed in range(3):
         logs = two_loggers(seed, fault)
-        found = alarms(logs, seed)
-        assert found and {one.name[:10] for one in found} == {"propensity"}
-        assert all(one.found.startswith("Rounds of logger 'young': ") for one in found)
-        for one in found:
+        told = alarms(logs, seed)
+        assert told and {one.name[:10] for one in told} == {"propensity"}
+        assert all(one.found.startswith("Rounds of logger 'young': ") for one in told)
+        for one in told:
             assert (logs.logger[list(one.rows)] == "young").all()
             assert "with LoggerPropensityEstimator" in one.text
 
@@ -84,12 +93,10 @@ def test_a_fault_of_the_smaller_logger_is_its_own(fault):
 def test_a_fault_of_all_is_told_once():
     logs = two_loggers(0)
     wrong = logs.replace(propensity=np.full(3000, 0.9))
-    found = alarms(wrong)
-    assert len({one.name for one in found}) == len(found)
-    assert any(
-        one.found.startswith("Rounds of logger 'old' (and of 1 more: 'young'): ")
-        for one in found
-    )
+    told = alarms(wrong)
+    assert len({one.name for one in told}) == len(told)
+    both = "Rounds of logger 'old' (and of 1 more: 'young'): "
+    assert any(one.found.startswith(both) for one in told)
 
 
 @pytest.mark.thorough
@@ -98,12 +105,10 @@ def test_the_rounds_of_the_other_hide_it():
     pooled = alone = 0
     for seed in range(3):
         logs = two_loggers(seed, "uniform", n=12_000, share=0.05)
-        quick, fitted = (
-            quick_propensity_findings(logs),
-            fitted_propensity_findings(logs),
-        )
-        pooled += any(one.is_alarm for one in (*quick[1], *fitted[1]))
-        alone += bool(alarms(logs, seed))
+        told = alarms(logs, seed)
+        every = audit(logs, random_state=seed).alarms
+        pooled += len(every) > len(told)
+        alone += bool(told)
     assert alone == 3 and pooled == 0
 
 
@@ -117,9 +122,8 @@ def test_propensities_that_contradict_the_column_of_the_logger():
     assert_allclose(one.effect, 1.0)
     assert f"{p[5]:.4g} and {2 * p[5]:.4g} in row 5" in one.found
     clipped = logs.replace(propensity=np.maximum(logs.propensity, 0.05))
-    notes = [f for f in logger_findings(clipped)[1] if "contra" in f.name]
-    assert [note.severity for note in notes] == ["note"]
-    assert "raised to 0.05" in notes[0].found
+    [note] = [one for one in found(clipped) if "contra" in one.name]
+    assert note.severity == "note" and "raised to 0.05" in note.found
 
 
 def test_loggers_of_other_contexts():
@@ -134,13 +138,12 @@ def test_loggers_of_other_contexts():
         logger=logs.logger,
         logger_proba=np.full((3000, 2), 0.25),
     )
-    found = {one.name: one for one in logger_findings(moved)[1]}
-    one = found["loggers_of_other_contexts"]
+    [one] = [one for one in found(moved) if one.name == "loggers_of_other_contexts"]
     assert one.severity == "warning" and one.number > 4
     assert "pooling='naive'" in one.text
     blind = moved.replace(logger_proba=None)
-    found = {one.name: one for one in logger_findings(blind)[1]}
-    assert found["loggers_of_other_contexts"].severity == "note"
+    [one] = [one for one in found(blind) if one.name == "loggers_of_other_contexts"]
+    assert one.severity == "note"
 
 
 def test_weights_bring_the_contexts_back():
@@ -166,19 +169,19 @@ def test_actions_that_one_of_them_lacks():
         logger=logger,
         logger_proba=mu[:, action].T,
     )
-    (one,) = logger_findings(logs)[1]
+    [one] = found(logs)
     assert one.name == "loggers_without_overlap" and one.severity == "note"
     assert "logger 1 cannot take action 2" in one.found and one.actions == (2,)
     blind = logs.replace(logger_proba=None)
-    (one,) = logger_findings(blind)[1]
+    [one] = found(blind)
     assert "logger 1 never took action 2" in one.found
     few = blind[:100]  # it may have been chance
-    assert not logger_findings(few)[1]
+    assert not found(few)
 
 
 def test_a_logger_with_a_few_rounds():
     logs = two_loggers(0, n=300, share=0.05)
-    (one,) = logger_findings(logs)[1]
+    [one] = found(logs)
     count = int((logs.logger == "young").sum())
     assert one.name == "few_rounds_of_a_logger" and one.severity == "note"
     assert one.number == count and one.actions == ("young",)
@@ -186,24 +189,80 @@ def test_a_logger_with_a_few_rounds():
 
 def test_logs_of_every_kind():
     logs = two_loggers(0, n=200)
-    assert logger_findings(BanditLogs(logs.context, logs.action, logs.reward)) == (
-        {},
-        [],
-    )
-    assert logger_findings(logs[:1])[0]["loggers"]["rounds"] == [1]
-    one = logs[logs.logger == "old"]
-    assert list(logger_findings(one)[0]) == ["loggers"]  # the tests of all are its own
+    alone = BanditLogs(logs.context, logs.action, logs.reward)
+    assert "loggers" not in audit(alone).facts and found(alone) == []
+    assert audit(logs[:1]).facts["loggers"]["rounds"] == [1]
+    assert found(logs[logs.logger == "old"]) == []  # the tests of all are its own
     blind = logs.replace(propensity=None)
-    assert "lowest propensity" not in logger_findings(blind)[0]["loggers"]
+    assert "lowest propensity" not in audit(blind).facts["loggers"]
     many = BanditLogs(
         np.zeros((100, 1)), np.arange(100), np.ones(100), logger=np.arange(100) % 50
     )
-    facts, found = logger_findings(many)
+    facts = audit(many).facts
     assert len(facts["loggers"]["logger"]) == 20 and facts["loggers not shown"] == 30
-    assert [f.name for f in found] == ["few_rounds_of_a_logger"]
+    assert [one.name for one in found(many)] == ["few_rounds_of_a_logger"]
 
 
-def test_the_audit_asks():
-    logs = two_loggers(0, "another action")
-    assert any("logger 'young'" in one.found for one in audit(logs).alarms)
-    assert "loggers" in audit(two_loggers(0)).facts
+# -- whether a logger looks at the context --------------------------------------------
+def of_slope(slope, n=2000, seed=0, **fields):
+    rng = np.random.RandomState(seed)
+    X = rng.randn(n, 2)
+    action = (rng.random_sample(n) < 1 / (1 + np.exp(-slope * X[:, 0]))).astype(int)
+    return BanditLogs(X, action, rng.random_sample(n), **fields)
+
+
+def explored(logs):
+    facts, found = told("context_tells_actions", logs)
+    kept = {name: facts[name] for name in facts if name.startswith("actions against")}
+    return kept, found
+
+
+def test_a_logger_that_looks_at_the_context_is_noted():
+    facts, (one,) = explored(of_slope(1.0))
+    assert one.severity == "note"
+    assert one.number > 4 and one.effect > 0.05
+    assert "with PropensityEstimator" in one.text
+    assert (
+        "the context predicts the actions (z = " in facts["actions against the context"]
+    )
+
+
+def test_a_weak_dependence_is_told_as_such():
+    for seed in range(20):
+        _, found = explored(of_slope(0.22, seed=seed))
+        if found and found[0].number < 4:
+            assert "The context seems to predict the logged actions" in found[0].found
+            return
+    raise AssertionError("no log of a weak dependence")
+
+
+def test_a_logger_that_does_not_look():
+    for seed in range(4):
+        facts, found = explored(of_slope(0.0, seed=seed))
+        assert not found
+        assert "no classifier" in facts["actions against the context"]
+
+
+def test_loggers_are_asked_one_by_one():
+    one, two = of_slope(1.0), of_slope(0.0, seed=1)
+    logs = BanditLogs(
+        np.vstack([one.context, two.context]),
+        np.r_[one.action, two.action],
+        np.zeros(4000),
+        logger=np.repeat(["looks", "blind"], 2000),
+    )
+    facts, (found,) = explored(logs)
+    assert "of logger 'looks'" in found.found
+    assert "LoggerPropensityEstimator" in found.text
+    assert set(facts) == {
+        "actions against the context of logger 'looks'",
+        "actions against the context of logger 'blind'",
+    }
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_nothing_to_ask(n):
+    facts, found = explored(of_slope(1.0, n=n))
+    assert not found and "nothing to test" in facts["actions against the context"]
+    known = of_slope(0.0, n=n, propensity=np.full(n, 0.5))
+    assert explored(known) == ({}, [])
