@@ -1,16 +1,16 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import pickle
 import re
 import warnings
+from html import unescape
 
 import numpy as np
 import pytest
 
-from skope_ope import UniformPolicy, report
+from skope_ope import BanditLogs, ConstantPolicy, UniformPolicy, report
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.logs._bars import Scale
-from skope_ope.reports._sections import _relative
 
 LOGS, NEW, _ = make_bandit_logs(
     1500, reward="binary", random_state=1, return_truth=True
@@ -69,10 +69,11 @@ def test_bars_lie_where_the_axis_says(found):
 
 
 def test_gains_are_told_in_numbers_too(found):
-    told, units = parts(found)["Gains"], found._units
+    told = parts(found)["Gains"]
     for name, gain in found.comparison.differences.items():
-        assert f"{units.gain(gain.value)} points" in told
-        assert units.share(found.comparison.lifts[name].value) in told
+        assert re.search(rf"\{100 * gain.value:+.1f}\d* points", told)
+        lift = found.comparison.lifts[name].value
+        assert f"{lift:+.0%}" in told or f"{100 * lift:+.2g}%" in told
 
 
 def test_recommended_rows_are_marked(found):
@@ -90,11 +91,9 @@ def test_the_table_of_several_says_what_its_intervals_hold_for(found, wrong):
 
 
 def test_a_relative_gain_without_limits_has_no_empty_ones():
-    one = {"lift": 0.5, "lift_low": float("nan"), "lift_high": float("nan")}
-    assert _relative(one) == ["+50%"]
-    assert _relative(one | {"lift_low": 0.25, "lift_high": 1}) == [
-        "+50% (+25% to +100%)"
-    ]
+    logs = LOGS.replace(reward=np.where(LOGS.action_index == 0, 0.0, LOGS.reward))
+    rare = made(logs[:60], new=NEW, none=ConstantPolicy(0))
+    assert "(nan" not in rare.to_html() and "(- to -)" not in rare.to_html()
 
 
 def test_overlap_is_that_of_the_value(found):
@@ -114,6 +113,72 @@ def test_findings_say_what_to_do_and_notes_are_closed(wrong, found):
 
 
 def test_the_axis_holds_the_farthest_limit(found):
+    ticks = re.findall(r'<text x="[\d.]+%".*?>(.*?)</text>', parts(found)["Gains"])
     records = found.comparison.to_records()
-    ends = [100 * one["difference_high"] for one in records]
-    assert Scale(ends).high >= max(ends)
+    assert max(map(float, ticks)) >= max(r["difference"] for r in records) * 100
+
+
+# -- texts, notebooks, pickles -------------------------------------------------------
+OTHERS, BETTER, _ = make_bandit_logs(
+    1000, reward="binary", random_state=0, return_truth=True
+)
+
+
+@pytest.fixture(scope="module")
+def one():
+    return report({"new": BETTER}, OTHERS)
+
+
+def test_the_text_is_what_one_says_in_a_meeting(one):
+    assert " ".join(str(one).split()) == one.sentence
+
+
+def test_the_text_tells_alarms():
+    slipped = OTHERS.replace(propensity=np.roll(OTHERS.propensity, 1))
+    with pytest.warns(UserWarning):
+        found = report({"new": BETTER}, slipped)
+    assert "[error]" in str(found)
+    assert [one.severity for one in found.alarms].count("error") >= 1
+
+
+def test_a_notebook_shows_the_page_in_a_frame(one):
+    shown = one._repr_html_()
+    assert shown.startswith("<iframe sandbox srcdoc=")
+    inner = shown.partition('srcdoc="')[2].rpartition('" style=')[0]
+    assert '"' not in inner and "<" not in inner
+    assert unescape(inner) == one.to_html()
+
+
+def test_a_report_comes_back_from_a_pickle(one):
+    again = pickle.loads(pickle.dumps(one))
+    assert again.to_html() == one.to_html()
+
+
+def test_an_alarm_says_what_to_do_first():
+    slipped = OTHERS.replace(propensity=np.roll(OTHERS.propensity, 1))
+    with pytest.warns(UserWarning):
+        found = report({"new": BETTER}, slipped)
+    [first, *_] = found.alarms
+    assert len(first.advice) > 1
+    assert f"Check first: {first.advice[0]}" in " ".join(str(found).split())
+    assert f"Check first: {first.advice[0]}" in unescape(found.to_html())
+
+
+def test_logs_without_propensities_are_told_how_to_get_them():
+    unknown = OTHERS.replace(propensity=None, logging_proba=None)
+    with pytest.warns(UserWarning):
+        found = report({"new": BETTER}, unknown)
+    assert found.decision == "undecided"
+    assert "What to do: The logs have no propensities." in " ".join(str(found).split())
+
+
+def test_a_group_in_the_context_is_told():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(OTHERS.context).add_prefix("x")
+    context = frame.assign(user_id=rng.integers(300, size=1000))
+    logs = BanditLogs(context, OTHERS.action, OTHERS.reward, OTHERS.propensity)
+    pi = BETTER.predict_proba(OTHERS.context)
+    text = " ".join(str(report({"new": pi}, logs)).split())
+    assert "[note] Column 'user_id' has" in text
+    assert "pass group='user_id'" in text
