@@ -3,6 +3,7 @@
 """What breaks the experiments of the papers."""
 
 from dataclasses import replace
+from itertools import cycle
 from types import SimpleNamespace
 
 import numpy as np
@@ -115,9 +116,12 @@ def many_histories(self, policy):
     return SimpleNamespace(value=0.0, n_trajectories=9, accepted=(), bias_mass=0.0)
 
 
+signs = cycle([100.0, -100.0])
+
+
 def noisy_runs(evaluator, *args, n_runs, **options):
     """Lives of the direct method that are noise, in place of a bias."""
-    return SimpleNamespace(mean=100 * table_2.standard_normal())
+    return SimpleNamespace(mean=next(signs))
 
 
 def answers(kind, value, n_accepted):
@@ -156,7 +160,7 @@ def sizes_ignored(name):
                 weight = 1 / np.array([*evaluators[name].divergences.values()])
             means = [terms[logger == i].mean() for i in (0, 1)]
             value = weight @ means / weight.sum()
-        return [*(found | {name: (value, found[name][1])}).values()]
+        return [*(found | {name: (value, terms.var() / len(terms))}).values()]
 
     return {"example:values_of": values_of}
 

@@ -6,7 +6,6 @@
 import gzip
 import json
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -95,8 +94,16 @@ def test_faults_are_alarms_that_name_the_column(path, run):
     assert run(path, *COLUMNS, *CONTEXT)[0] == 0
 
 
+class Absent:
+    """Stands for frames that cannot be made."""
+
+    def __init__(self, *args, **kwargs):
+        raise ImportError("pandas")
+
+
 def test_without_pandas_columns_of_the_context_are_told(path, run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "narwhals", None)
+    pytest.importorskip("pandas")
+    monkeypatch.setattr("pandas.DataFrame", Absent)
     code, text = run(path, *COLUMNS, "--context", "age,shown")
     assert code == 1
     told = "context  0: age, 1: shown = B-1, 2: shown = F-2, 3: shown = S-3"
@@ -132,7 +139,7 @@ def test_columns_of_the_open_bandit_dataset_have_names(open_bandit, run, monkeyp
     assert balanced(run, *always) == {"position", *users}
     encoded = set("01234")  # as a policy knows them that was learned from these
     assert balanced(run, open_bandit, "--policy", "greedy") == encoded
-    monkeypatch.setitem(sys.modules, "narwhals", None)
+    monkeypatch.setattr("pandas.DataFrame", Absent)
     assert balanced(run, *always) == encoded
 
 

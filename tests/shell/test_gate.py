@@ -245,11 +245,8 @@ def test_policies_evaluators_fields_and_numbers(record):
     numbers = {"0": 0, "-1": -1, "+.5": 0.5, "1e-3": 0.001, "2.": 2, "1.5E+2": 150}
     asked = [*texts, *(f"logger > {one}" for one in numbers)]
     asked += [f"{one}<logger" for one in numbers]
-    given = [
-        *words,
-        *required(*(one.replace("Ünd_1 .", "Ünd_1/IPS .") for one in asked)),
-    ]
-    found = record(*given, "--no-audit", code=1)["requirements"]
+    asked = [f"--require={one.replace('_1 .', '_1/IPS .')}" for one in asked]
+    found = record(*words, *asked, "--no-audit", code=1)["requirements"]
     assert [one["evaluators"] for one in found[:3]] == list(texts.values())
     values = [*numbers.values()]
     assert [one["right"] for one in found[3:9]] == values
