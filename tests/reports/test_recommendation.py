@@ -266,3 +266,8 @@ def test_a_rule_that_takes_one_action_is_told(wrong_log):
 )
 def test_digits_follow_the_standard_error(n, scale, text):
     assert re.search(text, words(told(clicks(n, scale=scale), new=1)))
+
+
+def test_small_relative_gains_have_two_digits():
+    page = told(clicks(rates=(0.5, 0.53, 0.5, 0.5)), b=1).to_html()
+    assert re.search(r">\+\d\.\d% \(", page)

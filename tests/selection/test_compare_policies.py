@@ -547,22 +547,32 @@ def test_all_intervals_at_once_and_false_deploys(global_random_seed):
 
 
 @ignore
-def test_bad_input(problem_of_three):
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"policies": [UniformPolicy()]}, TypeError, "got list"),
+        ({"policies": {}}, TypeError, r"got \{\}"),
+        ({"evaluator": UniformPolicy()}, TypeError, "policies expects an evaluator"),
+        ({"logs": np.zeros((3, 2))}, TypeError, "logs must be BanditLogs, got ndarray"),
+        ({"baseline": "none"}, ValueError, r"baseline must be one of.*'uniform'"),
+        *(
+            ({"level": level}, ValueError, "level must be a number in")
+            for level in (95, "95%", float("nan"))
+        ),
+    ],
+)
+def test_bad_input(problem_of_three, change, error, message):
     logs, policies = problem_of_three
-    for bad, match in (([UniformPolicy()], "got list"), ({}, r"got \{\}")):
-        with pytest.raises(TypeError, match=match):
-            compare_policies(bad, logs, evaluator=IPS())
-    with pytest.raises(TypeError, match="compare_policies expects an evaluator"):
-        compare_policies(policies, logs, evaluator=UniformPolicy())
-    with pytest.raises(TypeError, match="logs must be BanditLogs, got ndarray"):
-        compare_policies(policies, logs.context, evaluator=IPS())
+    given = {"policies": policies, "logs": logs, "evaluator": IPS()} | change
+    with pytest.raises(error, match=message):
+        compare_policies(**given)
+
+
+@ignore
+def test_empty_logs_and_evaluators_as_policies_are_refused(problem_of_three):
+    logs, policies = problem_of_three
     with pytest.raises(ValueError, match="the logs are empty"):
         compare_policies(policies, logs[:0])
-    with pytest.raises(ValueError, match=r"baseline must be one of.*'uniform'"):
-        compare_policies(policies, logs, evaluator=IPS(), baseline="none")
-    for level in (95, "95%", float("nan")):
-        with pytest.raises(ValueError, match="level must be a number in"):
-            compare_policies(policies, logs, evaluator=IPS(), level=level)
     with pytest.raises(TypeError, match="got the evaluator IPS"):
         compare_policies({"a": IPS().fit(logs)}, logs, evaluator=IPS())
 

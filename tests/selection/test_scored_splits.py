@@ -237,15 +237,6 @@ def test_results_are_those_of_scikit_learn(name, cv, n_jobs):
 
 
 @pytest.mark.thorough
-def test_results_do_not_depend_on_jobs():
-    logs, policy = problem()
-    estimator, grid = SEARCHED["sequential"]
-    search = OPESearchCV(estimator, grid, scoring=EvaluatorScorer(policy), cv=3)
-    one = losses_of(search.fit(logs))
-    np.testing.assert_array_equal(one, losses_of(search.set_params(n_jobs=2).fit(logs)))
-
-
-@pytest.mark.thorough
 def test_slates():
     logs, policy, _ = make_slate_logs(
         100, logging="uniform", random_state=0, return_truth=True
