@@ -43,48 +43,21 @@ def assertions(path):
 
 
 def failures(path, args=(), breaks=None):
-    """Run a script and return the lines of its assertions that hold, and that fail.
-
-    Parameters
-    ----------
-    path : str
-        Relative to examples/.
-    args : sequence of str
-        Arguments of the script, to make it small.
-    breaks : dict of str to object, default=None
-        What stands for what while the script runs: dotted names of the package, as
-        "skope_ope.IPS.evaluate", or with the prefix "example:" names of the script
-        itself, replaced as soon as they are defined there. Everything runs in this
-        process, one job after the other, so that workers are broken, too.
-
-    Returns
-    -------
-    held, failed : set of int
-        A line in a loop may be in both.
-    error : Exception or None
-        What stopped the script, if anything did.
-    """
+    """Return the lines of a script's assertions that hold and that fail, and its error."""
+    # `breaks` says what stands for what while the script runs: dotted names of the
+    # package, as "skope_ope.IPS.evaluate", or with the prefix "example:" names of the
+    # script itself, replaced as soon as they are defined there. Everything runs in this
+    # process, one job after the other, so that workers are broken, too. A line in a
+    # loop may hold and fail.
     held, failed, error = _run(path, args, breaks)
     return set(held), failed, error
 
 
 def _run(path, args, breaks=None, last=None):
-    """Run a script and return what `failures` returns, `held` with statements.
-
-    Parameters
-    ----------
-    last : dict of int to int, default=None
-        What is asked: lines of assertions, and after which statement of the script they
-        are not reached any more. The script ends when all of them have failed or none
-        is to come; without it, the script runs to its end.
-
-    Returns
-    -------
-    held : dict of int to int
-        Lines of assertions that hold, and the last statement in which they did.
-    failed : set of int
-    error : Exception or None
-    """
+    """Return what `failures` does; lines that hold with the last statement that did."""
+    # `last` says what is asked: lines of assertions, and after which statement of the
+    # script they are not reached any more. The script ends when all of them have failed
+    # or none is to come; without it, the script runs to its end.
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -145,34 +118,19 @@ def _forget(folder, known):
 
 
 class Row(NamedTuple):
-    """What breaks a script.
+    """What breaks a script."""
 
-    Attributes
-    ----------
-    worlds : dict of str to dict
-        Why assertions fail, and what is replaced then, as in `failures`. Together the
-        worlds must make each assertion of the script fail at least once. Each runs no
-        further than the last assertion that those before it have left: the cheapest one
-        that fails much stands first.
-    args : str
-        Arguments at which the script is small and its assertions hold.
-    needs : str
-        A package without which the row is skipped.
-    modules : dict of str to module
-        What stands for a package that the script imports.
-    """
-
+    # Why assertions fail, and what is replaced then. Together the worlds must make each
+    # assertion fail at least once. Each runs no further than the last assertion that
+    # those before it have left: the cheapest one that fails much stands first.
     worlds: dict
-    args: str = ""
-    needs: str = ""
-    modules: dict = {}
+    args: str = ""  # at which the script is small and its assertions hold
+    needs: str = ""  # a package without which the row is skipped
+    modules: dict = {}  # what stands for packages that the script imports
 
 
 def check_every_assertion_can_fail(path, worlds, args="", needs="", modules=None):
-    """Raise unless right estimators pass a script and broken ones fail, line by line.
-
-    The parameters are `path`, relative to examples/, and those of a `Row`.
-    """
+    """Raise unless right estimators pass a script and broken ones fail, line by line."""
     pytest.importorskip("matplotlib")
     if needs:
         pytest.importorskip(needs)
