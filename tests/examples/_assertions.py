@@ -43,7 +43,7 @@ def assertions(path):
 
 
 def failures(path, args=(), breaks=None):
-    """Return the lines of a script's assertions that hold and that fail, and its error."""
+    """Return the lines of assertions that hold and that fail, and the error of a run."""
     # `breaks` says what stands for what while the script runs: dotted names of the
     # package, as "skope_ope.IPS.evaluate", or with the prefix "example:" names of the
     # script itself, replaced as soon as they are defined there. Everything runs in this
@@ -130,7 +130,7 @@ class Row(NamedTuple):
 
 
 def check_every_assertion_can_fail(path, worlds, args="", needs="", modules=None):
-    """Raise unless right estimators pass a script and broken ones fail, line by line."""
+    """Raise unless right estimators pass a script and broken ones fail every line."""
     pytest.importorskip("matplotlib")
     if needs:
         pytest.importorskip(needs)
