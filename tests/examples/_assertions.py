@@ -43,7 +43,7 @@ def assertions(path):
 
 
 def failures(path, args=(), breaks=None):
-    """Return the lines of assertions that hold and that fail, and the error of a run."""
+    """Return the lines of assertions that hold, and that fail, and the error."""
     # `breaks` says what stands for what while the script runs: dotted names of the
     # package, as "skope_ope.IPS.evaluate", or with the prefix "example:" names of the
     # script itself, replaced as soon as they are defined there. Everything runs in this

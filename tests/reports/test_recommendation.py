@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 
 from skope_ope import (
     IPS,
+    SNIPS,
     BanditLogs,
     ConstantPolicy,
     DirectMethod,
@@ -271,3 +272,13 @@ def test_digits_follow_the_standard_error(n, scale, text):
 def test_small_relative_gains_have_two_digits():
     page = told(clicks(rates=(0.5, 0.53, 0.5, 0.5)), b=1).to_html()
     assert re.search(r">\+\d\.\d% \(", page)
+
+
+def test_what_is_no_number_is_a_dash():
+    three = clicks(1500, rates=(0.1, 0.4, 0.25))
+    fields = three.context, three.action, three.reward, three.propensity
+    logs = BanditLogs(*fields, actions=range(4))  # the last was never logged
+    found = told(logs, evaluators={"SNIPS": SNIPS()}, none=3, b=2)
+    assert np.isnan(found.comparison["none"].value)
+    text = re.sub(r"<style>.*?</style>", "", found.to_html(), flags=re.S)
+    assert ">-<" in text and not re.search(r"\b(nan|inf)\b", text)

@@ -143,6 +143,15 @@ def test_columns_of_the_open_bandit_dataset_have_names(open_bandit, run, monkeyp
     assert balanced(run, *always) == encoded
 
 
+def test_a_column_that_the_log_does_not_have_is_refused(open_bandit, run, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("action,1,2,3\n0,1,0,0\n1,0,1,1\n2,0,0,0\n")
+    words = (open_bandit, "--policy-table", table, "--policy-table-by")
+    assert run(*words, "position")[0] != 2
+    code, text = run(*words, "x")
+    assert code == 2 and "open-bandit has no column 'x'; it has posit" in text
+
+
 def test_json_holds_all_of_it(path, columns, run):
     code, out = run(path, *COLUMNS, *CONTEXT, "--json", "--random-state", 3)
     record = json.loads(out)
