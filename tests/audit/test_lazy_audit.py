@@ -167,7 +167,7 @@ def test_weights_are_those_of_all_rounds(tmp_path, policy):
     assert alarms[0] == alarms[1]
 
 
-@pytest.mark.few_cases(4)
+@pytest.mark.few_cases(3)
 @pytest.mark.parametrize(
     ("name", "fault", "expected"),
     [

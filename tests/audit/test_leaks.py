@@ -45,6 +45,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.few_cases(7)
 @pytest.mark.parametrize("name", REWARDS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_function_of_the_reward_is_found(name, function):
@@ -83,7 +84,7 @@ def test_a_reward_must_differ_in_eight_rounds(n):
     assert len(found(logs_with(reward, reward=reward * 1.0))) == (n == 8)
 
 
-@pytest.mark.few_cases(2)
+@pytest.mark.few_cases(1)
 @pytest.mark.parametrize("name", REWARDS)
 def test_noise_tells_nothing(name):
     for seed in range(5):

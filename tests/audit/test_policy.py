@@ -303,6 +303,7 @@ def drawn(mu, rng):
     return (rng.random(len(mu))[:, None] > mu.cumsum(axis=1)).sum(axis=1)
 
 
+@pytest.mark.few_cases(2)
 @pytest.mark.parametrize(
     "world", [of_a_router, of_a_shop, of_two_levels, of_epsilon_greed, of_a_softmax]
 )
@@ -438,7 +439,7 @@ def test_right_logs_are_in_balance():
     """Sharp loggers lack rare rounds of large weights: contexts are out of balance."""
     far = 0
     for seed in range(20):
-        for n in (50, 300, 2000):
+        for n in (50, 300, 2000)[: 2 + (seed < 5)]:
             logs, mu = softmax_logs(n, 6, scale=3.0, seed=seed)
             table, found = balance(np.full(mu.shape, 1 / 6), logs)
             assert found == []
