@@ -3,23 +3,38 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from skope_ope import BanditLogs, audit
 from skope_ope.audit import Audit
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs.checks._finding import STEPS, Finding
 
-NOTE = Finding("some_note", "note", "A column <b> is constant.", columns=("<b>",))
-DOUBT = Finding("some_doubt", "warning", "Few rewards.", ("Wait.",), 3, rows=(7,))
-FAULT = Finding(
+LOGS = BanditLogs(np.ones((60, 1)), [0, 1] * 30, [0.0, 1.0] * 30)
+CONSTANT = next(one for one in audit(LOGS).findings if one.name == "constant_column")
+
+
+def finding(name, severity, found, advice=(), **fields):
+    """Return a finding of an audit with other words."""
+    nan = float("nan")
+    blank = {"number": nan, "effect": nan, "rows": (), "columns": ()}
+    given = {"name": name, "severity": severity, "found": found, "advice": advice}
+    return replace(CONSTANT, **(blank | given | fields))
+
+
+NOTE = finding("some_note", "note", "A column <b> is constant.", columns=("<b>",))
+DOUBT = finding(
+    "some_doubt", "warning", "Few rewards.", ("Wait.",), number=3, rows=(7,)
+)
+FAULT = finding(
     "some_fault",
     "error",
     "The propensities are wrong.",
     ("They belong to another action.", "They were clipped."),
-    np.float64(12.5),
-    0.25,
+    number=np.float64(12.5),
+    effect=0.25,
     category=PropensityWarning,
 )
 FACTS = {
@@ -33,7 +48,7 @@ FOUND = Audit(FACTS, [NOTE, DOUBT, FAULT])
 
 def test_the_worst_comes_first_and_equals_keep_their_order():
     assert FOUND.findings == (FAULT, DOUBT, NOTE)
-    other = Finding("other_note", "note", "More.")
+    other = finding("other_note", "note", "More.")
     assert Audit({}, [other, NOTE]).findings == (other, NOTE)
 
 
@@ -67,7 +82,7 @@ def test_an_audit_without_findings_says_so():
 
 
 def test_an_effect_that_the_sentence_tells_is_not_told_again():
-    few = Finding("low_overlap", "warning", "On 8.8 rounds of 9,000.", effect=0.00098)
+    few = finding("low_overlap", "warning", "On 8.8 rounds of 9,000.", effect=0.00098)
     assert "effect" not in repr(Audit({}, [few]))
     assert "effect: 0.25" in repr(FOUND)
     assert Audit({}, [few]).to_records()[0]["effect"] == 0.00098
@@ -84,7 +99,8 @@ def test_a_finding_is_told_in_html_with_its_steps_and_its_places():
     page = html[: html.index("<details")]
     assert page.count('<div class="finding">') == 3 and "<table" not in page
     part = page.split('<div class="finding">')[1]
-    assert f"{FAULT.found} {STEPS}</p><ol><li>{FAULT.advice[0]}</li>" in part
+    steps = "What to check, most likely first:"
+    assert f"{FAULT.found} {steps}</p><ol><li>{FAULT.advice[0]}</li>" in part
     assert "effect: 0.25" in part and "rows: 7" in page
 
 
@@ -121,4 +137,4 @@ def test_a_finding_becomes_the_warning_of_an_evaluator():
 
 def test_a_severity_must_be_known():
     with pytest.raises(ValueError, match="severity must be one of"):
-        Finding("x", "fatal", "No.")
+        finding("x", "fatal", "No.")

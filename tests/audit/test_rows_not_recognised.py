@@ -24,7 +24,6 @@ from skope_ope import (
     UniformSlatePolicy,
     audit,
 )
-from skope_ope.audit._policy_checks import training_findings
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import LearnedRoundsWarning
 
@@ -32,6 +31,12 @@ N = 120
 LOGS = make_bandit_logs(N, reward="binary", random_state=0)
 DUMMY = DummyClassifier(strategy="prior")
 LEARNER = ClassifierPolicy(DUMMY, epsilon=0.5)
+
+
+def learned(policy, logs):
+    """Return what an audit tells about rounds that a policy may have learned from."""
+    known = "rows_not_recognised", "learned_rounds", "learned_groups"
+    return [one for one in audit(policy, logs).findings if one.name in known]
 
 
 def coarse(n_rounds=N, seed=0, **fields):
@@ -48,52 +53,52 @@ def coarse(n_rounds=N, seed=0, **fields):
 def test_rounds_that_nothing_tells_apart_are_a_note(policy):
     logs = coarse()
     policy = clone(policy).fit(logs[:100])
-    assert training_findings(policy, logs[100:]) == []  # parts of one log are told
+    assert learned(policy, logs[100:]) == []  # parts of one log are told
     again = coarse()
     for other in (again, again[:50], again.replace(reward=np.zeros(N)), coarse(seed=1)):
         for known in (policy, pickle.loads(pickle.dumps(policy))):
-            [found] = training_findings(known, other)
+            [found] = learned(known, other)
             assert (found.name, found.severity) == ("rows_not_recognised", "note")
             assert found.number == pytest.approx(0.92)  # 8 contents in 100 rounds
             assert "92.0% repeat an earlier one" in found.text
             assert found.effect == 1
             assert "100.0% of these rounds have the same content" in found.text
             assert "train_test_split(logs)" in found.text
-    [found] = training_findings(policy, coarse(group=np.arange(N)))
+    [found] = learned(policy, coarse(group=np.arange(N)))
     assert "GroupShuffleSplit" in found.text and "train_test" not in found.text
 
 
 def test_rounds_that_can_be_told_need_no_note():
     """Also where none of them comes back, and where the others are coarse."""
     policy = clone(LEARNER).fit(make_bandit_logs(N, random_state=1))
-    assert training_findings(policy, LOGS) == []
+    assert learned(policy, LOGS) == []
     policy = clone(LEARNER).fit(LOGS[:60])
     rng = np.random.RandomState(0)
     few = BanditLogs(LOGS.context[:2][rng.randint(2, size=N)], LOGS.action, LOGS.reward)
-    assert training_findings(policy, few) == []
+    assert learned(policy, few) == []
     hour = np.arange(N)  # tells the rounds apart
     policy = clone(LEARNER).fit(coarse(timestamp=hour))
-    assert training_findings(policy, coarse(seed=1, timestamp=hour + N)) == []
+    assert learned(policy, coarse(seed=1, timestamp=hour + N)) == []
     day = np.zeros(N)  # other rounds, as their content shows
     policy = clone(LEARNER).fit(coarse(timestamp=day))
-    assert training_findings(policy, coarse(timestamp=day + 1)) == []
-    [found] = training_findings(policy, coarse())  # no day: nobody knows
+    assert learned(policy, coarse(timestamp=day + 1)) == []
+    [found] = learned(policy, coarse())  # no day: nobody knows
     assert np.isnan(found.effect)
     assert "lack columns or fields" in found.text
     half = np.arange(N) % 2
-    [found] = training_findings(policy, coarse(timestamp=half))
+    [found] = learned(policy, coarse(timestamp=half))
     assert found.effect == 0.5
-    assert training_findings(UniformPolicy().fit(coarse()), coarse()) == []
-    assert training_findings("pi", coarse().with_columns(pi=np.full((N, 2), 0.5))) == []
+    assert learned(UniformPolicy().fit(coarse()), coarse()) == []
+    assert learned("pi", coarse().with_columns(pi=np.full((N, 2), 0.5))) == []
 
 
 def test_what_is_known_for_certain_comes_first():
     """Of a mixture one part has learned from these rounds, the other from some."""
     logs = coarse()
     two = [clone(LEARNER).fit(logs[:60]), clone(LEARNER).fit(coarse())]
-    [found] = training_findings(MixturePolicy(two, [0.5, 0.5]), logs)
+    [found] = learned(MixturePolicy(two, [0.5, 0.5]), logs)
     assert found.name == "learned_rounds"
-    [found] = training_findings(MixturePolicy(two, [0.5, 0.5]), logs[60:])
+    [found] = learned(MixturePolicy(two, [0.5, 0.5]), logs[60:])
     assert found.name == "rows_not_recognised"
 
 
@@ -122,7 +127,7 @@ def test_slates():
 
     logs = slates()
     policy = PseudoInverseRanker(Ridge()).fit(logs[:40])
-    assert training_findings(policy, logs[40:]) == []
+    assert learned(policy, logs[40:]) == []
     found = [one.name for one in audit(policy, slates()[40:]).findings]
     assert "rows_not_recognised" in found
     assert "learned_rounds" not in found
@@ -133,11 +138,11 @@ def test_other_rounds_of_the_same_users():
     user = np.arange(2000) // 2
     logs = logs.replace(group=user)
     policy = RewardModelPolicy(Ridge()).fit(logs[::2])
-    (one,) = training_findings(policy, logs[1::2])
+    (one,) = learned(policy, logs[1::2])
     assert (one.name, one.severity, one.effect) == ("learned_groups", "note", 1.0)
     assert "GroupShuffleSplit" in one.advice[0]
     by_user = RewardModelPolicy(Ridge()).fit(logs[user < 500])
-    assert training_findings(by_user, logs[user >= 500]) == []
-    assert training_findings(policy, logs[1::2].replace(group=None)) == []
+    assert learned(by_user, logs[user >= 500]) == []
+    assert learned(policy, logs[1::2].replace(group=None)) == []
     again = pickle.loads(pickle.dumps(policy))
-    assert training_findings(again, logs[1::2])[0].name == "learned_groups"
+    assert learned(again, logs[1::2])[0].name == "learned_groups"

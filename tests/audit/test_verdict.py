@@ -16,18 +16,24 @@ from skope_ope import (
     PseudoInverse,
     SlateIPS,
     audit,
+    compare_policies,
     evaluate,
     verdict,
 )
 from skope_ope.audit import Audit, VerdictThresholds
 from skope_ope.datasets import make_adaptive_logs, make_slate_logs
-from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators.core._verdict import ANSWERS
 from tests._faults import FAULTS, RIGHT_LOGS, SEEN_BY, faulty, right
 from tests._verdicts import LOGS, POLICY, finding, names, value_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+ANSWERS = "not supported", "caution", "trustworthy"
 TAILS = ("campaign, contexts repeat", "lognormal rewards")  # their range is not known
+
+
+def gain_of(evaluator, policy, logs):
+    """Return the value minus that of the logger."""
+    compared = compare_policies({"new": policy}, logs, evaluator=evaluator)
+    return compared.differences["new"]
 
 
 def test_trustworthy_says_what_was_not_checked():
@@ -57,8 +63,8 @@ def test_alarms_of_other_weights_do_not_count():
     about = {one.found.split(":")[0] for one in found.alarms}
     assert about == {"Weights of slates", "Weights of slots"}
     for evaluator, own in ((SlateIPS(), "slates"), (PseudoInverse(), "slots")):
-        value = value_of(evaluator, target, logs)
-        for one in (value, value - logged_value(logs)):
+        for ask in (value_of, gain_of):
+            one = ask(evaluator, target, logs)
             reasons = verdict(one, audit=found).reasons
             told = {reason.found.split(":")[0] for reason in reasons}
             assert told & about <= {f"Weights of {own}"}
@@ -73,9 +79,9 @@ def test_a_logger_that_learned_is_no_fault_where_the_evaluator_is_made_for_it():
     usual, made = (value_of(one, policy, logs) for one in (IPS(), AdaptiveIPS()))
     for one in (usual.verdict, verdict(usual, audit=found)):
         assert (one.answer, names(one)) == ("caution", ["adaptive_logger"])
-    for value in (made, made - logged_value(logs)):
+    for value in (made, gain_of(AdaptiveIPS(), policy, logs)):
         assert "adaptive_logger" not in names(verdict(value, audit=found))
-    assert names((usual - logged_value(logs)).verdict) == ["adaptive_logger"]
+    assert names(gain_of(IPS(), policy, logs).verdict) == ["adaptive_logger"]
 
 
 def test_alarms_of_an_audit_are_reasons_and_notes_are_none():

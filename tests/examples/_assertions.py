@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run an example with its assertions noted, on right and on broken estimators.
 
-An assertion that no broken estimator fails says nothing. Every example that asserts
-has a test of the same stem here, one call of `every_assertion_can_fail`.
+An assertion that no broken estimator fails says nothing. Every example that asserts has
+a row in the table of its folder here.
 """
 
 import ast
 import contextlib
 import io
+import shlex
 import sys
 import warnings
+from typing import NamedTuple
 from unittest.mock import patch
 
 import joblib
@@ -41,50 +43,22 @@ def assertions(path):
 
 
 def failures(path, args=(), breaks=None):
-    """Run a script and return the lines of its assertions that hold, and that fail.
-
-    Parameters
-    ----------
-    path : str
-        Relative to examples/.
-    args : sequence of str
-        Arguments of the script, to make it small.
-    breaks : dict of str to object, default=None
-        What stands for what while the script runs: dotted names of the package, as
-        "skope_ope.IPS.evaluate", or with the prefix "example:" names of the script
-        itself, replaced as soon as they are defined there. Everything runs in this
-        process, one job after the other, so that workers are broken, too.
-
-    Returns
-    -------
-    held, failed : set of int
-        A line in a loop may be in both.
-    error : Exception or None
-        What stopped the script, if anything did.
-    """
+    """Return the lines of assertions that hold, and that fail, and the error."""
+    # `breaks` says what stands for what while the script runs: dotted names of the
+    # package, as "skope_ope.IPS.evaluate", or with the prefix "example:" names of the
+    # script itself, replaced as soon as they are defined there. Everything runs in this
+    # process, one job after the other, so that workers are broken, too. A line in a
+    # loop may hold and fail.
     held, failed, error = _run(path, args, breaks)
     return set(held), failed, error
 
 
 def _run(path, args, breaks=None, last=None):
-    """Run a script and return what `failures` returns, `held` with statements.
-
-    Parameters
-    ----------
-    last : dict of int to int, default=None
-        What is asked: lines of assertions, and after which statement of the script they
-        are not reached any more. The script ends when all of them have failed or none
-        is to come; without it, the script runs to its end.
-
-    Returns
-    -------
-    held : dict of int to int
-        Lines of assertions that hold, and the last statement in which they did.
-    failed : set of int
-    error : Exception or None
-    """
-    import matplotlib
-
+    """Return what `failures` does; lines that hold with the last statement that did."""
+    # `last` says what is asked: lines of assertions, and after which statement of the
+    # script they are not reached any more. The script ends when all of them have failed
+    # or none is to come; without it, the script runs to its end.
+    matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -143,39 +117,34 @@ def _forget(folder, known):
             del sys.modules[name]
 
 
-def every_assertion_can_fail(path, breaks, *, args=(), data=False):
-    """Return the test that right estimators pass and broken ones fail, line by line.
+class Row(NamedTuple):
+    """What breaks a script."""
 
-    Parameters
-    ----------
-    path : str
-        Relative to examples/.
-    breaks : dict of str to dict
-        Name of every broken world: what is replaced, as in `failures`. Together they
-        must make each assertion of the script fail at least once. Each runs no further
-        than the last assertion that those before it have left: the cheapest one that
-        fails much stands first.
-    args : sequence of str
-        Arguments at which the script is small and its assertions hold.
-    data : bool
-        Whether the script needs the folder SKOPE_OPE_DATA.
-    """
+    # Why assertions fail, and what is replaced then. Together the worlds must make each
+    # assertion fail at least once. Each runs no further than the last assertion that
+    # those before it have left: the cheapest one that fails much stands first.
+    worlds: dict
+    args: str = ""  # at which the script is small and its assertions hold
+    needs: str = ""  # a package without which the row is skipped
+    modules: dict = {}  # what stands for packages that the script imports
 
-    @pytest.mark.theory
-    def test_every_assertion_can_fail(request):
-        pytest.importorskip("matplotlib")
-        if data:
-            request.getfixturevalue("data_dir")
-        lines = assertions(path)
+
+def check_every_assertion_can_fail(path, worlds, args="", needs="", modules=None):
+    """Raise unless right estimators pass a script and broken ones fail every line."""
+    pytest.importorskip("matplotlib")
+    if needs:
+        pytest.importorskip(needs)
+    args = shlex.split(args)
+    with pytest.MonkeyPatch.context() as patched:
+        for name, module in (modules or {}).items():
+            patched.setitem(sys.modules, name, module)
         last, failed, error = _run(path, args)
         if error is not None:
             raise error
         assert failed == set(), "assertions that right estimators fail"
-        assert set(last) == lines, "assertions that are not reached"
-        for replaced in breaks.values():  # each runs as far as it can add anything
+        assert set(last) == assertions(path), "assertions that are not reached"
+        for replaced in worlds.values():  # each runs as far as it can add anything
             _, failed, _ = _run(path, args, replaced, last)
             for line in failed & set(last):
                 del last[line]
         assert last == {}, "assertions that nothing here makes fail"
-
-    return test_every_assertion_can_fail

@@ -4,7 +4,8 @@
 
 import pytest
 
-from tests.examples._assertions import every_assertion_can_fail, failures
+from tests.examples._assertions import check_every_assertion_can_fail as run
+from tests.examples._assertions import failures
 
 pytest.importorskip("matplotlib")
 
@@ -36,11 +37,6 @@ def script(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
     return path
-
-
-def run(path, breaks, **options):
-    """Call the test that is made, without its marker."""
-    every_assertion_can_fail(path, breaks, **options)(None)
 
 
 def two(x):

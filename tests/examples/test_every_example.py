@@ -5,16 +5,38 @@
 import ast
 import importlib
 import inspect
+import re
+import runpy
 from functools import cache
-from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from scipy import sparse
 
-from tests.examples._assertions import EXAMPLES
+from tests.examples import _benchmarks, _families, _first_steps, _papers, _tuning
+from tests.examples._assertions import (
+    EXAMPLES,
+    check_every_assertion_can_fail,
+    failures,
+)
+from tests.examples._papers import SIZES_IGNORED
+from tests.packaging._tree import ROOT
 
 SCRIPTS = sorted(EXAMPLES.rglob("*.py"))
 FAMILIES = "static", "sequential", "scavenging", "multi_logger", "slate"
 N_EXAMPLES = 3  # of each family
+TABLE = {
+    f"{folder}/{name}.py": row
+    for folder, rows in (
+        ("1_first_steps", _first_steps.ROWS),
+        ("2_tuning", _tuning.ROWS),
+        ("3_families", _families.ROWS),
+        ("4_papers", _papers.ROWS),
+        ("5_benchmarks", _benchmarks.ROWS),
+    )
+    for name, row in rows.items()
+}
 
 
 @cache
@@ -56,23 +78,59 @@ def uses(path):
     }
 
 
-def test_every_assertion_is_seen_to_fail_by_a_test():
-    """Of scripts, benchmarks, and of the modules that they import."""
-    here = Path(__file__).parent
-    missing = [
-        f"tests/examples/test_{path.stem.lstrip('_')}.py"
-        for path in SCRIPTS
-        if assertions_of(path)
-        and not (here / f"test_{path.stem.lstrip('_')}.py").exists()
-    ]
-    assert not missing, "examples assert and no test breaks them: " + ", ".join(missing)
+def test_every_script_that_asserts_has_a_row():
+    """Benchmarks and the modules that scripts import included."""
+    asserting = [path for path in SCRIPTS if assertions_of(path)]
+    assert sorted(
+        path.relative_to(EXAMPLES).as_posix() for path in asserting
+    ) == sorted(TABLE)
 
 
-def test_every_test_of_an_example_names_it():
-    """A script that was renamed takes its test along."""
-    for path in Path(__file__).parent.glob("test_plot_*.py"):
-        [script] = EXAMPLES.rglob(f"{path.stem.removeprefix('test_')}.py")
-        assert f"{script.parent.name}/{script.name}" in path.read_text(), path.name
+@pytest.mark.theory
+@pytest.mark.parametrize("script", TABLE)
+def test_every_assertion_can_fail(script):
+    check_every_assertion_can_fail(script, *TABLE[script])
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize("pooling", SIZES_IGNORED)
+def test_dropping_logs_sees_sizes_that_are_ignored(pooling):
+    script = "4_papers/plot_when_does_dropping_logs_help.py"
+    _, failed, _ = failures(script, TABLE[script].args.split(), SIZES_IGNORED[pooling])
+    assert failed
+
+
+def test_rcv1_is_cut_as_in_the_paper(monkeypatch):
+    """Four topics at the top of 103, documents with at least one of them."""
+    names = np.array(["C15", "MCAT", "CCAT", "E11", "GCAT", "ECAT"])
+    target = np.zeros((60, 6))
+    target[np.arange(60), np.arange(60) % 6] = 1
+    target[1, 2] = 1  # MCAT and CCAT
+    fetched = SimpleNamespace(
+        data=sparse.csr_matrix(np.arange(60.0)[:, None]),
+        target=sparse.csr_matrix(target),
+        target_names=names,
+    )
+    monkeypatch.setattr("sklearn.datasets.fetch_rcv1", lambda: fetched)
+    trials = runpy.run_path(EXAMPLES / "4_papers" / "_trials.py")
+
+    X, labels = trials["load"]("rcv1")
+    row = X.toarray().ravel().astype(int)
+    assert sorted(row) == [k for k in range(60) if k % 6 not in (0, 3)]
+    order = ["CCAT", "ECAT", "GCAT", "MCAT"]
+    expected = target[:, [list(names).index(name) for name in order]]
+    np.testing.assert_array_equal(labels, expected[row])
+    assert labels[row == 1].sum() == 2
+
+    some = trials["_rcv1"](n_rows=10)
+    assert some[0].shape == (10, 1) and some[1].shape == (10, 4)
+
+
+def test_readme_lists_every_benchmark_once():
+    readme = (ROOT / "README.md").read_text()
+    listed = re.findall(r"^\d+\. `(bench_\w+)`: ", readme, re.M)
+    scripts = sorted(path.stem for path in EXAMPLES.glob("5_benchmarks/bench_*.py"))
+    assert sorted(listed) == scripts
 
 
 def depends_on_the_run(test):

@@ -1,12 +1,16 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import os
 import re
+import stat
 import warnings
+from html import unescape
 from unicodedata import category
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 from skope_ope import (
     IPS,
@@ -14,16 +18,18 @@ from skope_ope import (
     ConstantPolicy,
     DRns,
     EpsilonGreedy,
+    FunctionPolicy,
     UniformPolicy,
     compare_policies,
     evaluate,
     report,
 )
-from skope_ope._harmless import HIDDEN
 from skope_ope.audit import VerdictThresholds
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from tests._contrast import contrast
 from tests.logs.test_markup import EVIL, Reader
 
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # categories of characters without a face
 LOGS, NEW, _ = make_bandit_logs(
     2000, reward="binary", random_state=0, return_truth=True
 )
@@ -97,22 +103,81 @@ def test_the_page_is_written(tmp_path):
     assert f"Page: {path}" in str(found)
 
 
-def test_a_path_is_tried_before_anything_is_computed(tmp_path, monkeypatch):
-    def computed(*args, **kwargs):
-        raise AssertionError("computed before the path was tried")
+class NeverAskedPolicy(ConstantPolicy):
+    """Nothing is computed before the path was tried."""
 
-    monkeypatch.setattr("skope_ope.reports._report.quiet_table", computed)
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        report({"new": NEW}, LOGS, tmp_path / "none" / "report.html")
-    with pytest.raises(AssertionError, match="computed"):
-        report({"new": NEW}, LOGS, tmp_path / "report.html")
+    def predict_proba(self, X, available=None):
+        raise AssertionError("computed")
 
 
-def test_nothing_is_left_where_it_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr("skope_ope.reports._result.page", lambda _: "half \ud800")
-    with pytest.raises(UnicodeEncodeError):
-        quiet_report({"new": NEW}, LOGS, tmp_path / "report.html")
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        ("", IsADirectoryError, "is a folder"),
+        ("none/a.html", FileNotFoundError, "make '.*none' first"),
+        ("file/a.html", FileNotFoundError, "does not exist"),
+        ("a.html", AssertionError, "computed"),
+    ],
+)
+def test_a_path_is_tried_before_anything_is_computed(tmp_path, name, error, text):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(error, match=text):
+        report({"new": NeverAskedPolicy(0)}, LOGS, os.path.join(tmp_path, name))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("path", ["", b"a.html", 3, ["a"]])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(TypeError, match="path must be the name of a file"):
+        report({"new": NEW}, LOGS, path)
+
+
+def test_a_file_that_is_protected_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "a.html"
+    path.write_text("old")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(PermissionError, match="write-protected"):
+        report({"new": NEW}, LOGS, path)
+
+
+def test_a_folder_that_takes_no_files_is_refused(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(PermissionError, match="cannot be written: Permission denied"):
+        report({"new": NEW}, LOGS, tmp_path / "a.html")
+
+
+def test_a_failure_leaves_the_old_page(tmp_path, monkeypatch):
+    path = tmp_path / "a.html"
+    path.write_text("old")
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        quiet_report({"new": NEW}, LOGS[:200], path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions and links of Unix")
+def test_permissions_and_links_stay(tmp_path):
+    path, link = tmp_path / "a.html", tmp_path / "link.html"
+    path.write_text("old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    found = quiet_report({"new": NEW}, LOGS[:200], link, title="ä")
+    assert path.read_text(encoding="utf-8") == found.to_html() and link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="a device of Unix")
+def test_a_device_is_no_page():
+    with pytest.raises(PermissionError, match="no ordinary file"):
+        report({"new": NEW}, LOGS, "/dev/null")
 
 
 @pytest.fixture(scope="module")
@@ -266,3 +331,74 @@ def test_thresholds_that_are_none_are_refused():
 def test_warnings_are_warned_of():
     with pytest.warns(UserWarning, match="effective rounds"):
         report({"two": ConstantPolicy(2)}, LOGS[:30])
+
+
+# -- what the page says of how it was made --------------------------------------------
+HASH = r"hash of actions and rewards.*?([0-9a-f]{16})"
+
+
+def hash_of(logs, policy=NEW):
+    return re.search(HASH, quiet_report({"new": policy}, logs).to_html(), re.S)[1]
+
+
+def test_a_log_is_known_again_and_told_from_others():
+    logs = LOGS[:200]
+    others = [logs[:199], logs.replace(reward=1 - logs.reward), logs[::-1]]
+    others.append(logs.replace(propensity=logs.propensity * 0.5, logging_proba=None))
+    assert hash_of(logs[np.arange(200)]) == hash_of(logs)
+    assert len({hash_of(one) for one in [logs, *others]}) == 5
+    slates, policy, _ = make_slate_logs(50, random_state=0, return_truth=True)
+    assert hash_of(slates, policy) != hash_of(slates[::-1], policy)
+
+
+def test_the_hash_is_the_same_on_every_machine():
+    logs = BanditLogs([[0.0], [1.0]], ["a", "b"], [0.5, 1.0], [0.25, 0.5])
+    assert hash_of(logs, UniformPolicy()) == "bc81cb2982fe16f9"
+
+
+def test_versions_are_those_that_ran(found):
+    told = found.to_html()
+    told = told[told.index("How it was computed") :]
+    for name in ("skope_ope", "numpy", "scipy", "scikit-learn", "Python"):
+        assert name in told
+    assert np.__version__ in told
+
+
+def test_the_call_names_what_was_given_without_addresses_or_data():
+    given = {"reward_model": Ridge(alpha=2), "title": "x" * 999, "baseline": "logger"}
+    page = quiet_report({"new": FunctionPolicy(rule)}, LOGS[:200], **given).to_html()
+    call = unescape(re.search(r"<pre><code>(report\(.*?)</code>", page, re.S)[1])
+    assert call.startswith("report({'new': FunctionPolicy}, logs")
+    assert "reward_model=Ridge(alpha=2)" in call
+    assert "0x" not in call and len(call) < 500
+    table = np.zeros((200, LOGS.n_actions))
+    page = quiet_report({"new": NEW}, LOGS[:200], reward_model=table).to_html()
+    assert f"array of shape {table.shape}" in unescape(page)
+
+
+def rule(X):
+    return np.zeros(len(X), dtype=int)
+
+
+# -- the style ------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def style(found):
+    return re.search(r"<style>(.*?)</style>", found.to_html(), re.S)[1]
+
+
+@pytest.mark.parametrize("part", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("ground", ["ground", "panel"])
+def test_texts_can_be_read_and_marks_be_seen(style, part, ground):
+    rules = style.split("@media(prefers-color-scheme:dark)")[part]
+    colours = dict(re.findall(r"--(\w+):(#[0-9a-f]{6})", rules))
+    for name in ("text", "quiet", "policy"):
+        assert contrast(colours[name], colours[ground]) >= 4.5
+    for name in ("doubt", "base"):  # no texts
+        assert contrast(colours[name], colours[ground]) >= 3
+
+
+def test_no_text_has_the_colour_of_marks(style):
+    for selector, rule in re.findall(r"([^{}]*)\{([^{}]*)\}", style):
+        for _, value in re.findall(r"(?:^|;)\s*(color|fill):([^;]*)", rule):
+            if "doubt" in value or "base" in value:
+                assert ".bar" in selector, (selector, rule)

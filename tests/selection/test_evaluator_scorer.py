@@ -5,9 +5,12 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import (
     GridSearchCV,
@@ -40,13 +43,14 @@ from skope_ope import (
     PropensityClipper,
     PropensityEstimator,
     RejectionSampling,
+    Replay,
     SwitchDR,
     UniformPolicy,
     in_order,
     one_standard_error,
 )
-from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
+from skope_ope.base import BaseEvaluator
+from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, OPEWarning
 from tests._values import stated_value
 from tests._worlds import W1, d8_logs, exact_moments
 from tests.selection._logs import losses_of, problem
@@ -99,8 +103,7 @@ def test_default_validator_of_a_learner_has_the_horizon_of_the_candidate():
     score = EvaluatorScorer(policy)(evaluator, held_out)
     seed = np.random.RandomState(0).randint(2**31 - 1)
     validator = RejectionSampling(horizon=20, random_state=seed).fit(held_out)
-    value = evaluator._result(policy, None, None).value
-    truth = validator._result(policy, None, None).value
+    value, truth = (one.evaluate(policy).value for one in (evaluator, validator))
     assert score == -((value - truth) ** 2)
 
 
@@ -289,7 +292,7 @@ def test_rows_that_the_user_permuted_stay_permuted():
     permuted = logs[np.random.RandomState(0).permutation(len(logs))]
     train, test = permuted[:200], permuted[200:]
     evaluator = DRns(random_state=0).fit(train)
-    gap = evaluator._result(policy, None, None).value
+    gap = evaluator.evaluate(policy).value
     gap -= DoublyRobust().fit(test).score(policy)
     assert EvaluatorScorer(policy)(evaluator, test) == -(gap**2)
 
@@ -422,39 +425,125 @@ def test_folds_without_some_action():
 def test_bad_input():
     logs, policy = problem()
     fitted = IPS().fit(logs)
-    scorer = EvaluatorScorer(policy)
-    with pytest.raises(TypeError, match=r"best_estimator_\.score\(policy\)"):
-        scorer(fitted, policy)
-    with pytest.raises(TypeError, match=r"got the policy ClassifierPolicy.*PolicyScor"):
-        scorer(policy, logs)
-    with pytest.raises(TypeError, match="scores evaluators, got Ridge"):
-        scorer(Ridge(), logs)
-    with pytest.raises(TypeError, match="refit=False"):
-        scorer(GridSearchCV(IPS(), {"cmax": [1.0]}), logs)
-    with pytest.raises(TypeError, match="expects a policy, got the evaluator IPS"):
-        EvaluatorScorer(IPS())
-    for array in (np.full((300, 3), 1 / 3), [0.5, 0.5]):
-        with pytest.raises(TypeError, match="with_columns"):
-            EvaluatorScorer(array)
-    with pytest.raises(TypeError, match=r"logs\.with_columns\(q_hat=\.\.\.\)"):
-        EvaluatorScorer(policy, DoublyRobust(reward_model=np.zeros((300, 3))))
-    with pytest.raises(ValueError, match=r"logs\.with_columns\(q_hat=\.\.\.\)"):
+    scorer, learner = EvaluatorScorer(policy), EpsilonGreedy()
+    unfitted = GridSearchCV(IPS(), {"cmax": [1.0]})
+    array_model = DoublyRobust(reward_model=np.zeros((300, 3)))
+    q_hat = r"logs\.with_columns\(q_hat=\.\.\.\)"
+    for call, error, message in (
+        ((scorer, fitted, policy), TypeError, r"best_estimator_\.score\(policy\)"),
+        (
+            (scorer, policy, logs),
+            TypeError,
+            r"got the policy ClassifierPolicy.*PolicyScor",
+        ),
+        ((scorer, Ridge(), logs), TypeError, "scores evaluators, got Ridge"),
+        ((scorer, unfitted, logs), TypeError, "refit=False"),
+        ((scorer, IPS(), logs), NotFittedError, "not fitted"),
+        ((EvaluatorScorer("pi"), fitted, logs), ValueError, "not a column"),
+        ((EvaluatorScorer, IPS()), TypeError, r"evaluator IPS.*PolicyScorer"),
+        ((EvaluatorScorer, UniformPolicy), TypeError, "got the class UniformPolicy"),
+        ((EvaluatorScorer, logs), TypeError, "expected, got BanditLogs"),
+        ((EvaluatorScorer, LogisticRegression()), TypeError, "Wrap it"),
+        ((EvaluatorScorer, policy, array_model), TypeError, q_hat),
+        ((EvaluatorScorer, policy, IPS), TypeError, "got the class IPS"),
+        ((EvaluatorScorer, policy, UniformPolicy()), TypeError, "got the policy Unif"),
+        ((EvaluatorScorer, policy, "IPS"), TypeError, "got the str"),
+        *(
+            ((EvaluatorScorer, learner, one), ValueError, f"{name} cannot validate")
+            for name, one in (
+                ("IPS", IPS()),
+                ("DoublyRobust", DoublyRobust()),
+                ("DirectMethod", DirectMethod()),
+            )
+        ),
+        *(
+            ((EvaluatorScorer(learner), one.fit(logs), logs), ValueError, message)
+            for one, message in (
+                (DRns(), r"DRns has no horizon.*same for all"),
+                (IPS(), r"IPS has no horizon.*DRns"),
+                (DirectMethod(), "DirectMethod simulates the policy along all"),
+            )
+        ),
+        *(
+            ((EvaluatorScorer, array), TypeError, r"got an array.*with_columns")
+            for array in (
+                np.full((300, 3), 1 / 3),
+                [0.5, 0.5],
+                (0.5,),
+                sparse.csr_matrix(np.eye(3)),
+            )
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            call[0](*call[1:])
+    with pytest.raises(ValueError, match=q_hat):
         GridSearchCV(
-            DoublyRobust(reward_model=np.zeros((300, 3))),
-            {"cmax": [1.0]},
-            scoring=scorer,
-            error_score="raise",
+            array_model, {"cmax": [1.0]}, scoring=scorer, error_score="raise"
         ).fit(logs)
-    with pytest.raises(NotFittedError):
-        scorer(IPS(), logs)
-    with pytest.raises(TypeError, match="Wrap it"):
-        EvaluatorScorer(LogisticRegression())
-    with pytest.raises(ValueError, match="IPS cannot validate"):
-        EvaluatorScorer(EpsilonGreedy(), IPS())
-    with pytest.raises(ValueError, match="DRns has no horizon"):
-        EvaluatorScorer(EpsilonGreedy())(DRns().fit(logs), logs)
-    with pytest.raises(ValueError, match="not a column"):
-        EvaluatorScorer("pi")(fitted, logs)
+
+
+class SlatePolicy:
+    """It has no predict_proba."""
+
+    def slot_marginals(self, logs):
+        return None
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "pi",
+        UniformPolicy(),
+        EpsilonGreedy(),
+        FrozenEstimator(UniformPolicy()),
+        SlatePolicy(),
+    ],
+)
+def test_policies_that_may_be_searched_with(policy):
+    assert EvaluatorScorer(policy).policy is policy
+
+
+def test_horizons_of_validators_must_agree():
+    logs, _ = problem(300, n_actions=2, logging_temperature=np.inf)
+    evaluator = DRns(horizon=5, random_state=0).fit(logs[:150])
+    for validator in (Replay(), Replay(horizon=5), RejectionSampling(random_state=3)):
+        scorer = EvaluatorScorer(EpsilonGreedy(), validator)
+        assert scorer(evaluator, logs[150:]) <= 0
+        assert validator.get_params() == clone(validator).get_params()
+    scorer = EvaluatorScorer(EpsilonGreedy(), Replay(horizon=6))
+    with pytest.raises(ValueError, match="validator has horizon=6, the candidate"):
+        scorer(evaluator, logs[150:])
+
+
+def test_the_users_validator_is_cloned_and_seeded():
+    logs, policy = problem()
+    forest = RandomForestRegressor(3)
+    scorer = EvaluatorScorer(policy, DoublyRobust(reward_model=forest))
+    evaluator = IPS().fit(logs[:200])
+    assert scorer(evaluator, logs[200:]) == scorer(evaluator, logs[200:])
+    assert forest.random_state is None and not hasattr(forest, "estimators_")
+
+
+def test_biased_validators_are_told():
+    policy, learner = UniformPolicy(), EpsilonGreedy()
+    for q in (0.05, 0.0):
+        EvaluatorScorer(policy, DRns(q=q))  # acceptances do not matter: warnings raise
+    for fine in (DRns(q=0.0), DRns(acceptance="worst_case"), Replay()):
+        EvaluatorScorer(learner, fine)
+    with pytest.warns(OPEWarning, match="q=0.05 is biased where the policy") as warned:
+        EvaluatorScorer(learner, DRns(q=0.05))
+    assert warned[0].message.value == 0.05
+    with pytest.warns(ModelErrorWarning, match="error of its reward model") as warned:
+        EvaluatorScorer(policy, DirectMethod())
+    assert warned[0].filename == __file__
+
+
+def test_fitted_searches_are_scored_by_their_best_evaluator():
+    logs, policy = problem()
+    pipe = Pipeline([("clip", PropensityClipper(0.5)), ("ev", IPS())])
+    scorer = EvaluatorScorer(policy)
+    search = GridSearchCV(pipe, {"clip__low": [0.1]}, scoring=scorer, cv=2).fit(logs)
+    assert scorer(search, logs[200:]) == scorer(search.best_estimator_, logs[200:])
 
 
 def test_messages_of_searches_survive():

@@ -98,7 +98,7 @@ def test_a_few_rounds_that_are_left_out_are_said(name):
     score, [said] = scored(scorer, TwoContexts(0.951), logs)
     assert isinstance(said, SupportWarning)
     assert "leaves out 4.9% of the 1,000 held-out rounds" in str(said)
-    value = RANGED[name].fit(logs)._result(TwoContexts(0.951), None, None).value
+    value = value_of(RANGED[name], logs, TwoContexts(0.951)).value
     assert score == value
     score, [said] = scored(scorer, TwoContexts(0.949), logs)
     assert np.isnan(score)

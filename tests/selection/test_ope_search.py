@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import ShuffleSplit, cross_validate
 from sklearn.pipeline import Pipeline
@@ -19,12 +20,13 @@ from skope_ope import (
     EpsilonGreedy,
     EvaluatorScorer,
     OPESearchCV,
+    PolicyScorer,
     PropensityEstimator,
+    SlopeSearch,
     in_order,
     one_standard_error,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.selection._ope_search import shares_of
 from tests._worlds import d8_logs
 from tests.selection._logs import losses_of, problem
 
@@ -127,25 +129,34 @@ def test_pipelines_and_choice_of_evaluators():
     assert np.isfinite(losses_of(search)).all()
 
 
+class Whole(IPS):
+    """Notes how many rows of each group it is fitted to, and whether in order."""
+
+    seen = ()
+
+    def fit(self, logs, reward_model=None):
+        x = logs.columns["row"]
+        sizes = np.unique(logs.group, return_counts=True)[1]
+        Whole.seen = (*Whole.seen, (set(sizes), len(sizes), (np.diff(x) > 0).all()))
+        return super().fit(logs, reward_model)
+
+
 def test_groups_stay_together():
     logs, policy = problem()
-    group = np.repeat(np.arange(30), 10)
-    logs = logs.replace(group=group)
-    for share, n_train in ((0.5, 15), (0.01, 1), (0.999, 29)):
-        splits = list(shares_of(share, logs, 3, seed=0).split(logs))
-        assert len(splits) == 3
-        for train, test in splits:
-            assert len(np.unique(group[train])) == n_train
-            assert not np.intersect1d(group[train], group[test]).size
-            np.testing.assert_array_equal(np.sort(train), train)
+    logs = logs.replace(group=np.repeat(np.arange(30), 10))
+    logs = logs.with_columns(row=np.arange(300))
+    scorer = EvaluatorScorer(policy, Whole())
     search = OPESearchCV(
-        DoublyRobust(),
+        Whole(),
         {"cmax": [1.0, None]},
-        scoring=EvaluatorScorer(policy),
+        scoring=scorer,
         n_splits=3,
+        refit=False,
         error_score="raise",
     ).fit(logs)
-    assert np.isfinite(search.best_score_)
+    sizes, numbers, ordered = zip(*Whole.seen, strict=True)
+    assert set().union(*sizes) == {10} and all(ordered)
+    assert min(numbers) < 30 and np.isfinite(search.best_score_)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -170,27 +181,55 @@ def test_policies_that_learn():
 
 def test_bad_input():
     logs, policy = problem()
-    scorer = EvaluatorScorer(policy)
-    with pytest.raises(TypeError, match="needs scoring=EvaluatorScorer"):
-        OPESearchCV(IPS(), {"cmax": [1.0]}).fit(logs)
-    with pytest.raises(TypeError, match="searches on logs"):
-        OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scorer).fit(logs.context)
-    with pytest.raises(TypeError, match=r"takes no y.*Got Ridge"):
-        OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scorer).fit(logs, Ridge())
-    with pytest.raises(ValueError, match="two rounds"):
-        OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scorer).fit(logs[:1])
-    with pytest.raises(ValueError, match="two groups"):
-        search = OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scorer)
-        search.fit(logs.replace(group=np.zeros(len(logs))))
-    with pytest.raises(ValueError, match="Invalid parameter 'nope' for estimator IPS"):
-        OPESearchCV(IPS(), {"nope": [1.0]}, scoring=scorer).fit(logs)
-    with pytest.raises(TypeError, match="scores evaluators, got the policy"):
-        OPESearchCV(
-            policy, {"epsilon": [0.1]}, scoring=scorer, error_score="raise"
-        ).fit(logs)
-    with pytest.raises(ValueError, match="fits failed"):
-        OPESearchCV(IPS(), {"cmax": [-1.0]}, scoring=scorer, n_splits=2).fit(logs)
+    one_group = logs.replace(group=np.zeros(len(logs)))
+    scorer, grid = EvaluatorScorer(policy), {"cmax": [1.0]}
+    search = OPESearchCV(IPS(), grid, scoring=scorer, n_splits=2)
+    of_policies = OPESearchCV(
+        policy, {"epsilon": [0.1]}, scoring=scorer, error_score="raise"
+    )
+    for one, given, error, message in (
+        (OPESearchCV(IPS(), grid), (logs,), TypeError, "needs scoring=EvaluatorScorer"),
+        (search, (logs.context,), TypeError, "searches on logs"),
+        (search, (logs, Ridge()), TypeError, r"takes no y.*Got Ridge"),
+        (search, (logs[:1],), ValueError, "two rounds"),
+        (search, (one_group,), ValueError, "two groups"),
+        (
+            clone(search).set_params(param_grid={"nope": [1.0]}),
+            (logs,),
+            ValueError,
+            "Invalid parameter 'nope' for estimator IPS",
+        ),
+        (of_policies, (logs,), TypeError, "scores evaluators, got the policy"),
+        (
+            clone(search).set_params(param_grid={"cmax": [-1.0]}),
+            (logs,),
+            ValueError,
+            "fits failed",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            one.fit(*given)
     with pytest.raises(TypeError, match=r"best_estimator_\.score\(policy\)"):
-        OPESearchCV(IPS(), {"cmax": [1.0]}, scoring=scorer, n_splits=2).fit(logs).score(
-            policy
-        )
+        search.fit(logs).score(policy)
+
+
+@pytest.mark.parametrize("search", [SlopeSearch, OPESearchCV])
+def test_unfitted_and_repr(search):
+    logs, policy = problem(20)
+    one = search(IPS(), {"cmax": [1.0]}, scoring=EvaluatorScorer(policy))
+    with pytest.raises(NotFittedError):
+        one.score(logs)
+    assert type(one).__name__ in repr(one)
+    assert "EvaluatorScorer" in one._repr_html_()
+    assert one.get_params()["estimator__cmax"] is None
+
+
+def test_a_search_without_scoring_says_what_is_missing():
+    logs, _ = problem(20)
+    for search in (SlopeSearch, OPESearchCV):
+        with pytest.raises(TypeError, match="got NoneType: an evaluator's error"):
+            search(IPS(), {"cmax": [1.0]}).fit(logs)
+    with pytest.raises(TypeError, match=r"got str.*PolicyScorer"):
+        OPESearchCV(IPS(), {"cmax": [1.0]}, scoring="accuracy").fit(logs)
+    with pytest.raises(TypeError, match="Search policies with OPESearchCV"):
+        SlopeSearch(IPS(), {"cmax": [1.0]}, scoring=PolicyScorer(IPS())).fit(logs)

@@ -18,7 +18,6 @@ from skope_ope import (
 )
 from skope_ope.displays import PolicyComparisonDisplay
 from skope_ope.exceptions import ZeroBaselineWarning
-from skope_ope.selection._policy_comparison import table_texts
 from tests.selection._logs import problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -46,11 +45,11 @@ def test_intervals_hold_together(found):
     assert found.level_of_each == pytest.approx(1 - 0.1 / 2)
     for record in found.to_records():
         name = record["policy"]
-        low, high = found[name]._interval(1 - (1 - 0.9) / 3)
+        low, high = found[name].confidence_interval(1 - (1 - 0.9) / 3)
         assert (record["low"], record["high"]) == (low, high)
         if name != "uniform":
             gain = found.differences[name]
-            low, high = gain._interval(1 - (1 - 0.9) / 2)
+            low, high = gain.confidence_interval(1 - (1 - 0.9) / 2)
             assert (record["difference_low"], record["difference_high"]) == (low, high)
             assert record["difference"] == gain.value
     assert np.isnan(found.to_records()[0]["difference"])
@@ -111,7 +110,7 @@ def test_p_values_agree_with_intervals(logs_and_policies, level):
             gain = found.differences[record["policy"]]
             p = record["p_value"]
             if 1e-9 < p < 1:  # at its own level an end of the interval is zero
-                ends = gain._interval(1 - p / 2)
+                ends = gain.confidence_interval(1 - p / 2)
                 assert min(map(abs, ends)) < 1e-6 * (ends[1] - ends[0])
 
 
@@ -120,7 +119,7 @@ def test_p_values_of_student(logs_and_policies):
     logs = type(logs)(logs.context, logs.action, logs.reward + 0.5, logs.propensity)
     found = compare_policies(policies, logs, evaluator=IPS(), baseline="uniform")
     for name, gain in found.differences.items():
-        assert gain._interval(0.95).method == "student"
+        assert gain.confidence_interval(0.95).method == "student"
         ratio = abs(gain.value) / gain.standard_error
         raw = 2 * t.sf(ratio, gain.degrees_of_freedom)
         assert found.p_values[name] == pytest.approx(min(2 * raw, 1), abs=1e-9)
@@ -138,7 +137,7 @@ def test_another_level_gives_its_own_answers(logs_and_policies):
     assert 1e-9 < p < 1
     for level, answer in ((1 - 1.01 * p, "worse"), (1 - 0.99 * p, "cannot tell")):
         record = found.to_records(level)[1]
-        ends = gain._interval(level)
+        ends = gain.confidence_interval(level)
         assert (record["difference_low"], record["difference_high"]) == ends
         assert record["answer"] == answer
 
@@ -178,14 +177,13 @@ def test_a_limit_that_is_not_zero_does_not_look_like_zero():
     compared = compare_policies({"one": ConstantPolicy(1)}, shifted, evaluator=IPS())
     low = compared.to_records()[0]["difference_low"]
     assert 0 < low < 0.005
-    cells = table_texts(compared)[1][0]
-    assert float(cells[2]) > 0
+    assert float(repr(compared).splitlines()[1].split()[2]) > 0
 
 
 def test_numbers_of_a_column_have_one_format(found):
-    rows = table_texts(found)[1]
-    for column in (1, 2, 3, 7, 8, 9):
-        texts = [row[column] for row in rows if row[column] != "-"]
+    baseline, *rows = (line.split() for line in repr(found).splitlines()[1:4])
+    for column in (1, 2, 3, -3, -2, -1):
+        texts = [row[column] for row in rows + [baseline] * (column < 0)]
         assert len({len(text.split(".")[1]) for text in texts}) == 1
     assert all(row[1][0] in "+-" for row in rows)
 
@@ -208,7 +206,7 @@ def test_frame(found):
 def test_the_logger_stands_below_the_table(logs_and_policies):
     logs, policies = logs_and_policies
     found = compare_policies(policies, logs, evaluator=IPS())
-    low, high = found.reference._interval(0.95)
+    low, high = found.reference.confidence_interval(0.95)
     text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
     assert text in repr(found) and text in found._repr_html_()
 
@@ -222,10 +220,3 @@ def test_plot(found, pyplot):
     display = found.plot()
     assert isinstance(display, PolicyComparisonDisplay) and display.ax_.has_data()
     assert display.level == 0.9
-
-
-def test_a_comparison_on_some_of_the_rounds(found):
-    for gain in found.differences.values():
-        gain.diagnostics._entries["n_common_rounds"] = 321
-    assert found.n_rounds == 321
-    assert "Compared on the 321 of 400 rounds" in repr(found)

@@ -10,11 +10,13 @@ import pytest
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     KFold,
+    ParameterGrid,
     ShuffleSplit,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -33,12 +35,15 @@ from skope_ope import (
     EpsilonGreedy,
     EvaluatorScorer,
     IPSPolicy,
+    MultiLoggerDR,
     OPESearchCV,
     PolicyScorer,
     PropensityClipper,
     PropensityEstimator,
     RejectionSampling,
+    SlateDirectMethod,
     SlateDoublyRobust,
+    SubGaussianDR,
     SwitchDR,
     UniformPolicy,
     in_order,
@@ -120,15 +125,17 @@ def test_models_that_differ_in_anything_unknown_are_fitted_anew(tmp_path):
     assert count(path) == 3 * 2 * 2 * 3  # one per width
 
 
-def test_steps_in_front_are_fitted_once_for_a_model(monkeypatch):
+def test_steps_in_front_are_fitted_once_for_a_model():
     logs, policy = problem()
     fits = []
-    fit = PropensityEstimator._fit
-    monkeypatch.setattr(
-        PropensityEstimator, "_fit", lambda self, x: fits.append(1) or fit(self, x)
-    )
+
+    class Counting(PropensityEstimator):
+        def fit_transform(self, logs, y=None):
+            fits.append(1)
+            return super().fit_transform(logs, y)
+
     unknown = logs.replace(propensity=None, logging_proba=None)
-    pipe = Pipeline([("p", PropensityEstimator(cv=2)), ("ev", DRos(cv=2))])
+    pipe = Pipeline([("p", Counting(cv=2)), ("ev", DRos(cv=2))])
     search = OPESearchCV(
         pipe,
         {"ev__lam": [1.0, 10.0, 100.0]},
@@ -227,15 +234,6 @@ def test_results_are_those_of_scikit_learn(name, cv, n_jobs):
     value = found.best_estimator_.score
     if name != "search inside":
         assert value(policy) == plain.best_estimator_.score(policy)
-
-
-@pytest.mark.thorough
-def test_results_do_not_depend_on_jobs():
-    logs, policy = problem()
-    estimator, grid = SEARCHED["sequential"]
-    search = OPESearchCV(estimator, grid, scoring=EvaluatorScorer(policy), cv=3)
-    one = losses_of(search.fit(logs))
-    np.testing.assert_array_equal(one, losses_of(search.set_params(n_jobs=2).fit(logs)))
 
 
 @pytest.mark.thorough
@@ -488,3 +486,91 @@ def test_a_memory_shares_fits_between_searches(tmp_path, encoding):
         np.testing.assert_array_equal(losses(memory), expected)
         # once in all: three folds, three inner ones
         assert count(path) == (3 * 3 * n_models if memory is folder else 0)
+
+
+# -- what tells models apart ----------------------------------------------------------
+FROZEN = Ridge().fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+class FirstScoreError(Exception):
+    """All that was asked has been told."""
+
+
+def stop(estimator, logs):
+    raise FirstScoreError
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid", "n_models"),
+    [
+        (DRns(), {"q": [0, 0.1], "cmax": [1.0, 2.0], "random_state": [0, 1]}, 1),
+        (DRns(), {"q": [0, 0.1], "cv": [2, 3]}, 2),
+        (SwitchDR(), {"tau": [1.0, 2.0]}, 1),
+        (SubGaussianDR(), {"lam": [0.1, 0.2]}, 1),
+        (MultiLoggerDR(), {"pooling": ["naive", "balanced"]}, 1),
+        (SlateDoublyRobust(), {"cmax": [None, 1.0]}, 1),
+        (SlateDirectMethod(), {"n_samples": [1, 2], "random_state": [0, 1]}, 1),
+        (IPS(), {"cmax": [None, 1.0]}, 1),
+        (MRDR(), {"cv": [2, 3]}, 2),
+        (DirectMethod(reward_model=Ridge()), {"reward_model__alpha": [1, 2]}, 2),
+        (Pipeline([("ev", DRos())]), {"ev__lam": [1, 2]}, 1),
+        (
+            Pipeline([("clip", PropensityClipper()), ("ev", DRos())]),
+            {"ev__lam": [1, 2], "clip__low": [0, 0.1]},
+            2,
+        ),
+        # of another step, and of the model: they only bear the same names
+        (
+            Pipeline([("lam", PropensityClipper()), ("ev", DRos())]),
+            {"lam__low": [0, 1]},
+            2,
+        ),
+        (DRns(reward_model=DRos()), {"reward_model__lam": [1, 2]}, 2),
+        (DRns(), {"reward_model": [0, 0.0, False, "0"]}, 4),
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRos()], "ev__lam": [1, 2]}, 1),
+        # all of one class, or of classes that fit their model alike
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DoublyRobust(), SwitchDR()]}, 1),
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRns(), MRDR(), IPS()]}, 4),
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(cv=2), DoublyRobust(cv=3)]}, 2),
+        (
+            Pipeline([("ev", IPS())]),
+            {
+                "ev": [
+                    DRos(reward_model=Ridge(a), lam=b) for a in (1, 2) for b in (1, 2)
+                ]
+            },
+            2,
+        ),
+        (
+            Pipeline([("ev", DRos(reward_model=Ridge()))]),
+            {"ev__reward_model__alpha": [1, 2], "ev__lam": [1, 2]},
+            2,
+        ),
+        (DRos(), {"reward_model": [Ridge(), Ridge(1.0), Ridge(2), Lasso()]}, 3),
+        (DRos(), {"reward_model": [FrozenEstimator(FROZEN) for _ in range(2)]}, 2),
+        (ClassifierPolicy(), {"epsilon": [0, 0.1]}, 2),
+    ],
+)
+def test_what_tells_models_apart(estimator, grid, n_models, capsys):
+    n_candidates = len(ParameterGrid(grid))
+    search = OPESearchCV(
+        estimator, grid, scoring=stop, cv=2, verbose=1, error_score="raise"
+    )
+    # the numbers are told before the first fit, which some candidates refuse
+    with pytest.raises((FirstScoreError, AttributeError, TypeError, ValueError)):
+        search.fit(problem(20)[0])
+    told = f"Fitting {n_models} distinct models of {n_candidates} candidates"
+    assert told in capsys.readouterr().out
+
+
+def test_ranks_of_scores_that_are_missing():
+    scores = {1.0: 0.5, 2.0: np.nan, 3.0: 0.7, 4.0: 0.5, 5.0: np.nan, 6.0: -np.inf}
+    search = OPESearchCV(
+        IPS(),
+        {"cmax": list(scores)},
+        scoring=lambda estimator, logs: scores[estimator.cmax],
+        cv=2,
+        refit=True,
+    ).fit(problem(20)[0])
+    assert search.cv_results_["rank_test_score"].tolist() == [2, 4, 1, 2, 4, 4]
+    assert search.best_index_ == 2

@@ -52,6 +52,51 @@ def test_vectors_of_d8():
     assert narrow.cv_results_["rank_test_score"].tolist() == [3, 2, 1, 4, 4]
 
 
+def slope_by_pairs(values, widths):
+    chosen = 0
+    for i in range(len(values)):
+        width = [max(widths[k:]) for k in range(len(values))]
+        if all(
+            abs(values[j] - values[k]) <= 2 * (width[j] + width[k])
+            for j in range(i + 1)
+            for k in range(j)
+        ):
+            chosen = i
+        else:
+            break
+    return chosen
+
+
+def slope_plus_plus_by_pairs(values, widths):
+    for i in range(len(values)):
+        for j in range(i):
+            if abs(values[i] - values[j]) > widths[i] + (6**0.5 - 1) * widths[j]:
+                return i - 1
+    return len(values) - 1
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize(
+    ("method", "by_pairs"),
+    [("slope", slope_by_pairs), ("slope++", slope_plus_plus_by_pairs)],
+)
+def test_against_loops(method, by_pairs):
+    chosen = set()
+    for seed in range(15):
+        rng = np.random.RandomState(seed)
+        p = np.where(rng.random_sample(60) < 0.1, 0.05, 0.5)
+        action = np.arange(60) % 2
+        logs = BanditLogs(np.zeros((60, 1)), action, rng.normal(size=60), p)
+        logs = logs.with_columns(pi=np.tile([0.5, 0.5], (60, 1)))
+        path = {"cmax": [30.0, 10.0, 4.0, 2.0, 0.8, 0.3]}
+        search = SlopeSearch(IPS(), path, scoring=SCORING, method=method, width=0.4)
+        found = search.set_params(refit=False).fit(logs)
+        results = found.cv_results_
+        assert found.best_index_ == by_pairs(results["value"], results["width"])
+        chosen.add(found.best_index_)
+    assert len(chosen) > 2
+
+
 def test_widths():
     logs = d8_logs()
     errors = SlopeSearch(IPS(), PATH, scoring=SCORING).fit(logs).cv_results_

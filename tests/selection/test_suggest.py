@@ -1,7 +1,10 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import copy
+import pickle
 import re
+from html import unescape
 
 import numpy as np
 import pytest
@@ -25,19 +28,20 @@ from skope_ope import (
 )
 from skope_ope.base import BaseEvaluator
 from skope_ope.datasets import make_adaptive_logs, make_slate_logs
-from skope_ope.selection._suggestion import one_line
+from skope_ope.selection import Suggestion
 from tests.packaging._tree import ROOT
 from tests.selection import _situations
 from tests.selection._decision_table import TABLE
 from tests.selection._situations import WORLDS
 
-STOPS = {"deterministic", "slates_unknown"}
+NAMED = TABLE.DOUBTS | TABLE.DOUBTS_OF_ROWS
 # Doubts that small logs of the worlds may raise by chance do not fail a row.
 QUIET = pytest.mark.filterwarnings("ignore")
 
 
-def as_in_table(evaluator):
-    text = one_line(evaluator)
+def as_in_table(found):
+    """Return the text of a suggestion on one line, horizons as in the table."""
+    text = " ".join(repr(found).split())
     return re.sub(r"horizon=\d+, random_state=0", "horizon=T", text)
 
 
@@ -54,14 +58,18 @@ def test_row_of_the_table_is_what_is_suggested_and_runs(name):
     found = suggest(policy, logs)
     assert found.situation == name
     assert found.link == row["page"]
+    assert set(found.doubts) <= set(NAMED)
     assert (ROOT / "docs" / f"{found.link}.rst").exists()
     assert found.assumptions and found.questions
     if row["evaluator"] == TABLE.STOP:
         assert found.stop and found.evaluator is None and found.code == ""
         return
     assert found.stop is None and found.reasons
-    assert as_in_table(found.evaluator) == row["evaluator"]
-    assert (as_in_table(found.check) if found.check else "") == row["check"]
+    text = as_in_table(found)
+    assert text.startswith(f"evaluator {row['evaluator']} ")
+    assert (f" check {row['check']} " in text) == bool(row["check"])
+    assert ("check" in found.code) == bool(row["check"])
+    assert found.code.count("PropensityEstimator()") <= 1  # a step is taken once
     names = {"logs": logs, "policy": policy}
     exec(found.code, names)
     low, high = names["value"].confidence_interval(method=found.interval)
@@ -112,14 +120,6 @@ def test_it_is_the_row_that_evaluate_recommends(name):
     assert type(suggest(policy, logs).evaluator).__name__ == row.estimator
 
 
-def test_a_deterministic_logger_stops_with_and_without_propensities():
-    for make in (_situations.deterministic, _situations.deterministic_unknown):
-        logs, policy, _ = make()
-        found = suggest(policy, logs)
-        assert found.situation == "deterministic"
-        assert "no choice" in found.stop
-
-
 @pytest.mark.parametrize("epsilon", [0.05, 0.2])
 def test_a_logger_that_explores_is_not_called_deterministic(epsilon):
     rng = np.random.default_rng(0)
@@ -140,15 +140,42 @@ def test_deterministic_loggers_that_differ_explore_together():
     assert without.situation == "several_loggers_unknown"
 
 
-def test_wrong_propensities_stop():
+def test_rewards_of_slots_are_a_check():
+    logs, policy, _ = make_slate_logs(500, random_state=0, return_truth=True)
+    assert isinstance(suggest(logs, policy).check, IndependentSlotIPS)
+
+
+def of_learner(n_rounds=900, **fields):
+    rng = np.random.default_rng(0)
+    action = rng.integers(3, size=n_rounds)
+    reward = (rng.random(n_rounds) < 0.3).astype(float)
+    return BanditLogs(rng.normal(size=(n_rounds, 2)), action, reward, **fields)
+
+
+def misfit():
     logs, policy, _ = _situations.one_logger()
     wrong = logs.propensity / 3
-    found = suggest(policy, logs.replace(propensity=wrong, logging_proba=None))
-    assert found.situation == "misfit"
-    assert "do not fit the logged actions" in found.stop
+    return logs.replace(propensity=wrong, logging_proba=None), policy, None
 
 
-def test_a_policy_that_takes_no_logged_action_stops():
+def learner_weighted():
+    logs = of_learner(sample_weight=np.repeat([1.0, 2.0], 450))
+    return logs, EpsilonGreedy(), None
+
+
+def deterministic_loggers_and_a_learner():
+    logs, _, _ = _situations.several_deterministic_loggers()
+    return logs, EpsilonGreedy(), None
+
+
+def pages_that_follow_the_context():
+    x = np.random.default_rng(0).integers(2, size=2000)
+    pages = np.column_stack([x, 1 - x])
+    logs = SlateLogs(x[:, None].astype(float), pages, None, slot_reward=pages * 1.0)
+    return logs, None, None
+
+
+def nothing_that_the_policy_takes():
     logs, _, _ = _situations.blind_logger()
     logs = BanditLogs(
         logs.context,
@@ -157,29 +184,43 @@ def test_a_policy_that_takes_no_logged_action_stops():
         np.full(len(logs), 0.5),
         actions=[0, 1, 2],
     )
-    found = suggest(ConstantPolicy(2), logs)
-    assert "none of the logged actions" in found.stop
-    assert found.evaluator is found.check is None
+    return logs, ConstantPolicy(2), None
 
 
-def test_rewards_of_slots_are_a_check():
-    logs, policy, _ = make_slate_logs(500, random_state=0, return_truth=True)
-    assert isinstance(suggest(policy, logs).check, IndependentSlotIPS)
+STOPPED = [
+    ("deterministic", _situations.deterministic, "no choice"),
+    ("deterministic", _situations.deterministic_unknown, "no choice"),
+    (
+        "deterministic, several loggers",
+        deterministic_loggers_and_a_learner,
+        "frozen()",
+    ),
+    ("misfit", misfit, "do not fit the logged actions"),
+    ("learner_weighted", learner_weighted, "sample weights"),
+    ("slates_unknown", _situations.slates_unknown, ""),
+    (
+        "slates_unknown, clicks by place",
+        pages_that_follow_the_context,
+        "predicts which items",
+    ),
+    ("any, with a policy", nothing_that_the_policy_takes, "none of the logged actions"),
+]
 
 
-def test_pages_that_follow_the_context_stop():
-    rng = np.random.default_rng(0)
-    x = rng.integers(2, size=2000)
-    pages = np.column_stack([x, 1 - x])
-    logs = SlateLogs(x[:, None].astype(float), pages, None, slot_reward=pages * 1.0)
-    assert "predicts which items" in suggest(None, logs).stop
+def test_every_stop_of_the_page_has_a_world():
+    assert {row for row, *_ in STOPPED} == set(TABLE.STOPS)
 
 
-def of_learner(n_rounds=900, **fields):
-    rng = np.random.default_rng(0)
-    action = rng.integers(3, size=n_rounds)
-    reward = (rng.random(n_rounds) < 0.3).astype(float)
-    return BanditLogs(rng.normal(size=(n_rounds, 2)), action, reward, **fields)
+@QUIET
+@pytest.mark.parametrize(("row", "world", "text"), STOPPED)
+def test_stops_are_those_of_the_page(row, world, text):
+    logs, policy, _ = world()
+    found, row_of_page = suggest(logs, policy), TABLE.STOPS[row]
+    assert found.stop.startswith(row_of_page["says"]) and text in found.stop
+    assert found.link == row_of_page["page"]
+    assert found.evaluator is found.check is None and found.code == ""
+    if row in ("deterministic", "misfit", "slates_unknown", "learner_weighted"):
+        assert found.situation == row
 
 
 def test_several_loggers_without_propensities_value_a_learner():
@@ -198,11 +239,6 @@ def test_a_learner_on_weighted_rounds_stops(propensity):
     assert "sample weights" in suggest(EpsilonGreedy(), logs).stop
     even = logs.replace(sample_weight=np.ones(900))
     assert suggest(EpsilonGreedy(), even).stop is None
-
-
-def test_a_learner_on_loggers_without_a_choice_stops():
-    logs, _, _ = _situations.several_deterministic_loggers()
-    assert "frozen()" in suggest(EpsilonGreedy(), logs).stop
 
 
 def test_loggers_that_act_alike_without_a_choice_stop():
@@ -320,4 +356,55 @@ def test_lazy_logs_are_refused(tmp_path):
     frame.to_csv(tmp_path / "log.csv", index=False)
     lazy = scan_logs(tmp_path / "log.csv", action="a", reward="r", propensity="p")
     with pytest.raises(TypeError, match="lazy"):
-        suggest(None, lazy)
+        suggest(lazy)
+
+
+def test_the_page_shows_the_tables(tmp_path):
+    TABLE.write_tables(tmp_path)
+    page = (ROOT / "docs" / "which_evaluator.rst").read_text()
+    shown = re.findall(r"include:: generated/(\w+\.inc)", page)
+    text = "".join((tmp_path / name).read_text() for name in shown)
+    for name in (*NAMED, *(key.split(",")[0] for key in TABLE.STOPS)):
+        assert f"``{name}``" in text or name == "any"
+
+
+# -- what is shown ---------------------------------------------------------------------
+def test_text_tells_everything_once():
+    logs, policy, _ = _situations.one_logger_unknown()
+    found = suggest(logs, policy)
+    text = " ".join(repr(found).split())
+    for one in (*found.reasons, *found.doubts.values(), *found.questions):
+        assert text.count(one) == 1
+    assert text.startswith("evaluator make_pipeline(PropensityEstimator(), Doubly")
+    assert repr(found).endswith(found.code)
+
+
+def test_stop_comes_first_and_has_no_code():
+    logs, policy, _ = _situations.deterministic()
+    text = repr(suggest(logs, policy))
+    assert text.startswith("stop ")
+    assert "import" not in text and "evaluator  " not in text
+
+
+def test_html_is_escaped():
+    found = Suggestion("x", stop="<b>a</b>", doubts={"y": "1 < 2"})
+    html = found._repr_html_()
+    assert "<b>" not in html and "1 &lt; 2" in html
+
+
+def test_html_has_a_heading_once_and_code_as_it_is_written():
+    logs, policy, _ = _situations.one_logger_unknown()
+    found = suggest(logs, policy)
+    html = found._repr_html_()
+    for name, texts in (("because", found.reasons), ("ask", found.questions)):
+        assert len(texts) > 1 and html.count(f">{name}<") == 1
+        assert f"<li>{texts[-1]}</li>" in html
+    [code] = re.findall(r"<pre>(.*?)</pre>", html, flags=re.DOTALL)
+    assert unescape(code).rstrip("\n") == found.code.rstrip("\n")
+
+
+def test_copies():
+    logs, policy, _ = _situations.one_logger()
+    found = suggest(logs, policy)
+    for same in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        assert repr(same) == repr(found)

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skope_ope
 from skope_ope import BanditLogs, ClassifierPolicy, LinUCB, UniformPolicy, audit
-from skope_ope.__main__ import main
+from tests.shell.conftest import main
 
 N = 1200
 ITEMS = np.array(["book", "film", "song"])
@@ -94,11 +94,16 @@ def test_faults_are_alarms_that_name_the_column(path, run):
     assert run(path, *COLUMNS, *CONTEXT)[0] == 0
 
 
-def test_without_pandas_columns_of_the_context_are_told(path, run, monkeypatch):
-    def absent(columns):
+class Absent:
+    """Stands for frames that cannot be made."""
+
+    def __init__(self, *args, **kwargs):
         raise ImportError("pandas")
 
-    monkeypatch.setattr("skope_ope.policies._policy_files._frame_of", absent)
+
+def test_without_pandas_columns_of_the_context_are_told(path, run, monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.setattr("pandas.DataFrame", Absent)
     code, text = run(path, *COLUMNS, "--context", "age,shown")
     assert code == 1
     told = "context  0: age, 1: shown = B-1, 2: shown = F-2, 3: shown = S-3"
@@ -134,8 +139,17 @@ def test_columns_of_the_open_bandit_dataset_have_names(open_bandit, run, monkeyp
     assert balanced(run, *always) == {"position", *users}
     encoded = set("01234")  # as a policy knows them that was learned from these
     assert balanced(run, open_bandit, "--policy", "greedy") == encoded
-    monkeypatch.setattr("skope_ope._shell._audit.can_name_columns", lambda: False)
+    monkeypatch.setattr("pandas.DataFrame", Absent)
     assert balanced(run, *always) == encoded
+
+
+def test_a_column_that_the_log_does_not_have_is_refused(open_bandit, run, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("action,1,2,3\n0,1,0,0\n1,0,1,1\n2,0,0,0\n")
+    words = (open_bandit, "--policy-table", table, "--policy-table-by")
+    assert run(*words, "position")[0] != 2
+    code, text = run(*words, "x")
+    assert code == 2 and "open-bandit has no column 'x'; it has posit" in text
 
 
 def test_json_holds_all_of_it(path, columns, run):

@@ -6,9 +6,16 @@
 import numpy as np
 import pytest
 
-from skope_ope import IPS, DoublyRobust, UniformPolicy, audit, evaluate, verdict
-from skope_ope.evaluators._logged_value import logged_value
-from tests.shell.conftest import CONTEXT
+from skope_ope import (
+    IPS,
+    DoublyRobust,
+    UniformPolicy,
+    audit,
+    compare_policies,
+    evaluate,
+    verdict,
+)
+from tests.shell.conftest import COLUMNS, CONTEXT, main
 
 NEW = ("--policy", "new=columns:pi_book,pi_film,pi_song")
 TWO = (*NEW, "--policy", "even=uniform")
@@ -23,8 +30,8 @@ def known(clicks):
     """Values by policy, and the logger's mean reward, as the file knows them."""
     _, logs, pi = clicks
     logs = logs.replace(logging_proba=None)
-    table = evaluate({"new": pi, "even": UniformPolicy()}, logs)
-    return table, logged_value(logs)
+    policies = {"new": pi, "even": UniformPolicy()}
+    return evaluate(policies, logs), compare_policies(policies, logs).reference
 
 
 def test_limits_are_those_of_the_table(clicks, known, record):
@@ -161,9 +168,6 @@ def test_a_value_that_the_logs_do_not_support_satisfies_nothing(clicks, tmp_path
     (tmp_path / "shifted.csv").write_text(
         "\n".join([lines[0], *(",".join(row) for row in rows)]) + "\n"
     )
-    from skope_ope.__main__ import main
-    from tests.shell.conftest import COLUMNS
-
     words = ["evaluate", str(tmp_path / "shifted.csv"), *COLUMNS, *CONTEXT, *NEW]
     assert main([*words, *required("new > 0")]) == 1
     assert main([*words, *required("new.verdict == 'not supported'")]) == 0
@@ -216,8 +220,6 @@ def test_requirements_that_hold_do_not_hide_an_open_recommendation(told, tmp_pat
 
 
 def test_unreadable_logs_are_two_whatever_is_required(capsys):
-    from skope_ope.__main__ import main
-
     code = main(
         ["evaluate", "missing.csv", "--policy", "a=uniform", *required("a > 0")]
     )
@@ -230,3 +232,85 @@ def test_ips_of_the_table_is_the_evaluators(clicks, record):
     report = record(*NEW, "--evaluators", "IPS", *required("new > 0"))
     expected = IPS().fit(logs).evaluate(pi).value
     assert report["requirements"][0]["left"] == pytest.approx(expected)
+
+
+# -- what a requirement may say -------------------------------------------------------
+def test_policies_evaluators_fields_and_numbers(record):
+    words = ("--policy", "Ünd_1=uniform", "--evaluators", "IPS,SNIPS")
+    texts = {
+        " Ünd_1 . gain < Ünd_1/SNIPS.value ": ["IPS", "SNIPS"],
+        "Ünd_1/\"IPS\".lower<=Ünd_1/'SNIPS'.upper": ["IPS", "SNIPS"],
+        "logger>=logger.lower": [],
+    }
+    numbers = {"0": 0, "-1": -1, "+.5": 0.5, "1e-3": 0.001, "2.": 2, "1.5E+2": 150}
+    asked = [*texts, *(f"logger > {one}" for one in numbers)]
+    asked += [f"{one}<logger" for one in numbers]
+    asked = [f"--require={one.replace('_1 .', '_1/IPS .')}" for one in asked]
+    found = record(*words, *asked, "--no-audit", code=1)["requirements"]
+    assert [one["evaluators"] for one in found[:3]] == list(texts.values())
+    values = [*numbers.values()]
+    assert [one["right"] for one in found[3:9]] == values
+    assert [one["left"] for one in found[9:]] == values
+
+
+def test_numbers_are_compared(record):
+    sides = "logger.lower", "logger", "logger.upper"  # below, same and above
+    asked = [f"{one} {sign} logger" for sign in (">", ">=", "<", "<=") for one in sides]
+    found = record(*NEW, "--no-audit", *required(*asked), code=1)["requirements"]
+    holds = [one["holds"] for one in found]
+    assert holds[:3] == [False, False, True] and holds[3:6] == [False, True, True]
+    assert holds[6:9] == [True, False, False] and holds[9:] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "text", ["trustworthy", "caution", "not supported", "'not supported'", '"caution"']
+)
+def test_answers_of_verdicts(record, text):
+    words = (*NEW, "--evaluators", "IPS", "--no-audit")
+    [one] = record(*words, *required(f"new.verdict >= {text}"))["requirements"]
+    assert one["right"] == text.strip("'\"")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("", 1, "a number or a policy stands here, got 'the end'"),
+        ("new", 4, "one of >= <= == > < stands here, got 'the end'"),
+        ("new.lower >", 12, "a number or a policy stands here, got 'the end'"),
+        ("new.lowr > 1", 5, "one of value, lower, upper, gain, standard_error, eff"),
+        ("new. > 1", 6, "one of value, lower"),
+        ("new.lower.upper > 1", 11, "nothing more stands here, got 'upper'"),
+        ("new.gain.verdict > 1", 10, "one of value, lower, upper stands here"),
+        ("logger.gain > 0", 8, "one of value, lower, upper stands here, got 'gain'"),
+        ("logger/IPS > 0", 1, "the logger's value is its mean, by no evaluator"),
+        ("new.lower => 3", 11, "'=' does not fit into a requirement"),
+        ("new > 3 > 2", 9, "nothing more (further requirements are further options)"),
+        ("1 > 0", 1, "neither side is about a policy or the logger"),
+        ("caution < trustworthy", 1, "neither side is about a policy"),
+        ("new == 3", 5, "numbers are compared with > >= < <="),
+        ("new.verdict > 3", 1, "a verdict is compared with one of 'not supported', "),
+        ("new.verdict == trustworthi", 1, "a verdict is compared with one of"),
+        ("new > caution", 1, "a verdict is compared with one of"),
+        ("new > 'good'", 7, "'good' is none of the answers 'not supported', "),
+        ("new > not", 10, "supported stands here, got 'the end'"),
+        ("new/ > 3", 6, "the name of an evaluator stands here, got '>'"),
+        ("new/IPS:cmax=10 > 3", 8, "':' does not fit into a requirement"),
+        ("new > 1.5.3", 7, "'1' does not fit into a requirement"),
+        ("new > 3x", 7, "'3' does not fit into a requirement"),
+        (
+            "__import__('os').system('ls') > 3",
+            11,
+            "'(' does not fit into a requirement",
+        ),
+        ("new > $HOME", 7, "'$' does not fit into a requirement"),
+        ("\x1b[2J > 3", 1, r"'\x1b' does not fit into a requirement"),
+        ("<b>new</b> > 3", 1, "a number or a policy stands here, got '<'"),
+    ],
+)
+def test_what_is_no_requirement_is_refused_at_its_character(
+    refused, text, place, message
+):
+    told = refused(*NEW, "--require", text)
+    assert f"at character {place}, {message}" in told
+    assert "is no requirement such as 'new.lower > logger'" in told
+    assert "\x1b" not in told

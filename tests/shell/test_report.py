@@ -9,8 +9,7 @@ from html import unescape
 import pytest
 
 from skope_ope import UniformPolicy, report
-from skope_ope.__main__ import main
-from tests.shell.conftest import COLUMNS
+from tests.shell.conftest import COLUMNS, main
 
 NEW = "new=columns:pi_book,pi_film,pi_song"
 TWO = ("--policy", NEW, "--policy", "even=uniform")
@@ -62,13 +61,11 @@ def test_a_policy_of_which_the_logged_action_is_known_has_a_page(told, tmp_path)
 
 @pytest.mark.parametrize("name", ["none/a.html", "."])
 def test_a_path_that_cannot_be_written_stops_before_the_log_is_read(
-    refused, tmp_path, name, monkeypatch
+    capsys, tmp_path, name
 ):
-    def read(*args, **kwargs):
-        raise AssertionError("read")
-
-    monkeypatch.setattr("skope_ope._shell._evaluate.read_source", read)
-    err = refused(*TWO, "--report", tmp_path / name)
+    words = [*COLUMNS, *TWO, "--report", str(tmp_path / name)]
+    assert main(["evaluate", str(tmp_path / "missing.csv"), *words]) == 2
+    err = capsys.readouterr().err
     assert "does not exist" in err or "is a folder" in err
     assert list(tmp_path.iterdir()) == []
 

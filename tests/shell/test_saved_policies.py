@@ -31,8 +31,7 @@ from skope_ope import (
     LinUCB,
     RewardModelPolicy,
 )
-from skope_ope.__main__ import main
-from skope_ope._shell._policies import load_policy
+from skope_ope._shell._saved_policies import load_policy
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.logs import BanditLogs, SlateLogs
@@ -44,7 +43,7 @@ from skope_ope.policies import (
 )
 from tests import test_common
 from tests._learned_share import learned_share
-from tests.shell.conftest import CONTEXT
+from tests.shell.conftest import CONTEXT, main
 from tests.test_persistence import logs_for
 
 

@@ -1,0 +1,271 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a comparison decides, what it doubts, and the sentence that says so."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+from skope_ope import BanditLogs
+from skope_ope.exceptions import (
+    AdaptiveLoggerWarning,
+    FewEventsWarning,
+    FewGroupsWarning,
+    LearnedRoundsWarning,
+    LowOverlapWarning,
+    OPEWarning,
+    PropensityWarning,
+    SupportWarning,
+    TailWarning,
+)
+from skope_ope.selection import PolicyComparison, rounds_needed
+from tests._values import stated_value
+
+N = 1000
+LOGS = BanditLogs(np.zeros((N, 1)), [0] * N, np.arange(N) / N, [1.0] * N)
+NOISE = np.random.default_rng(0).normal(size=N)
+NOISE = (NOISE - NOISE.mean()) / NOISE.std(ddof=1) * N**0.5
+MILD = LowOverlapWarning("", 12.0)  # forbids nothing
+WEIGHT = "few rounds carry most of the weight"
+LEARNED = LearnedRoundsWarning("", 0.5)
+
+
+def stated(value, error=0.05, *warnings, **about):
+    """Return a value with this error beside a reference without noise."""
+    about = {"estimator": "IPS", "logs": LOGS, "warnings": warnings} | about
+    values = value + error * NOISE
+    return stated_value(value, error, N, round_values=values, **about)
+
+
+LOGGER = stated(0.5, 0.0)
+
+
+def compared(*values, reference=LOGGER, names="abcdefg", baseline="logger", **options):
+    named = dict(zip(names, values, strict=False))
+    return PolicyComparison(named, reference, baseline, **options)
+
+
+class NewWarning(OPEWarning):
+    """Nobody has thought about it yet."""
+
+
+NEITHER, BETTER, BOTH = set(), {"better"}, {"better", "worse"}
+
+
+@pytest.mark.parametrize(
+    ("warning", "forbids", "text"),
+    [
+        (MILD, NEITHER, WEIGHT),
+        (FewGroupsWarning("", 12.0), NEITHER, "few groups"),
+        (LowOverlapWarning("", 0.0), BOTH, "no logged round with information on"),
+        (LEARNED, BETTER, "learned from 50.0% of these"),
+        (FewEventsWarning("", 3.0), BOTH, "fewer than ten effective events"),
+        (AdaptiveLoggerWarning("", 0.01), BOTH, "a logger that learned from these"),
+        (PropensityWarning("", 5.0), BOTH, "propensities or acceptance ratios"),
+        (TailWarning("", 0.5), BOTH, "few rounds make most of the spread"),
+        (
+            TailWarning("", 0.5, "tail_of_sums"),
+            BOTH,
+            "merged sums that do not show whether",
+        ),
+        (
+            TailWarning("", 0.5, "wider_from_sums"),
+            NEITHER,
+            "merged sums, whose interval is wider",
+        ),
+        (NewWarning(""), BOTH, "a NewWarning"),
+        (LearnedRoundsWarning(""), BETTER, "a LearnedRoundsWarning"),
+    ],
+)
+def test_what_a_warning_forbids(warning, forbids, text):
+    better, worse = (compared(stated(v, 0.05, warning)) for v in (0.8, 0.2))
+    assert better.decision == ("undecided" if "better" in forbids else "deploy")
+    assert worse.decision == ("undecided" if "worse" in forbids else "keep")
+    assert text in better.sentence and "(a)" in better.sentence
+    assert type(warning).__name__ in better.to_records()[0]["warnings"]
+
+
+def test_a_baseline_that_learned_is_valued_too_high():
+    for value, decision in ((0.8, "deploy"), (0.2, "undecided")):
+        found = compared(stated(value), reference=stated(0.5, 0.0, LEARNED))
+        assert found.decision == decision
+        assert ("learned" in found.sentence) and "(the logger)" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "width", "decides"),
+    [
+        (0.2, 0.3, 1.0, True),  # .9 * .2 > .1
+        (0.1, 0.3, 1.0, False),
+        (0.1, 0.3, 0.5, True),
+        (0.2, 0.3, None, False),  # what was not logged may be worth anything
+    ],
+)
+@pytest.mark.parametrize(("sign", "decision"), [(1, "deploy"), (-1, "keep")])
+def test_mass_that_was_not_logged(low, high, width, decides, sign, decision):
+    error = (high - low) / 2 / t.ppf(0.975, N - 1)
+    value = stated(0.5 + sign * (low + high) / 2, error, SupportWarning("", 0.1))
+    known = None if width is None else (0.0, width)
+    found = compared(value, reward_range=known)
+    assert found.decision == (decision if decides else "undecided")
+    if sign > 0 or not decides:
+        assert "10% of the decisions not in the log (a)" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("masses", "of_logger", "share"),
+    [((0.1, 0.05), (0.2,), "35%"), ((0.1,), (float("nan"),), "100%")],
+)
+def test_masses_add_up(masses, of_logger, share):
+    value, reference = (
+        stated(v, e, *(SupportWarning("", mass) for mass in given))
+        for v, e, given in ((0.8, 0.05, masses), (0.5, 0.0, of_logger))
+    )
+    assert f"{share} of the dec" in compared(value, reference=reference).sentence
+
+
+def test_a_bias_by_design():
+    value = stated(0.8, estimator="DRos", leaves_bias_out="what it shrinks")
+    found = compared(value)
+    assert found.decision == "undecided"
+    told = "what it shrinks, which the interval of DRos leaves out (a)."
+    assert found.sentence.endswith(told)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "reference", "text"),
+    [
+        (NAN, NAN, 0.5, "no value (NaN) (a)"),
+        (0.9, NAN, NAN, "no value (NaN) (the logger)"),
+        (0.6, NAN, 0.5, "no standard error (NaN) (a)"),
+        (0.6, 0.0, 0.5, "a gain that is the same in every round"),
+        (0.5, 0.0, 0.5, "a gain that is the same in every round"),
+        (0.6, 1e-15, 0.5, "a gain that is the same in every round"),
+    ],
+)
+def test_a_gain_that_is_not_known(value, error, reference, text):
+    found = compared(stated(value, error), reference=stated(reference, 0.0))
+    assert found.decision == "undecided" and text in found.sentence
+
+
+# -- answers and the decision ---------------------------------------------------------
+@pytest.mark.parametrize(
+    ("gains", "decision", "choice"),
+    [
+        ([(0.5, 0.2), (0.25, 0.01), (-0.3, 0.05), (0.0, 0.05)], "deploy", "b"),
+        ([(-0.3, 0.05), (-0.2, 0.05)], "keep", None),
+        ([(-0.3, 0.05), (0.0, 0.05)], "undecided", None),
+        ([(0.3, 0.05), (0.3, 0.05)], "deploy", "a"),  # the first of equal ones
+    ],
+)
+def test_the_decision(gains, decision, choice):
+    found = compared(*(stated(0.5 + gain, error) for gain, error in gains))
+    assert (found.decision, found.choice) == (decision, choice)
+
+
+@pytest.mark.parametrize(
+    ("gain", "answer"), [(0.3, "better"), (-0.3, "worse"), (0.05, "cannot tell")]
+)
+def test_the_answer_is_that_of_the_interval(gain, answer):
+    values = [stated(0.5 + gain), *(stated(0.5) for _ in range(3))]
+    record = compared(*values, level=0.9).to_records()[0]
+    half = t.ppf(1 - 0.1 / 8, N - 1) * 0.05
+    ends = record["difference_low"], record["difference_high"]
+    assert ends == pytest.approx((gain - half, gain + half))
+    assert record["answer"] == answer
+    if answer != "cannot tell":
+        assert np.isnan(record["rounds_needed"])
+        return
+    expected = rounds_needed(gain, 0.05 * N**0.5, level=0.9, n_comparisons=4)
+    assert record["rounds_needed"] == pytest.approx(expected, rel=0.02)  # Student's
+    assert record["rounds_needed"] > N
+
+
+def test_policies_that_act_alike_have_no_answer():
+    found = compared(stated(0.9, 0.05, LEARNED), alike=["a"])
+    record = found.to_records()[0]
+    assert record["answer"] == "cannot tell" and np.isnan(record["rounds_needed"])
+    assert "learned" not in found.sentence
+
+
+# -- the sentence ---------------------------------------------------------------------
+def test_deploy():
+    found = compared(stated(0.8, 0.05, MILD), stated(0.7), stated(0.2))
+    assert found.sentence == (
+        "Deploy a: by IPS it is better than the logger (+0.300 per round, +0.180 to "
+        "+0.420). b is better than the logger, too. The choice has the greatest lower "
+        f"limit. Mind: {WEIGHT} (a)."
+    )
+
+
+def test_keep():
+    assert compared(stated(0.2)).sentence == (
+        "Keep the logger: by IPS a is worse (-0.300 per round, -0.398 to -0.202). "
+        "Greater rewards count as better."
+    )
+    assert compared(stated(0.2), stated(0.3)).sentence == (
+        "Keep the logger: by IPS a and b are all worse (nearest b, -0.200 per round, "
+        "-0.312 to -0.088). Greater rewards count as better."
+    )
+
+
+def test_undecided():
+    assert compared(stated(0.55), stated(0.2)).sentence == (
+        "Undecided: these 1,000 rounds cannot tell a from the logger. For a (+0.050 "
+        "per round, -0.062 to +0.162), about 8,500 more rounds (9,500 in all) would "
+        "decide with probability 0.8, if the true gain equals the estimate. b is worse "
+        "than the logger. Greater rewards count as better."
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "text"),
+    [
+        (0.0001, "a decision would take more than 100 times as many rounds, if the"),
+        (0.02, "about 49 times as many rounds would decide with probability 0.8"),
+        (0.05, "about 6,900 more rounds (7,900 in all) would decide with probability"),
+    ],
+)
+def test_how_many_rounds_are_told(gain, text):
+    assert text in compared(stated(0.5 + gain)).sentence
+    z = norm.ppf(0.975) + norm.ppf(0.8)
+    needed = (z * 0.05 * N**0.5 / gain) ** 2
+    assert (needed > 100 * N) == ("more than 100" in text)
+
+
+def test_undecided_among_many():
+    found = compared(*(stated(0.45) for _ in range(5)), stated(0.51), names="pqrstb")
+    text = found.sentence
+    assert "cannot tell 6 policies from the logger" in text
+    assert "For b" in text and "For p" not in text
+    assert "The table gives the numbers for the others." in text
+
+
+def test_what_stands_against_it():
+    learned = stated(0.8, 0.05, LEARNED)
+    assert compared(learned, learned).sentence == (
+        "Undecided: a seems better than the logger (+0.300 per round, +0.188 to "
+        "+0.412) and b seems better than the logger (+0.300 per round, +0.188 to "
+        "+0.412), but there are doubts. Doubts that prevent a decision: learned from "
+        "50.0% of these rounds (a and b)."
+    )
+    text = compared(learned, stated(0.51)).sentence
+    assert "These 1,000 rounds cannot tell b from the logger. For b" in text
+    text = compared(*[learned] * 4).sentence
+    assert "4 policies seem better or worse than the logger, but" in text
+    # more rounds bring more events: these do not prevent a decision for good
+    few = compared(stated(0.55, 0.05, FewEventsWarning("", 3.0), LEARNED)).sentence
+    assert "prevent a decision: learned" in few and "events" not in few
+
+
+def test_alike():
+    text = compared(stated(0.5), stated(0.51), alike=["a"]).sentence
+    told = "cannot tell b from the logger. a acts as the logger does. For b"
+    assert told in text
+    assert compared(stated(0.5), alike=["a"]).sentence == (
+        "Undecided: a acts as the logger does in these rounds, so the choice makes "
+        "no difference."
+    )
