@@ -38,7 +38,7 @@ from skope_ope import (
     scan_logs,
     summarize,
 )
-from skope_ope.evaluators import load_summary
+from skope_ope.evaluators import ValueSummary
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import HashKFold
 from skope_ope.reward_models import AdditiveSlateModel

@@ -31,7 +31,7 @@ from skope_ope import (
     LinUCB,
     RewardModelPolicy,
 )
-from skope_ope._shell._saved_policies import load_policy
+from skope_ope._shell._policies import load_policy
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators import ReorderingPolicy
 from skope_ope.logs import BanditLogs, SlateLogs

@@ -26,9 +26,9 @@ from skope_ope.logs.checks._e_value import (
 )
 from skope_ope.logs.checks._inverse_propensities import Excess, InversePropensities
 from skope_ope.logs.checks._logger_model import held_out_proba
-from skope_ope.logs.checks._propensity_calibration import calibration_evidence
-from skope_ope.logs.checks._propensity_cells import cell_bets
-from skope_ope.logs.checks._rounds_alike import chance_of_gap, long_run_spread
+from skope_ope.logs.checks._order_findings import chance_of_gap, long_run_spread
+from skope_ope.logs.checks._propensity_findings import calibration_evidence
+from skope_ope.logs.checks._propensity_fit import cell_bets
 from tests._worlds import d8
 from tests.logs.checks._found import logs_of, plain_logs, world
 from tests.logs.checks.test_order_findings import clicks
