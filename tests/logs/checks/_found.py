@@ -15,7 +15,7 @@ def findings(logs, *names, random_state=0):
 
 def quick(logs):
     """Those that every value looks for, which an audit begins with."""
-    return logs.quick_propensity_findings[1]
+    return logs._quick_propensity_findings[1]
 
 
 def softmax(logits):

@@ -131,7 +131,7 @@ CLEAN = [
 @pytest.mark.parametrize("kind", CLEAN)
 def test_no_alarm_where_nobody_learned(kind):
     for seed, n in enumerate([400, 3000]):
-        assert clean_world(kind, n, 2 + seed, seed).learning_findings == []
+        assert clean_world(kind, n, 2 + seed, seed)._learning_findings == []
 
 
 @pytest.mark.theory

@@ -213,7 +213,7 @@ def test_estimated_propensities_are_tested_by_audits_alone():
     assert findings(logs, "estimated_propensities")
     wrong = logs.replace(propensity=np.roll(p, 1) / 2)
     assert list(found(wrong)) == ["propensity_too_small"]
-    assert wrong.quick_propensity_findings[0] == {
+    assert wrong._quick_propensity_findings[0] == {
         "propensity tests": "propensity_too_small"
     }
 

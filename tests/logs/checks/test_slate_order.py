@@ -111,7 +111,7 @@ def test_what_is_found_is_said():
         logging_policy=UniformSlatePolicy(2),
     )
     (one,) = out_of_order(logs)
-    facts = logs.quick_propensity_findings[0]
+    facts = logs._quick_propensity_findings[0]
     assert facts["order of the items on a page"] == "400 pages compared"
     assert "the earlier place on other pages is first in " in one.found
     assert one.found.endswith(
@@ -192,7 +192,7 @@ def test_slots_that_offer_different_items_are_left_out():
     slate = np.column_stack([rng.randint(3, size=n), 3 + rng.randint(3, size=n)])
     fields = {"candidates": offered, "logging_policy": UniformSlatePolicy(2)}
     logs = SlateLogs(np.zeros((n, 1)), slate, np.zeros(n), **fields)
-    facts, none = logs.quick_propensity_findings
+    facts, none = logs._quick_propensity_findings
     assert none == [] and "not possible" in facts["order of the items on a page"]
 
 

@@ -141,10 +141,10 @@ def test_a_group_that_repeats_its_page_is_no_proof():
 
 
 def test_what_is_skipped_is_said():
-    facts = pages(4000, 1500, 4, 100, 15).quick_propensity_findings[0]
+    facts = pages(4000, 1500, 4, 100, 15)._quick_propensity_findings[0]
     assert "the 1,000 most frequent of 1,500" in facts["candidates on the same page"]
     assert facts["order of the items on a page"] == "4,000 pages compared"
-    facts, found = pages(20, 5, 2, 2, 3).quick_propensity_findings
+    facts, found = pages(20, 5, 2, 2, 3)._quick_propensity_findings
     assert found == [] and "few pages" in facts["candidates on the same page"]
 
 
