@@ -18,7 +18,7 @@ from skope_ope import (
 pytestmark = pytest.mark.frames
 pytest.importorskip("pyarrow")
 nw = pytest.importorskip("narwhals")
-N = 6_000
+N = 3_000
 FIELDS = {
     "action": "act",
     "reward": "r",
@@ -62,7 +62,7 @@ def written(folder, data, n_files=3):
     size = -(-len(table) // n_files)
     for k in range(n_files):
         part = table.slice(k * size, size)
-        pq.write_table(part, folder / f"part{k}.parquet", row_group_size=900)
+        pq.write_table(part, folder / f"part{k}.parquet", row_group_size=450)
     return scan_logs(folder, columns=["pi"], **FIELDS)
 
 
@@ -147,7 +147,7 @@ def test_counts_are_those_of_all_rounds(tmp_path, n_jobs):
         found = audit(with_threads, n_jobs=n_jobs)
     check_facts(found, audit(in_memory(data)), OF_THE_LOG)
     assert found.facts["propensity tests"] == "passed"
-    assert "6,000 rounds drawn at random" in found.facts["looked at one by one"]
+    assert "3,000 rounds drawn at random" in found.facts["looked at one by one"]
     assert found.ok, found
 
 
@@ -172,13 +172,13 @@ def test_weights_are_those_of_all_rounds(tmp_path, policy):
     ("name", "fault", "expected"),
     [
         ("p", lambda c: 0.6 * c["p"], "propensity_too_small"),
-        ("r", lambda c: np.where(c["t"] < 5_000, c["r"], 0.0), "trailing_zeros"),
+        ("r", lambda c: np.where(c["t"] < 2_500, c["r"], 0.0), "trailing_zeros"),
         ("t", lambda c: c["t"] % 1_000, "time_disorder"),
         ("x1", lambda c: (c["act"] == "b").astype(float), "action_leak"),
         ("x1", lambda c: c["r"] + 0.01 * c["x1"], "reward_leak"),
         ("x1", lambda c: np.zeros(N), "constant_column"),
         ("r", lambda c: np.sort(c["r"] + 1.0), None),
-        ("r", lambda c: np.where(c["t"] % 700 == 0, 1.0, 0.0), "few_rewards"),
+        ("r", lambda c: np.where(c["t"] % 350 == 0, 1.0, 0.0), "few_rewards"),
         ("g", lambda c: c["t"] % 20, "few_groups"),
     ],
 )
@@ -194,7 +194,7 @@ def test_faults_are_found(tmp_path, name, fault, expected):
 
 
 def test_rows_are_those_of_the_log(tmp_path):
-    late = columns(r=lambda c: np.where(c["t"] < 5_000, c["r"], 0.0))
+    late = columns(r=lambda c: np.where(c["t"] < 2_500, c["r"], 0.0))
     [found] = audit(by_parts(written(tmp_path, late))).alarms
     [expected] = audit(in_memory(late)).alarms
     assert (found.rows, found.found) == (expected.rows, expected.found)
@@ -228,8 +228,8 @@ def test_many_rounds_are_drawn_from(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    many = {name: np.tile(values, 35) for name, values in columns().items()}
-    many |= {"t": np.arange(35 * N), "x1": many["r"]}
+    many = {name: np.tile(values, 70) for name, values in columns().items()}
+    many |= {"t": np.arange(70 * N), "x1": many["r"]}
     pq.write_table(pa.table(many), tmp_path / "all.parquet", row_group_size=30_000)
     found = audit("pi", scan_logs(tmp_path, columns=["pi"], **FIELDS))
     assert found.facts["rounds"] == 210_000
@@ -252,7 +252,7 @@ def test_what_cannot_be_audited(tmp_path):
 
 def test_bad_probabilities_are_called_by_file_and_row(tmp_path):
     def wrong(found):
-        return np.where(np.arange(N) == 2_950, 1.5, found["pi"])
+        return np.where(np.arange(N) == 1_500, 1.5, found["pi"])
 
     lazy = written(tmp_path, columns(pi=wrong))
     place = r"part1.parquet, row group 1: .* at row 50[ .]"
@@ -270,7 +270,7 @@ def test_slates(tmp_path):
     slate = np.array([rng.permutation(4)[:2] for _ in range(N)])
     reward = (rng.random(N) < 0.2).astype(float)
     data = {"s0": slate[:, 0], "s1": slate[:, 1], "r": reward, "x": rng.normal(size=N)}
-    pq.write_table(pa.table(data), tmp_path / "slates.parquet", row_group_size=1_000)
+    pq.write_table(pa.table(data), tmp_path / "slates.parquet", row_group_size=500)
     lazy = scan_logs(
         tmp_path, slate=["s0", "s1"], reward="r", context=["x"], n_candidates=4
     )

@@ -338,7 +338,9 @@ HASH = r"hash of actions and rewards.*?([0-9a-f]{16})"
 
 
 def hash_of(logs, policy=NEW):
-    return re.search(HASH, quiet_report({"new": policy}, logs).to_html(), re.S)[1]
+    evaluators = {"one": "IPS" if isinstance(logs, BanditLogs) else "SlateIPS"}
+    found = quiet_report({"new": policy}, logs, evaluators=evaluators)
+    return re.search(HASH, found.to_html(), re.S)[1]
 
 
 def test_a_log_is_known_again_and_told_from_others():
