@@ -15,7 +15,7 @@ from skope_ope.policies._action_probabilities import (
     refuse_non_policies,
 )
 from skope_ope.policies._classifier_policy import ClassifierPolicy
-from skope_ope.readers._csv_columns import open_csv
+from skope_ope.readers._csv_columns import csv_at
 from skope_ope.readers._table_logs import rounding
 
 CLOSE = 1e-3  # how far from one a sum may be, whatever the digits
@@ -26,8 +26,8 @@ def read_policy_table(path, actions, by=None):
     # The first column holds the actions. Without `by` there is one more column or one
     # called "probability"; with it there is one for every value of `by`, which has the
     # value as its name or at the end of its name, as `prob_position_1`.
-    header, rows = open_csv(path)
-    rows = list(rows)
+    file = csv_at(path)
+    header, rows = file.header, list(file.rows())
     if not rows:
         raise empty_file(path)
     labels = parse_labels([row[0].strip() for _, row in rows])

@@ -15,10 +15,12 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import EMPTY, SlateLogs
 from skope_ope.logs._validation import as_numbers, is_frame
 
-FIELDS = ("context", "action", "reward", "pscore")
 COLUMNS = ("expected_reward", "position")  # of rounds: the logs carry them along
-CASCADE, SLOTS = "pscore_cascade", "pscore_item_position"
-SLATE_COLUMNS = (CASCADE, SLOTS, "expected_reward_factual")
+SLATE_COLUMNS = (
+    "pscore_cascade",
+    "pscore_item_position",
+    "expected_reward_factual",
+)
 
 
 def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:

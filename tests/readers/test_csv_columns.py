@@ -11,7 +11,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs import _csv_file
 from skope_ope.logs._texts import Texts
 from skope_ope.readers import _csv_columns
-from skope_ope.readers._csv_columns import line_of_row, open_csv
+from skope_ope.readers._csv_columns import csv_at, line_of_row
 
 
 @pytest.fixture
@@ -202,19 +202,19 @@ def test_files_that_are_no_csv_files(tmp_path, data, message):
     for data_of_file in (data, gzip.compress(data)):
         path.write_bytes(data_of_file)
         with pytest.raises(ValueError, match=rf"log\.csv.* {message}"):
-            list(open_csv(path)[1])
+            list(csv_at(path).rows())
 
 
 def test_rows_of_csv_come_with_the_lines_where_they_begin(tmp_path):
     path = tmp_path / "men.csv"
     path.write_text('a , b\n\n1,"x\ny"\n2,z\n')
-    header, rows = open_csv(path)
-    assert header == ["a", "b"]
-    assert list(rows) == [(3, ["1", "x\ny"]), (5, ["2", "z"])]
+    file = csv_at(path)
+    assert file.header == ["a", "b"]
+    assert list(file.rows()) == [(3, ["1", "x\ny"]), (5, ["2", "z"])]
     assert [line_of_row(path, row) for row in (0, 1)] == [3, 5]
     path.write_text("")
     with pytest.raises(ValueError, match="is empty"):
-        open_csv(path)
+        csv_at(path)
 
 
 def test_a_cell_that_never_ends(tmp_path):
@@ -223,4 +223,4 @@ def test_a_cell_that_never_ends(tmp_path):
     with pytest.raises(
         ValueError, match=r"men\.csv, line 2: a quote is opened and never closed"
     ):
-        list(open_csv(path)[1])
+        list(csv_at(path).rows())

@@ -11,7 +11,7 @@ from skope_ope.logs._text_files import DoubtError
 from skope_ope.readers._jsonl_columns import plain_loader
 from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
 from skope_ope.readers._vw_features import KnownActions
-from skope_ope.readers._vw_json import DSJsonParser, features_of, parse_dsjson
+from skope_ope.readers._vw_json import DSJsonParser, features_of_object, parse_dsjson
 
 ODD = [
     *("null", "true", "NaN", "-Infinity", "1e999", "01", "1.", "-0", "-0.0", "1e-400"),
@@ -98,7 +98,7 @@ def test_known_actions_change_nothing(monkeypatch, without_orjson):
 
 @pytest.fixture
 def known():
-    return KnownActions(plain_loader(), features_of)
+    return KnownActions(plain_loader(), features_of_object)
 
 
 def test_actions_that_come_again_are_the_same_objects(known):

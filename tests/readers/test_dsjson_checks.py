@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.readers._jsonl_columns import Pairs
+from skope_ope.readers._jsonl_columns import JsonPairs
 from skope_ope.readers._vw_event import MalformedLineError
 from skope_ope.readers._vw_json import (
     check_keys,
@@ -115,10 +115,10 @@ def test_a_sum_may_leave_out_actions():
 
 
 def test_keys_that_decide_have_one_value():
-    check_keys(Pairs([("x", 1), ("x", 2), ("_label_cost", 1), ("_label_Cost", 1)]))
-    check_keys(Pairs([("p", 1), ("p", 2)]))
+    check_keys(JsonPairs([("x", 1), ("x", 2), ("_label_cost", 1), ("_label_Cost", 1)]))
+    check_keys(JsonPairs([("p", 1), ("p", 2)]))
     with pytest.raises(MalformedLineError, match="'p' occurs twice, as 1 and as"):
-        check_keys(Pairs([("p", 1), ("p", 2)]), ("p",))
+        check_keys(JsonPairs([("p", 1), ("p", 2)]), ("p",))
     check_keys({"p": 1, "P": 2, "_label_cost": 1, "_label_Cost": 1}, ("p",))
     with pytest.raises(MalformedLineError, match="'_label_Cost' occurs twice"):
         check_keys({"_label_cost": 1, "_label_Cost": 2})

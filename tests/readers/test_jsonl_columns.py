@@ -90,7 +90,7 @@ def test_an_empty_file(tmp_path):
 
 
 def test_progress_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr(_jsonl_columns, "EVERY", 2)
+    monkeypatch.setattr(_jsonl_columns, "REPORT_EVERY", 2)
     path = tmp_path / "log.jsonl"
     path.write_text('{"x": 1}\n' * 5)
     told = []

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.readers._read_logs import FORMATS, VW_FORMATS, read_logs
+from skope_ope.readers._read_logs import LOG_FORMATS, VW_FORMATS, read_logs
 from skope_ope.readers._table_logs import Roles
 
 ROLES = Roles(
@@ -73,7 +73,7 @@ def test_roles_are_needed_for_tables_and_refused_elsewhere(write):
 
 
 def test_formats_are_those_of_the_readers():
-    assert set(VW_FORMATS) <= set(FORMATS)
+    assert set(VW_FORMATS) <= set(LOG_FORMATS)
     assert VW_FORMATS["vw-cb-eval"] == "cb_eval"
 
 

@@ -15,7 +15,7 @@ from skope_ope._shell._evaluate import by_logger, model_text, start_report
 from skope_ope._shell._policies import Wanted
 from skope_ope._shell._progress import Progress
 from skope_ope._shell._target import extra_column, learned
-from skope_ope.readers._table_logs import LogFile
+from skope_ope.readers._table_logs import ReadLogs
 
 
 def logs_of(logger=None, n=12):
@@ -40,7 +40,7 @@ def test_loggers_are_listed_where_there_are_a_few():
 
 def test_columns_of_logs_that_know_theirs():
     logs = logs_of().with_columns(position=np.arange(12))
-    source = LogFile(logs, "open-bandit")
+    source = ReadLogs(logs, "open-bandit")
     assert extra_column(source, "position", "label") is logs.columns["position"]
     with pytest.raises(ValueError, match="open-bandit has no column 'x'; it has posit"):
         extra_column(source, "x", "label")
