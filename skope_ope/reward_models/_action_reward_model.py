@@ -40,7 +40,7 @@ from skope_ope.propensities._weighted_fit import (
     takes_weights,
     weight_parameter,
 )
-from skope_ope.reward_models._design import design, designs
+from skope_ope.reward_models._design import action_design, designs
 
 if TYPE_CHECKING:
     from typing import Any, Literal, Self
@@ -171,7 +171,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         else:
             odd = self._odd_design(logs)
             logs = logs if rows is None else logs[rows]
-            X = design(logs, logs.action_index, self.encoding)
+            X = action_design(logs, logs.action_index, self.encoding)
             self.models_ = [self._fit_one(X, reward, weight, "all actions", odd)]
         return self
 
@@ -180,8 +180,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         rows = odd_rows(logs.context)
         if not rows.size:
             return None
-        some = logs[rows]
-        return design(some, some.action_index, self.encoding)
+        return action_design(logs[rows], logs.action_index[rows], self.encoding)
 
     def _checked(self, logs, rows):
         """Return the rewards of training rounds that the model can learn from."""
@@ -268,7 +267,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         codes = logs.action_index
         if self.encoding != "action_context":
             logs, codes = _with_actions(logs, self.actions_), fitted[codes]
-        self._learn(0, design(logs, codes, self.encoding), reward, weight)
+        self._learn(0, action_design(logs, codes, self.encoding), reward, weight)
         return self
 
     def _learn(self, number, X, reward, weight):
@@ -350,10 +349,9 @@ class ActionRewardModel(TellsOfFit, Estimator):
         """Return the function, with its results on disk where there is a memory."""
         if self.memory is None:
             return function
-        path = isinstance(self.memory, os.PathLike)
-        return check_memory(os.fspath(self.memory) if path else self.memory).cache(
-            function
-        )
+        is_path = isinstance(self.memory, os.PathLike)
+        memory = check_memory(os.fspath(self.memory) if is_path else self.memory)
+        return memory.cache(function)
 
     def predict(self, X: Contexts) -> Array:
         """Predict the reward of every action.
@@ -449,10 +447,16 @@ class ActionRewardModel(TellsOfFit, Estimator):
             return self.mean_reward_
         if isinstance(model, float):
             return model
-        if not self.classifier_:
-            return predictions_of(model, X)
-        ones = np.flatnonzero(np.asarray(model.classes_) == 1)
-        return class_probabilities(model, X)[:, ones[0]]
+        return expected_reward(model, X)
+
+
+def expected_reward(model, X):
+    """Prediction of a regressor, or a classifier's probability of the reward 1."""
+    if not is_classifier(model):
+        return predictions_of(model, X).astype(float, copy=False)
+    proba = class_probabilities(model, X)
+    ones = np.flatnonzero(np.asarray(model.classes_) == 1)
+    return proba[:, ones[0]] if ones.size else np.zeros(len(proba))
 
 
 def warn_unweighted(model):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import BanditLogs, PlackettLuceSlatePolicy, SlateLogs
-from skope_ope.reward_models import AdditiveSlateModel, _slate_design
+from skope_ope.reward_models import AdditiveSlateModel, _additive_slate_model
 
 
 def some_logs(n_rounds=300, seed=0):
@@ -125,7 +125,7 @@ def test_predictions_take_little_memory_at_once(monkeypatch):
     whole = model.expect(logs, marginals)
     assert seen == [(3600, 9)]  # two features, four candidates, three slots
     # room for a hundred rows of 9 columns
-    monkeypatch.setattr(_slate_design, "DESIGN_BYTES", 24 * 9 * 100)
+    monkeypatch.setattr(_additive_slate_model, "DESIGN_BYTES", 24 * 9 * 100)
     seen.clear()
     np.testing.assert_allclose(model.expect(logs, marginals), whole)
     assert seen == [(100, 9)] * 36

@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from skope_ope import BanditLogs
-from skope_ope.reward_models._sources import MODELS, named_reward_model
+from skope_ope.reward_models._sources import MODELS_BY_NAME, named_reward_model
 
 LOGS = BanditLogs(np.eye(2), [0, 1], [0.0, 1.0])
 
@@ -25,7 +25,7 @@ LOGS = BanditLogs(np.eye(2), [0, 1], [0.0, 1.0])
 )
 def test_names(name, kind):
     assert type(named_reward_model(name, LOGS)) is kind
-    assert name in MODELS or kind is float
+    assert name in MODELS_BY_NAME or kind is float
 
 
 @pytest.mark.parametrize("name", ["forest", "1_0", "nan", "inf"])

@@ -413,7 +413,7 @@ def test_partitions_that_were_in_fit_are_predicted_out_of_fold(model, group):
     start = 30
     for part in (last, third):
         moved = part.logs[:]
-        moved.__dict__["_origin"] = other.origin
+        moved.__dict__["_origin"] = other._origin
         moved.__dict__["_position"] = start + np.arange(len(moved))
         again = type(part)(moved, 0, start)
         again.key = part.key
