@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import Array, Contexts
 
-BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
+PROBA_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
@@ -329,7 +329,7 @@ def row_max(table):
 def in_blocks(act, n_actions, *tables, **named):
     """Return probabilities of all actions, computed for some rounds at a time."""
     # Intermediate results stay in the cache, and need little memory.
-    n_rounds, step = len(tables[0]), max(BLOCK_ENTRIES // n_actions, 1)
+    n_rounds, step = len(tables[0]), max(PROBA_ENTRIES // n_actions, 1)
     if n_rounds <= step:
         return act(*tables, **named)
     out = np.empty((n_rounds, n_actions))

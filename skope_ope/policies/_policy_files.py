@@ -40,11 +40,10 @@ def read_policy_table(path, actions, by=None):
         column = _only_column(path, header)
         return _distribution(path, header, rows, column, codes, len(actions))
     values, of_round = np.unique(by, return_inverse=True)
+    columns = [_column_of_value(path, header, value) for value in values.tolist()]
     table = [
-        _distribution(
-            path, header, rows, _column_of(path, header, value), codes, len(actions)
-        )
-        for value in values.tolist()
+        _distribution(path, header, rows, column, codes, len(actions))
+        for column in columns
     ]
     return np.array(table)[of_round]
 
@@ -61,7 +60,7 @@ def _only_column(path, header):
     )
 
 
-def _column_of(path, header, value):
+def _column_of_value(path, header, value):
     names = header[1:]
     matches = [name for name in names if name == str(value)]
     matches = matches or [name for name in names if name.endswith(f"_{value}")]
@@ -86,8 +85,7 @@ def _distribution(path, header, rows, column, codes, n_actions):
         if not 0 <= p <= 1:
             raise ValueError(
                 f"{path}, line {line}: column {header[column]!r} is "
-                f"{quoted(row[column])}, "
-                "expected a probability."
+                f"{quoted(row[column])}, expected a probability."
             )
         if code < 0 and p > 0:
             raise ValueError(
@@ -125,7 +123,7 @@ def policy_on_columns(policy, source):
         }
         context = _frame_of(columns)
     else:
-        context = _array_of(policy, source)
+        context = _context_for(policy, source)
     logs = source.logs
     rounds = BanditLogs(context, logs.action, logs.reward, actions=logs.actions)
     return action_probabilities(policy, rounds)
@@ -141,7 +139,7 @@ def logs_on_columns(policy, source):
     if any(isinstance(values, Texts) for values in features.values()):
         context = _frame_of(features)
     else:
-        context = _stacked(features, len(logs))
+        context = _side_by_side(features, len(logs))
     kept = ("propensity", "logging_proba", "logger", "timestamp", "group")
     return BanditLogs(
         context,
@@ -153,7 +151,7 @@ def logs_on_columns(policy, source):
     )
 
 
-def named_columns(source):
+def frame_of_context(source):
     """Return the context of a file as a pandas frame; None without pandas."""
     return _frame_of(source.features) if can_name_columns() else None
 
@@ -168,7 +166,7 @@ def can_name_columns():
     return True
 
 
-def _array_of(policy, source):
+def _context_for(policy, source):
     """Return the named columns in their order, as the policy expects them."""
     features = source.features
     texts = [name for name, values in features.items() if isinstance(values, Texts)]
@@ -184,10 +182,10 @@ def _array_of(policy, source):
             f"but {found}. Name with --context the columns it was trained on, in their "
             "order."
         )
-    return _stacked(features, len(source.logs))
+    return _side_by_side(features, len(source.logs))
 
 
-def _stacked(features, n_rounds):
+def _side_by_side(features, n_rounds):
     return np.column_stack([np.empty((n_rounds, 0)), *features.values()])
 
 
@@ -211,17 +209,17 @@ def _frame_of(columns):
 # -- A policy learned on a part of the rounds, to be evaluated on the others -----------
 
 LEARNERS = ("logistic", "hist")
-FEWEST = 4  # rounds that can be divided
+FEWEST_TO_DIVIDE = 4  # rounds that can be divided
 
 
 def divide(logs, train_share=0.5, random_state=0):
     """Return the rounds to learn from and the others, groups kept together."""
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
-    if len(logs) < FEWEST:
+    if len(logs) < FEWEST_TO_DIVIDE:
         raise ValueError(
             f"a policy cannot be learned and evaluated on {len(logs)} round(s); at "
-            f"least {FEWEST} are needed."
+            f"least {FEWEST_TO_DIVIDE} are needed."
         )
     splitter = ShuffleSplit if logs.group is None else GroupShuffleSplit
     split = splitter(1, train_size=train_share, random_state=random_state)

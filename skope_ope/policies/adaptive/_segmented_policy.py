@@ -12,10 +12,10 @@ from scipy import sparse
 from sklearn.base import MetaEstimatorMixin
 
 from skope_ope._sklearn import Interval
-from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._frames import opened
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_labels, is_frame
-from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh, learn
+from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh_copy, learn
 from skope_ope.policies._base import n_rows
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         """
         super().reset(logs)
         self._empty_logs = logs
-        self._unseen = fresh(self.policy, logs)
+        self._unseen = fresh_copy(self.policy, logs)
         self.policies_ = {}
         self._last = None
 
@@ -114,10 +114,12 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         X : array, sparse matrix, frame or other rows
         """
         context = contexts_of(self.policy, logs)
-        in_logs = isinstance(self.segment, str) and self.segment in logs.columns
-        if in_logs and self.segment not in _column_names(logs.context):
-            return SegmentRows(context, logs.columns[self.segment], self.segment)
-        return context
+        name = self.segment
+        if not isinstance(name, str) or name not in logs.columns:
+            return context
+        if is_frame(logs.context) and name in opened(logs.context).columns:
+            return context
+        return SegmentRows(context, logs.columns[name], name)
 
     def _segment_rows(self, X):
         """Yield the label of every segment and its rows, in their order."""
@@ -144,7 +146,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         return labels, X
 
     def _frame_column(self, X):
-        frame = import_narwhals().from_native(X, eager_only=True)
+        frame = opened(X)
         names = frame.columns
         name = self.segment
         if isinstance(name, Integral) and name < len(names):
@@ -236,7 +238,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
 
     def _own(self, label):
         if label not in self.policies_:
-            self.policies_[label] = fresh(self.policy, self._empty_logs)
+            self.policies_[label] = fresh_copy(self.policy, self._empty_logs)
         return self.policies_[label]
 
     def look_ahead(self, X: Contexts, available: Array | None = None) -> Any:
@@ -327,9 +329,3 @@ def _groups(labels):
     bounds = np.searchsorted(inverse[order], np.arange(len(distinct) + 1))
     for index, label in enumerate(distinct.tolist()):
         yield label, order[bounds[index] : bounds[index + 1]]
-
-
-def _column_names(context):
-    if not is_frame(context):
-        return []
-    return import_narwhals().from_native(context, eager_only=True).columns
