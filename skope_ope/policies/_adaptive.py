@@ -215,8 +215,7 @@ class AdaptivePolicy(BasePolicy):
             raise TypeError(
                 f"{type(self).__name__} defines neither predict_proba nor _proba."
             )
-        proba = np.tile(self.action_row(), (n_rows(X), 1))
-        return restrict(proba, available)
+        return restrict(np.tile(self.action_row(), (n_rows(X), 1)), available)
 
     def _exploit(self, X, available):
         """Probabilities without exploration; a subclass may know better."""

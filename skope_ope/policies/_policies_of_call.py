@@ -37,7 +37,7 @@ def policies_by_name(
         )
     if not isinstance(logs, LazyLogs) and not len(logs):
         raise ValueError(f"the logs are empty: {call} needs at least one round.")
-    if isinstance(policies, (list, tuple)) and not _is_array_like(policies):
+    if isinstance(policies, (list, tuple)) and not _is_table_of_numbers(policies):
         texts = policies and all(isinstance(one, str) for one in policies)
         named = {one: one for one in policies} if texts else "{'a': ..., 'b': ...}"
         raise TypeError(
@@ -56,7 +56,7 @@ def _type_name(value):
     return type(value).__name__
 
 
-def _is_array_like(values):
+def _is_table_of_numbers(values):
     """Tell whether a list holds numbers or rows of numbers, as an array does."""
     kinds = (Number, np.generic, list, tuple, np.ndarray)
     return bool(values) and all(

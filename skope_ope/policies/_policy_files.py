@@ -16,6 +16,7 @@ from skope_ope.policies._action_probabilities import (
 )
 from skope_ope.policies._classifier_policy import ClassifierPolicy
 from skope_ope.readers._csv_columns import csv_at
+from skope_ope.readers._read_table import pandas_frame
 from skope_ope.readers._table_logs import rounding
 
 CLOSE = 1e-3  # how far from one a sum may be, whatever the digits
@@ -191,19 +192,8 @@ def _side_by_side(features, n_rounds):
 
 def _frame_of(columns):
     """Return a pandas frame, as policies with column names expect."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            "the saved policy takes a data frame, with columns by name or with texts, "
-            "and needs pandas: pip install 'skope-ope[frames]'."
-        ) from error
-    return pd.DataFrame(
-        {
-            name: values.array() if isinstance(values, Texts) else values
-            for name, values in columns.items()
-        }
-    )
+    why = "the saved policy takes a data frame, with columns by name or with texts, and"
+    return pandas_frame(columns, why)
 
 
 # -- A policy learned on a part of the rounds, to be evaluated on the others -----------

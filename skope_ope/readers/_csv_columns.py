@@ -167,7 +167,7 @@ SHORTEST = 19  # up to the seconds
 ZONES = (b"Z", b"+00:00", b"")
 BLANK, T = b" T"
 ZERO, NINE = b"09"
-DIGITS = 6  # of microseconds
+FRACTION_DIGITS = 6  # of microseconds
 
 
 def moments_of(texts, error_of):
@@ -234,8 +234,8 @@ def _microseconds(signs):
     exists &= (hour < 24) & (minute < 60) & (second < 60)
     fraction = signs[:, SHORTEST + 1 :]
     seconds = (((first + day - 1) * 24 + hour) * 60 + minute) * 60 + second
-    part = _whole_numbers(fraction) * 10 ** (DIGITS - fraction.shape[1])
-    return seconds * 10**DIGITS + part, exists
+    part = _whole_numbers(fraction) * 10 ** (FRACTION_DIGITS - fraction.shape[1])
+    return seconds * 10**FRACTION_DIGITS + part, exists
 
 
 def _whole_numbers(digits):

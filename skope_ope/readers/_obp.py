@@ -15,7 +15,7 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import EMPTY, SlateLogs
 from skope_ope.logs._validation import as_numbers, is_frame
 
-COLUMNS = ("expected_reward", "position")  # of rounds: the logs carry them along
+ROUND_COLUMNS = ("expected_reward", "position")  # of rounds: the logs carry them along
 SLATE_COLUMNS = (
     "pscore_cascade",
     "pscore_item_position",
@@ -92,7 +92,7 @@ def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:
     position = bandit_feedback.get("position")
     if position is not None:
         position = _indices(bandit_feedback, "position")
-    columns = {name: bandit_feedback.get(name) for name in COLUMNS}
+    columns = {name: bandit_feedback.get(name) for name in ROUND_COLUMNS}
     pi_b = bandit_feedback.get("pi_b")
     if pi_b is not None:
         pi_b = as_numbers("pi_b", pi_b, 3)

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from skope_ope._meant import meant
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._text_files import quoted
+from skope_ope.logs._texts import Texts
 from skope_ope.readers._csv_columns import csv_at, line_of_row, read_csv
 from skope_ope.readers._jsonl_columns import (
     field_names,
@@ -31,7 +32,7 @@ LINE_OF = {"csv": line_of_row, "jsonl": line_of_object, "parquet": None}  # a ro
 TABLE_FORMATS = tuple(LINE_OF)
 
 
-def column_names(path, *, format="csv"):
+def names_of_columns(path, *, format="csv"):
     """Return the names of the columns of a file, in their order."""
     if format == "jsonl":
         return field_names(path)
@@ -45,7 +46,7 @@ def read_columns(path, wanted, *, format="csv", names=None, report=None):
     """Read columns of a file of a table."""
     wanted = list(dict.fromkeys(wanted))
     if names is None:
-        names = column_names(path, format=format)
+        names = names_of_columns(path, format=format)
     check_names(path, names, [name for name, _ in wanted])
     if format == "parquet":
         return read_parquet(path, wanted)
@@ -69,6 +70,22 @@ def check_names(path, names, needed):
             f"{path} has no column {missing[0]!r}.{meant(missing[0], names)} It has "
             f"{shown}{more}."
         )
+
+
+def pandas_frame(columns, why):
+    """Return a pandas frame of columns that were read; `why` says what needs it."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            f"{why} needs pandas: pip install 'skope-ope[frames]'."
+        ) from error
+    return pd.DataFrame(
+        {
+            name: values.array() if isinstance(values, Texts) else values
+            for name, values in columns.items()
+        }
+    )
 
 
 # -- what users call the columns of a file: by name, by object or by pattern -----------

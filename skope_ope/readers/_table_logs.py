@@ -25,9 +25,9 @@ from skope_ope.logs._validation import PROBABILITY_TOLERANCE, row_sums
 from skope_ope.readers._read_table import (
     LINE_OF,
     check_names,
-    column_names,
     fields_of_context,
     inner_fields,
+    names_of_columns,
     read_columns,
 )
 from skope_ope.readers._vw_event import errors_of_file
@@ -176,7 +176,7 @@ class ReadLogs:
 
 def read_table_logs(path, roles, *, format="csv", like=None, report=None):
     """Read logs from a file of a table."""
-    names = column_names(path, format=format)
+    names = names_of_columns(path, format=format)
     known = roles.context_names(path, names) if like is None else like.features
     context = list(known)
     fields = roles.fields()

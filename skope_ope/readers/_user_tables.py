@@ -13,12 +13,16 @@ import numpy as np
 
 from skope_ope.logs._frames import column_of, import_narwhals
 from skope_ope.logs._text_files import quoted
-from skope_ope.logs._texts import Texts
 from skope_ope.logs._validation import is_frame
 from skope_ope.readers._csv_columns import moments_of
 from skope_ope.readers._jsonl_columns import getter
 from skope_ope.readers._read_logs import table_format
-from skope_ope.readers._read_table import check_names, column_names, read_columns
+from skope_ope.readers._read_table import (
+    check_names,
+    names_of_columns,
+    pandas_frame,
+    read_columns,
+)
 
 
 class UserTable:
@@ -105,7 +109,7 @@ class UserTable:
 def _read(path, wanted):
     """Return the columns of a file as a pandas frame."""
     format = table_format(path)
-    names = column_names(path, format=format)
+    names = names_of_columns(path, format=format)
     asked = {}
     for name, kind in wanted:
         outer = _outer(name, names)
@@ -114,18 +118,8 @@ def _read(path, wanted):
             kind = "feature"
         asked[outer or name] = kind
     found = read_columns(path, asked.items(), format=format, names=names)
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            f"{path}: joining files needs pandas: pip install 'skope-ope[frames]'."
-        ) from error
-    return pandas.DataFrame(
-        {
-            name: values.array() if isinstance(values, Texts) else values
-            for (name, _), values in found.items()
-        }
-    )
+    columns = {name: values for (name, _), values in found.items()}
+    return pandas_frame(columns, f"{path}: joining files")
 
 
 def _outer(name, names):

@@ -14,7 +14,7 @@ from skope_ope.logs._text_files import (
 )
 from skope_ope.readers._jsonl_columns import JSON_OBJECTS, JsonPairs, load, plain_loader
 from skope_ope.readers._vw_event import (
-    MOST_ACTIONS,
+    VW_ACTIONS,
     MalformedLineError,
     OtherLogError,
     VWEvent,
@@ -213,7 +213,7 @@ def _parse_without_multi(event, container):
     logged = _label_of(event)
     if logged is None:
         return None
-    if not is_integer(logged[0]) or not 0 < logged[0] < MOST_ACTIONS:
+    if not is_integer(logged[0]) or not 0 < logged[0] < VW_ACTIONS:
         raise MalformedLineError(
             f"'_label_Action' is {quoted(logged[0])}; without '_multi' it must be the "
             "number of the action, counted from 1"

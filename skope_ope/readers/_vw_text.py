@@ -6,7 +6,7 @@ import math
 
 from skope_ope.logs._text_files import CARRIAGE_RETURN, number, quoted, whole_number
 from skope_ope.readers._vw_event import (
-    MOST_ACTIONS,
+    VW_ACTIONS,
     MalformedLineError,
     VWEvent,
     check_outcome,
@@ -180,7 +180,7 @@ def _action_id(name):
         action = whole_number(name)
     except ValueError:
         action = 0
-    if not 0 < action < MOST_ACTIONS:
+    if not 0 < action < VW_ACTIONS:
         raise MalformedLineError(
             f"{quoted(name)} is not an action of `--cb`, which are numbered from 1; in "
             "`--cb_adf` files an empty line separates the events"

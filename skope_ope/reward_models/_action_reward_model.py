@@ -34,9 +34,9 @@ from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.propensities._encoded import class_probabilities, predictions_of
 from skope_ope.propensities._weighted_fit import (
     all_alike,
+    drawn_by_weight,
     fit_weighted,
     is_routed,
-    resampled,
     takes_weights,
     weight_parameter,
 )
@@ -167,7 +167,12 @@ class ActionRewardModel(TellsOfFit, Estimator):
                 for code, mine in by_action:
                     own = None if weight is None else weight.take(mine)
                     mine = mine if rows is None else rows.take(mine)
-                    self.models_.append(self._fit_action(logs, code, mine, own, odd))
+                    fitted = None
+                    if mine.size:
+                        X, y = take_rows(logs.context, mine), logs.reward.take(mine)
+                        label = f"action {plain(logs.actions[code])!r}"
+                        fitted = self._fit_one(X, y, own, label, odd)
+                    self.models_.append(fitted)
         else:
             odd = self._odd_design(logs)
             logs = logs if rows is None else logs[rows]
@@ -319,16 +324,9 @@ class ActionRewardModel(TellsOfFit, Estimator):
             )
         return sample_weight
 
-    def _fit_action(self, logs, code, rows, weight, odd):
-        if not rows.size:
-            return None
-        X = take_rows(logs.context, rows)
-        label = f"action {plain(logs.actions[code])!r}"
-        return self._fit_one(X, logs.reward.take(rows), weight, label, odd)
-
     def _fit_one(self, X, reward, weight, label, odd):
         if self.classifier_:
-            X, reward, weight = resampled(self.model, X, reward, weight)
+            X, reward, weight = drawn_by_weight(self.model, X, reward, weight)
             # One class leaves a classifier nothing to learn: predict it.
             if (reward == reward[0]).all():
                 return float(reward[0])

@@ -24,8 +24,8 @@ from skope_ope.logs._slate_fields import item_rows
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y, is_frame
 from skope_ope.logs.lazy._kind_of import kind_of
-from skope_ope.propensities._encoded import encoded, fit_encoded, predictions_of
-from skope_ope.reward_models._design import joined
+from skope_ope.propensities._encoded import behind_encoder, fit_encoded, predictions_of
+from skope_ope.reward_models._design import append_columns
 
 if TYPE_CHECKING:
     from typing import Any
@@ -135,7 +135,7 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
             from sklearn.linear_model import Ridge
 
             plain = X_odd is None and not has_other_columns(X)
-            model = Ridge() if plain else encoded(Ridge())
+            model = Ridge() if plain else behind_encoder(Ridge())
         with one_call():
             self._fit_slots(model, logs, X, rounds, n_shown, X_odd)
         return self
@@ -302,4 +302,4 @@ def _with_features(context, features, names):
     if is_frame(context):
         frame = import_narwhals().from_native(context, eager_only=True)
         return add_columns(frame, dict(zip(names, features.T, strict=True)))
-    return joined(context, features)
+    return append_columns(context, features)

@@ -22,10 +22,10 @@ def action_design(logs, codes, encoding):
             "encoding='column' adds the column 'action' to a frame, but the context is "
             f"{type(logs.context).__name__}. Use encoding='one_hot'."
         )
-    return joined(logs.context, _action_features(logs, codes))
+    return append_columns(logs.context, _action_features(logs, codes))
 
 
-def joined(context, features):
+def append_columns(context, features):
     """Return an array or a sparse matrix with further columns."""
     if sparse.issparse(context):
         return sparse.hstack([context, sparse.csr_matrix(features)], format="csr")
@@ -35,10 +35,11 @@ def joined(context, features):
 def _with_indicators(context, codes, n_actions):
     shape, places = (len(codes), n_actions), (np.arange(len(codes)), codes)
     if sparse.issparse(context):
-        return joined(context, sparse.csr_matrix((np.ones(len(codes)), places), shape))
+        ones = np.ones(len(codes))
+        return append_columns(context, sparse.csr_matrix((ones, places), shape))
     one_hot = np.zeros(shape)
     one_hot[places] = 1.0
-    return joined(context, one_hot)
+    return append_columns(context, one_hot)
 
 
 def designs(logs, codes, encoding, model=None):

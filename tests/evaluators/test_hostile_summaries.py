@@ -223,7 +223,7 @@ def test_the_largest_size_is_said_and_what_is_saved_can_be_read(tmp_path, monkey
         ValueError, match=r"3,221,225,472 bytes, and at most 1,073,741,"
     ):
         ValueSummary.load(path)
-    monkeypatch.setattr("skope_ope.readers._zip_files.MOST_BYTES", 1000)
+    monkeypatch.setattr("skope_ope.readers._zip_files.MOST_UNPACKED", 1000)
     with pytest.raises(ValueError, match=r"bytes, and at most 1,000 are unpacked"):
         summary.save(path)
     monkeypatch.undo()

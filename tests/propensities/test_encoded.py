@@ -54,8 +54,8 @@ from skope_ope.policies import EpochGreedy
 from skope_ope.propensities import LoggerPropensityEstimator
 from skope_ope.propensities._encoded import (
     begins_with_encoder,
+    behind_encoder,
     default_classifier,
-    encoded,
     fit_encoded,
     is_bare,
     takes_sparse,
@@ -463,7 +463,7 @@ def test_takes_sparse():
     assert takes_sparse(ContextEncoder())
     assert not takes_sparse(HistGradientBoostingRegressor())
     assert not takes_sparse(object())
-    assert encoded(GaussianNB()).steps[0][1].sparse_output is False
+    assert behind_encoder(GaussianNB()).steps[0][1].sparse_output is False
 
 
 def test_has_other_columns():

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.readers._read_table import check_names, column_names, read_columns
+from skope_ope.readers._read_table import check_names, names_of_columns, read_columns
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def path(tmp_path):
 
 
 def test_names_are_those_of_the_header(path):
-    assert column_names(path) == ["item", "click", "p"]
+    assert names_of_columns(path) == ["item", "click", "p"]
 
 
 def test_a_wanted_column_is_read_once(path):
@@ -30,7 +30,7 @@ def test_parquet_and_csv_agree(path, tmp_path):
     other = tmp_path / "log.parquet"
     table = pyarrow.table({"item": ["a"], "click": [1], "p": [0.5]})
     parquet.write_table(table, other)
-    assert column_names(other, format="parquet") == column_names(path)
+    assert names_of_columns(other, format="parquet") == names_of_columns(path)
     wanted = [("item", "label"), ("click", "number"), ("p", "feature")]
     left = read_columns(path, wanted)
     right = read_columns(other, wanted, format="parquet")

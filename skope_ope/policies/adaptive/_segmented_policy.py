@@ -204,8 +204,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         """
         labels, context = self._split(X)
         self._last = labels.item(0)
-        policy = self._own(self._last)
-        return learn(policy, context, action, reward, proba, weight)
+        return learn(self._own(self._last), context, action, reward, proba, weight)
 
     def update_many(
         self, X: Contexts, action: Array, reward: Array, proba: Array
@@ -268,11 +267,15 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         labels, context = self._split(X)
         out = np.empty((len(labels), len(self.classes_)))
         for label, rows in _groups(labels):
-            policy = self.policies_.get(label, self._unseen)
-            offered = None if available is None else available[rows]
-            X = own(take_rows(context, rows), policy)
-            out[rows] = method_of(policy)(X, offered)
+            policy, *rounds = self._of_segment(label, rows, context, available)
+            out[rows] = method_of(policy)(*rounds)
         return out
+
+    def _of_segment(self, label, rows, context, available):
+        """Return the policy of a segment, and its contexts and offers in some rows."""
+        policy = self.policies_.get(label, self._unseen)
+        offered = None if available is None else available[rows]
+        return policy, own(take_rows(context, rows), policy), offered
 
 
 class SegmentRows:
@@ -298,10 +301,9 @@ class _SegmentedBlock:
             self._ask(label, rows)
 
     def _ask(self, label, rows):
-        policy = self.policy.policies_.get(label, self.policy._unseen)
-        offered = None if self.available is None else self.available[rows]
-        X = own(take_rows(self.context, rows), policy)
-        block = policy.look_ahead(X, offered)
+        given = label, rows, self.context, self.available
+        policy, *rounds = self.policy._of_segment(*given)
+        block = policy.look_ahead(*rounds)
         self.proba[rows] = block.proba
         self.parts[label] = policy, rows, block
 
