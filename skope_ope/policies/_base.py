@@ -172,10 +172,8 @@ class BasePolicy(TellsOfFit, Estimator):
         return (self.classes_ if known else X.actions)[best]
 
 
-class FitFreePolicy(BasePolicy):
-    """Base class of policies that can be evaluated without `fit`."""
-
-    # They accept contexts of any kind.
+class FitFree:
+    """What can be evaluated without `fit`, and accepts contexts of any kind."""
 
     def __sklearn_is_fitted__(self):
         return True
@@ -185,6 +183,14 @@ class FitFreePolicy(BasePolicy):
         tags.requires_fit = False
         tags.no_validation = True
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
+
+
+class FitFreePolicy(FitFree, BasePolicy):
+    """Base class of policies that can be evaluated without `fit`."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
         tags.classifier_tags = ClassifierTags()  # read where there is a predict_proba
         return tags
 

@@ -38,15 +38,12 @@ def read_policy_table(path, actions, by=None):
     if len(set(labels.tolist())) != len(labels):
         raise ValueError(f"{path}: an action occurs twice. Keep one row per action.")
     if by is None:
-        column = _only_column(path, header)
-        return _distribution(path, header, rows, column, codes, len(actions))
-    values, of_round = np.unique(by, return_inverse=True)
-    columns = [_column_of_value(path, header, value) for value in values.tolist()]
-    table = [
-        _distribution(path, header, rows, column, codes, len(actions))
-        for column in columns
-    ]
-    return np.array(table)[of_round]
+        columns, of_round = [_only_column(path, header)], 0
+    else:
+        values, of_round = np.unique(by, return_inverse=True)
+        columns = [_column_of_value(path, header, value) for value in values.tolist()]
+    written = path, header, rows, codes, len(actions)
+    return np.array([_distribution(column, *written) for column in columns])[of_round]
 
 
 def _only_column(path, header):
@@ -74,7 +71,7 @@ def _column_of_value(path, header, value):
     return header.index(matches[0], 1)
 
 
-def _distribution(path, header, rows, column, codes, n_actions):
+def _distribution(column, path, header, rows, codes, n_actions):
     """Return the probabilities of the actions from one column."""
     proba = np.zeros(n_actions)
     written = []

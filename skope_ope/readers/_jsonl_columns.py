@@ -15,12 +15,7 @@ from itertools import islice
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._text_files import (
-    DoubtError,
-    empty_file,
-    quoted,
-    read_lines,
-)
+from skope_ope.logs._text_files import DoubtError, empty_file, quoted, read_lines
 from skope_ope.logs._texts import texts_of
 from skope_ope.logs._validation import DROP_REWARDS
 from skope_ope.readers._csv_columns import A_MOMENT, moments_of

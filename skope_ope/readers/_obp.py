@@ -16,11 +16,7 @@ from skope_ope.logs._slate_logs import EMPTY, SlateLogs
 from skope_ope.logs._validation import as_numbers, is_frame
 
 ROUND_COLUMNS = ("expected_reward", "position")  # of rounds: the logs carry them along
-SLATE_COLUMNS = (
-    "pscore_cascade",
-    "pscore_item_position",
-    "expected_reward_factual",
-)
+SLATE_COLUMNS = ("pscore_cascade", "pscore_item_position", "expected_reward_factual")
 
 
 def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:
@@ -171,7 +167,7 @@ def to_obp(logs: BanditLogs | SlateLogs) -> dict[str, Any]:
     }
     columns = logs.columns
     if "expected_reward" in columns:
-        feedback["expected_reward"] = _copy(columns["expected_reward"])
+        feedback["expected_reward"] = np.array(columns["expected_reward"])
     if "position" in columns:
         position = np.array(columns["position"], dtype=np.int64)
         if position.min() > 0 and "pi_b" not in columns:

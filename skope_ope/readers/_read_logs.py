@@ -72,16 +72,17 @@ def tell_format(path):
     path = os.fspath(path)
     if os.path.isdir(path):
         return "open-bandit"
-    if _starts_with(path, PARQUET_MAGIC):
+    if _is_parquet(path):
         return "parquet"
     line = first_line(path)
     if not line:
         raise empty_file(path)
-    if _unpacked(path).endswith(VW_SUFFIXES):
+    unpacked = path.removesuffix(".gz").removesuffix(".zst")
+    if unpacked.endswith(VW_SUFFIXES):
         return "vw"
     if line.startswith("{"):
         return "vw" if _is_vw_event(line) else "jsonl"
-    if _unpacked(path).endswith(JSONL_SUFFIXES):
+    if unpacked.endswith(JSONL_SUFFIXES):
         return "jsonl"  # its reader says what is wrong
     before, bar, _ = line.partition("|")
     if bar and VW_LABEL.match(before.strip()):  # a label, a tag or nothing before it
@@ -93,21 +94,17 @@ def tell_format(path):
 def table_format(path):
     """Return "parquet", "jsonl" or "csv" for a file that is known to be a table."""
     path = os.fspath(path)
-    if _starts_with(path, PARQUET_MAGIC):
+    if _is_parquet(path):
         return "parquet"
     return "jsonl" if first_line(path).startswith("{") else "csv"
 
 
-def _starts_with(path, magic):
+def _is_parquet(path):
     try:
         with open(path, "rb") as file:
-            return file.read(len(magic)) == magic
+            return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
     except FileNotFoundError:
         return False  # the reader of lines says what to do
-
-
-def _unpacked(path):
-    return path.removesuffix(".gz").removesuffix(".zst")
 
 
 def _is_vw_event(line):

@@ -18,12 +18,8 @@ from skope_ope.logs._csv_file import numbers_of
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._text_files import quoted, utc_microseconds, whole_number
 from skope_ope.logs._texts import Texts
-from skope_ope.readers._csv_columns import (
-    csv_at,
-    line_of_row,
-    located,
-    read_cells,
-)
+from skope_ope.readers._csv_columns import csv_at, line_of_row, located, read_cells
+from skope_ope.readers._read_table import import_pandas
 from skope_ope.readers._vw_event import errors_of_file
 
 ITEM_FEATURE = re.compile(r"item_feature_([0-9]{1,9})")
@@ -374,12 +370,7 @@ class OpenBanditTable:
 
     def frame(self):
         """Return the context as a pandas frame."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "as_frame=True needs pandas: pip install 'skope-ope[frames]'."
-            ) from error
+        pd = import_pandas("as_frame=True")
         columns = {"position": self.position}
         for name, categories, codes in self._user_codes():
             columns[name] = pd.Categorical.from_codes(codes, categories)

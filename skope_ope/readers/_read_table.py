@@ -72,20 +72,23 @@ def check_names(path, names, needed):
         )
 
 
-def pandas_frame(columns, why):
-    """Return a pandas frame of columns that were read; `why` says what needs it."""
+def import_pandas(why):
+    """Return pandas, or raise the error that says what needs it."""
     try:
-        import pandas as pd
+        import pandas
     except ImportError as error:
-        raise ImportError(
-            f"{why} needs pandas: pip install 'skope-ope[frames]'."
-        ) from error
-    return pd.DataFrame(
-        {
-            name: values.array() if isinstance(values, Texts) else values
-            for name, values in columns.items()
-        }
-    )
+        needed = f"{why} needs pandas: pip install 'skope-ope[frames]'."
+        raise ImportError(needed) from error
+    return pandas
+
+
+def pandas_frame(columns, why):
+    """Return a pandas frame of columns that were read."""
+    arrays = {
+        name: values.array() if isinstance(values, Texts) else values
+        for name, values in columns.items()
+    }
+    return import_pandas(why).DataFrame(arrays)
 
 
 # -- what users call the columns of a file: by name, by object or by pattern -----------

@@ -34,19 +34,10 @@ N_SAMPLE = 2_000_000  # rounds that models are fitted to, unless another number 
 class Fits:
     """Fits of reward models to partitions; what several need is read once."""
 
-    def __init__(
-        self,
-        lazy,
-        folds,
-        n_sample,
-        random_state,
-        n_jobs=None,
-        verbose=0,
-        progress=untold,
-    ):
+    def __init__(self, lazy, folds, n_sample, random_state, **engine):
         self.lazy, self.folds = lazy, folds
         self.n_sample, self.random_state = n_sample, random_state
-        self.engine = {"n_jobs": n_jobs, "verbose": verbose, "progress": progress}
+        self.engine = engine  # n_jobs, verbose, progress
 
     def of(self, model, cv):
         """Return the source of a model."""

@@ -51,17 +51,23 @@ def part_models(
         for name, evaluator in evaluators.items()
         if evaluator._uses_model
     }
-    fitted = [name for name, plan in plans.items() if plan.given is None]
-    if fitted and lazy.partitions is None:
+    to_fit = [name for name, plan in plans.items() if plan.given is None]
+    if to_fit and lazy.partitions is None:
         raise TypeError(
-            f"{type(evaluators[fitted[0]]).__name__} needs a reward model, which "
+            f"{type(evaluators[to_fit[0]]).__name__} needs a reward model, which "
             "cannot be fitted to a lazy frame: a lazy frame gives sums, not rounds. "
             "Pass the name of a column of predictions as reward_model, or write the "
             "frame as parquet files and scan these."
         )
     folds = [plan.cv for plan in plans.values() if plan.cv is not None]
-    fits = Fits(lazy, folds, n_sample, random_state, n_jobs, verbose, progress)
-    return _sources(plans, fits)
+    engine = {"n_jobs": n_jobs, "verbose": verbose, "progress": progress}
+    fits = Fits(lazy, folds, n_sample, random_state, **engine)
+    sources, fitted = {}, {}
+    for name, plan in plans.items():  # like plans share one
+        if plan.given is None and plan.key not in fitted:
+            fitted[plan.key] = fits.of(plan.model, plan.cv)
+        sources[name] = fitted[plan.key] if plan.given is None else plan.given
+    return sources
 
 
 def source_on(source, lazy):
@@ -152,13 +158,3 @@ def check_model_column(name, lazy):
             f"scan_logs(..., columns={{{name!r}: [...]}}), with one column of "
             "the files per action."
         )
-
-
-def _sources(plans, fits):
-    """Return the sources by name; like plans share one."""
-    sources, fitted = {}, {}
-    for name, plan in plans.items():
-        if plan.given is None and plan.key not in fitted:
-            fitted[plan.key] = fits.of(plan.model, plan.cv)
-        sources[name] = fitted[plan.key] if plan.given is None else plan.given
-    return sources

@@ -146,9 +146,7 @@ def _fit_slate_model(model, logs, odd):
 
 def slate_reward_source(model, logs, cv, fittable, progress=untold):
     """Return what predicts rewards of slates from anything that may stand for it."""
-    if is_source(model):
-        return model
-    given = given_slate_source(model, fittable)
+    given = model if is_source(model) else given_slate_source(model, fittable)
     if given is not None:
         return given
     if isinstance(cv, str):

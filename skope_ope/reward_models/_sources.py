@@ -184,9 +184,7 @@ def refuse_non_models(model, name):
 
 def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None, progress=untold):
     """Return what predicts rewards for `logs` from anything that may stand for it."""
-    if is_source(model):
-        return model
-    given = given_source(model, logs)
+    given = model if is_source(model) else given_source(model, logs)
     if given is not None:
         return given
     if isinstance(cv, str):

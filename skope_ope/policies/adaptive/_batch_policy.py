@@ -181,10 +181,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
     def _batches(self, logs):
         """Return the number of the batch of every row."""
         first = self.exploration_logs.timestamp
-        for name, time in (
-            ("exploration_logs", first),
-            ("the logs", logs.timestamp),
-        ):
+        for name, time in (("exploration_logs", first), ("the logs", logs.timestamp)):
             if time is None:
                 raise ValueError(
                     f"BatchPolicy needs timestamps, {name} have none. Pass "

@@ -11,11 +11,7 @@ import numpy as np
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 from skope_ope.policies.slate._slate_base import IndependentSlots
-from skope_ope.policies.slate._slate_tables import (
-    entries,
-    offered_slots,
-    row_values,
-)
+from skope_ope.policies.slate._slate_tables import entries, offered_slots, row_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,6 +14,7 @@ from skope_ope._sklearn import Estimator
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
+from skope_ope.policies._base import FitFree
 from skope_ope.policies.slate._slate_tables import (
     TypeMoments,
     check_slate_logs,
@@ -144,7 +145,7 @@ class SlateDistributions:
 ROW_BYTES = 2**26  # of row-wise temporaries
 
 
-class BaseSlatePolicy(TellsOfFit, Estimator):
+class BaseSlatePolicy(FitFree, TellsOfFit, Estimator):
     r"""Base class of policies that compose slates.
 
     A slate policy describes a round by a table with one row of parameters per
@@ -411,16 +412,6 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
     def _bytes_per_distribution(self, items, sizes, n_slots):
         """Bytes that the second moments of one distribution take, one copy included."""
         return 16 * (n_slots * int(np.sum(sizes))) ** 2
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        return tags
 
 
 class IndependentSlots(BaseSlatePolicy):
