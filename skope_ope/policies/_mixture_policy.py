@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from skope_ope._progress import step
+from skope_ope._progress import TellsOfFit, step
 from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
@@ -37,7 +37,7 @@ def _members_answer_alone(mixture):
     return all(answers_alone(policy) for policy in mixture._members)
 
 
-class MixtureMembers:
+class MixtureMembers(TellsOfFit):
     """What mixtures of policies over actions and over slates share."""
 
     _has_steps = True
