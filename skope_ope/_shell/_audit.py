@@ -9,7 +9,7 @@ from skope_ope._shell._value_report import about_lines, warning_lines, warning_r
 from skope_ope.audit._audit import audits
 from skope_ope.logs._contexts import in_context
 from skope_ope.policies import action_probabilities
-from skope_ope.policies._policy_files import can_name_columns, named_columns
+from skope_ope.policies._policy_files import can_name_columns, frame_of_context
 
 ALARM = 1
 
@@ -64,7 +64,7 @@ def _with_names(logs, source, about):
     # are.
     if not source.features:
         return logs
-    frame = named_columns(source)
+    frame = frame_of_context(source)
     if frame is None:
         names = source.encoder.names()
         about["context"] = ", ".join(f"{j}: {name}" for j, name in enumerate(names))

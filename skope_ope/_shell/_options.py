@@ -17,7 +17,7 @@ from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._names import STATIC, names_for
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._policy_files import LEARNERS
-from skope_ope.readers._read_logs import FORMATS
+from skope_ope.readers._read_logs import LOG_FORMATS
 
 EVALUATE = """\
   skope-ope evaluate clicks.csv.gz --action item --reward click \\
@@ -130,7 +130,7 @@ def _add_log(command):
         "Columns of csv and parquet files, and fields of JSON lines (user.age). "
         "Other formats have fixed names. Separate the items of a list by commas.",
     ).add_argument
-    add("--format", choices=FORMATS, help="default: told from the file")
+    add("--format", choices=LOG_FORMATS, help="default: told from the file")
     add("--action", metavar="COLUMN", help="the logged action")
     add("--reward", metavar="COLUMN", help="its reward; greater is better")
     add(

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from skope_ope.logs._labels import PLAIN
-from skope_ope.readers._zip_files import check_size, read_members
+from skope_ope.readers._zip_files import check_unpacked_size, read_members
 
 SUFFIXES = (".npz", ".arrow")
 KIND = "skope_ope summary"
@@ -45,7 +45,7 @@ def write_file(path, header, tables):
     packed = io.BytesIO()
     np.savez_compressed(packed, summary=np.array(text), **tables)
     with ZipFile(packed) as opened:
-        check_size(opened)  # what is written can be read
+        check_unpacked_size(opened)  # what is written can be read
     beside = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
     try:
         WRITERS[suffix](beside, packed.getvalue())

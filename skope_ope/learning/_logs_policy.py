@@ -27,7 +27,7 @@ from skope_ope.policies._base import (
 )
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
-from skope_ope.propensities._encoded import encoded
+from skope_ope.propensities._encoded import behind_encoder
 from skope_ope.reward_models._sources import reward_source
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _linear_model(logs, transformers):
     if sparse.issparse(logs.context):
         return last
     if has_other_columns(logs.context):
-        return encoded(last)
+        return behind_encoder(last)
     return make_pipeline(StandardScaler(), last) if _finite(logs.context) else None
 
 

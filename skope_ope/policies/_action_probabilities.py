@@ -31,8 +31,8 @@ from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of
 from skope_ope.policies._base import BasePolicy, n_rows, offers, restrict
 from skope_ope.policies._function_policy import FunctionPolicy
 from skope_ope.policies._policy_outputs import (
-    as_floats,
     can_be_labels,
+    checked_floats,
     columns_told,
     function_table,
     label_table,
@@ -179,15 +179,21 @@ def refuse_non_policies(policy):
             f"a policy is expected, got the evaluator {type(policy).__name__}."
         )
     if hasattr(policy, "__sklearn_tags__") and is_classifier(policy):
+        name = type(policy).__name__
+        written = "pipeline" if hasattr(policy, "steps") else f"{name}()"
         raise TypeError(
-            f"{type(policy).__name__} is a classifier, not a policy. Wrap it: "
-            f"ClassifierPolicy({_told(policy)}).fit(logs), fitted on other rounds than "
+            f"{name} is a classifier, not a policy. Wrap it: "
+            f"ClassifierPolicy({written}).fit(logs), fitted on other rounds than "
             "you evaluate on. Its parameters choose between greedy actions, softmax "
             "and exploration."
         )
     if hasattr(policy, "predict_proba") and hasattr(policy, "classes_"):
         return
-    if not hasattr(policy, "predict_proba") and _predicts_actions(policy):
+    is_rule = callable(getattr(policy, "predict", None)) and (  # written by hand
+        not hasattr(policy, "__sklearn_tags__")
+        or get_tags(policy).estimator_type is None  # as no regressor or clusterer has
+    )
+    if is_rule and not hasattr(policy, "predict_proba"):
         return
     wrap = " Wrap a function of the contexts: FunctionPolicy(func)."
     raise TypeError(
@@ -195,15 +201,6 @@ def refuse_non_policies(policy):
         f"of shape (n_rounds, n_actions); got {type(policy).__name__}."
         + (wrap if callable(policy) else "")
     )
-
-
-def _predicts_actions(policy):
-    """Tell whether an object gives labels by `predict`, as a rule written by hand."""
-    # Regressors and clusterers of scikit-learn do not.
-    if not callable(getattr(policy, "predict", None)):
-        return False
-    is_estimator = hasattr(policy, "__sklearn_tags__")
-    return not is_estimator or get_tags(policy).estimator_type is None
 
 
 def last_step(policy):
@@ -236,8 +233,10 @@ def _probability_array(policy, logs):
             "floats: policy.astype(float)."
         )
     real = policy.dtype.kind in "biuf"
-    named = policy.ndim == 1 and not real and _names_actions(policy, logs.actions)
-    proba = policy if real or named else as_floats("policy", policy)
+    # objects may be numbers
+    named = policy.ndim == 1 and not real and kind_of_labels(policy) != "numbers"
+    named = named and can_be_labels(policy, logs.actions)
+    proba = policy if real or named else checked_floats("policy", policy)
     want = (len(logs),) if proba.ndim == 1 else (len(logs), logs.n_actions)
     if proba.shape != want:
         raise ValueError(
@@ -249,11 +248,6 @@ def _probability_array(policy, logs):
     if named:
         return label_table("policy", proba, logs.actions, logs.available)
     return proba
-
-
-def _names_actions(array, actions):
-    """Tell whether a vector holds labels; objects may be numbers."""
-    return kind_of_labels(array) != "numbers" and can_be_labels(array, actions)
 
 
 def policy_probabilities(policy, logs, unknown="raise"):
@@ -335,7 +329,7 @@ def _check_shape(policy, proba, shape):
             f"{type(policy).__name__} gave probabilities of shape {proba.shape}, "
             f"expected {shape} (n_rounds, one column per action)."
         )
-    return as_floats(f"the output of {type(policy).__name__}", proba)
+    return checked_floats(f"the output of {type(policy).__name__}", proba)
 
 
 def report_unknown(labels, proba, logs, unknown="raise"):
@@ -358,9 +352,3 @@ def report_unknown(labels, proba, logs, unknown="raise"):
             "as unsupported."
         )
     warnings.warn(SupportWarning(text, float(mass.mean())), stacklevel=4)
-
-
-def _told(classifier):
-    """Return how to write a classifier: a Pipeline has steps to name."""
-    name = type(classifier).__name__
-    return "pipeline" if hasattr(classifier, "steps") else f"{name}()"

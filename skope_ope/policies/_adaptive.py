@@ -167,7 +167,7 @@ class AdaptivePolicy(BasePolicy):
             `proba[start:]` and returns True, or returns False if it cannot: the block
             is then computed again.
         """
-        return Block(self._named(self.predict_proba(X, available)))
+        return FixedBlock(self._named(self.predict_proba(X, available)))
 
     def look_ahead_at(
         self, X: Contexts, action: Array, available: Array | None = None
@@ -215,8 +215,7 @@ class AdaptivePolicy(BasePolicy):
             raise TypeError(
                 f"{type(self).__name__} defines neither predict_proba nor _proba."
             )
-        proba = np.tile(self.action_row(), (n_rows(X), 1))
-        return restrict(proba, available)
+        return restrict(np.tile(self.action_row(), (n_rows(X), 1)), available)
 
     def _exploit(self, X, available):
         """Probabilities without exploration; a subclass may know better."""
@@ -224,7 +223,7 @@ class AdaptivePolicy(BasePolicy):
         return one_hot(first_best(proba), proba.shape[1])
 
 
-class Block:
+class FixedBlock:
     """Probabilities of coming rounds that no update can bring up to date."""
 
     def __init__(self, proba):
@@ -281,7 +280,7 @@ def learn(policy, X, action, reward, proba, weight=1.0):
     return policy.update(X, action, reward, proba, weight=weight)
 
 
-def fresh(policy, logs, seeds=None):
+def fresh_copy(policy, logs, seeds=None):
     """Return a clone of an adaptive policy with an empty history for these logs."""
     policy = clone(policy)
     if hasattr(policy, "_validate_params"):
@@ -297,7 +296,7 @@ def restart(policy, logs, seeds=None):
     policy.reset(logs[:0])
 
 
-def seeds_of(policy, *numbers):
+def seeds_of_start(policy, *numbers):
     """Return the integers that seed a policy and what it is made of, for one start."""
     # Each restart draws new random numbers. With the same numbers after every start,
     # the mean over the histories would depend on them, and the spread of the histories

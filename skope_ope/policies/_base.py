@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import Array, Contexts
 
-BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
+PROBA_ENTRIES = 1 << 16  # probabilities that are computed at once
 NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
@@ -172,10 +172,8 @@ class BasePolicy(TellsOfFit, Estimator):
         return (self.classes_ if known else X.actions)[best]
 
 
-class FitFreePolicy(BasePolicy):
-    """Base class of policies that can be evaluated without `fit`."""
-
-    # They accept contexts of any kind.
+class FitFree:
+    """What can be evaluated without `fit`, and accepts contexts of any kind."""
 
     def __sklearn_is_fitted__(self):
         return True
@@ -185,6 +183,14 @@ class FitFreePolicy(BasePolicy):
         tags.requires_fit = False
         tags.no_validation = True
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
+
+
+class FitFreePolicy(FitFree, BasePolicy):
+    """Base class of policies that can be evaluated without `fit`."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
         tags.classifier_tags = ClassifierTags()  # read where there is a predict_proba
         return tags
 
@@ -329,7 +335,7 @@ def row_max(table):
 def in_blocks(act, n_actions, *tables, **named):
     """Return probabilities of all actions, computed for some rounds at a time."""
     # Intermediate results stay in the cache, and need little memory.
-    n_rounds, step = len(tables[0]), max(BLOCK_ENTRIES // n_actions, 1)
+    n_rounds, step = len(tables[0]), max(PROBA_ENTRIES // n_actions, 1)
     if n_rounds <= step:
         return act(*tables, **named)
     out = np.empty((n_rounds, n_actions))

@@ -9,7 +9,7 @@ import numpy as np
 from skope_ope.logs._known_rows import KnownRows
 from skope_ope.policies._action_probabilities import last_step, unwrap
 
-MOST_NAMED = 10  # rows
+ROWS_NAMED = 10  # rows
 
 
 def remember_rows(policy, *parts):
@@ -43,7 +43,7 @@ class LearnedRounds:
         if not has_learned(policy):
             return cls(len(logs), 0)
         rows = learned_rounds(policy, logs).nonzero()[0]
-        count, rows = len(rows), rows[:MOST_NAMED]
+        count, rows = len(rows), rows[:ROWS_NAMED]
         if by_position:
             rows = logs.row_id.position[rows]
         return cls(len(logs), count, tuple(rows.tolist()))
@@ -55,7 +55,7 @@ class LearnedRounds:
 
     def __add__(self, other):
         """Return the same of both parts."""
-        rows = tuple(sorted(self.rows + other.rows)[:MOST_NAMED])
+        rows = tuple(sorted(self.rows + other.rows)[:ROWS_NAMED])
         return LearnedRounds(self.n + other.n, self.count + other.count, rows)
 
 
@@ -78,13 +78,13 @@ def share_of_learned_groups(policy, logs):
 
 def _learned_from(policy):
     """Yield the rounds of a policy and of those that it is made of."""
-    for part in _parts(policy):
+    for part in _members_of(policy):
         yield from getattr(part, "_learned_from", ())
 
 
-def _parts(policy):
+def _members_of(policy):
     """Yield a policy and those that it is made of."""
     policy = last_step(unwrap(policy))
     yield policy
     for member in getattr(policy, "_members", ()):  # of a mixture
-        yield from _parts(member)
+        yield from _members_of(member)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import PolicyLike
 
-CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
+ASKED_AT_ONCE = 1 << 20  # probabilities asked of a policy at once
 
 
 def with_logger_policies(self, policies: Mapping[Any, PolicyLike]) -> BanditLogs:
@@ -138,7 +138,7 @@ def _logged_probability(policy, label, logs):
     if given is not None and given.ndim == 1:
         return given
     out = np.empty(len(logs))
-    chunk = max(CHUNK_ENTRIES // logs.n_actions, 1)
+    chunk = max(ASKED_AT_ONCE // logs.n_actions, 1)
     for start in range(0, len(logs), chunk):
         rounds = logs[start : start + chunk]
         if given is None:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from skope_ope._progress import step
+from skope_ope._progress import TellsOfFit, step
 from skope_ope.logs._row_container import own
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
@@ -37,7 +37,45 @@ def _members_answer_alone(mixture):
     return all(answers_alone(policy) for policy in mixture._members)
 
 
-class MixturePolicy(FitFreePolicy):
+class MixtureMembers(TellsOfFit):
+    """What mixtures of policies over actions and over slates share."""
+
+    _has_steps = True
+
+    @property
+    def _members(self):
+        return [unwrap(p) for p in getattr(self, "policies_", self.policies)]
+
+    def fit(self, X, y=None):
+        """Fit a clone of every policy.
+
+        Parameters
+        ----------
+        X : logs, or array-like of shape (n_samples, n_features)
+            The data that the policies learn from.
+        y : array-like of shape (n_samples,), default=None
+            Action labels or targets, if `X` are contexts or features.
+
+        Returns
+        -------
+        self : estimator
+            The fitted mixture.
+        """
+        self._check()
+        self.policies_ = []
+        for policy in map(clone, self.policies):
+            with step(self, X, "policy", policy):
+                self.policies_.append(policy.fit(X, y))
+        return self
+
+    def _mean(self, method, logs, *args):
+        return sum(
+            weight * getattr(policy, method)(own(logs, policy), *args)
+            for policy, weight in zip(self._members, self._check(), strict=True)
+        )
+
+
+class MixturePolicy(MixtureMembers, FitFreePolicy):
     r"""Draw one of several policies in every round and act by it.
 
     .. math:: \pi(a|x) = \sum_j w_j \pi_j(a|x)
@@ -67,8 +105,6 @@ class MixturePolicy(FitFreePolicy):
     array([0.9, 0.1])
     """
 
-    _has_steps = True
-
     def __init__(self, policies: Sequence[PolicyLike], weights: ArrayLike) -> None:
         self.policies = policies
         self.weights = weights
@@ -96,31 +132,6 @@ class MixturePolicy(FitFreePolicy):
                     "cannot. Mix policy.frozen(), the policy as it is now."
                 )
         return weights
-
-    @property
-    def _members(self):
-        return [unwrap(p) for p in getattr(self, "policies_", self.policies)]
-
-    def fit(self, X, y=None):
-        """Fit a clone of every policy.
-
-        Parameters
-        ----------
-        X : BanditLogs, or array-like of shape (n_samples, n_features)
-            Logs or contexts.
-        y : array-like of shape (n_samples,), default=None
-            Action labels, if `X` are contexts.
-
-        Returns
-        -------
-        self : MixturePolicy
-        """
-        self._check()
-        self.policies_ = []
-        for policy in map(clone, self.policies):
-            with step(self, X, "policy", policy):
-                self.policies_.append(policy.fit(X, y))
-        return self
 
     @property
     def classes_(self) -> Array:
@@ -189,12 +200,6 @@ class MixturePolicy(FitFreePolicy):
         mass : ndarray of shape (n_rounds,)
         """
         return self._mean("mass_on", logs, codes)
-
-    def _mean(self, method, logs, *args):
-        return sum(
-            weight * getattr(policy, method)(own(logs, policy), *args)
-            for policy, weight in zip(self._members, self._check(), strict=True)
-        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

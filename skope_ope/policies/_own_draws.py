@@ -85,11 +85,11 @@ def _state_of(generator):
     if isinstance(generator, np.random.RandomState):
         kind, keys, *rest = generator.get_state()
         return repr((kind, keys.tobytes(), rest))
-    return _text_of(getattr(generator, "bit_generator", generator).state)
+    return _digits_of(getattr(generator, "bit_generator", generator).state)
 
 
-def _text_of(state):
+def _digits_of(state):
     """Return a text of numbers and arrays in dicts, of all of their digits."""
     if isinstance(state, dict):
-        return repr([(key, _text_of(part)) for key, part in state.items()])
+        return repr([(key, _digits_of(part)) for key, part in state.items()])
     return repr(state.tobytes() if isinstance(state, np.ndarray) else state)

@@ -19,9 +19,11 @@ def policies_by_name(
 ):
     """Return the policies of a call by name; one without a name is called `single`."""
     if not isinstance(logs, LOGS) or isinstance(policies, LOGS):
-        wrong = f"logs must be BanditLogs, SlateLogs or LazyLogs, got {_kind(logs)}"
+        wrong = (
+            f"logs must be BanditLogs, SlateLogs or LazyLogs, got {_type_name(logs)}"
+        )
         if isinstance(logs, LOGS):
-            wrong = f"a policy is expected, got {_kind(policies)}"
+            wrong = f"a policy is expected, got {_type_name(policies)}"
         without = "" if alone is None else f", or {alone} without a policy"
         raise TypeError(
             f"{wrong}. Policies come before logs. The call is {call}(policies, logs)"
@@ -35,12 +37,12 @@ def policies_by_name(
         )
     if not isinstance(logs, LazyLogs) and not len(logs):
         raise ValueError(f"the logs are empty: {call} needs at least one round.")
-    if isinstance(policies, (list, tuple)) and not _is_table(policies):
+    if isinstance(policies, (list, tuple)) and not _is_table_of_numbers(policies):
         texts = policies and all(isinstance(one, str) for one in policies)
         named = {one: one for one in policies} if texts else "{'a': ..., 'b': ...}"
         raise TypeError(
             f"several policies go into a dict by name: {call}({named}, logs), got a "
-            f"{_kind(policies)}."
+            f"{_type_name(policies)}."
         )
     check_n_jobs(n_jobs)
     if not isinstance(policies, Mapping):
@@ -50,11 +52,11 @@ def policies_by_name(
     return dict(policies)
 
 
-def _kind(value):
+def _type_name(value):
     return type(value).__name__
 
 
-def _is_table(values):
+def _is_table_of_numbers(values):
     """Tell whether a list holds numbers or rows of numbers, as an array does."""
     kinds = (Number, np.generic, list, tuple, np.ndarray)
     return bool(values) and all(

@@ -15,7 +15,8 @@ from skope_ope.policies._action_probabilities import (
     refuse_non_policies,
 )
 from skope_ope.policies._classifier_policy import ClassifierPolicy
-from skope_ope.readers._csv_columns import open_csv
+from skope_ope.readers._csv_columns import csv_at
+from skope_ope.readers._read_table import pandas_frame
 from skope_ope.readers._table_logs import rounding
 
 CLOSE = 1e-3  # how far from one a sum may be, whatever the digits
@@ -26,8 +27,8 @@ def read_policy_table(path, actions, by=None):
     # The first column holds the actions. Without `by` there is one more column or one
     # called "probability"; with it there is one for every value of `by`, which has the
     # value as its name or at the end of its name, as `prob_position_1`.
-    header, rows = open_csv(path)
-    rows = list(rows)
+    file = csv_at(path)
+    header, rows = file.header, list(file.rows())
     if not rows:
         raise empty_file(path)
     labels = parse_labels([row[0].strip() for _, row in rows])
@@ -37,16 +38,12 @@ def read_policy_table(path, actions, by=None):
     if len(set(labels.tolist())) != len(labels):
         raise ValueError(f"{path}: an action occurs twice. Keep one row per action.")
     if by is None:
-        column = _only_column(path, header)
-        return _distribution(path, header, rows, column, codes, len(actions))
-    values, of_round = np.unique(by, return_inverse=True)
-    table = [
-        _distribution(
-            path, header, rows, _column_of(path, header, value), codes, len(actions)
-        )
-        for value in values.tolist()
-    ]
-    return np.array(table)[of_round]
+        columns, of_round = [_only_column(path, header)], 0
+    else:
+        values, of_round = np.unique(by, return_inverse=True)
+        columns = [_column_of_value(path, header, value) for value in values.tolist()]
+    written = path, header, rows, codes, len(actions)
+    return np.array([_distribution(column, *written) for column in columns])[of_round]
 
 
 def _only_column(path, header):
@@ -61,7 +58,7 @@ def _only_column(path, header):
     )
 
 
-def _column_of(path, header, value):
+def _column_of_value(path, header, value):
     names = header[1:]
     matches = [name for name in names if name == str(value)]
     matches = matches or [name for name in names if name.endswith(f"_{value}")]
@@ -74,7 +71,7 @@ def _column_of(path, header, value):
     return header.index(matches[0], 1)
 
 
-def _distribution(path, header, rows, column, codes, n_actions):
+def _distribution(column, path, header, rows, codes, n_actions):
     """Return the probabilities of the actions from one column."""
     proba = np.zeros(n_actions)
     written = []
@@ -86,8 +83,7 @@ def _distribution(path, header, rows, column, codes, n_actions):
         if not 0 <= p <= 1:
             raise ValueError(
                 f"{path}, line {line}: column {header[column]!r} is "
-                f"{quoted(row[column])}, "
-                "expected a probability."
+                f"{quoted(row[column])}, expected a probability."
             )
         if code < 0 and p > 0:
             raise ValueError(
@@ -125,7 +121,7 @@ def policy_on_columns(policy, source):
         }
         context = _frame_of(columns)
     else:
-        context = _array_of(policy, source)
+        context = _context_for(policy, source)
     logs = source.logs
     rounds = BanditLogs(context, logs.action, logs.reward, actions=logs.actions)
     return action_probabilities(policy, rounds)
@@ -141,7 +137,7 @@ def logs_on_columns(policy, source):
     if any(isinstance(values, Texts) for values in features.values()):
         context = _frame_of(features)
     else:
-        context = _stacked(features, len(logs))
+        context = _side_by_side(features, len(logs))
     kept = ("propensity", "logging_proba", "logger", "timestamp", "group")
     return BanditLogs(
         context,
@@ -153,7 +149,7 @@ def logs_on_columns(policy, source):
     )
 
 
-def named_columns(source):
+def frame_of_context(source):
     """Return the context of a file as a pandas frame; None without pandas."""
     return _frame_of(source.features) if can_name_columns() else None
 
@@ -168,7 +164,7 @@ def can_name_columns():
     return True
 
 
-def _array_of(policy, source):
+def _context_for(policy, source):
     """Return the named columns in their order, as the policy expects them."""
     features = source.features
     texts = [name for name, values in features.items() if isinstance(values, Texts)]
@@ -184,44 +180,33 @@ def _array_of(policy, source):
             f"but {found}. Name with --context the columns it was trained on, in their "
             "order."
         )
-    return _stacked(features, len(source.logs))
+    return _side_by_side(features, len(source.logs))
 
 
-def _stacked(features, n_rounds):
+def _side_by_side(features, n_rounds):
     return np.column_stack([np.empty((n_rounds, 0)), *features.values()])
 
 
 def _frame_of(columns):
     """Return a pandas frame, as policies with column names expect."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            "the saved policy takes a data frame, with columns by name or with texts, "
-            "and needs pandas: pip install 'skope-ope[frames]'."
-        ) from error
-    return pd.DataFrame(
-        {
-            name: values.array() if isinstance(values, Texts) else values
-            for name, values in columns.items()
-        }
-    )
+    why = "the saved policy takes a data frame, with columns by name or with texts, and"
+    return pandas_frame(columns, why)
 
 
 # -- A policy learned on a part of the rounds, to be evaluated on the others -----------
 
 LEARNERS = ("logistic", "hist")
-FEWEST = 4  # rounds that can be divided
+FEWEST_TO_DIVIDE = 4  # rounds that can be divided
 
 
 def divide(logs, train_share=0.5, random_state=0):
     """Return the rounds to learn from and the others, groups kept together."""
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
-    if len(logs) < FEWEST:
+    if len(logs) < FEWEST_TO_DIVIDE:
         raise ValueError(
             f"a policy cannot be learned and evaluated on {len(logs)} round(s); at "
-            f"least {FEWEST} are needed."
+            f"least {FEWEST_TO_DIVIDE} are needed."
         )
     splitter = ShuffleSplit if logs.group is None else GroupShuffleSplit
     split = splitter(1, train_size=train_share, random_state=random_state)

@@ -20,7 +20,7 @@ from skope_ope.logs._validation import (
 )
 
 
-def as_floats(name, values):
+def checked_floats(name, values):
     """Return numbers as floats; texts, objects and complex numbers are refused."""
     array = as_array(name, values)
     if array.dtype == np.float64:
@@ -56,7 +56,7 @@ def function_table(name, given, classes, n_rounds):
         array = as_array(name, given)
         if array.ndim == 1 and array.dtype.kind not in "biuf":
             raise ValueError(f"{name} holds labels{_UNKNOWN_LABELS}")
-        return as_floats(name, array)
+        return checked_floats(name, array)
     array = as_array(name, given, classes)
     if array.ndim == 1 and len(array) == n_rounds and can_be_labels(array, classes):
         codes = codes_of(name, array, classes)
@@ -74,7 +74,7 @@ def function_table(name, given, classes, n_rounds):
             f"{name} has shape {array.shape}: labels need the shape ({n_rounds},). "
             "Flatten it with np.ravel."
         )
-    return as_floats(name, array)
+    return checked_floats(name, array)
 
 
 def label_table(name, array, actions, available=None):
@@ -143,7 +143,7 @@ _UNKNOWN_LABELS = (
 
 # -- what columns there are, told with the error of a function that misspells one ------
 
-LISTED = 30  # columns in a note
+COLUMNS_NOTED = 30  # columns in a note
 
 
 @contextmanager
@@ -154,11 +154,11 @@ def columns_told(X):
         yield
     except Exception as error:
         if is_frame(X):
-            _tell(error, list(getattr(X, "column_names", None) or X.columns))
+            _add_note(error, list(getattr(X, "column_names", None) or X.columns))
         raise
 
 
-def _tell(error, columns):
+def _add_note(error, columns):
     name = None
     if isinstance(error, AttributeError) and is_frame(getattr(error, "obj", None)):
         name = error.name
@@ -172,8 +172,9 @@ def _tell(error, columns):
     if name is None or (isinstance(name, str) and name in columns):
         return
     hint = meant(name, columns) if isinstance(name, str) else ""
-    shown = ", ".join(map(repr, columns[:LISTED]))
-    more = f" and {len(columns) - LISTED:,} more" if len(columns) > LISTED else ""
+    shown = ", ".join(map(repr, columns[:COLUMNS_NOTED]))
+    n_more = len(columns) - COLUMNS_NOTED
+    more = f" and {n_more:,} more" if n_more > 0 else ""
     error.add_note(
         f"If a column is meant: the contexts have {shown}{more}.{hint} A function of "
         "the contexts gets the columns that the logs hold as context, and no others."

@@ -36,8 +36,8 @@ OF_INPUT = re.compile(
     r"|multiply sequence",
     re.IGNORECASE,
 )
-NEVER = MemoryError, AttributeError, NameError, ImportError, LookupError, Warning
-SHOWN = 200  # letters of an error in a warning
+NOT_OF_INPUT = MemoryError, AttributeError, NameError, ImportError, LookupError, Warning
+LETTERS_SHOWN = 200  # letters of an error in a warning
 
 
 def fit_encoded(fit, model, X, odd=None):
@@ -54,7 +54,7 @@ def fit_encoded(fit, model, X, odd=None):
         if refused is None:
             return fitted
     try:
-        instead = fit(encoded(model))
+        instead = fit(behind_encoder(model))
     except Exception as error:  # the columns were not the cause
         raise error from refused
     if fitted is not None and _error_of(instead, odd) is not None:
@@ -83,13 +83,13 @@ def _error_of(model, X):
 
 
 def _speaks_of_input(error):
-    return not isinstance(error, NEVER) and OF_INPUT.search(str(error)) is not None
+    return not isinstance(error, NOT_OF_INPUT) and bool(OF_INPUT.search(str(error)))
 
 
 def _warn(model, error):
     """Warn, once in a call, that a model was put behind an encoder."""
     name, why = type(model).__name__, " ".join(str(error).split())
-    why = why if len(why) <= SHOWN else f"{why[:SHOWN]}..."
+    why = why if len(why) <= LETTERS_SHOWN else f"{why[:LETTERS_SHOWN]}..."
     text = (
         f"{name} was fitted behind a ContextEncoder, because it does not take the "
         f"columns of the context ({type(error).__name__}: {why}). To choose the "
@@ -100,7 +100,7 @@ def _warn(model, error):
         warn_user([OPEWarning(text, name="encoded_model")])
 
 
-def encoded(model, sparse_output=None):
+def behind_encoder(model, sparse_output=None):
     """Return a new Pipeline of an encoder and a clone of the model."""
     from sklearn.pipeline import make_pipeline
 
@@ -116,7 +116,7 @@ def default_classifier():
     from sklearn.linear_model import LogisticRegression
 
     # its tags do not say in all versions that it takes sparse matrices
-    return encoded(LogisticRegression(max_iter=1000), sparse_output="auto")
+    return behind_encoder(LogisticRegression(max_iter=1000), sparse_output="auto")
 
 
 def begins_with_encoder(model):

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from skope_ope._types import SplitterLike
 
-CERTAIN = 0.999  # a logged action this likely was no choice
+CERTAIN_FROM = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99
-FOLD = "propensity model"  # what progress is told of
+FOLD_CLASSIFIER = "propensity model"  # what progress is told of
 
 
 class PropensityEstimator(BaseLogTransformer):
@@ -128,17 +128,18 @@ class PropensityEstimator(BaseLogTransformer):
                 stacklevel=3,
             )
         self.held_out_ = HeldOut(logs, self.cv)
-        if (self.held_out_.fold == UNCOVERED).any():
-            row = int(np.flatnonzero(self.held_out_.fold == UNCOVERED)[0])
+        uncovered = np.flatnonzero(self.held_out_.fold == UNCOVERED)
+        if uncovered.size:
             raise ValueError(
-                f"cv leaves row {row} in no test part: its propensity cannot be "
-                "estimated out of fold. Use folds that cover all rounds."
+                f"cv leaves row {uncovered[0]} in no test part: its propensity cannot "
+                "be estimated out of fold. Use folds that cover all rounds."
             )
         odd = self._odd_rows(logs)
+        folds = enumerate(self.held_out_.train)
         with one_call():
             self._models = {
                 k: self._classifier_of(logs[train], odd)
-                for k, train in steps(self, logs, enumerate(self.held_out_.train), FOLD)
+                for k, train in steps(self, logs, folds, FOLD_CLASSIFIER)
             }
             self._models[FULL] = self._classifier_of(logs, odd)
         self.classifier_ = self._models[FULL][0]
@@ -170,7 +171,7 @@ class PropensityEstimator(BaseLogTransformer):
             )
 
     def _refuse_certain(self, estimates, logs):
-        certain = float((estimates > CERTAIN).mean())
+        certain = float((estimates > CERTAIN_FROM).mean())
         if logs.n_actions > 1 and certain > CERTAIN_SHARE:
             raise ValueError(
                 f"the context determines the logged action in {certain:.1%} of the "
@@ -227,8 +228,9 @@ class PropensityEstimator(BaseLogTransformer):
         return full[np.arange(len(rounds)), rounds.action_index]
 
     def _check_actions(self, logs):
-        if (label_codes(self.actions_, logs.actions) < 0).any():
-            unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0].item(0)
+        unknown = label_codes(self.actions_, logs.actions) < 0
+        if unknown.any():
+            unseen = logs.actions[unknown].item(0)
             raise ValueError(
                 f"action {unseen!r} of the logs was unknown in fit."
                 f"{meant(unseen, self.actions_.tolist())} Fit on logs that know it "
@@ -320,26 +322,25 @@ class LoggerPropensityEstimator(PropensityEstimator):
         self.loggers_ = logs.loggers[acted]
         self.estimators_, odd = {}, odd_part(logs.context)
         with one_call():
-            self._fit_loggers(logs, acted, odd)
+            for code, label in zip(acted, self.loggers_.tolist(), strict=True):
+                rows = np.flatnonzero(logs.logger_index == code)
+                self.estimators_[label] = self._fit_logger(label, logs, rows, odd)
         self.n_floored_ = sum(e.n_floored_ for e in self.estimators_.values())
 
-    def _fit_loggers(self, logs, acted, odd):
-        for code, label in zip(acted, self.loggers_.tolist(), strict=True):
-            rows = np.flatnonzero(logs.logger_index == code)
-            if len(rows) < 2:
-                raise ValueError(
-                    f"logger {label!r} has {len(rows)} round: its probabilities cannot "
-                    "be estimated out of fold. Drop it and build the logs anew; "
-                    f"{IN_A_SEARCH}"
-                )
-            one = _OneLogger(**{k: clone(v, safe=False) for k, v in self._own()})
-            one.odd = odd
-            with step(self, logs, "logger", one):
-                self.estimators_[label] = one.fit(logs[rows])
-            del one.odd  # a fitted estimator holds no context
-
-    def _own(self):
-        return self.get_params(deep=False).items()
+    def _fit_logger(self, label, logs, rows, odd):
+        if len(rows) < 2:
+            raise ValueError(
+                f"logger {label!r} has {len(rows)} round: its probabilities cannot "
+                "be estimated out of fold. Drop it and build the logs anew; "
+                f"{IN_A_SEARCH}"
+            )
+        params = self.get_params(deep=False).items()
+        one = _OneLogger(**{name: clone(given, safe=False) for name, given in params})
+        one.odd = odd
+        with step(self, logs, "logger", one):
+            one.fit(logs[rows])
+        del one.odd  # a fitted estimator holds no context
+        return one
 
     def _transform(self, logs):
         if logs.loggers is None:

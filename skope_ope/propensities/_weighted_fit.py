@@ -81,7 +81,7 @@ def drawn(weight):
     return np.sort(rng.choice(len(weight), len(weight), p=weight / weight.sum()))
 
 
-def resampled(model, X, y, weight):
+def drawn_by_weight(model, X, y, weight):
     """Return rows of (X, y) that stand for the weights, where a model takes none."""
     if all_alike(weight) or takes_weights(model):
         return X, y, weight
@@ -101,7 +101,7 @@ def _fit_weighted(model, X, y, weight):
     if weight is None or not weight.any():
         return model.fit(X, y)
     if not takes_weights(model):
-        X, y, weight = resampled(model, X, y, weight)
+        X, y, weight = drawn_by_weight(model, X, y, weight)
         return model.fit(X, y)
     if is_routed() and hasattr(model, "get_metadata_routing"):
         return with_requests(model).fit(X, y, sample_weight=weight)
@@ -182,7 +182,7 @@ def with_requests(model):
     # What predicts asks for them in `fit`, as without routing: the last step of a
     # Pipeline, the estimator of a search, the members of an ensemble. What transforms
     # does not. Scores ask for them where they can. Requests that are set stay.
-    for part, predicts in _parts(model, True):
+    for part, predicts in _models_in(model, True):
         if weight_request(part, "fit") == "open":
             part.set_fit_request(sample_weight=predicts)
         if weight_request(part, "score") == "open":
@@ -213,14 +213,14 @@ def _with_request(scoring):
     return scoring
 
 
-def _parts(model, predicts):
+def _models_in(model, predicts):
     """Yield a model and those inside of it, and whether it predicts the target."""
     if type(model).__name__ == "FrozenEstimator":  # the user's own: it is not copied
         return
     yield model, predicts
     if hasattr(model, "steps"):
         for number, (_, step) in enumerate(model.steps, 1):
-            yield from _parts(step, predicts and number == len(model.steps))
+            yield from _models_in(step, predicts and number == len(model.steps))
         return
     if not hasattr(model, "get_params") or isinstance(model, type):
         return
@@ -229,4 +229,6 @@ def _parts(model, predicts):
         for one in several:
             inner = one[1] if isinstance(one, tuple) and len(one) > 1 else one
             if hasattr(inner, "get_params"):
-                yield from _parts(inner, predicts and not name.startswith("transform"))
+                yield from _models_in(
+                    inner, predicts and not name.startswith("transform")
+                )

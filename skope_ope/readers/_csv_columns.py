@@ -25,37 +25,30 @@ from skope_ope.logs._text_files import empty_file, open_bytes, quoted, utc_micro
 from skope_ope.logs._texts import Texts, texts_of
 from skope_ope.logs._validation import DROP_REWARDS
 
-MOSTLY = 0.9  # share of numbers from which a text among them is told
+MOSTLY_NUMBERS = 0.9  # share of numbers from which a text among them is told
 
 
-def csv_file(path):
+def csv_at(path):
     """Return a csv file, plain or packed by gzip or zstd."""
     return CsvFile(os.fspath(path), partial(open_bytes, path))
 
 
-def open_csv(path):
-    """Return (header, iterator of (line number, row) over the rows below it)."""
-    file = csv_file(path)
-    return file.header, file.rows()
-
-
 def line_of_row(path, row):
     """Return the line on which a row of a csv file begins; rows count from 0."""
-    return csv_file(path).line_of_row(row)
+    return csv_at(path).line_of_row(row)
 
 
 def read_csv(path, wanted, report=None):
     """Read columns of a csv file, a dict by (name, kind)."""
-    file = csv_file(path)
+    file = csv_at(path)
     places = {key: file.header.index(key[0]) for key in wanted}
-    texts = dict.fromkeys(places.values(), False)
-    texts.update(
-        (place, True) for (_, kind), place in places.items() if kind == "label"
-    )
+    labels = {place for (_, kind), place in places.items() if kind == "label"}
+    texts = {place: place in labels for place in places.values()}
     cells = read_cells(file, texts, report)
     try:
         return {
-            key: KINDS[key[1]](key[0], cells[at], file) for key, at in places.items()
+            (name, kind): CSV_KINDS[kind](name, cells[place], file)
+            for (name, kind), place in places.items()
         }
     except RowError as error:
         raise located(file, error) from error
@@ -107,34 +100,29 @@ def _fill(part, found, place):
     return True
 
 
-def _label(name, cells, file):
+def _csv_label(name, cells, file):
     labels, codes = labels_of(name, cells)
     return labels[codes]
 
 
-def _moment(name, cells, file):
+def _csv_moment(name, cells, file):
     """Return numbers or datetimes."""
     if not isinstance(cells, Texts):
         return numbers_of(name, cells)
-    moments, is_plain = plain_moments(cells.values)
-    for code in np.flatnonzero(~is_plain):
-        text = cells.values[code]
-        try:
-            moments[code] = utc_microseconds(text.strip())
-        except (ValueError, OverflowError):
-            what = "a number or a datetime like 2026-01-31 12:00:00"
-            raise bad_cell(name, cells, text, what) from None
-    return moments.view("datetime64[us]")[cells.codes]
+    what = f"a number or {A_MOMENT}"
+    return moments_of(
+        cells.values, lambda code: bad_cell(name, cells, cells.values[code], what)
+    )[cells.codes]
 
 
-def _feature(name, cells, file):
+def _csv_feature(name, cells, file):
     """Return numbers where all cells are numbers, or texts, "" where one is missing."""
-    is_text = [*map(_is_text, cells.values)] if isinstance(cells, Texts) else []
+    is_text = [*map(_is_no_number, cells.values)] if isinstance(cells, Texts) else []
     if not any(is_text):
         return numbers_of(name, cells, optional=True)
     odd = np.array(is_text)[cells.codes]
     n_texts = int(odd.sum())
-    if n_texts <= (1 - MOSTLY) * len(cells):
+    if n_texts <= (1 - MOSTLY_NUMBERS) * len(cells):
         row = int(odd.argmax())
         warnings.warn(
             LogsWarning(
@@ -150,7 +138,7 @@ def _feature(name, cells, file):
     return Texts(known.codes[cells.codes], known.values)
 
 
-def _is_text(cell):
+def _is_no_number(cell):
     try:
         cell_number(cell)
     except ValueError:
@@ -158,12 +146,12 @@ def _is_text(cell):
     return False
 
 
-KINDS = {
+CSV_KINDS = {
     "number": lambda name, cells, file: numbers_of(name, cells),
     "reward": lambda name, cells, file: numbers_of(name, cells, DROP_REWARDS),
-    "label": _label,
-    "moment": _moment,
-    "feature": _feature,
+    "label": _csv_label,
+    "moment": _csv_moment,
+    "feature": _csv_feature,
 }
 
 
@@ -173,12 +161,24 @@ KINDS = {
 # texts takes more than `utc_microseconds` does, and old versions of it crash at a wrong
 # day.
 
+A_MOMENT = "a datetime like 2026-01-31 12:00:00"
 LAYOUT = b"0000-00-00 00:00:00.000000"  # of digits and signs
 SHORTEST = 19  # up to the seconds
 ZONES = (b"Z", b"+00:00", b"")
 BLANK, T = b" T"
 ZERO, NINE = b"09"
-DIGITS = 6  # of microseconds
+FRACTION_DIGITS = 6  # of microseconds
+
+
+def moments_of(texts, error_of):
+    """Return texts as datetimes, or raise `error_of(row)` at one that is none."""
+    moments, is_plain = plain_moments(texts)
+    for row in np.flatnonzero(~is_plain):
+        try:
+            moments[row] = utc_microseconds(texts[row].strip())
+        except (ValueError, OverflowError):
+            raise error_of(row) from None
+    return moments.view("datetime64[us]")
 
 
 def plain_moments(texts):
@@ -187,8 +187,7 @@ def plain_moments(texts):
     found = np.zeros(len(texts), dtype=np.int64)
     is_plain = np.zeros(len(texts), dtype=bool)
     longest = len(LAYOUT) + max(map(len, ZONES))
-    lengths = [len(text) if text.isascii() else 0 for text in texts]
-    lengths = np.array(lengths, dtype=np.intp)
+    lengths = np.array([len(one) if one.isascii() else 0 for one in texts], np.intp)
     for length in np.unique(lengths):
         if not SHORTEST <= length <= longest:
             continue
@@ -197,14 +196,14 @@ def plain_moments(texts):
         signs = np.array(part, dtype=f"S{length}").view(np.uint8).reshape(-1, length)
         for zone in ZONES:
             size = length - len(zone)
-            plain = np.flatnonzero(_is_plain(signs, size, zone))
+            plain = np.flatnonzero(_are_plain(signs, size, zone))
             moments, exists = _microseconds(signs[plain, :size])
             found[rows[plain]] = moments
             is_plain[rows[plain]] = exists
     return found, is_plain
 
 
-def _is_plain(signs, size, zone):
+def _are_plain(signs, size, zone):
     """Tell which rows of characters are moments of `size` characters and a zone."""
     if not SHORTEST <= size <= len(LAYOUT) or size == SHORTEST + 1:
         return np.zeros(len(signs), dtype=bool)
@@ -223,7 +222,7 @@ def _is_plain(signs, size, zone):
 def _microseconds(signs):
     """Return the moments that rows of characters stand for, and whether they exist."""
     year, month, day, hour, minute, second = (
-        _number(signs[:, start:stop])
+        _whole_numbers(signs[:, start:stop])
         for start, stop in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19))
     )
     months = 12 * (year - 1970) + month - 1
@@ -235,11 +234,11 @@ def _microseconds(signs):
     exists &= (hour < 24) & (minute < 60) & (second < 60)
     fraction = signs[:, SHORTEST + 1 :]
     seconds = (((first + day - 1) * 24 + hour) * 60 + minute) * 60 + second
-    part = _number(fraction) * 10 ** (DIGITS - fraction.shape[1])
-    return seconds * 10**DIGITS + part, exists
+    part = _whole_numbers(fraction) * 10 ** (FRACTION_DIGITS - fraction.shape[1])
+    return seconds * 10**FRACTION_DIGITS + part, exists
 
 
-def _number(digits):
+def _whole_numbers(digits):
     total = np.zeros(len(digits), dtype=np.int64)
     for column in digits.T:
         total = 10 * total + (column - ZERO)

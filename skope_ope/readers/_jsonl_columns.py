@@ -15,42 +15,32 @@ from itertools import islice
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._text_files import (
-    DoubtError,
-    empty_file,
-    quoted,
-    read_lines,
-    utc_microseconds,
-)
-from skope_ope.logs._texts import Texts
+from skope_ope.logs._text_files import DoubtError, empty_file, quoted, read_lines
+from skope_ope.logs._texts import texts_of
 from skope_ope.logs._validation import DROP_REWARDS
-from skope_ope.readers._csv_columns import plain_moments
+from skope_ope.readers._csv_columns import A_MOMENT, moments_of
 from skope_ope.readers._vw_event import MalformedLineError
 
-EVERY = 10_000  # lines between two reports
-NUMBERS = (bool, int, float)
+REPORT_EVERY = 10_000  # lines between two reports
+JSON_NUMBERS = (bool, int, float)
 
 
 def read_jsonl_columns(path, wanted, report=None):
     """Read fields of a file of JSON lines, a dict by (name, kind)."""
-    names = dict.fromkeys(name for name, _ in wanted)
-    taken = [(getter(name), []) for name in names]
+    taken = {name: (getter(name), []) for name, _ in wanted}
     lines = []
     for number, event in read_objects(path):
         lines.append(number)
-        for get, values in taken:
+        for get, values in taken.values():
             values.append(get(event))
-        if report is not None and len(lines) % EVERY == 0:
+        if report is not None and len(lines) % REPORT_EVERY == 0:
             report(len(lines))
     if not lines:
         raise empty_file(path)
-    fields = {
-        name: _Field(path, name, values, lines)
-        for name, (_, values) in zip(names, taken, strict=True)
-    }
+    fields = {name: _Field(path, name, taken[name][1], lines) for name in taken}
     found = {}
-    for name, kind in wanted:
-        found[name, kind] = KINDS[kind](fields[name])
+    for name, kind in wanted:  # no comprehension, which is a frame in old versions
+        found[name, kind] = JSON_KINDS[kind](fields[name])
     return found
 
 
@@ -87,7 +77,7 @@ class _Field:
     def floats(self, optional=False):
         """Return all values as floats, NaN where one is missing and `optional`."""
         what = "a number" if optional else "a finite number"
-        self.refuse({*NUMBERS, *([type(None)] if optional else [])}, what)
+        self.refuse({*JSON_NUMBERS, *([type(None)] if optional else [])}, what)
         try:
             found = np.array(self.values, dtype=np.float64)  # None is NaN
         except OverflowError:
@@ -98,8 +88,8 @@ class _Field:
 
     def texts(self):
         """Return all values as texts, None where one is missing."""
-        self.refuse({*NUMBERS, str, type(None)}, "a number or a text")
-        odd = [row for row, one in enumerate(self.values) if type(one) in NUMBERS]
+        self.refuse({*JSON_NUMBERS, str, type(None)}, "a number or a text")
+        odd = [k for k, one in enumerate(self.values) if type(one) in JSON_NUMBERS]
         if odd:
             warnings.warn(
                 LogsWarning(
@@ -116,6 +106,48 @@ class _Field:
             for one in self.values
         ]
 
+    def rewards(self):
+        """Return floats, with other advice where one is missing."""
+        self.if_missing = DROP_REWARDS
+        return self.floats()
+
+    def labels(self):
+        """Return texts, integers, floats or booleans, whichever all values are."""
+        if str in self.types:
+            self.refuse({str}, "a text like others of this field")
+            if "" in self.values:
+                raise self.bad(self.values.index(""), "a label")
+            return np.array(self.values)
+        if self.types == {bool}:
+            return np.array(self.values)
+        self.refuse({int, float}, "a label: a text, a number or a boolean like others")
+        if float in self.types:
+            return self.floats()
+        try:
+            return np.array(self.values, dtype=np.int64)
+        except OverflowError:  # as floats, long ones would collide
+            return np.array(list(map(str, self.values)))
+
+    def moments(self):
+        """Return numbers or datetimes."""
+        if str not in self.types:
+            return self.floats()
+        self.refuse({str}, "a datetime like others of this field")
+        what = f"a number or {A_MOMENT}"
+        return moments_of(self.values, lambda row: self.bad(row, what))
+
+    def features(self):
+        """Return numbers, NaN where one is missing, or texts, "" where one is."""
+        if str not in self.types:
+            return self.floats(optional=True)
+        return texts_of("" if text is None else text for text in self.texts())
+
+    def cells(self):
+        """Return numbers, NaN where one is missing, or texts, None where one is."""
+        if str not in self.types:
+            return self.floats(optional=True)
+        return np.array(self.texts(), dtype=object)
+
 
 def _as_float(value):
     try:
@@ -124,64 +156,13 @@ def _as_float(value):
         return np.inf
 
 
-def _rewards(field):
-    field.if_missing = DROP_REWARDS
-    return field.floats()
-
-
-def _labels(field):
-    if str in field.types:
-        field.refuse({str}, "a text like others of this field")
-        if "" in field.values:
-            raise field.bad(field.values.index(""), "a label")
-        return np.array(field.values)
-    if field.types == {bool}:
-        return np.array(field.values)
-    field.refuse({int, float}, "a label: a text, a number or a boolean like others")
-    if float in field.types:
-        return field.floats()
-    try:
-        return np.array(field.values, dtype=np.int64)
-    except OverflowError:  # as floats, long ones would collide
-        return np.array(list(map(str, field.values)))
-
-
-def _moments(field):
-    if str not in field.types:
-        return field.floats()
-    field.refuse({str}, "a datetime like others of this field")
-    found, is_plain = plain_moments(field.values)
-    for row in np.flatnonzero(~is_plain):
-        try:
-            found[row] = utc_microseconds(field.values[row].strip())
-        except (ValueError, OverflowError):
-            what = "a number or a datetime like 2026-01-31 12:00:00"
-            raise field.bad(row, what) from None
-    return found.view("datetime64[us]")
-
-
-def _features(field):
-    if str not in field.types:
-        return field.floats(optional=True)
-    seen = {}
-    texts = ("" if text is None else text for text in field.texts())
-    codes = [seen.setdefault(text, len(seen)) for text in texts]
-    return Texts(np.array(codes, dtype=np.intp), list(seen))
-
-
-def _cells(field):
-    if str not in field.types:
-        return field.floats(optional=True)
-    return np.array(field.texts(), dtype=object)
-
-
-KINDS = {
+JSON_KINDS = {
     "number": _Field.floats,
-    "reward": _rewards,
-    "label": _labels,
-    "moment": _moments,
-    "feature": _features,
-    "cell": _cells,
+    "reward": _Field.rewards,
+    "label": _Field.labels,
+    "moment": _Field.moments,
+    "feature": _Field.features,
+    "cell": _Field.cells,
 }
 
 
@@ -204,7 +185,7 @@ def read_objects(path):
             event = decode(line)
         except DoubtError:
             try:
-                event = _plain(load(line))
+                event = _without_pairs(load(line))
             except MalformedLineError as error:
                 raise ValueError(
                     f"{path}, line {number}: {error}. Correct or drop the line."
@@ -217,16 +198,16 @@ def line_of_object(path, row):
     return next(islice(read_objects(path), row, None))[0]
 
 
-def _plain(value):
-    """Return dictionaries in place of `Pairs`; a key that comes twice is refused."""
-    if isinstance(value, Pairs):
-        found = {key: _plain(inner) for key, inner in value}
+def _without_pairs(value):
+    """Return dictionaries in place of `JsonPairs`; a repeated key is refused."""
+    if isinstance(value, JsonPairs):
+        found = {key: _without_pairs(inner) for key, inner in value}
         if len(found) < len(value):
             names = [key for key, _ in value]
             twice = next(name for name in names if names.count(name) > 1)
             raise MalformedLineError(f"the key {twice!r} comes twice")
         return found
-    return [_plain(one) for one in value] if isinstance(value, list) else value
+    return [*map(_without_pairs, value)] if isinstance(value, list) else value
 
 
 def field_names(path):
@@ -291,7 +272,7 @@ def _value_at(event, name):
 LONG_NUMBER = 2000  # digits: Python refuses numbers of 4,301, orjson does not
 
 
-class Pairs(list):
+class JsonPairs(list):
     """The (key, value) pairs of an object: a key may come twice, and both count."""
 
     def get(self, key, default=None):
@@ -306,25 +287,27 @@ class Pairs(list):
         return self
 
 
-OBJECTS = (dict, Pairs)
+JSON_OBJECTS = (dict, JsonPairs)
 
 
 def load(line):
-    """Read one line of JSON; objects become `Pairs`."""
+    """Read one line of JSON; objects become `JsonPairs`."""
     try:
-        event = json.loads(line, object_pairs_hook=Pairs, parse_constant=_refuse)
+        event = json.loads(
+            line, object_pairs_hook=JsonPairs, parse_constant=_refuse_nan
+        )
     except MalformedLineError:
         raise
     except (ValueError, RecursionError) as error:  # also for integers without end
         raise MalformedLineError(f"not valid JSON ({error})") from error
-    if not isinstance(event, Pairs):
+    if not isinstance(event, JsonPairs):
         raise MalformedLineError(
             f"the line holds {quoted(line)}; an event is one JSON object on one line"
         )
     return event
 
 
-def _refuse(constant):
+def _refuse_nan(constant):
     raise MalformedLineError(f"{constant} is not a finite number; drop it")
 
 
@@ -334,7 +317,7 @@ def plain_loader():
         import orjson
     except ImportError:
         decode = json.JSONDecoder(
-            object_pairs_hook=_unique, parse_constant=_refuse
+            object_pairs_hook=_unique, parse_constant=_refuse_nan
         ).decode
     else:
         decode = _careful(orjson)

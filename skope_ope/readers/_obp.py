@@ -15,10 +15,8 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import EMPTY, SlateLogs
 from skope_ope.logs._validation import as_numbers, is_frame
 
-FIELDS = ("context", "action", "reward", "pscore")
-COLUMNS = ("expected_reward", "position")  # of rounds: the logs carry them along
-CASCADE, SLOTS = "pscore_cascade", "pscore_item_position"
-SLATE_COLUMNS = (CASCADE, SLOTS, "expected_reward_factual")
+ROUND_COLUMNS = ("expected_reward", "position")  # of rounds: the logs carry them along
+SLATE_COLUMNS = ("pscore_cascade", "pscore_item_position", "expected_reward_factual")
 
 
 def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:
@@ -84,13 +82,13 @@ def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:
         )
     if "slate_id" in bandit_feedback:
         return _slates_from(bandit_feedback)
-    n_actions = int(_needed(bandit_feedback, "n_actions"))
-    action = _codes(bandit_feedback, "action")
+    n_actions = int(_value_of_key(bandit_feedback, "n_actions"))
+    action = _indices(bandit_feedback, "action")
     _check_rounds(bandit_feedback, len(action))
     position = bandit_feedback.get("position")
     if position is not None:
-        position = _codes(bandit_feedback, "position")
-    columns = {name: bandit_feedback.get(name) for name in COLUMNS}
+        position = _indices(bandit_feedback, "position")
+    columns = {name: bandit_feedback.get(name) for name in ROUND_COLUMNS}
     pi_b = bandit_feedback.get("pi_b")
     if pi_b is not None:
         pi_b = as_numbers("pi_b", pi_b, 3)
@@ -98,9 +96,9 @@ def from_obp(bandit_feedback: Mapping[str, Any]) -> BanditLogs | SlateLogs:
             columns["pi_b"] = pi_b
         pi_b = _at_position(pi_b, position, (len(action), n_actions))
     logs = BanditLogs(
-        _needed(bandit_feedback, "context"),
+        _value_of_key(bandit_feedback, "context"),
         action,
-        _needed(bandit_feedback, "reward"),
+        _value_of_key(bandit_feedback, "reward"),
         bandit_feedback.get("pscore"),
         actions=np.arange(n_actions),
         logging_proba=pi_b,
@@ -169,7 +167,7 @@ def to_obp(logs: BanditLogs | SlateLogs) -> dict[str, Any]:
     }
     columns = logs.columns
     if "expected_reward" in columns:
-        feedback["expected_reward"] = _copy(columns["expected_reward"])
+        feedback["expected_reward"] = np.array(columns["expected_reward"])
     if "position" in columns:
         position = np.array(columns["position"], dtype=np.int64)
         if position.min() > 0 and "pi_b" not in columns:
@@ -185,8 +183,8 @@ def to_obp(logs: BanditLogs | SlateLogs) -> dict[str, Any]:
 
 def _slates_from(feedback):
     """Build `SlateLogs` from a dictionary with a row for every slot."""
-    slate_id, slot = (_codes(feedback, name) for name in ("slate_id", "position"))
-    action = _codes(feedback, "action")
+    slate_id, slot = (_indices(feedback, name) for name in ("slate_id", "position"))
+    action = _indices(feedback, "action")
     n_rounds, n_slots = int(slate_id.max()) + 1, int(slot.max()) + 1
     _check_rounds(feedback, n_rounds)
     order = np.lexsort((slot, slate_id))
@@ -199,7 +197,7 @@ def _slates_from(feedback):
         )
 
     def table(name):
-        values = np.asarray(_needed(feedback, name))
+        values = np.asarray(_value_of_key(feedback, name))
         if len(values) != len(order):
             raise ValueError(
                 f"bandit_feedback[{name!r}] has {len(values)} rows, slate_id has "
@@ -217,9 +215,9 @@ def _slates_from(feedback):
             )
         pscore = pscore[:, 0]
     logs = SlateLogs(
-        _needed(feedback, "context"),
+        _value_of_key(feedback, "context"),
         action[order].reshape(n_rounds, n_slots),
-        n_candidates=int(_needed(feedback, "n_unique_action")),
+        n_candidates=int(_value_of_key(feedback, "n_unique_action")),
         item_features=feedback.get("action_context"),
         slot_reward=table("reward"),
         propensity=pscore,
@@ -265,7 +263,7 @@ def _slates_to(logs):
     return feedback
 
 
-def _needed(feedback, key):
+def _value_of_key(feedback, key):
     if feedback.get(key) is None:
         raise ValueError(
             f"bandit_feedback has no {key!r}; it has "
@@ -274,9 +272,9 @@ def _needed(feedback, key):
     return feedback[key]
 
 
-def _codes(feedback, key):
+def _indices(feedback, key):
     """Return whole numbers from 0."""
-    values = np.asarray(_needed(feedback, key))
+    values = np.asarray(_value_of_key(feedback, key))
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise ValueError(
             f"bandit_feedback[{key!r}] must hold whole numbers, one a row, got dtype "
@@ -334,24 +332,17 @@ def _matrix(context):
     """Return a new array of numbers."""
     if sparse.issparse(context):
         return context.toarray()
-    if is_frame(context):
-        context = _numbers_of(context)
-    return np.array(context, dtype=np.float64)
-
-
-def _numbers_of(frame):
+    if not is_frame(context):
+        return np.array(context, dtype=np.float64)
     from skope_ope.logs._frames import import_narwhals
 
-    frame = import_narwhals().from_native(frame, eager_only=True)
-    texts = [name for name in frame.columns if not _is_number(frame[name].dtype)]
-    if texts:
-        raise TypeError(
-            f"obp's context is an array of numbers, and column {texts[0]!r} holds "
-            f"{frame[texts[0]].dtype}. Encode the context first, and build the logs "
-            "with what that gives."
-        )
-    return np.column_stack([frame[name].to_numpy() for name in frame.columns])
-
-
-def _is_number(dtype):
-    return dtype.is_numeric() or str(dtype) == "Boolean"
+    frame = import_narwhals().from_native(context, eager_only=True)
+    for name, dtype in frame.schema.items():
+        if not (dtype.is_numeric() or str(dtype) == "Boolean"):
+            raise TypeError(
+                f"obp's context is an array of numbers, and column {name!r} holds "
+                f"{dtype}. Encode the context first, and build the logs with what that "
+                "gives."
+            )
+    columns = [frame[name].to_numpy() for name in frame.columns]
+    return np.column_stack(columns).astype(np.float64, copy=False)

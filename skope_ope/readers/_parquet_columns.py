@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope.logs._text_files import empty_file, utc_microseconds
-from skope_ope.logs._texts import Texts
+from skope_ope.logs._texts import texts_of
 from skope_ope.logs._validation import DROP_OR_FILL, DROP_REWARDS
 
 
@@ -36,121 +36,116 @@ def read_parquet(path, wanted):
     if not table.num_rows:
         raise empty_file(path)
     return {
-        (name, kind): _PARQUET_KINDS[kind](path, name, table.column(name))
+        (name, kind): PARQUET_KINDS[kind](_Column(path, name, table.column(name)))
         for name, kind in wanted
     }
 
 
-def _refuse(path, name, what, wrong, remedy=DROP_OR_FILL):
-    """Raise where rows are wrong."""
-    rows = np.flatnonzero(wrong)
-    if rows.size:
-        raise ValueError(
-            f"{path}: column {name!r} is {what} at row {rows[0]} ({rows.size} such "
-            f"rows). {remedy}"
+class _Column:
+    """A column of a parquet file."""
+
+    def __init__(self, path, name, values):
+        from pyarrow import types
+
+        self.path, self.name, self.values = path, name, values
+        self.type = values.type
+        is_dictionary = types.is_dictionary(self.type)
+        kind = str(self.type.value_type if is_dictionary else self.type)
+        self.is_text = kind in ("string", "large_string", "string_view")
+        self.is_bytes = "binary" in kind
+
+    def refuse(self, what, wrong, remedy=DROP_OR_FILL):
+        """Raise where rows are wrong."""
+        rows = np.flatnonzero(wrong)
+        if rows.size:
+            raise ValueError(
+                f"{self.path}: column {self.name!r} is {what} at row {rows[0]} "
+                f"({rows.size} such rows). {remedy}"
+            )
+
+    def refuse_nulls(self, remedy=DROP_OR_FILL):
+        """Raise where values are missing."""
+        if self.values.null_count:
+            self.refuse("missing", self.values.is_null().to_numpy(), remedy)
+
+    def wrong_type(self, expected):
+        """Return the error of a column that holds something else."""
+        return ValueError(
+            f"{self.path}: column {self.name!r} has type {self.type}, expected "
+            f"{expected}. Name another column, or convert it where the file is written."
         )
 
+    def floats(self):
+        """Return numbers, NaN where one is missing."""
+        import pyarrow
 
-def _no_nulls(path, name, column, remedy=DROP_OR_FILL):
-    if column.null_count:
-        _refuse(path, name, "missing", column.is_null().to_numpy(), remedy)
-
-
-def _is_text(column):
-    return _kind(column) in ("string", "large_string", "string_view")
-
-
-def _is_bytes(column):
-    return "binary" in _kind(column)
-
-
-def _kind(column):
-    """Return the type of the values of a column, as pyarrow calls it."""
-    import pyarrow
-
-    kind = column.type
-    return str(kind.value_type if pyarrow.types.is_dictionary(kind) else kind)
-
-
-def _wrong_type(path, name, column, expected):
-    return ValueError(
-        f"{path}: column {name!r} has type {column.type}, expected {expected}. Name "
-        "another column, or convert it where the file is written."
-    )
-
-
-def _floats(path, name, column):
-    import pyarrow
-
-    if _is_text(column) or _is_bytes(column):  # pyarrow would parse them
-        raise _wrong_type(path, name, column, "numbers")
-    try:
-        if pyarrow.types.is_boolean(column.type):
-            column = column.cast(pyarrow.int8())
-        return column.cast(pyarrow.float64(), safe=False).to_numpy()
-    except pyarrow.ArrowException:
-        raise _wrong_type(path, name, column, "numbers") from None
-
-
-def _numbers(path, name, column):
-    _no_nulls(path, name, column)
-    numbers = _floats(path, name, column)
-    _refuse(path, name, "not finite", ~np.isfinite(numbers))
-    return numbers
-
-
-def _rewards(path, name, column):
-    _no_nulls(path, name, column, DROP_REWARDS)
-    return _numbers(path, name, column)
-
-
-def _labels(path, name, column):
-    from pyarrow.types import is_nested
-
-    _no_nulls(path, name, column)
-    if _is_text(column):
-        labels = np.array(column.to_pylist())
-        _refuse(path, name, "empty", labels == "")
-        return labels
-    if is_nested(column.type) or _is_bytes(column):
-        raise _wrong_type(path, name, column, "texts, numbers or booleans")
-    return column.to_numpy()
-
-
-def _moments(path, name, column):
-    import pyarrow
-
-    _no_nulls(path, name, column)
-    if pyarrow.types.is_timestamp(column.type) or pyarrow.types.is_date(column.type):
-        return column.to_numpy().astype("datetime64[us]")
-    if not _is_text(column):
-        return _numbers(path, name, column)
-    moments = np.empty(len(column), dtype=np.int64)
-    for row, text in enumerate(column.to_pylist()):
+        if self.is_text or self.is_bytes:  # pyarrow would parse them
+            raise self.wrong_type("numbers")
+        values = self.values
         try:
-            moments[row] = utc_microseconds(text)
-        except (ValueError, OverflowError) as error:
-            raise ValueError(
-                f"{path}: column {name!r} at row {row}: {error}."
-            ) from None
-    return moments.view("datetime64[us]")
+            if pyarrow.types.is_boolean(self.type):
+                values = values.cast(pyarrow.int8())
+            return values.cast(pyarrow.float64(), safe=False).to_numpy()
+        except pyarrow.ArrowException:
+            raise self.wrong_type("numbers") from None
 
-
-def _features(path, name, column):
-    if not _is_text(column):
-        numbers = _floats(path, name, column)
-        _refuse(path, name, "infinite", np.isinf(numbers))
+    def numbers(self, remedy=DROP_OR_FILL):
+        """Return finite numbers."""
+        self.refuse_nulls(remedy)
+        numbers = self.floats()
+        self.refuse("not finite", ~np.isfinite(numbers))
         return numbers
-    seen = {}
-    texts = ("" if text is None else text for text in column.to_pylist())
-    codes = [seen.setdefault(text, len(seen)) for text in texts]
-    return Texts(np.array(codes, dtype=np.intp), list(seen))
+
+    def rewards(self):
+        """Return finite numbers, with other advice where one is missing."""
+        return self.numbers(DROP_REWARDS)
+
+    def labels(self):
+        """Return texts, numbers or booleans."""
+        from pyarrow.types import is_nested
+
+        self.refuse_nulls()
+        if self.is_text:
+            labels = np.array(self.values.to_pylist())
+            self.refuse("empty", labels == "")
+            return labels
+        if is_nested(self.type) or self.is_bytes:
+            raise self.wrong_type("texts, numbers or booleans")
+        return self.values.to_numpy()
+
+    def moments(self):
+        """Return numbers or datetimes."""
+        from pyarrow import types
+
+        self.refuse_nulls()
+        if types.is_timestamp(self.type) or types.is_date(self.type):
+            return self.values.to_numpy().astype("datetime64[us]")
+        if not self.is_text:
+            return self.numbers()
+        moments = np.empty(len(self.values), dtype=np.int64)
+        for row, text in enumerate(self.values.to_pylist()):
+            try:
+                moments[row] = utc_microseconds(text)
+            except (ValueError, OverflowError) as error:
+                raise ValueError(
+                    f"{self.path}: column {self.name!r} at row {row}: {error}."
+                ) from None
+        return moments.view("datetime64[us]")
+
+    def features(self):
+        """Return numbers, NaN where one is missing, or texts, "" where one is."""
+        if not self.is_text:
+            numbers = self.floats()
+            self.refuse("infinite", np.isinf(numbers))
+            return numbers
+        texts = self.values.to_pylist()
+        return texts_of("" if text is None else text for text in texts)
 
 
-_PARQUET_KINDS = {
-    "number": _numbers,
-    "reward": _rewards,
-    "label": _labels,
-    "moment": _moments,
-    "feature": _features,
+PARQUET_KINDS = {
+    "number": _Column.numbers,
+    "reward": _Column.rewards,
+    "label": _Column.labels,
+    "moment": _Column.moments,
+    "feature": _Column.features,
 }

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 
@@ -157,28 +157,11 @@ def read_growthbook(
     >>> logs.reward, logs.propensity
     (array([20.,  0.]), array([0.5, 0.5]))
     """
-    return logs_of_experiment(
-        assignments,
-        outcomes,
-        Assignments(
-            weights=weights,
-            experiment=experiment,
-            user=user,
-            timestamp=timestamp,
-            experiment_column=experiment_column,
-            variation=variation,
-            context=tuple(context or ()),
-            several_variations=several_variations,
-        ),
-        Outcomes(
-            user=outcome_user or user,
-            reward=reward,
-            timestamp=outcome_time,
-            aggregate=aggregate,
-            window=window,
-        ),
-        reward_range,
-    )
+    columns = user, timestamp, experiment_column, variation
+    context = list(context or ())
+    wanted = Assignments(*columns, weights, experiment, context, several_variations)
+    rewards = Outcomes(outcome_user or user, reward, outcome_time, aggregate, window)
+    return logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range)
 
 
 @validate_params(CONSTRAINTS, prefer_skip_nested_validation=True)
@@ -304,51 +287,32 @@ def read_eppo(
     >>> list(logs.context["subjectAttributes.country"])
     ['US', 'FR']
     """
-    return logs_of_experiment(
-        assignments,
-        outcomes,
-        Assignments(
-            weights=weights,
-            experiment=experiment,
-            user=user,
-            timestamp=timestamp,
-            experiment_column=experiment_column,
-            variation=variation,
-            context=tuple(context or ()),
-            several_variations=several_variations,
-        ),
-        Outcomes(
-            user=outcome_user or user,
-            reward=reward,
-            timestamp=outcome_time,
-            aggregate=aggregate,
-            window=window,
-        ),
-        reward_range,
-    )
+    columns = user, timestamp, experiment_column, variation
+    context = list(context or ())
+    wanted = Assignments(*columns, weights, experiment, context, several_variations)
+    rewards = Outcomes(outcome_user or user, reward, outcome_time, aggregate, window)
+    return logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range)
 
 
 # -- logs of an experiment: the first exposure of every user, and what came after it
 
-SHOWN = 8  # experiments in a message
+EXPERIMENTS_SHOWN = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assignments:
+class Assignments(NamedTuple):
     """What is wanted of a log of assignments; the parameters of its readers."""
 
-    weights: object
-    experiment: object
     user: str
     timestamp: str
     experiment_column: str
     variation: str
-    context: tuple
+    weights: object
+    experiment: object
+    context: list
     several_variations: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcomes:
+class Outcomes(NamedTuple):
     """What is wanted of a table of outcomes; the parameters of its readers."""
 
     user: str
@@ -358,7 +322,7 @@ class Outcomes:
     window: object
 
 
-def logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range=None):
+def logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range):
     """Return the logs of an experiment, a round for every user."""
     table = UserTable(
         assignments,
@@ -376,17 +340,15 @@ def logs_of_experiment(assignments, outcomes, wanted, rewards, reward_range=None
     when = table.column(wanted.timestamp)[rows]
     variation = table.column(wanted.variation)[rows]
     first = _first_exposures(table, wanted, user, when, variation)
-    rows, user, when, variation = (
-        values[first] for values in (rows, user, when, variation)
-    )
-    reward = _rewards(outcomes, rewards, user, when)
+    user, when, variation = user[first], when[first], variation[first]
+    reward = _rewards_of_users(outcomes, rewards, user, when)
     action, actions, share = _stated_split(wanted.weights, variation)
     return BanditLogs(
-        table.rows(list(wanted.context), rows),
+        table.rows(wanted.context, rows[first]),
         action,
         reward,
         actions=actions,
-        logging_proba=np.tile(share, (len(rows), 1)),
+        logging_proba=np.tile(share, (len(first), 1)),
         timestamp=when,
         group=user,
         reward_range=reward_range,
@@ -398,7 +360,8 @@ def _rows_of_experiment(table, wanted):
     found = table.column(wanted.experiment_column)
     names, codes = np.unique(found, return_inverse=True)
     texts = list(map(str, names.tolist()))
-    shown = ", ".join(map(quoted, texts[:SHOWN])) + ", ..." * (len(texts) > SHOWN)
+    shown = ", ".join(map(quoted, texts[:EXPERIMENTS_SHOWN]))
+    shown += ", ..." * (len(texts) > EXPERIMENTS_SHOWN)
     if wanted.experiment is None:
         if len(texts) > 1:
             raise ValueError(
@@ -443,14 +406,11 @@ def _first_exposures(table, wanted, user, when, variation):
         raise ValueError(
             f"{told}, so no user is left. Find out why users are in several variations."
         )
-    warnings.warn(
-        LogsWarning(f"{told}. They are left out.", n_moved),
-        stacklevel=5,
-    )
+    warnings.warn(LogsWarning(f"{told}. They are left out.", n_moved), stacklevel=5)
     return kept
 
 
-def _rewards(source, wanted, user, when):
+def _rewards_of_users(source, wanted, user, when):
     """Return the reward of every user: outcomes from the first exposure on."""
     columns = [(wanted.user, "label")]
     if wanted.reward is not None:
@@ -460,7 +420,7 @@ def _rewards(source, wanted, user, when):
     table = UserTable(source, "outcomes", columns)
     if not len(table):
         return np.zeros(len(user))
-    place = _places(table, table.column(wanted.user), user)
+    place = _users_of_outcomes(table, table.column(wanted.user), user)
     amount = np.ones(len(table))
     if wanted.reward is not None:
         amount = table.column(wanted.reward)
@@ -498,7 +458,7 @@ def _window(window, when):
     )
 
 
-def _places(table, found, user):
+def _users_of_outcomes(table, found, user):
     """Return which user every outcome belongs to; -1: none of them."""
     kinds = {found.dtype.kind, user.dtype.kind}
     if "U" in kinds and len(kinds) > 1:  # 7 and "7" are the same user

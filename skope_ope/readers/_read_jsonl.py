@@ -22,21 +22,12 @@ from skope_ope.readers._read_table import (
     read_columns,
 )
 from skope_ope.readers._table_logs import (
+    KIND_OF_FIELD,
     check_propensity_field,
     check_reward_field,
     made_whole,
 )
 from skope_ope.readers._vw_event import errors_of_file
-
-KINDS = {
-    "action": "label",
-    "reward": "reward",
-    "propensity": "number",
-    "logger": "label",
-    "timestamp": "moment",
-    "group": "label",
-    "sample_weight": "number",
-}
 
 
 def read_jsonl(
@@ -157,10 +148,11 @@ def read_jsonl(
         "group": group,
         "sample_weight": sample_weight,
     }
-    kinds = {name: KINDS[field] for field, name in single.items() if _is_name(name)}
-    for name in chain(_named(logging_proba), _named(logger_proba)):
+    fields = {field: name for field, name in single.items() if isinstance(name, str)}
+    kinds = {name: KIND_OF_FIELD[field] for field, name in fields.items()}
+    for name in chain(_fields_in(logging_proba), _fields_in(logger_proba)):
         kinds.setdefault(name, "number")
-    for name in _named(columns):
+    for name in _fields_in(columns):
         kinds.setdefault(name, "cell")
     check_reward_field(path, reward, names)
     for one in (propensity, logging_proba):
@@ -171,9 +163,11 @@ def read_jsonl(
     check_names(path, names, kinds)
     for argument, wanted in (("context", context), ("exclude", exclude)):
         if isinstance(wanted, str):
+            # all of them are a list that is not taken
+            instead = "" if only_stars(wanted, names) else f" Use [{wanted!r}]."
             raise TypeError(
                 f"{argument} must be a list of fields, objects or patterns, got the "
-                f"text {wanted!r}.{_as_list(wanted, names)}"
+                f"text {wanted!r}.{instead}"
             )
     context = fields_of_context(
         path,
@@ -181,14 +175,14 @@ def read_jsonl(
         [name for name in names if name not in kinds],
         context,
         exclude,
-        {field: name for field, name in single.items() if _is_name(name)},
+        fields,
         ("context", "exclude", "context=[]"),
     )
     for name in context:
         kinds.setdefault(name, "cell")
     read = read_columns(path, kinds.items(), format="jsonl", names=names)
     values = {name: column for (name, _), column in read.items()}
-    all_actions = list(dict.fromkeys(_named(logging_proba)))
+    all_actions = list(dict.fromkeys(_fields_in(logging_proba)))
     if all_actions:
         proba = made_whole(path, [values[name] for name in all_actions])
         values |= zip(all_actions, proba.T, strict=True)
@@ -206,22 +200,13 @@ def read_jsonl(
         )
 
 
-def _is_name(name):
-    return isinstance(name, str)
-
-
-def _named(argument):
+def _fields_in(argument):
     """Yield the fields that an argument names, itself or in lists and dicts."""
     if isinstance(argument, str):
         yield argument
     elif argument is not None:
         inner = argument.values() if isinstance(argument, Mapping) else argument
-        yield from chain.from_iterable(map(_named, inner))
-
-
-def _as_list(text, names):
-    """Say how a text is written as a list; that of all is none that is taken."""
-    return "" if only_stars(text, names) else f" Use [{text!r}]."
+        yield from chain.from_iterable(map(_fields_in, inner))
 
 
 def _frame(columns, backend):

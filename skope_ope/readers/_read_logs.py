@@ -6,17 +6,17 @@ import os
 import re
 
 from skope_ope.logs._text_files import empty_file, first_line
-from skope_ope.readers._csv_columns import open_csv
-from skope_ope.readers._jsonl_columns import OBJECTS, load
+from skope_ope.readers._csv_columns import csv_at
+from skope_ope.readers._jsonl_columns import JSON_OBJECTS, load
 from skope_ope.readers._read_open_bandit import NEEDED, read_open_bandit
-from skope_ope.readers._read_table import TABLES
-from skope_ope.readers._read_vw import PARSERS, read_vw
-from skope_ope.readers._table_logs import LogFile, read_table_logs
+from skope_ope.readers._read_table import TABLE_FORMATS
+from skope_ope.readers._read_vw import VW_PARSERS, read_vw
+from skope_ope.readers._table_logs import ReadLogs, read_table_logs
 from skope_ope.readers._vw_event import MalformedLineError
-from skope_ope.readers._vw_json import LABEL, OTHER_KEYS
+from skope_ope.readers._vw_json import LABEL_KEYS, OTHER_KEYS
 
-VW_FORMATS = {f"vw-{name.replace('_', '-')}": name for name in PARSERS}
-FORMATS = (*TABLES, "open-bandit", "vw", *VW_FORMATS)
+VW_FORMATS = {f"vw-{name.replace('_', '-')}": name for name in VW_PARSERS}
+LOG_FORMATS = (*TABLE_FORMATS, "open-bandit", "vw", *VW_FORMATS)
 
 
 def read_logs(
@@ -35,7 +35,7 @@ def read_logs(
         format = tell_format(path)
         if format == "open-bandit" and roles is not None:
             format = "csv"
-    if format in TABLES:
+    if format in TABLE_FORMATS:
         if roles is None or not (roles.action and roles.reward):
             raise ValueError(
                 f"{path} is read as {format}: name the columns of the action and the "
@@ -49,16 +49,16 @@ def read_logs(
         )
     if format == "open-bandit":
         logs = read_open_bandit(path, align_with=align_with, as_frame=as_frame)
-        return LogFile(logs, format)
+        return ReadLogs(logs, format)
     kind = VW_FORMATS.get(format)
-    return LogFile(read_vw(path, format=kind, on_error=on_error), format)
+    return ReadLogs(read_vw(path, format=kind, on_error=on_error), format)
 
 
 # -- tell what kind of log a file holds, from its name and its first bytes -------------
 
 PARQUET_MAGIC = b"PAR1"
 VW_SUFFIXES = (".vw", ".dat", ".ldf", ".json", ".dsjson")
-VW_KEYS = {"_multi", "_slots", "_outcomes", "_text", "_tag", *LABEL, *OTHER_KEYS}
+VW_KEYS = {"_multi", "_slots", "_outcomes", "_text", "_tag", *LABEL_KEYS, *OTHER_KEYS}
 DECISION_KEYS = {"a", "p", "o", "EventId", "Timestamp"}  # of dsjson, beside "c"
 JSONL_SUFFIXES = (".jsonl", ".ndjson")
 VW_LABEL = re.compile(r"$|[-+.\d'][^,]*$|(shared|ccb|slates)\b[^,]*$")
@@ -72,41 +72,39 @@ def tell_format(path):
     path = os.fspath(path)
     if os.path.isdir(path):
         return "open-bandit"
-    if _starts_with(path, PARQUET_MAGIC):
+    if _is_parquet(path):
         return "parquet"
     line = first_line(path)
     if not line:
         raise empty_file(path)
-    if _unpacked(path).endswith(VW_SUFFIXES):
+    unpacked = path.removesuffix(".gz").removesuffix(".zst")
+    if unpacked.endswith(VW_SUFFIXES):
         return "vw"
     if line.startswith("{"):
         return "vw" if _is_vw_event(line) else "jsonl"
-    if _unpacked(path).endswith(JSONL_SUFFIXES):
+    if unpacked.endswith(JSONL_SUFFIXES):
         return "jsonl"  # its reader says what is wrong
-    if _looks_like_vw(line):
+    before, bar, _ = line.partition("|")
+    if bar and VW_LABEL.match(before.strip()):  # a label, a tag or nothing before it
         return "vw"
-    header, _ = open_csv(path)
-    return "open-bandit" if set(NEEDED) <= set(header) else "csv"
+    is_open_bandit = set(NEEDED) <= set(csv_at(path).header)
+    return "open-bandit" if is_open_bandit else "csv"
 
 
 def table_format(path):
     """Return "parquet", "jsonl" or "csv" for a file that is known to be a table."""
     path = os.fspath(path)
-    if _starts_with(path, PARQUET_MAGIC):
+    if _is_parquet(path):
         return "parquet"
     return "jsonl" if first_line(path).startswith("{") else "csv"
 
 
-def _starts_with(path, magic):
+def _is_parquet(path):
     try:
         with open(path, "rb") as file:
-            return file.read(len(magic)) == magic
+            return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
     except FileNotFoundError:
         return False  # the reader of lines says what to do
-
-
-def _unpacked(path):
-    return path.removesuffix(".gz").removesuffix(".zst")
 
 
 def _is_vw_event(line):
@@ -118,10 +116,4 @@ def _is_vw_event(line):
     if not keys.isdisjoint(VW_KEYS):
         return True
     is_decision = not keys.isdisjoint(DECISION_KEYS)
-    return is_decision and isinstance(event.get("c"), OBJECTS)
-
-
-def _looks_like_vw(line):
-    # a label, a tag or nothing in front of the first bar
-    before, bar, _ = line.partition("|")
-    return bool(bar) and VW_LABEL.match(before.strip()) is not None
+    return is_decision and isinstance(event.get("c"), JSON_OBJECTS)

@@ -18,13 +18,8 @@ from skope_ope.logs._csv_file import numbers_of
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._text_files import quoted, utc_microseconds, whole_number
 from skope_ope.logs._texts import Texts
-from skope_ope.readers._csv_columns import (
-    csv_file,
-    line_of_row,
-    located,
-    open_csv,
-    read_cells,
-)
+from skope_ope.readers._csv_columns import csv_at, line_of_row, located, read_cells
+from skope_ope.readers._read_table import import_pandas
 from skope_ope.readers._vw_event import errors_of_file
 
 ITEM_FEATURE = re.compile(r"item_feature_([0-9]{1,9})")
@@ -151,39 +146,34 @@ def read_open_bandit(
         item_context = _companion(path)
     item_features = None if item_context is None else _item_features(item_context)
     with errors_of_file(path, partial(line_of_row, path)):
-        return _logs(table, item_features, item_context, as_frame, as_slates)
-
-
-def _logs(table, item_features, item_context, as_frame, as_slates):
-    """Build the logs."""
-    n_items = _count_items(table, item_features, item_context)
-    context = table.frame() if as_frame else table.matrix()
-    click = np.array(table.click)
-    common = {
-        "propensity": np.array(table.propensity),
-        "timestamp": table.timestamp,
-        "reward_range": (0, 1),
-    }
-    if as_slates:
-        logs = SlateLogs(
-            context,
-            table.item[:, None],
-            None,
-            n_candidates=n_items,
-            item_features=item_features,
-            slot_reward=click[:, None],
-            **common,
-        )
-    else:
-        logs = BanditLogs(
-            context,
-            table.item,
-            click,
-            actions=np.arange(n_items),
-            action_context=item_features,
-            **common,
-        )
-    return logs.with_columns(position=table.position)
+        n_items = _count_items(table, item_features, item_context)
+        context = table.frame() if as_frame else table.matrix()
+        click = np.array(table.click)
+        common = {
+            "propensity": np.array(table.propensity),
+            "timestamp": table.timestamp,
+            "reward_range": (0, 1),
+        }
+        if as_slates:
+            logs = SlateLogs(
+                context,
+                table.item[:, None],
+                None,
+                n_candidates=n_items,
+                item_features=item_features,
+                slot_reward=click[:, None],
+                **common,
+            )
+        else:
+            logs = BanditLogs(
+                context,
+                table.item,
+                click,
+                actions=np.arange(n_items),
+                action_context=item_features,
+                **common,
+            )
+        return logs.with_columns(position=table.position)
 
 
 def _log_file(path):
@@ -211,19 +201,21 @@ def _companion(path):
 def _take_categories_of(other, table):
     """Add the categories of another log to those of `table`."""
     other = _log_file(Path(other))
-    header, rows = open_csv(other)
-    check_columns(other, header, table.categories)
-    places = [(header.index(name), seen) for name, seen in table.categories.items()]
-    for _, row in rows:
+    file = csv_at(other)
+    check_log_columns(other, file.header, table.categories)
+    places = [(file.header.index(one), seen) for one, seen in table.categories.items()]
+    for _, row in file.rows():
         for place, seen in places:
             seen.setdefault(row[place], len(seen))
 
 
 def _item_features(path):
     """Read the features of the items: numbers as they are, texts one-hot."""
-    file = csv_file(path)
+    file = csv_at(path)
     features = numbered(file.header, ITEM_FEATURE)
-    check_columns(path, file.header, ["item_id"] + ["item_feature_0"] * (not features))
+    check_log_columns(
+        path, file.header, ["item_id"] + ["item_feature_0"] * (not features)
+    )
     place_of_item = file.header.index("item_id")
     texts = {place_of_item: True} | {place: False for _, _, place in features}
     cells = read_cells(file, texts)
@@ -274,7 +266,7 @@ USER_FEATURE = re.compile(r"user_feature_([0-9]{1,9})")
 AFFINITY = re.compile(r"user[-_]item_affinity_([0-9]{1,9})")
 
 
-def check_columns(path, header, needed):
+def check_log_columns(path, header, needed):
     """Raise unless the header has all the columns that are needed."""
     missing = [name for name in needed if name not in header]
     if missing:
@@ -295,31 +287,26 @@ def numbered(header, pattern):
     """Return (number, name, place) of the columns of a pattern, by number."""
     found = []
     for place, name in enumerate(header):
-        match = pattern.fullmatch(name)
-        if match:
+        if match := pattern.fullmatch(name):
             found.append((int(match[1]), match[0], place))
     return sorted(found)
 
 
-def parse_item(text):
-    """Return the number of an item."""
+def number_among(numbers, text):
+    """Return the number that a text spells, which must be one of these."""
     number = whole_number(text)
-    if not 0 <= number < MOST_ITEMS:
-        raise ValueError("not the number of an item")
+    if number not in numbers:
+        raise ValueError("another number")
     return number
 
 
-def _position(text):
-    number = whole_number(text)
-    if number not in POSITIONS:
-        raise ValueError("no position")
-    return number
-
-
-PARSERS = {
+WHOLE_NUMBERS = {  # what their texts stand for, and what is said of others
     "timestamp": (utc_microseconds, "a moment like 2019-11-24 00:03:13+00:00"),
-    "item_id": (parse_item, f"a whole number from 0, below {MOST_ITEMS:,}"),
-    "position": (_position, "1, 2 or 3"),
+    "item_id": (
+        partial(number_among, range(MOST_ITEMS)),
+        f"a whole number from 0, below {MOST_ITEMS:,}",
+    ),
+    "position": (partial(number_among, POSITIONS), "1, 2 or 3"),
 }
 
 
@@ -327,9 +314,9 @@ class OpenBanditTable:
     """The columns of a log."""
 
     def __init__(self, path, user_features, affinity):
-        file = csv_file(path)
+        file = csv_at(path)
         header = file.header
-        check_columns(path, header, NEEDED)
+        check_log_columns(path, header, NEEDED)
         users = numbered(header, USER_FEATURE) if user_features else []
         affinities = numbered(header, AFFINITY) if affinity else []
         self.path = path
@@ -338,12 +325,12 @@ class OpenBanditTable:
         places = {name: header.index(name) for name in NEEDED}
         texts = dict.fromkeys(places.values(), False)
         texts.update((place, False) for _, _, place in affinities)
-        texts.update((places[name], True) for name in PARSERS)
+        texts.update((places[name], True) for name in WHOLE_NUMBERS)
         texts.update((place, True) for _, _, place in users)
         cells = read_cells(file, texts)
         try:
             self.timestamp, self.item, self.position = (
-                parsed(name, cells[places[name]]) for name in PARSERS
+                parsed(name, cells[places[name]]) for name in WHOLE_NUMBERS
             )
             self.click, self.propensity = (
                 numbers_of(name, cells[places[name]]) for name in NEEDED[3:]
@@ -383,12 +370,7 @@ class OpenBanditTable:
 
     def frame(self):
         """Return the context as a pandas frame."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "as_frame=True needs pandas: pip install 'skope-ope[frames]'."
-            ) from error
+        pd = import_pandas("as_frame=True")
         columns = {"position": self.position}
         for name, categories, codes in self._user_codes():
             columns[name] = pd.Categorical.from_codes(codes, categories)
@@ -398,7 +380,7 @@ class OpenBanditTable:
 
 def parsed(name, texts):
     """Return the whole numbers that a column stands for."""
-    parse, what = PARSERS[name]
+    parse, what = WHOLE_NUMBERS[name]
     found = np.empty(len(texts.values), dtype=np.int64)
     for code, text in enumerate(texts.values):
         try:

@@ -18,7 +18,8 @@ from fnmatch import fnmatchcase
 from skope_ope._meant import meant
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._text_files import quoted
-from skope_ope.readers._csv_columns import line_of_row, open_csv, read_csv
+from skope_ope.logs._texts import Texts
+from skope_ope.readers._csv_columns import csv_at, line_of_row, read_csv
 from skope_ope.readers._jsonl_columns import (
     field_names,
     line_of_object,
@@ -26,27 +27,26 @@ from skope_ope.readers._jsonl_columns import (
 )
 from skope_ope.readers._parquet_columns import open_parquet, read_parquet
 
-SHOWN = 12  # column names in a message
-LINES = {"csv": line_of_row, "jsonl": line_of_object, "parquet": None}  # of rows
-TABLES = tuple(LINES)
+COLUMNS_SHOWN = 12  # column names in a message
+LINE_OF = {"csv": line_of_row, "jsonl": line_of_object, "parquet": None}  # a row
+TABLE_FORMATS = tuple(LINE_OF)
 
 
-def column_names(path, *, format="csv"):
+def names_of_columns(path, *, format="csv"):
     """Return the names of the columns of a file, in their order."""
     if format == "jsonl":
         return field_names(path)
     if format == "parquet":
         with open_parquet(path) as file:
             return list(file.schema_arrow.names)
-    header, _ = open_csv(path)
-    return header
+    return csv_at(path).header
 
 
 def read_columns(path, wanted, *, format="csv", names=None, report=None):
     """Read columns of a file of a table."""
     wanted = list(dict.fromkeys(wanted))
     if names is None:
-        names = column_names(path, format=format)
+        names = names_of_columns(path, format=format)
     check_names(path, names, [name for name, _ in wanted])
     if format == "parquet":
         return read_parquet(path, wanted)
@@ -63,12 +63,32 @@ def check_names(path, names, needed):
         )
     missing = [name for name in needed if name not in names]
     if missing:
-        shown = ", ".join(map(quoted, names[:SHOWN]))
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        shown = ", ".join(map(quoted, names[:COLUMNS_SHOWN]))
+        n_more = len(names) - COLUMNS_SHOWN
+        more = f" and {n_more} more" if n_more > 0 else ""
         raise ValueError(
             f"{path} has no column {missing[0]!r}.{meant(missing[0], names)} It has "
             f"{shown}{more}."
         )
+
+
+def import_pandas(why):
+    """Return pandas, or raise the error that says what needs it."""
+    try:
+        import pandas
+    except ImportError as error:
+        needed = f"{why} needs pandas: pip install 'skope-ope[frames]'."
+        raise ImportError(needed) from error
+    return pandas
+
+
+def pandas_frame(columns, why):
+    """Return a pandas frame of columns that were read."""
+    arrays = {
+        name: values.array() if isinstance(values, Texts) else values
+        for name, values in columns.items()
+    }
+    return import_pandas(why).DataFrame(arrays)
 
 
 # -- what users call the columns of a file: by name, by object or by pattern -----------

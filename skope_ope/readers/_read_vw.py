@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 
-PARSERS = {
+VW_PARSERS = {
     "cb": lambda: parse_cb,
     "cb_eval": lambda: partial(parse_cb, evaluated=True),
     "cb_adf": lambda: parse_adf,
     "json": lambda: parse_json,
     "dsjson": DSJsonParser,  # remembers actions
 }
-SLATES = ("ccb", "slates")
-SAMPLE = 1000  # lines that are looked at to tell the format
+SLATE_FORMATS = ("ccb", "slates")
+LOOKED_AT = 1000  # lines that are looked at to tell the format
 
 
 @validate_params(
     {
         "path": [str, os.PathLike],
-        "format": [StrOptions({*PARSERS, *SLATES}), None],
+        "format": [StrOptions({*VW_PARSERS, *SLATE_FORMATS}), None],
         "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")],
         "n_action_features": [Interval(Integral, 0, 2**31 - 1, closed="both"), None],
         "n_actions": [Interval(Integral, 1, None, closed="left"), None],
@@ -211,7 +211,7 @@ def read_vw(
     if format is None:
         format = _tell_format(path)
     width = n_features if n_action_features is None else n_action_features
-    kind = VWSlateRounds if format in SLATES else VWRounds
+    kind = VWSlateRounds if format in SLATE_FORMATS else VWRounds
     rounds = kind(n_features, width, action_labels)
     units, parse = _events_of(path, format)
     unlabelled, malformed, complaint = 0, 0, None
@@ -236,52 +236,51 @@ def read_vw(
             malformed, complaint = malformed + 1, complaint or sentence
     if not len(rounds):
         raise _no_rounds(path, format, unlabelled, malformed, complaint)
-    _warn_skipped(path, len(rounds), unlabelled, malformed, complaint)
-    _warn_left_out(path, rounds)
+    _warn_skipped(path, rounds, unlabelled, malformed, complaint)
     with errors_of_file(path, lines.__getitem__):
         return rounds.logs(n_actions, n_action_features is not None, max_action_bytes)
 
 
 def _events_of(path, format):
     """Return the numbered units of text that hold one event each, and their parser."""
-    if format in SLATES:
+    if format in SLATE_FORMATS:
         if first_line(path).startswith("{"):
             return _single_lines(path), partial(parse_slates_json, kind=format)
-        return _blocks(path), partial(parse_slates_text, kind=format)
-    units = _blocks if format == "cb_adf" else _single_lines
-    return units(path), PARSERS[format]()
+        return _line_blocks(path), partial(parse_slates_text, kind=format)
+    units = _line_blocks if format == "cb_adf" else _single_lines
+    return units(path), VW_PARSERS[format]()
 
 
-def _warn_skipped(path, n_rounds, unlabelled, malformed, complaint):
-    messages = (
-        (unlabelled, "event(s) without a cost and a probability", ""),
-        (malformed, "malformed event(s)", f" The first: {complaint}"),
-    )
-    for number, events, first in messages:
+def _warn_skipped(path, rounds, unlabelled, malformed, complaint):
+    """Warn of events, and of fields of all events, that are left out."""
+    n_rounds = len(rounds)
+    first = f"; {n_rounds} remain. The first: {complaint}"
+    messages = [
+        (
+            unlabelled,
+            f"skipped {unlabelled} event(s) without a cost and a probability"
+            f"; {n_rounds} remain.",
+        ),
+        (malformed, f"skipped {malformed} malformed event(s){first}"),
+    ]
+    messages += [
+        (n, f"{n} of {n_rounds} event(s) have no {field}, so that the logs have none.")
+        for field, n in rounds.left_out().items()
+    ]
+    for number, message in messages:
         if number:
-            message = f"{path}: skipped {number} {events}; {n_rounds} remain.{first}"
-            warnings.warn(LogsWarning(message, number), stacklevel=4)
-
-
-def _warn_left_out(path, rounds):
-    for field, number in rounds.left_out().items():
-        message = (
-            f"{path}: {number} of {len(rounds)} event(s) have no {field}, so that the "
-            "logs have none."
-        )
-        warnings.warn(LogsWarning(message, number), stacklevel=4)
+            warnings.warn(LogsWarning(f"{path}: {message}", number), stacklevel=4)
 
 
 def _no_rounds(path, format, unlabelled, malformed, complaint):
     if not unlabelled and not malformed:
         return empty_file(path)
+    hint = (
+        "A label is action:cost:probability in text, `_label_cost` and "
+        "`_label_probability` in JSON."
+    )
     if complaint:
         hint = f"The first: {complaint}"
-    else:
-        hint = (
-            "A label is action:cost:probability in text, `_label_cost` and "
-            "`_label_probability` in JSON."
-        )
     return ValueError(
         f"{path} has no usable event: {unlabelled} without a cost and a probability, "
         f"{malformed} malformed, read as format={format!r}. {hint}"
@@ -292,7 +291,7 @@ def _single_lines(path):
     return ((number, line) for number, line in read_lines(path) if line.strip())
 
 
-def _blocks(path):
+def _line_blocks(path):
     """Yield (number of the first line, [(number, line), ...]) between empty lines."""
     block, size = [], 0
     for number, line in read_lines(path):
@@ -314,7 +313,7 @@ def _blocks(path):
 
 def _tell_format(path):
     """Tell the format from the first lines."""
-    lines = sample_lines(path, SAMPLE)
+    lines = sample_lines(path, LOOKED_AT)
     text = [line for _, line in lines if line.strip()]
     if not text:
         raise empty_file(path)

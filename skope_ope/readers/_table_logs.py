@@ -23,11 +23,11 @@ from skope_ope.logs._context_encoder import (
 from skope_ope.logs._texts import Texts, parse_labels
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, row_sums
 from skope_ope.readers._read_table import (
-    LINES,
+    LINE_OF,
     check_names,
-    column_names,
     fields_of_context,
     inner_fields,
+    names_of_columns,
     read_columns,
 )
 from skope_ope.readers._vw_event import errors_of_file
@@ -40,7 +40,7 @@ class TableEncoder:
 
     def __init__(self, features):
         self.parts = {
-            name: _categories(name, values)
+            name: _columns_of_texts(name, values)
             if isinstance(values, Texts)
             else scale_of(values)
             for name, values in features.items()
@@ -64,14 +64,18 @@ class TableEncoder:
                     "the other. Name columns that agree."
                 )
             if isinstance(part, dict):
-                blocks.append(_one_hot(values, part))
+                # a text unknown to the first file has no column
+                width = max(part.values()) + 1
+                codes = np.array([part.get(text, width) for text in values.values])
+                indicators = codes[values.codes, None] == np.arange(width)
+                blocks.append(indicators.astype(np.float64))
             else:
                 centre, scale = part
                 blocks.append(((values - centre) / scale)[:, None])
         return np.hstack(blocks)
 
 
-def _categories(name, texts):
+def _columns_of_texts(name, texts):
     """Return {text: column}; rare texts share the last column."""
     counts = np.bincount(texts.codes, minlength=len(texts.values))
     columns, n_kept = columns_of(texts.values, counts, MAX_CATEGORIES)
@@ -88,14 +92,18 @@ def _categories(name, texts):
     return columns
 
 
-def _one_hot(texts, columns):
-    """Return indicator columns; a text unknown to the first file has none."""
-    width = max(columns.values()) + 1
-    codes = np.array([columns.get(text, width) for text in texts.values])[texts.codes]
-    return (codes[:, None] == np.arange(width)).astype(np.float64)
-
-
 # --------------------------------------------------------------------------------------
+
+
+KIND_OF_FIELD = {
+    "action": "label",
+    "reward": "reward",
+    "propensity": "number",
+    "logger": "label",
+    "timestamp": "moment",
+    "group": "label",
+    "sample_weight": "number",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,18 +132,9 @@ class Roles:
 
     def fields(self):
         """Return {field: (column, kind)} of the fields that are columns."""
-        kinds = {
-            "action": "label",
-            "reward": "reward",
-            "propensity": "number",
-            "logger": "label",
-            "timestamp": "moment",
-            "group": "label",
-            "sample_weight": "number",
-        }
         return {
             field: (getattr(self, field), kind)
-            for field, kind in kinds.items()
+            for field, kind in KIND_OF_FIELD.items()
             if isinstance(getattr(self, field), str)
         }
 
@@ -164,7 +163,7 @@ class Roles:
 
 
 @dataclass(frozen=True)
-class LogFile:
+class ReadLogs:
     """What was read from a file."""
 
     logs: BanditLogs  # the rounds
@@ -177,7 +176,7 @@ class LogFile:
 
 def read_table_logs(path, roles, *, format="csv", like=None, report=None):
     """Read logs from a file of a table."""
-    names = column_names(path, format=format)
+    names = names_of_columns(path, format=format)
     known = roles.context_names(path, names) if like is None else like.features
     context = list(known)
     fields = roles.fields()
@@ -204,10 +203,10 @@ def read_table_logs(path, roles, *, format="csv", like=None, report=None):
     features = {name: columns[name, "feature"] for name in context}
     encoder = TableEncoder(features) if like is None else like.encoder
     encoded = encoder.transform(features) if features else np.empty((n_rounds, 0))
-    with errors_of_file(path, LINES[format] and partial(LINES[format], path)):
+    with errors_of_file(path, LINE_OF[format] and partial(LINE_OF[format], path)):
         logs = BanditLogs(encoded, actions=actions, **values)
     extra = {key: columns[key] for key in roles.extra}
-    return LogFile(logs, format, features, extra, encoder)
+    return ReadLogs(logs, format, features, extra, encoder)
 
 
 def _same_kind(labels, texts):
@@ -328,13 +327,13 @@ def check_propensity_field(propensity, names, say):
 
 # -- probabilities that a file holds with few digits, whose sums are not quite one -----
 
-FEWEST, MOST = 2, 6  # digits behind the point
+DIGITS_OF_ROUNDED = range(2, 7)  # behind the point
 WIDEST = 0.05  # sums further off say more than that digits were dropped
 
 
 def rounding(proba):
     """Return how many digits probabilities have, and how far that moves a sum."""
-    for digits in range(FEWEST, MOST + 1):
+    for digits in DIGITS_OF_ROUNDED:
         if (np.abs(proba - np.round(proba, digits)) < 1e-12).all():
             half_a_digit = 0.5 * 10.0**-digits
             # the sum itself has an error in its last bits

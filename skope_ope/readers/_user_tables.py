@@ -12,12 +12,17 @@ import os
 import numpy as np
 
 from skope_ope.logs._frames import column_of, import_narwhals
-from skope_ope.logs._text_files import quoted, utc_microseconds
-from skope_ope.logs._texts import Texts
+from skope_ope.logs._text_files import quoted
 from skope_ope.logs._validation import is_frame
+from skope_ope.readers._csv_columns import moments_of
 from skope_ope.readers._jsonl_columns import getter
 from skope_ope.readers._read_logs import table_format
-from skope_ope.readers._read_table import check_names, column_names, read_columns
+from skope_ope.readers._read_table import (
+    check_names,
+    names_of_columns,
+    pandas_frame,
+    read_columns,
+)
 
 
 class UserTable:
@@ -89,14 +94,9 @@ class UserTable:
             return values.astype("datetime64[us]")
         if values.dtype.kind in "iuf":
             return self._numbers(name, values)
-        found = np.empty(len(values), dtype=np.int64)
-        for row, text in enumerate(values):
-            try:
-                found[row] = utc_microseconds(str(text).strip())
-            except (ValueError, OverflowError):
-                what = "numbers or datetimes like 2026-01-31 12:00:00"
-                raise self._bad(name, values, row, what) from None
-        return found.view("datetime64[us]")
+        what = "numbers or datetimes like 2026-01-31 12:00:00"
+        texts = [str(one).strip() for one in values]
+        return moments_of(texts, lambda row: self._bad(name, values, row, what))
 
     def _bad(self, name, values, row, expected):
         found = quoted(values.tolist()[row])
@@ -109,28 +109,17 @@ class UserTable:
 def _read(path, wanted):
     """Return the columns of a file as a pandas frame."""
     format = table_format(path)
-    names = column_names(path, format=format)
+    names = names_of_columns(path, format=format)
     asked = {}
     for name, kind in wanted:
         outer = _outer(name, names)
-        asked[outer or name] = "cell" if outer else kind
-    if format != "jsonl":  # whose cells are features
-        asked = {
-            name: "feature" if kind == "cell" else kind for name, kind in asked.items()
-        }
+        kind = "cell" if outer else kind
+        if kind == "cell" and format != "jsonl":  # which alone has cells
+            kind = "feature"
+        asked[outer or name] = kind
     found = read_columns(path, asked.items(), format=format, names=names)
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            f"{path}: joining files needs pandas: pip install 'skope-ope[frames]'."
-        ) from error
-    return pandas.DataFrame(
-        {
-            name: values.array() if isinstance(values, Texts) else values
-            for (name, _), values in found.items()
-        }
-    )
+    columns = {name: values for (name, _), values in found.items()}
+    return pandas_frame(columns, f"{path}: joining files")
 
 
 def _outer(name, names):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from skope_ope.exceptions import RowError
 
-MOST_ACTIONS = 2**32  # Vowpal Wabbit numbers them by 32 bits
+VW_ACTIONS = 2**32  # Vowpal Wabbit numbers them by 32 bits
 
 
 class VWEvent(NamedTuple):

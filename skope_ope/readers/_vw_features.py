@@ -87,12 +87,12 @@ class ActionFeatures:
         first = np.full(n_actions, -1)
         first[codes[::-1]] = rows[::-1]
         if (first[codes] == rows).all():
-            _check_size((n_actions, table.shape[1]), max_bytes)
+            _check_bytes((n_actions, table.shape[1]), max_bytes)
             dense = np.zeros((n_actions, table.shape[1]))
             dense[first >= 0] = table[first[first >= 0]].toarray()
             return dense
         shape = (n_rounds, n_actions, table.shape[1])
-        _check_size(shape, max_bytes)
+        _check_bytes(shape, max_bytes)
         dense = np.zeros(shape)
         for start in range(0, len(rows), BATCH):
             part = slice(start, start + BATCH)
@@ -113,7 +113,7 @@ def _distinct_rows(table, rows):
     return table[first], where[rows]
 
 
-def _check_size(shape, max_bytes):
+def _check_bytes(shape, max_bytes):
     size = 8 * int(np.prod(shape, dtype=object))
     if size > max_bytes:
         raise ValueError(
@@ -131,13 +131,13 @@ def _check_size(shape, max_bytes):
 # no JSON, and the event is then parsed as a whole. So are the events of a file whose
 # actions are seldom met again.
 
-START = '"_multi":[{'
-END = '}]},"'
+MULTI_START = '"_multi":[{'
+MULTI_END = '}]},"'
 LIFTED = "lifted"  # stands for an array that was cut out
-MOST = 2**12  # characters of an action that is remembered
+LONGEST_KNOWN = 2**12  # characters of an action that is remembered
 MOST_KNOWN = 2**14  # actions that are remembered
 TRIALS = 2**12  # new actions, beyond those that came again, until no more are cut out
-FEATURES = ("_tag", "_text")  # keys that go with features
+FEATURE_KEYS = ("_tag", "_text")  # keys that go with features
 
 
 class Action(tuple):
@@ -161,14 +161,14 @@ class KnownActions:
         """Get a line with `LIFTED` for `_multi`, the actions there, and their tags."""
         if self._left < 0:
             raise DoubtError
-        start = line.find(START)
-        stop = line.find(END, start)
+        start = line.find(MULTI_START)
+        stop = line.find(MULTI_END, start)
         # a quote behind these begins a key, and does not stand inside a text
         if start < 1 or stop < 0 or line[start - 1] not in "{,":
             raise DoubtError
         if line.count('"_multi"') > 1:
             raise DoubtError
-        first = start + len(START)
+        first = start + len(MULTI_START)
         text = line[first:stop]
         if text != self._last[0]:
             actions = self._all_of(text.split("},{"))
@@ -177,7 +177,7 @@ class KnownActions:
         return f'{line[: first - 2]}"{LIFTED}"{line[stop + 2 :]}', actions, tags
 
     def _all_of(self, pieces):
-        actions = [self._known.get(piece) for piece in pieces]
+        actions = [*map(self._known.get, pieces)]
         n_new = actions.count(None)
         self._left = min(self._left + len(actions) - 2 * n_new, TRIALS)
         return [self._of(piece) for piece in pieces] if n_new else actions
@@ -186,7 +186,7 @@ class KnownActions:
         action = self._known.get(piece)
         if action is None:
             parsed = self._load(f"{{{piece}}}")
-            if any(key[0] == "_" and key not in FEATURES for key in parsed if key):
+            if any(key[0] == "_" and key not in FEATURE_KEYS for key in parsed if key):
                 raise DoubtError  # a label, or a part of another kind of log
             action = Action(self._features_of(parsed))
             action.tag = parsed.get("_tag")
@@ -194,6 +194,6 @@ class KnownActions:
                 raise DoubtError
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            if len(piece) <= MOST:
+            if len(piece) <= LONGEST_KNOWN:
                 self._known[piece] = action
         return action

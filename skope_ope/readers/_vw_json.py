@@ -12,9 +12,9 @@ from skope_ope.logs._text_files import (
     utc_microseconds,
     whole_number,
 )
-from skope_ope.readers._jsonl_columns import OBJECTS, Pairs, load, plain_loader
+from skope_ope.readers._jsonl_columns import JSON_OBJECTS, JsonPairs, load, plain_loader
 from skope_ope.readers._vw_event import (
-    MOST_ACTIONS,
+    VW_ACTIONS,
     MalformedLineError,
     OtherLogError,
     VWEvent,
@@ -24,7 +24,7 @@ from skope_ope.readers._vw_event import (
 from skope_ope.readers._vw_features import LIFTED, KnownActions
 from skope_ope.readers._vw_text import parse_cb
 
-LABEL = {"_label_cost", "_label_probability", "_label_Action", "_labelIndex"}
+LABEL_KEYS = {"_label_cost", "_label_probability", "_label_Action", "_labelIndex"}
 OTHER_KEYS = {"_slots", "_outcomes", "_label_ca"}  # of other kinds of logs
 TAGS = {str, type(None)}
 MOST_KINDS = 2**10  # of events that are remembered
@@ -46,7 +46,7 @@ class DSJsonParser:
 
     def __init__(self):
         self._load = plain_loader()
-        self._actions = KnownActions(self._load, features_of)
+        self._actions = KnownActions(self._load, features_of_object)
         self._ordinary = {}  # by the keys of events, in their order
 
     def __call__(self, line):
@@ -90,22 +90,19 @@ class DSJsonParser:
             position,
             reward,
             propensity,
-            features_of(container),
+            features_of_object(container),
             actions=actions,
             tags=tags,
             timestamp=timestamp_of(event.get("Timestamp")),
-            weight=weight_of(event.get("pdrop")),
-            base=None if action is None else label_base(action, position),
-            proba=logging_proba(
-                event.get("a"), event.get("p"), position, propensity, len(actions)
-            ),
+            weight=weight_of_kept(event.get("pdrop")),
+            **_said_twice(event, action, position, propensity, actions),
         )
 
 
 def _is_ordinary(keys):
     """Tell whether the label is told by the usual keys, of this kind of log."""
     labels = {key for key in keys if key.startswith("_label")}
-    return labels <= LABEL and OTHER_KEYS.isdisjoint(keys)
+    return labels <= LABEL_KEYS and OTHER_KEYS.isdisjoint(keys)
 
 
 def parse_dsjson(line):
@@ -117,40 +114,37 @@ def _parse_dsjson(event):
     check_keys(event, DECISIVE)
     container = event.get("c")
     if container is None:
-        container = Pairs()
-    if not isinstance(container, OBJECTS):
+        container = JsonPairs()
+    if not isinstance(container, JSON_OBJECTS):
         raise MalformedLineError(f"'c' must be an object, got {quoted(container)}")
     _refuse_other_logs(event, container)
-    if not container and _label(event) is not None:
+    if not container and _label_of(event) is not None:
         raise MalformedLineError("the event has a label, but no 'c' with the decision")
     if not container or is_skipped(event):
         return None  # a reward without its decision, or a decision not acted upon
     parsed = _parse(event, container)
     if parsed is None:
         return None
+    twice = {}
+    if parsed.actions is not None:
+        labels = (v for key, v in event.items() if key.lower() == "_label_action")
+        action = next(labels, None)
+        twice = _said_twice(
+            event, action, parsed.action, parsed.propensity, parsed.actions
+        )
     return parsed._replace(
         timestamp=timestamp_of(event.get("Timestamp")),
-        weight=weight_of(event.get("pdrop")),
-        **_checked_twins(event, parsed),
+        weight=weight_of_kept(event.get("pdrop")),
+        **twice,
     )
 
 
-def _checked_twins(event, parsed):
-    """Return what is told twice, where it agrees: the distribution, the counting."""
-    if parsed.actions is None:
-        return {}
-    action = next(
-        (v for key, v in event.items() if key.lower() == "_label_action"), None
-    )
+def _said_twice(event, action, position, propensity, actions):
+    """Return the distribution and the counting, where they agree with the label."""
+    given = event.get("a"), event.get("p")
     return {
-        "base": None if action is None else label_base(action, parsed.action),
-        "proba": logging_proba(
-            event.get("a"),
-            event.get("p"),
-            parsed.action,
-            parsed.propensity,
-            len(parsed.actions),
-        ),
+        "base": None if action is None else label_base(action, position),
+        "proba": logging_proba(*given, position, propensity, len(actions)),
     }
 
 
@@ -167,8 +161,8 @@ def is_skipped(event):
 def _parse(event, container):
     multi = container.get("_multi")
     if multi is None:
-        return _parse_single(event, container)
-    logged, position = _label(event), event.get("_labelIndex")
+        return _parse_without_multi(event, container)
+    logged, position = _label_of(event), event.get("_labelIndex")
     actions, tags, logged, position = _actions(multi, logged, position)
     if logged is None:
         return None
@@ -184,19 +178,19 @@ def _parse(event, container):
         )
     outcome = check_outcome(*logged[1:])
     return VWEvent(
-        position, *outcome, features_of(container), actions=actions, tags=tags
+        position, *outcome, features_of_object(container), actions=actions, tags=tags
     )
 
 
 def _actions(multi, logged, position):
     """Return features and tags of the actions, and the label with its position."""
-    if not isinstance(multi, list) or isinstance(multi, Pairs) or not multi:
+    if not isinstance(multi, list) or isinstance(multi, JsonPairs) or not multi:
         raise MalformedLineError("'_multi' must be an array with one object per action")
     actions, tags = [], []
     for k, action in enumerate(multi):
-        if not isinstance(action, OBJECTS):
+        if not isinstance(action, JSON_OBJECTS):
             raise MalformedLineError(f"'_multi' holds {quoted(action)}, not an object")
-        own = _label(action)
+        own = _label_of(action)
         if own is not None:
             if logged is not None:
                 raise MalformedLineError("more than one action carries a cost")
@@ -206,28 +200,30 @@ def _actions(multi, logged, position):
                     "cost"
                 )
             logged, position = own, k
-        actions.append(features_of(action))
+        actions.append(features_of_object(action))
         tags.append(action.get("_tag"))
     return actions, tags, logged, position
 
 
-def _parse_single(event, container):
+def _parse_without_multi(event, container):
     """Parse an event without `_multi`; actions are numbered as in `--cb`."""
     if isinstance(event.get("_label"), str):
         parsed = parse_cb(event.get("_label") + " |")
-        return parsed and parsed._replace(shared=features_of(container))
-    logged = _label(event)
+        return parsed and parsed._replace(shared=features_of_object(container))
+    logged = _label_of(event)
     if logged is None:
         return None
-    if not is_integer(logged[0]) or not 0 < logged[0] < MOST_ACTIONS:
+    if not is_integer(logged[0]) or not 0 < logged[0] < VW_ACTIONS:
         raise MalformedLineError(
             f"'_label_Action' is {quoted(logged[0])}; without '_multi' it must be the "
             "number of the action, counted from 1"
         )
-    return VWEvent(logged[0], *check_outcome(*logged[1:]), features_of(container))
+    return VWEvent(
+        logged[0], *check_outcome(*logged[1:]), features_of_object(container)
+    )
 
 
-def _label(event):
+def _label_of(event):
     """Return (action, cost, probability), None where one of the last is absent."""
     parts = {
         key[7:].lower(): value
@@ -242,7 +238,7 @@ def _label(event):
                 f"the label {quoted(whole)} is not of the form action:cost:probability"
             )
         found = dict(zip(("action", "cost", "probability"), words, strict=False))
-    elif isinstance(whole, OBJECTS):
+    elif isinstance(whole, JSON_OBJECTS):
         found = {key.lower(): value for key, value in whole.items()}
     else:
         found, parts = parts, {}
@@ -271,11 +267,13 @@ def as_number(name, value):
 
 def _refuse_other_logs(event, container):
     keys = {key for part in (event, container) for key, _ in part.items()}
-    if "_slots" in keys or "_outcomes" in keys:
+    if not keys.isdisjoint({"_slots", "_outcomes"}):
         actions = container.get("_multi")
         actions = actions if isinstance(actions, list) else []
         # slates say for each action to which slot it belongs
-        slates = any(isinstance(a, OBJECTS) and "_slot_id" in dict(a) for a in actions)
+        slates = any(
+            isinstance(a, JSON_OBJECTS) and "_slot_id" in dict(a) for a in actions
+        )
         raise other_log("slates" if slates else "ccb")
     if "_label_ca" in keys:
         raise other_log("ca")
@@ -284,21 +282,22 @@ def _refuse_other_logs(event, container):
 
 def _refuse_feedback(observations):
     if isinstance(observations, list) and any(
-        isinstance(o, OBJECTS) and "_definitely_bad" in dict(o) for o in observations
+        isinstance(o, JSON_OBJECTS) and "_definitely_bad" in dict(o)
+        for o in observations
     ):
         raise other_log("igl")
 
 
-def features_of(container):
+def features_of_object(container):
     pairs = []
     try:
-        _walk(container, "", pairs)
+        _add_features(container, "", pairs)
     except RecursionError as error:
         raise MalformedLineError("objects are nested too deeply") from error
     return pairs
 
 
-def _walk(container, path, out):
+def _add_features(container, path, out):
     """Append the (name, value) pairs of an object, named `path^key`."""
     prefix = f"{path}^" if path else ""
     for key, value in container.items():
@@ -313,20 +312,20 @@ def _walk(container, path, out):
                 )
         elif kind is str:
             out.append((f"{prefix}{key}={value}", 1.0))
-        elif kind in OBJECTS:
-            _walk(value, f"{path}.{key}" if path else key, out)
+        elif kind in JSON_OBJECTS:
+            _add_features(value, f"{path}.{key}" if path else key, out)
         elif kind is list:
-            _walk_array(value, f"{path}.{key}" if path else key, out)
+            _add_array(value, f"{path}.{key}" if path else key, out)
         elif value:  # true, or a number other than 0; null is no feature
             out.append((prefix + key, _feature_value(value)))
 
 
-def _walk_array(array, path, out):
+def _add_array(array, path, out):
     """Objects add to the namespace, numbers are numbered, texts are features."""
     number = 0
     for value in array:
-        if isinstance(value, OBJECTS):
-            _walk(value, path, out)
+        if isinstance(value, JSON_OBJECTS):
+            _add_features(value, path, out)
         elif isinstance(value, list):
             raise MalformedLineError(f"{quoted(path)} holds an array inside an array")
         elif isinstance(value, str):
@@ -358,7 +357,7 @@ def timestamp_of(text):
         ) from error
 
 
-def weight_of(pdrop):
+def weight_of_kept(pdrop):
     if pdrop is None:
         return 1.0
     pdrop = as_number("'pdrop'", pdrop)
@@ -377,7 +376,7 @@ def weight_of(pdrop):
 # `a[i]`.
 
 DECISIVE = ("a", "c", "p", "pdrop", "Timestamp", "_skipLearn")  # besides the label
-NUMBERS = (float, int)  # as JSON holds them; truth values are none
+FLOAT_OR_INT = (float, int)  # as JSON holds them; truth values are none
 FLOAT32 = 1e-6  # how far copies of 32-bit numbers may be off
 SUM_ROUNDING = 1e-3  # how far the sum of probabilities may be off in any case
 FEWEST_DIGITS = 2  # behind the point: no logger rounds more than that
@@ -400,12 +399,10 @@ def check_keys(event, decisive=()):
 
 def label_base(action, position):
     """Return from which number `_label_Action` counts."""
-    number = action
-    if isinstance(action, str):
-        try:
-            number = whole_number(action)
-        except ValueError:
-            number = None
+    try:
+        number = whole_number(action) if isinstance(action, str) else action
+    except ValueError:
+        number = None
     if not is_integer(number) or number - position not in (0, 1):
         raise MalformedLineError(
             f"'_label_Action' is {quoted(action)} and '_labelIndex' is {position}; the "
@@ -426,7 +423,7 @@ def logging_proba(ranking, proba, position, propensity, n_actions):
         raise MalformedLineError(
             f"'a' has {len(ranking)} entries and 'p' has {len(proba)}"
         )
-    places = _places(ranking, position, n_actions)
+    places = _places_by_base(ranking, position, n_actions)
     if not proba:
         return None
     off = min(abs(proba[place] - propensity) for place in places.values())
@@ -467,7 +464,7 @@ def _plain_proba(ranking, proba, position, propensity, n_actions):
     return ordered if total == 1.0 else [p / total for p in ordered]
 
 
-def _places(ranking, position, n_actions):
+def _places_by_base(ranking, position, n_actions):
     """Return {base: place of the logged action in `a`} of the possible bases."""
     if set(map(type, ranking)) != {int}:
         wrong = [action for action in ranking if not is_integer(action)]
@@ -500,7 +497,7 @@ def _places(ranking, position, n_actions):
 def checked_sum(proba, n_actions):
     """Return the sum of probabilities, one unless they leave out actions."""
     for p in _checked_list("p", proba):
-        if type(p) not in NUMBERS or not 0 <= p <= 1:
+        if type(p) not in FLOAT_OR_INT or not 0 <= p <= 1:
             raise MalformedLineError(f"{quoted(p)} is not a probability")
     total, size = sum(proba), len(proba)
     excess = total - 1.0 if size < n_actions else abs(total - 1.0)

@@ -12,8 +12,8 @@ from skope_ope.readers._vw_event import MalformedLineError
 from skope_ope.readers._vw_features import ActionFeatures, HashedRows
 
 
-class VWRounds:
-    """Events, kept as numbers until the logs are built."""
+class _HashedEvents:
+    """What events of one and of several slots share: features, which are hashed."""
 
     def __init__(self, n_features, n_action_features, action_labels):
         self._by_tag = action_labels == "tag"
@@ -21,6 +21,31 @@ class VWRounds:
         self._features = (
             ActionFeatures(n_action_features) if n_action_features else None
         )
+        self._feature_rows = array("q")
+
+    def _add_features(self, shared, actions):
+        self._context.add(shared)
+        if actions is not None and self._features is not None:
+            self._feature_rows.fromlist(self._features.add_all(actions))
+
+    def _action_features(self, *places):
+        """Return the dense features of actions, see `ActionFeatures.dense`."""
+        if not self._feature_rows:
+            return None
+        return self._features.dense(np.array(self._feature_rows), *places)
+
+
+def _numbered_from_zero(counts):
+    """Return the actions of rounds that each number theirs from 0."""
+    stops = np.cumsum(counts)
+    return np.arange(stops[-1]) - np.repeat(stops - counts, counts)
+
+
+class VWRounds(_HashedEvents):
+    """Events, kept as numbers until the logs are built."""
+
+    def __init__(self, n_features, n_action_features, action_labels):
+        super().__init__(n_features, n_action_features, action_labels)
         self._numbers = array("q")  # the logged action
         self._reward, self._propensity = array("d"), array("d")
         self._weight, self._proba = array("d"), array("d")
@@ -28,7 +53,6 @@ class VWRounds:
         self._offers = array("q")  # all offered actions, round after round, unless
         # they are numbered from 0 in every round: `_offered` makes these at the end
         self._n_offers = array("q")  # 0 where all actions are
-        self._feature_rows = array("q")
         self._evaluated = array("q")
         self._tags = {}
         self._adf = None  # whether actions are listed with their features
@@ -69,14 +93,12 @@ class VWRounds:
         self._reward.append(event.reward)
         self._propensity.append(event.propensity)
         self._weight.append(event.weight)
-        self._context.add(event.shared)
+        self._add_features(event.shared, event.actions)
         if event.timestamp is not None:
             self._timestamps.append(event.timestamp)
         if event.proba is not None:
             self._proba.fromlist(event.proba)
             self._n_proba += 1
-        if adf and self._features is not None:
-            self._feature_rows.fromlist(self._features.add_all(event.actions))
         if event.evaluated is not None:
             self._evaluated.append(event.evaluated)
 
@@ -113,21 +135,11 @@ class VWRounds:
             available[rounds, codes] = True
             if available.all():
                 available = None
-        logging_proba = action_context = None
+        logging_proba = timestamp = None
         if self._n_proba == len(self):
             logging_proba = np.zeros(shape)
             logging_proba[rounds, codes] = self._proba
-        if self._feature_rows:
-            action_context = self._features.dense(
-                np.array(self._feature_rows),
-                rounds,
-                codes,
-                shape,
-                max_action_bytes,
-                keep_all_columns,
-            )
         weight = np.array(self._weight)
-        timestamp = None
         if len(self._timestamps) == len(self):
             timestamp = np.array(self._timestamps).view("datetime64[us]")
         logs = BanditLogs(
@@ -137,7 +149,9 @@ class VWRounds:
             np.array(self._propensity),
             actions=labels,
             available=available,
-            action_context=action_context,
+            action_context=self._action_features(
+                rounds, codes, shape, max_action_bytes, keep_all_columns
+            ),
             logging_proba=logging_proba,
             timestamp=timestamp,
             sample_weight=None if (weight == 1.0).all() else weight,
@@ -152,9 +166,7 @@ class VWRounds:
         """Return the offered actions, round after round."""
         if self._by_tag or not self._adf:
             return self._offers
-        counts = np.array(self._n_offers)
-        stops = np.cumsum(counts)
-        return np.arange(stops[-1]) - np.repeat(stops - counts, counts)
+        return _numbered_from_zero(np.array(self._n_offers))
 
     def _labels(self, n_actions):
         """Ordered labels, and the function from what was stored to their codes."""
@@ -180,16 +192,12 @@ class VWRounds:
 # -- from events of several slots of a Vowpal Wabbit file to slate logs ----------------
 
 
-class VWSlateRounds:
+class VWSlateRounds(_HashedEvents):
     """Events of several slots, kept until the logs are built."""
 
     def __init__(self, n_features, n_action_features, action_labels):
-        self._by_tag = action_labels == "tag"
-        self._context = HashedRows(n_features)
-        self._features = (
-            ActionFeatures(n_action_features) if n_action_features else None
-        )
-        self._feature_rows, self._n_actions = array("q"), array("q")
+        super().__init__(n_features, n_action_features, action_labels)
+        self._n_actions = array("q")
         self._events = []  # (slots, reward, weight), the features are hashed
         self._tags, self._timestamps = [], []
 
@@ -205,9 +213,7 @@ class VWSlateRounds:
         pairs = list(event.shared)
         for number, slot in enumerate(event.slots):
             pairs += [(f"slot{number}.{name}", value) for name, value in slot.features]
-        self._context.add(pairs)
-        if self._features is not None:
-            self._feature_rows.fromlist(self._features.add_all(event.actions))
+        self._add_features(pairs, event.actions)
         self._n_actions.append(len(event.actions))
         slots = [slot._replace(features=None) for slot in event.slots]
         self._events.append((slots, event.reward, event.weight))
@@ -230,6 +236,7 @@ class VWSlateRounds:
                     f"at least {most}."
                 )
             most = n_actions
+        shape = len(self), most
         slate, slot_reward, slot_propensity, offered, proba = self._slots(counts, most)
         total = [reward for _, reward, _ in self._events]
         by_slot = total[0] is None
@@ -237,21 +244,32 @@ class VWSlateRounds:
         columns = {"slot_propensity": slot_propensity}
         if proba is not None:
             columns["slot_proba"] = proba
-        if by_slot and (slot_reward < 0).any():
+        signed = by_slot and (slot_reward < 0).any()
+        if signed:
             columns["signed_slot_reward"] = slot_reward
+        rounds = np.repeat(np.arange(len(self)), counts)
+        places = rounds, _numbered_from_zero(counts), shape
+        item_id = timestamp = None
+        if self._by_tag:
+            item_id = np.full(shape, "", dtype=object)
+            for row, tags in enumerate(self._tags):
+                item_id[row, : len(tags)] = tags
+            item_id = item_id.astype(str)
+        if None not in self._timestamps:
+            timestamp = np.array(self._timestamps).view("datetime64[us]")
         if (weight != 1).any():
             columns["sample_weight"] = weight
         logs = SlateLogs(
             self._context.matrix(),
             slate,
             slot_reward.sum(axis=1) if by_slot else np.array(total),
-            item_id=self._labels(len(self), most),
-            item_features=self._item_features(
-                (len(self), most), counts, keep_all_columns, max_action_bytes
+            item_id=item_id,
+            item_features=self._action_features(
+                *places, max_action_bytes, keep_all_columns
             ),
-            slot_reward=slot_reward if by_slot and (slot_reward >= 0).all() else None,
+            slot_reward=slot_reward if by_slot and not signed else None,
             propensity=slot_propensity.prod(axis=1),
-            timestamp=self._times(),
+            timestamp=timestamp,
             **self._limits(counts, most, offered),
         )
         return logs.with_columns(**columns)
@@ -288,30 +306,3 @@ class VWSlateRounds:
         if counts.max() < most:
             return {"candidates": np.arange(most) < counts[:, None]}
         return {"n_candidates": counts if (counts < most).any() else most}
-
-    def _item_features(self, shape, counts, keep_all_columns, max_action_bytes):
-        if self._features is None or not len(self._feature_rows):
-            return None
-        rounds = np.repeat(np.arange(len(counts)), counts)
-        codes = np.concatenate([np.arange(count) for count in counts])
-        return self._features.dense(
-            np.array(self._feature_rows),
-            rounds,
-            codes,
-            shape,
-            max_action_bytes,
-            keep_all_columns,
-        )
-
-    def _labels(self, n_rounds, most):
-        if not self._by_tag:
-            return None
-        labels = np.full((n_rounds, most), "", dtype=object)
-        for row, tags in enumerate(self._tags):
-            labels[row, : len(tags)] = tags
-        return labels.astype(str)
-
-    def _times(self):
-        if None in self._timestamps:
-            return None
-        return np.array(self._timestamps).view("datetime64[us]")

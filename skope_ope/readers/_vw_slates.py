@@ -8,7 +8,7 @@ one slot, and a slot numbers its own actions from 0.
 """
 
 from skope_ope.logs._text_files import quoted, whole_number
-from skope_ope.readers._jsonl_columns import Pairs, load
+from skope_ope.readers._jsonl_columns import JsonPairs, load
 from skope_ope.readers._vw_event import (
     MalformedLineError,
     VWSlateEvent,
@@ -20,11 +20,11 @@ from skope_ope.readers._vw_json import (
     as_number,
     check_keys,
     checked_sum,
-    features_of,
+    features_of_object,
     is_integer,
     is_skipped,
     timestamp_of,
-    weight_of,
+    weight_of_kept,
 )
 from skope_ope.readers._vw_text import parse_features, split_line
 
@@ -42,13 +42,12 @@ class Draft:
         """Return the event, None where it has no outcome to learn from."""
         if not self.actions or not self.outcomes:
             raise MalformedLineError("the event has no action, or no slot")
-        outside = [
-            slot for slot in self.slot_of if slot not in range(len(self.outcomes))
-        ]
+        n_slots = len(self.outcomes)
+        outside = [slot for slot in self.slot_of if slot not in range(n_slots)]
         if outside:
             raise MalformedLineError(
                 f"an action belongs to slot {quoted(outside[0])}; the event has "
-                f"{len(self.outcomes)}, counted from 0"
+                f"{n_slots}, counted from 0"
             )
         unknown = [outcome is None for outcome in self.outcomes]
         no_cost = self.kind == "slates" and self.cost is None
@@ -132,19 +131,19 @@ def _read_line(draft, line):
             )
         draft.shared = features
         if draft.kind == "slates" and rest:
-            draft.cost = _number(rest.pop(0), "the cost of the event")
+            draft.cost = as_number("cost of the event", rest.pop(0))
     elif role == "action":
         draft.actions.append(features)
         draft.tags.append(tag)
         if draft.kind == "slates":
             slot = rest.pop(0) if rest else ""
-            draft.slot_of.append(_whole(slot, "the slot's number"))
+            draft.slot_of.append(_from_zero(slot, "the slot's number"))
     elif role == "slot":
         offers = None
         if rest and ":" not in rest[-1]:
-            offers = [_whole(part, "an action") for part in rest.pop().split(",")]
+            offers = [_from_zero(part, "an action") for part in rest.pop().split(",")]
         draft.offers.append(offers)
-        draft.outcomes.append(_outcome(draft.kind, rest.pop(0)) if rest else None)
+        draft.outcomes.append(_text_outcome(draft.kind, rest.pop(0)) if rest else None)
         draft.features.append(features)
     else:
         raise MalformedLineError(
@@ -157,7 +156,7 @@ def _read_line(draft, line):
         )
 
 
-def _outcome(kind, word):
+def _text_outcome(kind, word):
     """Return (actions, probabilities, cost): the first action was shown."""
     names, proba, cost = [], [], 0.0
     for number, part in enumerate(word.split(",")):
@@ -168,18 +167,15 @@ def _outcome(kind, word):
             raise MalformedLineError(
                 f"the label {quoted(part)} is not of the form {form}"
             )
-        names.append(_whole(fields[0], "an action"))
-        proba.append(_number(fields[-1], "a probability"))
+        names.append(_from_zero(fields[0], "an action"))
+        proba.append(as_number("probability", fields[-1]))
         if want == 3:
-            cost = _number(fields[1], "a cost")
+            cost = as_number("cost", fields[1])
     return names, proba, cost
 
 
-def _number(text, what):
-    return as_number(what.removeprefix("the ").removeprefix("a "), text)
-
-
-def _whole(text, what):
+def _from_zero(text, what):
+    """Return the whole number from 0 that a text spells."""
     try:
         found = whole_number(text)
     except ValueError:
@@ -193,23 +189,23 @@ def parse_slates_json(line, kind):
     """Parse one line of a `kind` log in JSON; None where it has no outcome."""
     event = load(line)
     container = event.get("c")
-    if not isinstance(container, Pairs):
+    if not isinstance(container, JsonPairs):
         raise MalformedLineError("'c' with the actions and the slots is missing")
     check_keys(event, DECISIVE)
     if is_skipped(event):
         return None
     draft = Draft(kind)
-    draft.shared = features_of(container)
-    for action in _objects(container, "_multi"):
-        draft.actions.append(features_of(action))
+    draft.shared = features_of_object(container)
+    for action in _objects_in(container, "_multi"):
+        draft.actions.append(features_of_object(action))
         draft.tags.append(action.get("_tag"))
         if kind == "slates":
             slot = action.get("_slot_id")
             if not is_integer(slot):
                 raise MalformedLineError(f"'_slot_id' of an action is {quoted(slot)}")
             draft.slot_of.append(slot)
-    for slot in _objects(container, "_slots"):
-        draft.features.append(features_of(slot))
+    for slot in _objects_in(container, "_slots"):
+        draft.features.append(features_of_object(slot))
         offers = slot.get("_inc")
         if offers is not None and not isinstance(offers, list):
             raise MalformedLineError(f"'_inc' must be an array, got {quoted(offers)}")
@@ -218,20 +214,20 @@ def parse_slates_json(line, kind):
     draft.cost = None if cost is None else as_number("cost", cost)
     outcomes = event.get("_outcomes")
     if outcomes is None:
-        outcomes = [Pairs()] * len(draft.features)
+        outcomes = [JsonPairs()] * len(draft.features)
     if not isinstance(outcomes, list) or len(outcomes) != len(draft.features):
         raise MalformedLineError(
             f"'_outcomes' must have one entry per slot ({len(draft.features)})"
         )
     draft.outcomes = [_json_outcome(kind, outcome) for outcome in outcomes]
     return draft.event(
-        timestamp_of(event.get("Timestamp")), weight_of(event.get("pdrop"))
+        timestamp_of(event.get("Timestamp")), weight_of_kept(event.get("pdrop"))
     )
 
 
-def _objects(container, key):
+def _objects_in(container, key):
     found = container.get(key)
-    if not isinstance(found, list) or not all(isinstance(o, Pairs) for o in found):
+    if not isinstance(found, list) or not all(isinstance(o, JsonPairs) for o in found):
         raise MalformedLineError(f"'{key}' must be an array of objects")
     return found
 

@@ -6,7 +6,7 @@ import math
 
 from skope_ope.logs._text_files import CARRIAGE_RETURN, number, quoted, whole_number
 from skope_ope.readers._vw_event import (
-    MOST_ACTIONS,
+    VW_ACTIONS,
     MalformedLineError,
     VWEvent,
     check_outcome,
@@ -180,7 +180,7 @@ def _action_id(name):
         action = whole_number(name)
     except ValueError:
         action = 0
-    if not 0 < action < MOST_ACTIONS:
+    if not 0 < action < VW_ACTIONS:
         raise MalformedLineError(
             f"{quoted(name)} is not an action of `--cb`, which are numbered from 1; in "
             "`--cb_adf` files an empty line separates the events"
@@ -202,7 +202,7 @@ def parse_features(text):
             name, colon, weight = namespace.partition(":")
             prefix = f"{name}^"
             if colon:
-                scale = _number(weight)
+                scale = _feature_number(weight)
                 if not name or scale is None:
                     raise MalformedLineError(
                         f"the namespace {quoted(namespace)} is not of the form "
@@ -215,7 +215,7 @@ def parse_features(text):
                 value, word = scale, prefix + word
             else:
                 name, _, written = word.partition(":")
-                value = _number(written)
+                value = _feature_number(written)
                 if value is None:
                     if not written or ":" in written:
                         raise MalformedLineError(
@@ -231,7 +231,7 @@ def parse_features(text):
     return pairs
 
 
-def _number(text):
+def _feature_number(text):
     """Return the number that `text` spells, None where it is text."""
     try:
         value = number(text)

@@ -34,13 +34,13 @@ from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.propensities._encoded import class_probabilities, predictions_of
 from skope_ope.propensities._weighted_fit import (
     all_alike,
+    drawn_by_weight,
     fit_weighted,
     is_routed,
-    resampled,
     takes_weights,
     weight_parameter,
 )
-from skope_ope.reward_models._design import design, designs
+from skope_ope.reward_models._design import action_design, designs
 
 if TYPE_CHECKING:
     from typing import Any, Literal, Self
@@ -167,11 +167,16 @@ class ActionRewardModel(TellsOfFit, Estimator):
                 for code, mine in by_action:
                     own = None if weight is None else weight.take(mine)
                     mine = mine if rows is None else rows.take(mine)
-                    self.models_.append(self._fit_action(logs, code, mine, own, odd))
+                    fitted = None
+                    if mine.size:
+                        X, y = take_rows(logs.context, mine), logs.reward.take(mine)
+                        label = f"action {plain(logs.actions[code])!r}"
+                        fitted = self._fit_one(X, y, own, label, odd)
+                    self.models_.append(fitted)
         else:
             odd = self._odd_design(logs)
             logs = logs if rows is None else logs[rows]
-            X = design(logs, logs.action_index, self.encoding)
+            X = action_design(logs, logs.action_index, self.encoding)
             self.models_ = [self._fit_one(X, reward, weight, "all actions", odd)]
         return self
 
@@ -180,8 +185,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         rows = odd_rows(logs.context)
         if not rows.size:
             return None
-        some = logs[rows]
-        return design(some, some.action_index, self.encoding)
+        return action_design(logs[rows], logs.action_index[rows], self.encoding)
 
     def _checked(self, logs, rows):
         """Return the rewards of training rounds that the model can learn from."""
@@ -268,7 +272,7 @@ class ActionRewardModel(TellsOfFit, Estimator):
         codes = logs.action_index
         if self.encoding != "action_context":
             logs, codes = _with_actions(logs, self.actions_), fitted[codes]
-        self._learn(0, design(logs, codes, self.encoding), reward, weight)
+        self._learn(0, action_design(logs, codes, self.encoding), reward, weight)
         return self
 
     def _learn(self, number, X, reward, weight):
@@ -320,16 +324,9 @@ class ActionRewardModel(TellsOfFit, Estimator):
             )
         return sample_weight
 
-    def _fit_action(self, logs, code, rows, weight, odd):
-        if not rows.size:
-            return None
-        X = take_rows(logs.context, rows)
-        label = f"action {plain(logs.actions[code])!r}"
-        return self._fit_one(X, logs.reward.take(rows), weight, label, odd)
-
     def _fit_one(self, X, reward, weight, label, odd):
         if self.classifier_:
-            X, reward, weight = resampled(self.model, X, reward, weight)
+            X, reward, weight = drawn_by_weight(self.model, X, reward, weight)
             # One class leaves a classifier nothing to learn: predict it.
             if (reward == reward[0]).all():
                 return float(reward[0])
@@ -350,10 +347,9 @@ class ActionRewardModel(TellsOfFit, Estimator):
         """Return the function, with its results on disk where there is a memory."""
         if self.memory is None:
             return function
-        path = isinstance(self.memory, os.PathLike)
-        return check_memory(os.fspath(self.memory) if path else self.memory).cache(
-            function
-        )
+        is_path = isinstance(self.memory, os.PathLike)
+        memory = check_memory(os.fspath(self.memory) if is_path else self.memory)
+        return memory.cache(function)
 
     def predict(self, X: Contexts) -> Array:
         """Predict the reward of every action.
@@ -449,10 +445,16 @@ class ActionRewardModel(TellsOfFit, Estimator):
             return self.mean_reward_
         if isinstance(model, float):
             return model
-        if not self.classifier_:
-            return predictions_of(model, X)
-        ones = np.flatnonzero(np.asarray(model.classes_) == 1)
-        return class_probabilities(model, X)[:, ones[0]]
+        return expected_reward(model, X)
+
+
+def expected_reward(model, X):
+    """Prediction of a regressor, or a classifier's probability of the reward 1."""
+    if not is_classifier(model):
+        return predictions_of(model, X).astype(float, copy=False)
+    proba = class_probabilities(model, X)
+    ones = np.flatnonzero(np.asarray(model.classes_) == 1)
+    return proba[:, ones[0]] if ones.size else np.zeros(len(proba))
 
 
 def warn_unweighted(model):

@@ -24,7 +24,8 @@ from skope_ope.logs._slate_fields import item_rows
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y, is_frame
 from skope_ope.logs.lazy._kind_of import kind_of
-from skope_ope.propensities._encoded import encoded, fit_encoded, predictions_of
+from skope_ope.propensities._encoded import behind_encoder, fit_encoded, predictions_of
+from skope_ope.reward_models._design import append_columns
 
 if TYPE_CHECKING:
     from typing import Any
@@ -125,13 +126,16 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
                 "all slots of the slates are empty: nothing can be learned."
             )
         X = slot_design(logs, rounds, slots, logs.slate[rounds, slots])
-        X_odd = None if odd is None else _first_slot(odd)
+        X_odd = None
+        if odd is not None:  # what the first slot of every round shows, if anything
+            first = np.arange(len(odd)), np.zeros(len(odd), dtype=np.intp)
+            X_odd = slot_design(odd, *first, odd.slate[:, 0])
         model = self.model
         if model is None:
             from sklearn.linear_model import Ridge
 
             plain = X_odd is None and not has_other_columns(X)
-            model = Ridge() if plain else encoded(Ridge())
+            model = Ridge() if plain else behind_encoder(Ridge())
         with one_call():
             self._fit_slots(model, logs, X, rounds, n_shown, X_odd)
         return self
@@ -201,12 +205,6 @@ class AdditiveSlateModel(TellsOfFit, Estimator):
         return self.intercept_ + np.bincount(rounds, parts, minlength=len(logs))
 
 
-def _first_slot(logs):
-    """Return the design of what the first slot of every round shows, if anything."""
-    rounds = np.arange(len(logs))
-    return slot_design(logs, rounds, np.zeros_like(rounds), logs.slate[:, 0])
-
-
 # -- features of slates, and of single candidates in slots -----------------------------
 
 DESIGN_BYTES = 2**26  # of the rows that are predicted at once
@@ -217,7 +215,7 @@ def slate_design(logs, slates):
     rounds = np.arange(len(logs))
     parts = [candidate_features(logs, rounds, column) for column in slates.T]
     names = [f"slot_{j}_{k}" for j, p in enumerate(parts) for k in range(p.shape[1])]
-    return _beside(logs.context, np.hstack(parts), names)
+    return _with_features(logs.context, np.hstack(parts), names)
 
 
 def slot_design(logs, rounds, slots, candidates):
@@ -228,7 +226,7 @@ def slot_design(logs, rounds, slots, candidates):
     names = [f"item_{k}" for k in range(items.shape[1])]
     names += [f"slot_{j}" for j in range(logs.n_slots)]
     context = take_rows(logs.context, rounds)
-    return _beside(context, np.hstack([items, slot]), names)
+    return _with_features(context, np.hstack([items, slot]), names)
 
 
 def fit_design(model, X, y, odd=None):
@@ -300,10 +298,8 @@ def _width(logs):
     return logs.item_features.shape[-1]
 
 
-def _beside(context, features, names):
+def _with_features(context, features, names):
     if is_frame(context):
         frame = import_narwhals().from_native(context, eager_only=True)
         return add_columns(frame, dict(zip(names, features.T, strict=True)))
-    if sparse.issparse(context):
-        return sparse.hstack([context, sparse.csr_matrix(features)], format="csr")
-    return np.hstack([context, features])
+    return append_columns(context, features)

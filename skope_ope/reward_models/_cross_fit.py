@@ -17,8 +17,8 @@ from skope_ope.reward_models._action_reward_model import (
     match_actions,
 )
 
-FOLD = "reward model"  # what progress is told of
-SHOWN = 5  # labels, and folds, that a warning names
+FOLD_MODEL = "reward model"  # what progress is told of
+MISSING_SHOWN = 5  # labels, and folds, that a warning names
 LARGEST_TABLE = 1 << 30  # bytes of predictions that are kept for several candidates
 
 
@@ -95,11 +95,25 @@ def summands(reward, weight):
 
 
 class OfFolds:
-    """The text by which fitted evaluators show models of folds."""
+    """A model per fold, which predicts the rounds of that fold."""
+
+    # A subclass has `model`, what was fitted, and `models_`, a dict by fold, and tells
+    # in `_folds(logs)` the fold of every round; `_of_all` is the model for rounds of
+    # the fold `FULL`.
 
     def __repr__(self):
         n_folds = sum(fold >= 0 for fold in self.models_)
         return f"{told_model(self.model)}, cross-fitted in {n_folds} folds"
+
+    def __getstate__(self):
+        # without it, so that evaluating changes neither the pickle nor the hash
+        return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
+
+    def _folds(self, logs):
+        return self.held_out_.of(logs)
+
+    def _model(self, fold):
+        return self._of_all if fold == FULL else self.models_[fold]
 
 
 def told_model(model):
@@ -109,11 +123,12 @@ def told_model(model):
 
 
 class FoldModels(OfFolds):
-    """A model per fold, which predicts the rounds of that fold."""
+    """A model of actions per fold, asked for some consecutive rounds at a time."""
 
-    # A subclass has `model`, what was fitted, and `models_`, a dict by fold, and tells
-    # in `_folds(logs)` the fold of every round; `_of_all` is the model for rounds of
-    # the fold `FULL`.
+    @property
+    def asks_models(self):
+        """Whether a prediction asks a model of scikit-learn, and not a table."""
+        return not isinstance(self.model, MeanReward)
 
     def bind(self, logs):
         """Return `predict(rounds, start)` for consecutive rounds of `logs`."""
@@ -140,9 +155,6 @@ class FoldModels(OfFolds):
             q_hat[rows] = self._model(k).predict_logs(rounds[rows])
         return q_hat
 
-    def _model(self, fold):
-        return self._of_all if fold == FULL else self.models_[fold]
-
 
 class CrossFittedModel(FoldModels):
     """Fold models for the rounds of fit, and one of all rounds for others."""
@@ -163,11 +175,6 @@ class CrossFittedModel(FoldModels):
         if self.n_uncovered_:
             self.models_[UNCOVERED] = MeanReward().fit(logs, rows=~open_rows)
 
-    @property
-    def asks_models(self):
-        """Whether a prediction asks a model of scikit-learn, and not a table."""
-        return not isinstance(self.model, MeanReward)
-
     def _warn_of_missing_actions(self):
         logs = self.logs
         [counts] = self.held_out_.train_sums(logs.action_index, logs.n_actions, [None])
@@ -178,7 +185,7 @@ class CrossFittedModel(FoldModels):
         if isinstance(self.model, MeanReward):  # sums need no workers
             return self.model.fit_folds(self.logs, self.held_out_, self.sample_weight)
         fits = [partial(self._fit, k) for k in range(len(self.held_out_.train))]
-        return run_tasks(fits, n_jobs, progress=progress, name=FOLD)
+        return run_tasks(fits, n_jobs, progress=progress, name=FOLD_MODEL)
 
     def _fit(self, fold):
         logs, train = self.logs, self.held_out_.train[fold]
@@ -189,17 +196,10 @@ class CrossFittedModel(FoldModels):
         weight = None if self.sample_weight is None else self.sample_weight[train]
         return model.fit(logs[train], sample_weight=weight)
 
-    def _folds(self, logs):
-        return self.held_out_.of(logs)
-
     @cached_property
     def _of_all(self):
         """The model of all training rounds, fitted when other logs first ask."""
         return clone(self.model).fit(self.logs, sample_weight=self.sample_weight)
-
-    def __getstate__(self):
-        # without it, so that evaluating changes neither the pickle nor the hash
-        return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
 
     def shared(self, logs):
         """Return what several evaluators of these rounds share."""
@@ -212,9 +212,9 @@ def warn_of_missing(actions, counts, logged, model):
     if not missing.any():
         return
     labels = actions[missing.any(axis=0)].tolist()
-    shown = _first(map(repr, labels))
+    shown = _first_few(map(repr, labels))
     by_fold = enumerate(missing.sum(axis=1).tolist())
-    folds = _first(f"{n} in fold {fold}" for fold, n in by_fold if n)
+    folds = _first_few(f"{n} in fold {fold}" for fold, n in by_fold if n)
     predicted = "from the rounds of other actions"
     if getattr(model, "encoding", "per_action") == "per_action":
         predicted = "the mean reward of that part"
@@ -229,11 +229,11 @@ def warn_of_missing(actions, counts, logged, model):
     )
 
 
-def _first(texts):
+def _first_few(texts):
     """Return the first few texts of a list that may be long."""
     texts = list(texts)
-    more = ", ..." if len(texts) > SHOWN else ""
-    return ", ".join(texts[:SHOWN]) + more
+    more = ", ..." if len(texts) > MISSING_SHOWN else ""
+    return ", ".join(texts[:MISSING_SHOWN]) + more
 
 
 class KeptPredictions:

@@ -11,7 +11,7 @@ from skope_ope.logs._validation import is_frame
 DESIGN_ENTRIES = 1 << 20  # of a block: with many actions fewer rows
 
 
-def design(logs, codes, encoding):
+def action_design(logs, codes, encoding):
     """Join the contexts of the rounds with what stands for their actions."""
     if is_frame(logs.context):
         return _frame_design(logs, codes, encoding)
@@ -22,21 +22,24 @@ def design(logs, codes, encoding):
             "encoding='column' adds the column 'action' to a frame, but the context is "
             f"{type(logs.context).__name__}. Use encoding='one_hot'."
         )
-    features = _action_features(logs, codes)
-    if sparse.issparse(logs.context):
-        return sparse.hstack([logs.context, sparse.csr_matrix(features)], format="csr")
-    return np.hstack([logs.context, features])
+    return append_columns(logs.context, _action_features(logs, codes))
+
+
+def append_columns(context, features):
+    """Return an array or a sparse matrix with further columns."""
+    if sparse.issparse(context):
+        return sparse.hstack([context, sparse.csr_matrix(features)], format="csr")
+    return np.hstack([context, features])
 
 
 def _with_indicators(context, codes, n_actions):
-    features = (np.arange(len(codes)), codes)
+    shape, places = (len(codes), n_actions), (np.arange(len(codes)), codes)
     if sparse.issparse(context):
         ones = np.ones(len(codes))
-        one_hot = sparse.csr_matrix((ones, features), shape=(len(codes), n_actions))
-        return sparse.hstack([context, one_hot], format="csr")
-    one_hot = np.zeros((len(codes), n_actions))
-    one_hot[features] = 1.0
-    return np.hstack([context, one_hot])
+        return append_columns(context, sparse.csr_matrix((ones, places), shape))
+    one_hot = np.zeros(shape)
+    one_hot[places] = 1.0
+    return append_columns(context, one_hot)
 
 
 def designs(logs, codes, encoding, model=None):
@@ -57,7 +60,9 @@ def designs(logs, codes, encoding, model=None):
         yield from _frame_designs(logs, codes)
         return
     else:
-        made = (design(logs, np.full(len(logs), code), encoding) for code in codes)
+        made = (
+            action_design(logs, np.full(len(logs), code), encoding) for code in codes
+        )
     for column, X in enumerate(made):
         yield slice(None), column, X
 
@@ -80,12 +85,12 @@ def _sparse_designs(context, codes, n_actions):
 def _array_designs(logs, codes, encoding):
     n, n_features = len(logs), logs.n_features
     first = logs[:1]
-    width = design(first, np.full(len(first), codes[0]), encoding).shape[1]
+    width = action_design(first, np.full(len(first), codes[0]), encoding).shape[1]
     block = max(DESIGN_ENTRIES // width, 1)
     for start in range(0, n, block):
         rows = slice(start, start + block)
         part = logs[rows] if block < n else logs
-        X = design(part, np.full(len(part), codes[0]), encoding)
+        X = action_design(part, np.full(len(part), codes[0]), encoding)
         told = X[:, n_features:]
         for column, code in enumerate(codes.tolist()):
             if encoding == "one_hot":
@@ -104,7 +109,7 @@ def _frame_designs(logs, codes):
         rows = slice(start, start + block)
         part = logs[rows] if block < len(logs) else logs
         before = codes[0]
-        X = design(part, np.full(len(part), before), "one_hot")
+        X = action_design(part, np.full(len(part), before), "one_hot")
         for column, code in enumerate(codes.tolist()):
             if code != before:
                 frame = narwhals.from_native(X, eager_only=True)

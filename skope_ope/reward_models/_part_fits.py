@@ -34,19 +34,10 @@ N_SAMPLE = 2_000_000  # rounds that models are fitted to, unless another number 
 class Fits:
     """Fits of reward models to partitions; what several need is read once."""
 
-    def __init__(
-        self,
-        lazy,
-        folds,
-        n_sample,
-        random_state,
-        n_jobs=None,
-        verbose=0,
-        progress=untold,
-    ):
+    def __init__(self, lazy, folds, n_sample, random_state, **engine):
         self.lazy, self.folds = lazy, folds
         self.n_sample, self.random_state = n_sample, random_state
-        self.engine = {"n_jobs": n_jobs, "verbose": verbose, "progress": progress}
+        self.engine = engine  # n_jobs, verbose, progress
 
     def of(self, model, cv):
         """Return the source of a model."""
@@ -74,7 +65,7 @@ class Fits:
     @cached_property
     def _sums(self):
         """`FoldSums` by folds, from one pass without contexts."""
-        folds = {_key(cv): cv for cv in self.folds}
+        folds = {key_of_folds(cv): cv for cv in self.folds}
         lazy = self.lazy._needing(context=False, columns=())
         tasks = lazy._tasks(task_count(len(lazy.partitions)))
         total = merge_parts(
@@ -89,22 +80,25 @@ class Fits:
             raise ValueError("the logs are empty: an estimate needs a round.")
         return total
 
+    def _checked_sums(self, cv):
+        sums = self._sums[key_of_folds(cv)]
+        check_folds(sums.counts.sum(axis=1), cv)
+        return sums
+
     def _means(self, model, cv):
-        sums = self._sums[_key(cv)]
-        sums.check(cv)
+        sums = self._checked_sums(cv)
         if isinstance(model, MeanSlateModel):
-            models, of_all = sums.means(MeanReward())
-            models = {k: _slate_mean(mean) for k, mean in models.items()}
-            of_all = _slate_mean(of_all)
+            means = sums.means(MeanReward())
+            numbers = {fold: float(mean.means_[0]) for fold, mean in means.items()}
+            models = {fold: MeanSlateModel(q).fit(None) for fold, q in numbers.items()}
         else:
             if model.by_action:
                 sums.warn_of_missing(model)
-            models, of_all = sums.means(model)
-        return models | {FULL: of_all}, None, sums.n, "all rounds"
+            models = sums.means(model)
+        return models, None, sums.n, "all rounds"
 
     def _learned(self, model, cv):
-        sums = self._sums[_key(cv)]
-        sums.check(cv)
+        sums = self._checked_sums(cv)
         sums.warn_of_missing(model)
         if sums.weighted is not None and weight_parameter(model.model) is None:
             warn_unweighted(model)
@@ -150,11 +144,8 @@ def fit_to_sample(model, lazy, n_sample, random_state):
     return clone(model).fit(lazy.sample(n_sample, random_state=random_state))
 
 
-def _slate_mean(model):
-    return MeanSlateModel(float(model.means_[0])).fit(None)
-
-
-def _key(cv):
+def key_of_folds(cv):
+    """Return what equal folds have in common."""
     return tuple(sorted(cv.get_params().items()))
 
 
@@ -226,21 +217,19 @@ class FoldSums:
         """Number of rounds."""
         return int(self.counts.sum())
 
-    def check(self, cv):
-        """Raise where nothing could be held out."""
-        check_folds(self.counts.sum(axis=1), cv)
-
     def warn_of_missing(self, model):
         """Warn of actions that the model of a fold does not see."""
         counts, logged = sums_of_others(self.counts), self.counts.sum(axis=0)
         warn_of_missing(self.actions, counts, logged, model)
 
     def means(self, model):
-        """Get the mean rewards that every fold has in the others, and those of all."""
-        masses = [_others_and_all(one) for one in self._masses]
-        plain = [_others_and_all(one) for one in (self.plain, self.counts)]
-        *of_folds, of_all = model.of_sums(self.actions, masses, plain)
-        return dict(enumerate(of_folds)), of_all
+        """Return the mean rewards of the others of every fold, and of all, by fold."""
+        masses, plain = (
+            [np.vstack([sums_of_others(one), one.sum(axis=0)]) for one in cells]
+            for cells in (self._masses, (self.plain, self.counts))
+        )
+        models = model.of_sums(self.actions, masses, plain)
+        return dict(zip([*range(len(models) - 1), FULL], models, strict=True))
 
 
 def check_folds(sizes, cv):
@@ -254,11 +243,6 @@ def check_folds(sizes, cv):
         )
 
 
-def _others_and_all(cells):
-    """Return sums over the other folds of every fold, and below them over all."""
-    return np.vstack([sums_of_others(cells), cells.sum(axis=0)])
-
-
 # -- models of the folds of a log that learn partition by partition --------------------
 
 
@@ -269,12 +253,11 @@ def learned_models(model, cv, lazy, n_jobs=None, progress=untold, **engine):
     folds = [*range(cv.n_splits), FULL]
     workers = min(effective_n_jobs(n_jobs), len(folds))
     tasks = [(_Folds(folds[first::workers]),) for first in range(workers)]
-    inside, engine["progress"] = untold, progress
-    if workers == 1:
-        inside, engine["progress"] = progress, untold
+    one = workers == 1
+    inside, engine["progress"] = (progress, untold) if one else (untold, progress)
     given = model, cv, lazy, inside
     found = merge_parts(
-        _learned, tasks, given, n_jobs=n_jobs, name="share of reward model", **engine
+        _learn_some, tasks, given, n_jobs=n_jobs, name="share of reward model", **engine
     )
     return {fold: found[fold] for fold in folds}
 
@@ -295,7 +278,7 @@ class _Models(dict):
         return _Models(self | other)
 
 
-def _learned(part, given):
+def _learn_some(part, given):
     """Return the models of some folds."""
     model, cv, lazy, progress = given
     models = _Models({fold: clone(model) for fold in part.folds})

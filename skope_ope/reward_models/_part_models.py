@@ -16,7 +16,7 @@ from skope_ope._meant import meant
 from skope_ope._progress import untold
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import HashKFold
-from skope_ope.reward_models._part_fits import Fits
+from skope_ope.reward_models._part_fits import Fits, key_of_folds
 from skope_ope.reward_models._slate_reward_models import (
     frozen_slate_source,
     given_slate_source,
@@ -47,21 +47,27 @@ def part_models(
     if not isinstance(random_state, Integral):
         random_state = check_random_state(random_state).randint(2**31 - 1)
     plans = {  # they raise before anything is read
-        name: _Plan(evaluator, *model_and_folds(evaluator, reward_model, cv), lazy)
+        name: _ModelPlan(evaluator, *model_and_folds(evaluator, reward_model, cv), lazy)
         for name, evaluator in evaluators.items()
         if evaluator._uses_model
     }
-    fitted = [name for name, plan in plans.items() if plan.given is None]
-    if fitted and lazy.partitions is None:
+    to_fit = [name for name, plan in plans.items() if plan.given is None]
+    if to_fit and lazy.partitions is None:
         raise TypeError(
-            f"{type(evaluators[fitted[0]]).__name__} needs a reward model, which "
+            f"{type(evaluators[to_fit[0]]).__name__} needs a reward model, which "
             "cannot be fitted to a lazy frame: a lazy frame gives sums, not rounds. "
             "Pass the name of a column of predictions as reward_model, or write the "
             "frame as parquet files and scan these."
         )
     folds = [plan.cv for plan in plans.values() if plan.cv is not None]
-    fits = Fits(lazy, folds, n_sample, random_state, n_jobs, verbose, progress)
-    return _sources(plans, fits)
+    engine = {"n_jobs": n_jobs, "verbose": verbose, "progress": progress}
+    fits = Fits(lazy, folds, n_sample, random_state, **engine)
+    sources, fitted = {}, {}
+    for name, plan in plans.items():  # like plans share one
+        if plan.given is None and plan.key not in fitted:
+            fitted[plan.key] = fits.of(plan.model, plan.cv)
+        sources[name] = fitted[plan.key] if plan.given is None else plan.given
+    return sources
 
 
 def source_on(source, lazy):
@@ -107,7 +113,7 @@ def _checked_sample(n_sample):
     )
 
 
-class _Plan:
+class _ModelPlan:
     """What stands for the reward model of an evaluator: a source, or a fit."""
 
     def __init__(self, evaluator, model, cv, lazy):
@@ -130,7 +136,9 @@ class _Plan:
                 self.given = frozen_source(model, cv)
             return
         self.model, self.cv = evaluator._fittable(model), hash_folds(cv)
-        self._of = model
+        # what makes the same fits
+        by_action = getattr(self.model, "by_action", None)
+        self.key = id(model), type(self.model), by_action, key_of_folds(self.cv)
         one = copy(evaluator)
         one.reward_model_ = self  # it says as much of the model as what is fitted
         reason = one._unstated_model()
@@ -139,16 +147,6 @@ class _Plan:
                 f"{type(evaluator).__name__} cannot be summed over parts of a log: "
                 f"{reason}"
             )
-
-    def is_like(self, other):
-        """Tell whether another plan makes the same fits."""
-        return (
-            self._of is other._of
-            and type(self.model) is type(other.model)
-            and getattr(self.model, "by_action", None)
-            == getattr(other.model, "by_action", None)
-            and self.cv.get_params() == other.cv.get_params()
-        )
 
 
 def check_model_column(name, lazy):
@@ -160,17 +158,3 @@ def check_model_column(name, lazy):
             f"scan_logs(..., columns={{{name!r}: [...]}}), with one column of "
             "the files per action."
         )
-
-
-def _sources(plans, fits):
-    """Return the sources by name; like plans share one."""
-    sources, done = {}, []
-    for name, plan in plans.items():
-        source = plan.given
-        if source is None:
-            source = next((s for known, s in done if known.is_like(plan)), None)
-        if source is None:
-            source = fits.of(plan.model, plan.cv)
-            done.append((plan, source))
-        sources[name] = source
-    return sources

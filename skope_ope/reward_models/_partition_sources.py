@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.logs._folds import FULL
-from skope_ope.reward_models._cross_fit import FoldModels, MeanReward
+from skope_ope.reward_models._cross_fit import FoldModels
 from skope_ope.reward_models._slate_reward_models import FoldSlateModels
 
 
@@ -32,11 +32,12 @@ class _OnPartitions:
         if logs._origin == self.lazy._origin:
             return self._fold_of(logs)
         fold = np.full(len(logs), FULL)
-        if self._common is not None:
-            position = self._common.positions(logs)
-            seen = np.flatnonzero(position >= 0)
-            if seen.size:
-                fold[seen] = self._fold_of(logs[seen], position[seen])
+        if self._common is None:
+            return fold
+        position = self._common.positions(logs)
+        seen = np.flatnonzero(position >= 0)
+        if seen.size:
+            fold[seen] = self._fold_of(logs[seen], position[seen])
         return fold
 
     def _fold_of(self, logs, position=None):
@@ -51,7 +52,7 @@ class _OnPartitions:
 
     def _of_other_groups(self, group):
         own, other = (
-            "no group" if one is None else f"group={_spelled(one)}"
+            "no group" if one is None else f"group={_spelled_columns(one)}"
             for one in (self.lazy.roles["group"], group)
         )
         return ValueError(
@@ -97,25 +98,16 @@ class _OnPartitions:
             )
             raise
 
-    def __getstate__(self):
-        # without it, so that evaluating changes neither the pickle nor the hash
-        return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
-
 
 class PartModels(_OnPartitions, FoldModels):
     """Models of actions for partitions, see `part_models`."""
-
-    @property
-    def asks_models(self):
-        """Whether a prediction asks a model of scikit-learn, and not a table."""
-        return not isinstance(self.model, MeanReward)
 
 
 class PartSlateModels(_OnPartitions, FoldSlateModels):
     """Models of slates for partitions, see `part_models`."""
 
 
-def _spelled(names):
+def _spelled_columns(names):
     return repr(names[0] if len(names) == 1 else list(names))
 
 

@@ -10,18 +10,18 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import untold
-from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+from skope_ope.logs._folds import UNCOVERED, HeldOut
 from skope_ope.logs._model_features import odd_rows
 from skope_ope.logs._slate_logs import column_weights
-from skope_ope.propensities._encoded import class_probabilities, predictions_of
+from skope_ope.reward_models._action_reward_model import expected_reward
 from skope_ope.reward_models._additive_slate_model import (
     AdditiveSlateModel,
     ItemColumns,
     fit_design,
     slate_design,
 )
-from skope_ope.reward_models._cross_fit import FOLD, OfFolds, told_model
-from skope_ope.reward_models._sources import is_source, refuse_non_models
+from skope_ope.reward_models._cross_fit import FOLD_MODEL, OfFolds, told_model
+from skope_ope.reward_models._sources import check_prefit, is_source, refuse_non_models
 
 
 class MeanSlateModel(BaseEstimator):
@@ -80,15 +80,6 @@ def any_slate_model(model):
     return model if known else SlateModel(model)
 
 
-def expected_reward(model, X):
-    """Prediction of a regressor, or a classifier's probability of the reward 1."""
-    if not is_classifier(model):
-        return predictions_of(model, X).astype(float)
-    proba = class_probabilities(model, X)
-    ones = np.flatnonzero(np.asarray(model.classes_) == 1)
-    return proba[:, ones[0]] if ones.size else np.zeros(len(proba))
-
-
 class FrozenSlateModel:
     """A model fitted beforehand, on other rounds; or a number."""
 
@@ -106,10 +97,7 @@ class FrozenSlateModel:
 
 
 class FoldSlateModels(OfFolds):
-    """A model per fold, which predicts the rounds of that fold."""
-
-    # A subclass has `models_`, a dict of models by fold, and tells in `_folds(logs)`
-    # the fold of every round; `_of_all` is the model for rounds of the fold `FULL`.
+    """A model of slates per fold."""
 
     def predict(self, logs, call):
         """Put the predictions of the folds together, shape (n_rounds,)."""
@@ -119,9 +107,6 @@ class FoldSlateModels(OfFolds):
             rows = np.flatnonzero(fold == k)
             values[rows] = call(self._model(k), logs[rows], rows)
         return values
-
-    def _model(self, fold):
-        return self._of_all if fold == FULL else self.models_[fold]
 
 
 class CrossFittedSlateModel(FoldSlateModels):
@@ -133,15 +118,12 @@ class CrossFittedSlateModel(FoldSlateModels):
         trains = self.held_out_.train
         odd = odd_rows(logs.context)
         odd = logs[odd] if odd.size else None
-        fits = (_fit(clone(model), logs[train], odd) for train in trains)
-        self.models_ = dict(enumerate(progress(fits, len(trains), FOLD)))
+        fits = (_fit_slate_model(clone(model), logs[train], odd) for train in trains)
+        self.models_ = dict(enumerate(progress(fits, len(trains), FOLD_MODEL)))
         covered = self.held_out_.fold != UNCOVERED
         self.n_uncovered_ = int((~covered).sum())
         if self.n_uncovered_:
             self.models_[UNCOVERED] = MeanSlateModel().fit(logs[covered])
-
-    def _folds(self, logs):
-        return self.held_out_.of(logs)
 
     def shared(self, logs):
         """Return what several evaluators of these rounds share: the fitted models."""
@@ -152,12 +134,8 @@ class CrossFittedSlateModel(FoldSlateModels):
         """The model of all training rounds, fitted when other logs first ask."""
         return clone(self.model).fit(self.logs)
 
-    def __getstate__(self):
-        # without it, so that evaluating changes neither the pickle nor the hash
-        return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
 
-
-def _fit(model, logs, odd):
+def _fit_slate_model(model, logs, odd):
     """Fit a model that will have to predict the rounds `odd`, if there are any."""
     if odd is None or isinstance(model, MeanSlateModel):
         return model.fit(logs)
@@ -168,9 +146,7 @@ def _fit(model, logs, odd):
 
 def slate_reward_source(model, logs, cv, fittable, progress=untold):
     """Return what predicts rewards of slates from anything that may stand for it."""
-    if is_source(model):
-        return model
-    given = given_slate_source(model, fittable)
+    given = model if is_source(model) else given_slate_source(model, fittable)
     if given is not None:
         return given
     if isinstance(cv, str):
@@ -197,9 +173,6 @@ def given_slate_source(model, fittable):
 
 def frozen_slate_source(model, cv, fittable):
     """Return a model that was fitted beforehand, where `cv` is "prefit"."""
-    if cv != "prefit":
-        raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
-    if model is None:
-        raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
+    check_prefit(model, cv)
     check_is_fitted(model)
     return FrozenSlateModel(fittable(model))

@@ -184,9 +184,7 @@ def refuse_non_models(model, name):
 
 def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None, progress=untold):
     """Return what predicts rewards for `logs` from anything that may stand for it."""
-    if is_source(model):
-        return model
-    given = given_source(model, logs)
+    given = model if is_source(model) else given_source(model, logs)
     if given is not None:
         return given
     if isinstance(cv, str):
@@ -196,11 +194,16 @@ def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None, progress=u
 
 def frozen_source(model, cv):
     """Return a model that was fitted beforehand, where `cv` is "prefit"."""
+    check_prefit(model, cv)
+    return FrozenSource(model)
+
+
+def check_prefit(model, cv):
+    """Raise unless the word `cv` is "prefit", and there is a model."""
     if cv != "prefit":
         raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
     if model is None:
         raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
-    return FrozenSource(model)
 
 
 def given_source(model, logs):
@@ -248,20 +251,20 @@ def fittable(model):
 
 # -- reward models that a word on the command line names -------------------------------
 
-MODELS = ("none", "ridge", "logistic", "hist")
+MODELS_BY_NAME = ("none", "ridge", "logistic", "hist")
 
 
 def named_reward_model(name, logs):
     """Return the reward model of a name, after a look at what it is to learn from."""
     if name == "none":
         return None
-    if name not in MODELS:
+    if name not in MODELS_BY_NAME:
         try:
             return number(name, finite=True)
         except ValueError:
             raise ValueError(
-                f"the reward model {name!r} is unknown: name {', '.join(MODELS)} or a "
-                f"number.{meant(name, [*MODELS, 'none'])}"
+                f"the reward model {name!r} is unknown: name "
+                f"{', '.join(MODELS_BY_NAME)} or a number.{meant(name, MODELS_BY_NAME)}"
             ) from None
     check_features(logs, f"the reward model {name!r}", takes_missing=name == "hist")
     if name == "hist":

@@ -13,7 +13,7 @@ import numpy as np
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_distributions
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh, seeds_of
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh_copy, seeds_of_start
 from skope_ope.policies._own_draws import generator_states, repeated_draws
 
 TOLERANCE = 1e-9  # rounding in another order of summation
@@ -77,21 +77,21 @@ def check_adaptive_policy(
             f"an instance of a subclass of AdaptivePolicy is expected, got {name}."
         )
     for world in _practice_logs() if logs is None else [logs]:
-        first = fresh(policy, world)
+        first = fresh_copy(policy, world)
         told = _Life(first, world).by_row()
-        _Life(fresh(policy, world), world).watched(told)
+        _Life(fresh_copy(policy, world), world).watched(told)
         _Life(first, world).says_the_same(told, again="after reset")
-        other = _Life(fresh(policy, world), world)
+        other = _Life(fresh_copy(policy, world), world)
         other.says_the_same(told, again="in a clone")
-        _Life(fresh(policy, world), world).without_rejected_rounds(told)
+        _Life(fresh_copy(policy, world), world).without_rejected_rounds(told)
         for given in (False, True):
-            _Life(fresh(policy, world), world).by_block(told, given)
+            _Life(fresh_copy(policy, world), world).by_block(told, given)
         _check_own_draws(policy, world, told)
         if first.takes_weight:
             _check_signature(first)
-            once = _Life(fresh(policy, world), world, weight=1.0)
+            once = _Life(fresh_copy(policy, world), world, weight=1.0)
             once.says_the_same(told, again="with weight=1")
-            _Life(fresh(policy, world), world, weight=2.5).by_row()
+            _Life(fresh_copy(policy, world), world, weight=2.5).by_row()
 
 
 def _check_signature(policy):
@@ -103,11 +103,11 @@ def _check_signature(policy):
 
 def _check_own_draws(policy, world, told):
     """Look for draws that every trajectory repeats."""
-    name, one = type(policy).__name__, fresh(policy, world)
+    name, one = type(policy).__name__, fresh_copy(policy, world)
     at_start = generator_states(one)
     _Life(one, world).without_rejected_rounds(told)
     at_end = generator_states(one)
-    other = generator_states(fresh(policy, world, seeds_of(policy, 1)))
+    other = generator_states(fresh_copy(policy, world, seeds_of_start(policy, 1)))
     same = [
         place
         for place in repeated_draws(at_start, other)
@@ -122,7 +122,7 @@ def _check_own_draws(policy, world, told):
         is_int = isinstance(value, Integral) and not isinstance(value, bool)
         if not (_SEEDING.search(own) and is_int and own != "random_state"):
             continue
-        life = _Life(fresh(policy, world, {parameter: value + 1}), world)
+        life = _Life(fresh_copy(policy, world, {parameter: value + 1}), world)
         assert life.differs_nowhere(told), (
             f"{name} draws random numbers from its parameter {parameter!r}: {_SEEDED}"
         )

@@ -50,6 +50,14 @@ from skope_ope import (
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from skope_ope.policies import EpochGreedy
 from skope_ope.propensities import LoggerPropensityEstimator
+from skope_ope.propensities._encoded import (
+    begins_with_encoder,
+    behind_encoder,
+    default_classifier,
+    fit_encoded,
+    is_bare,
+    takes_sparse,
+)
 from skope_ope.reward_models import AdditiveSlateModel
 
 pytestmark = pytest.mark.frames
@@ -418,6 +426,22 @@ def test_policies_say_whether_they_take_gaps():
         (ClassifierPolicy(LogisticRegression()), False),
     ):
         assert policy.__sklearn_tags__().input_tags.allow_nan is allows
+
+
+def test_takes_sparse():
+    assert takes_sparse(ContextEncoder())
+    assert not takes_sparse(HistGradientBoostingRegressor())
+    assert not takes_sparse(object())
+    assert behind_encoder(GaussianNB()).steps[0][1].sparse_output is False
+
+
+def test_has_other_columns():
+    pandas = pytest.importorskip("pandas")
+    for values in (["a"], [1.0, np.nan], [None, True], [datetime(2026, 1, 1)]):
+        assert has_other_columns(pandas.DataFrame({"x": values}))
+    for values in ([True, False], [1, 2], [0.5]):
+        assert not has_other_columns(pandas.DataFrame({"x": values}))
+    assert not has_other_columns(np.array([[np.nan]]))
 
 
 # -- the default classifier -----------------------------------------------------------

@@ -433,7 +433,7 @@ def test_what_the_guide_names_needs_trust(make, what, tmp_path):
 
 def test_files_that_unpack_to_too_much_are_not_unpacked(tmp_path, monkeypatch):
     path = saved(ClassifierPolicy().set_params(epsilon=0.5), tmp_path / "p.skops")
-    monkeypatch.setattr("skope_ope.readers._zip_files.MOST", 100)
+    monkeypatch.setattr("skope_ope.readers._zip_files.MOST_UNPACKED", 100)
     with pytest.raises(
         ValueError, match=r"p\.skops .*[\d,]+ bytes, and at most 100 are"
     ):

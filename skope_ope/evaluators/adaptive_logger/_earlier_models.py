@@ -8,7 +8,7 @@ from sklearn.base import clone
 from skope_ope._progress import untold
 from skope_ope.logs._known_rows import rows_among
 from skope_ope.reward_models._cross_fit import (
-    FOLD,
+    FOLD_MODEL,
     MeanReward,
     kept_predictions,
     told_model,
@@ -96,7 +96,7 @@ class EarlierModels:
         self.starts_ = np.unique(np.maximum(sizes.astype(int), least))
         self.starts_ = self.starts_[self.starts_ < len(logs)]
         fits = map(self._fit, self.starts_)
-        self.models_ = list(progress(fits, len(self.starts_), FOLD))
+        self.models_ = list(progress(fits, len(self.starts_), FOLD_MODEL))
         self.n_uncovered_ = int(self.starts_[0]) if len(self.starts_) else len(logs)
 
     def _fit(self, stop):

@@ -27,7 +27,7 @@ from skope_ope.evaluators.sequential._quantile import in_force
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.policies._adaptive import (
     contexts_of,
-    fresh,
+    fresh_copy,
     given_seeds,
     learn,
     restart,
@@ -229,7 +229,7 @@ class Restarts:
 
     def at(self, number):
         """Return a policy at its start of some number, with an empty history."""
-        return fresh(self.given, self.empty, self._seeds_of(number))
+        return fresh_copy(self.given, self.empty, self._seeds_of(number))
 
     def next(self):
         """Start anew."""

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.logs._row_container import own, take_rows
-from skope_ope.policies._adaptive import FrozenPolicy, contexts_of, fresh, learn
+from skope_ope.policies._adaptive import FrozenPolicy, contexts_of, fresh_copy, learn
 from skope_ope.policies._base import BasePolicy
 from skope_ope.policies._policy_outputs import named_table
 
@@ -77,7 +77,7 @@ class ProgressivePolicy(BasePolicy):
         return contexts_of(self.policy, logs)
 
     def _proba(self, X, available):
-        policy = fresh(self.policy, self.logs)
+        policy = fresh_copy(self.policy, self.logs)
         total, proba = 0.0, None
         steps = self._history(policy)
         for weight, changed in zip(self.weights_, steps, strict=True):
@@ -93,7 +93,7 @@ class ProgressivePolicy(BasePolicy):
         rng = check_random_state(random_state)
         weights = self.weights_
         length = int(rng.choice(len(weights), p=weights))
-        policy = fresh(self.policy, self.logs)
+        policy = fresh_copy(self.policy, self.logs)
         for _ in self._history(policy, length):
             pass
         return FrozenPolicy(policy, explore=True)

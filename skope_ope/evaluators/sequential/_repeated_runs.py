@@ -33,7 +33,7 @@ from skope_ope.logs._shown_numbers import called, decimals
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import kept_sizes
 from skope_ope.policies._action_probabilities import unwrap
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh, seeds_of
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh_copy, seeds_of_start
 from skope_ope.policies._own_draws import repeated_draws_warnings
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _with_own_seeds(policy, number):
     policy = policy if isinstance(policy, str) else unwrap(policy)
     if not isinstance(policy, AdaptivePolicy):
         return policy
-    return clone(policy).set_params(**seeds_of(policy, number))
+    return clone(policy).set_params(**seeds_of_start(policy, number))
 
 
 def _warned_of_draws(policy, logs):
@@ -229,7 +229,7 @@ def _warned_of_draws(policy, logs):
     if not isinstance(_with_own_seeds(policy, 0), AdaptivePolicy):
         return []
     return repeated_draws_warnings(
-        lambda number: fresh(_with_own_seeds(policy, number), logs)
+        lambda number: fresh_copy(_with_own_seeds(policy, number), logs)
     )
 
 

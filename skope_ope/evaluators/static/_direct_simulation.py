@@ -6,14 +6,14 @@ import numpy as np
 
 from skope_ope.evaluators.core._blocks import Chunks, check_answer, check_block
 from skope_ope.logs._row_container import own, take_rows
-from skope_ope.policies._adaptive import contexts_of, fresh, learn
+from skope_ope.policies._adaptive import contexts_of, fresh_copy, learn
 
 LARGEST_BLOCK = 256  # rounds; every round is an update here
 
 
 def simulate(policy, logs, predict):
     """Let a policy act and learn in every round, rewarded by the model."""
-    policy = fresh(policy, logs)
+    policy = fresh_copy(policy, logs)
     context = contexts_of(policy, logs)
     model = Chunks(predict, logs)
     uniforms = draws(logs)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 
-class History(NamedTuple):
+class PolicyHistory(NamedTuple):
     """The rounds that a policy has learned from, in their order."""
 
     contexts: object
@@ -128,7 +128,7 @@ class AdaptiveFunctionPolicy(AdaptivePolicy):
         if len(self._contexts) > 1:
             self._contexts = [stack_rows(self._contexts)]
         actions, rewards, proba = self._rounds[:, : self._n_rounds]
-        return History(self._contexts[0], actions.astype(np.intp), rewards, proba)
+        return PolicyHistory(self._contexts[0], actions.astype(np.intp), rewards, proba)
 
     def _proba(self, X, available):
         X = X if hasattr(X, "shape") else np.asarray(X)

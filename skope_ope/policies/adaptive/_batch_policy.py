@@ -16,7 +16,7 @@ from skope_ope._sklearn import Interval
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import label_codes
-from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh
+from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh_copy
 from skope_ope.policies._base import FitFreePolicy
 from skope_ope.policies._policy_outputs import named_table
 from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
@@ -149,7 +149,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
         learned_in, asked_in = self._batches(source), self._batches(logs)
         codes = self._codes(logs)
         chance = _propensity(source)
-        policy = fresh(self.policy, logs)
+        policy = fresh_copy(self.policy, logs)
         lessons, X = contexts_of(policy, source), contexts_of(policy, logs)
         trials = _Trials(policy, logs.n_actions, self.min_trials)
         proba = np.empty((len(logs), logs.n_actions))
@@ -181,10 +181,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
     def _batches(self, logs):
         """Return the number of the batch of every row."""
         first = self.exploration_logs.timestamp
-        for name, time in (
-            ("exploration_logs", first),
-            ("the logs", logs.timestamp),
-        ):
+        for name, time in (("exploration_logs", first), ("the logs", logs.timestamp)):
             if time is None:
                 raise ValueError(
                     f"BatchPolicy needs timestamps, {name} have none. Pass "

@@ -32,7 +32,7 @@ class ContextFreePolicy(AdaptivePolicy):
     context_free = takes_weight = True
     _epsilon = 0.0
 
-    def reset(self, logs):
+    def reset(self, logs: BanditLogs) -> None:
         """Forget everything; learn the actions from empty logs.
 
         Parameters
@@ -45,8 +45,11 @@ class ContextFreePolicy(AdaptivePolicy):
         self._counts = [0] * logs.n_actions
         self._totals = [0.0] * logs.n_actions
         self._means = [inf] * logs.n_actions  # untried actions come first
+        self._begin()
 
-    def update(self, X, action, reward, proba, weight=1):
+    def update(
+        self, X: Any, action: int, reward: float, proba: float, weight: float = 1
+    ) -> bool:
         """Learn from one round of the policy's own history.
 
         Parameters
@@ -71,7 +74,14 @@ class ContextFreePolicy(AdaptivePolicy):
         self._counts[action] += weight
         self._totals[action] += weight * float(reward)
         self._means[action] = self._totals[action] / self._counts[action]
+        self._follow(action)
         return True
+
+    def _begin(self):
+        """Set what scores need beside counts and means; a subclass may have some."""
+
+    def _follow(self, action):
+        """Bring up to date what scores need of an action that has learned."""
 
     @property
     def counts_(self) -> Array:
@@ -206,48 +216,13 @@ class EpsilonGreedy(ContextFreePolicy):
     def __init__(self, epsilon: float | Callable[..., Any] = 0.1) -> None:
         self.epsilon = epsilon
 
-    def reset(self, logs: BanditLogs) -> None:
-        """Forget everything; learn the actions from empty logs.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            `logs[:0]` of the logs that the policy will act on.
-        """
-        super().reset(logs)
-        self._set_epsilon()
-
-    def update(
-        self, X: Any, action: int, reward: float, proba: float, weight: float = 1
-    ) -> bool:
-        """Learn from one round of the policy's own history.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        action : int
-            Index of the action in `classes_`.
-        reward : float
-            Its reward.
-        proba : float
-            Ignored.
-        weight : float, default=1
-            How often the round counts in the count and the mean of the action.
-
-        Returns
-        -------
-        changed : bool
-            True.
-        """
-        super().update(X, action, reward, proba, weight)
-        if callable(self.epsilon):
-            self._set_epsilon()
-        return True
-
-    def _set_epsilon(self):
+    def _begin(self):
         if not callable(self.epsilon):
             self._epsilon = float(self.epsilon)
+        self._follow(None)
+
+    def _follow(self, action):
+        if not callable(self.epsilon):
             return
         t = self._n_rounds + 1
         self._epsilon = float(self.epsilon(t))
@@ -332,45 +307,13 @@ class UCB1(ContextFreePolicy):
         self.alpha = alpha
         self.width = width
 
-    def reset(self, logs: BanditLogs) -> None:
-        """Forget everything; learn the actions from empty logs.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            `logs[:0]` of the logs that the policy will act on.
-        """
-        super().reset(logs)
+    def _begin(self):
         self._alpha = float(self.alpha)
         # mean and 1 / sqrt(n_a), in pairs, which are read faster than two lists
-        self._terms = [(inf, 0.0)] * logs.n_actions
+        self._terms = [(inf, 0.0)] * len(self._counts)
 
-    def update(
-        self, X: Any, action: int, reward: float, proba: float, weight: float = 1
-    ) -> bool:
-        """Learn from one round of the policy's own history.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        action : int
-            Index of the action in `classes_`.
-        reward : float
-            Its reward.
-        proba : float
-            Ignored.
-        weight : float, default=1
-            How often the round counts in the count and the mean of the action.
-
-        Returns
-        -------
-        changed : bool
-            True.
-        """
-        super().update(X, action, reward, proba, weight)
+    def _follow(self, action):
         self._terms[action] = self._means[action], 1 / sqrt(self._counts[action])
-        return True
 
     def _scores(self):
         weight = self._alpha

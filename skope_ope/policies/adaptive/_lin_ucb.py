@@ -31,7 +31,7 @@ LOSES_DIGITS = 1e6  # width x^T A^-1 x of an update, which costs as many digits
 ROWS_PER_SUM = 100  # a divisor of it
 # From here on it is cheaper to look for an action that beats a given one than to keep
 # the bounds of all up to date.
-MANY_ACTIONS = 128
+RIVALS_FROM = 128  # actions
 
 
 class LinUCB(AdaptivePolicy):
@@ -232,7 +232,7 @@ class LinUCB(AdaptivePolicy):
         block : object or None
             `None` where there are few actions: then `look_ahead` is the faster one.
         """
-        if len(self.coef_) < MANY_ACTIONS:
+        if len(self.coef_) < RIVALS_FROM:
             return None
         return BoundsOfGiven(self, self._rows(X), action, available)
 
@@ -281,7 +281,7 @@ PRODUCTS = 1 << 17  # products x_i x_j, or entries of A_a^-1, that are held at o
 ROUNDS_FOR_RIVALS = 32  # of which all bounds are computed, to find rivals
 # A bound may differ in its last digits by the way in which it was computed. Where the
 # best one is known, 1e-12 is what counts as a tie.
-ROUNDING = 1e-14
+BOUND_ROUNDING = 1e-14
 
 
 class AllBounds:
@@ -374,7 +374,7 @@ class BoundsOfGiven:
         self.own[rows] = self._own(rows)
         while len(rows) > 2 * ROUNDS_FOR_RIVALS:
             some = rows[:: len(rows) // ROUNDS_FOR_RIVALS]
-            rivals = np.unique(first_best(self._all(some)))
+            rivals = np.unique(first_best(self._of(some)))
             better = self._better(rows, rivals, self._of(rows, rivals))
             settled = better.any(axis=1)
             self.beaten_by[rows[settled]] = rivals[better[settled].argmax(axis=1)]
@@ -386,7 +386,7 @@ class BoundsOfGiven:
         step = max(1, PRODUCTS // len(self.policy.coef_))
         for begin in range(0, len(rows), step):
             part = rows[begin : begin + step]
-            scores = self._all(part)
+            scores = self._of(part)
             best = first_best(scores)
             self.proba[part] = best == self.action[part]
             each = np.arange(len(part))
@@ -414,13 +414,10 @@ class BoundsOfGiven:
         better = scores - 1e-12 * np.abs(scores) > own
         # ties: the lowest index wins
         first = rivals < self.action[rows][:, None]
-        return better | (first & (scores >= own - ROUNDING * np.abs(own)))
+        return better | (first & (scores >= own - BOUND_ROUNDING * np.abs(own)))
 
-    def _all(self, rows):
-        return self._of(rows, slice(None))
-
-    def _of(self, rows, actions):
-        """Bounds of some actions, by round."""
+    def _of(self, rows, actions=slice(None)):
+        """Bounds of all or some actions, by round."""
         policy, X = self.policy, self.X[rows]
         scores = X @ policy.coef_[actions].T
         inverse = policy._inverse[actions].reshape(scores.shape[1], -1)

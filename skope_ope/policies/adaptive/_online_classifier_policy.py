@@ -272,7 +272,7 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
 
 # -- one model of the reward per action, trained on the rounds that took it ------------
 
-MANY_ROUNDS = 10_000  # of one action, where threads may pay
+THREADS_FROM = 10_000  # rounds  # of one action, where threads may pay
 
 
 class ArmModels:
@@ -291,8 +291,15 @@ class ArmModels:
                 "loss='log_loss'), or wrap it in CalibratedClassifierCV."
             )
         rng = check_random_state(random_state)
-        names = _without_seed(model)
-        self.models = [_seeded(clone(model), names, rng) for _ in range(n_actions)]
+        unseeded = [
+            name
+            for name, value in sorted(model.get_params(deep=True).items())
+            if value is None and name.split("__")[-1] == "random_state"
+        ]
+        self.models = []
+        for _ in range(n_actions):
+            seeds = {name: int(rng.randint(2**31 - 1)) for name in unseeded}
+            self.models.append(clone(model).set_params(**seeds))
         self.trained = [False] * n_actions
         self.owner = owner
         self._online = hasattr(model, "partial_fit")
@@ -322,10 +329,13 @@ class ArmModels:
 
     def train(self):
         """Train the models of the actions that have new rounds."""
-        with _one_thread(max(self._sums[:, 0])):
-            self._train()
+        # Waking the threads of BLAS and OpenMP takes many times longer than small fits.
+        is_small = max(self._sums[:, 0]) < THREADS_FROM
+        with _threads().limit(limits=1) if is_small else nullcontext():
+            self._train_new()
+        self._new = set()
 
-    def _train(self):
+    def _train_new(self):
         for action in sorted(self._new):
             X = stack_rows(self._contexts[action])
             reward = np.concatenate(self._rewards[action])
@@ -339,10 +349,10 @@ class ArmModels:
                 model.partial_fit(own(X, model), reward, **classes)
                 self._contexts[action], self._rewards[action] = [], []
             else:
-                self.models[action] = fit_encoded(partial(_fit, X, reward), model, X)
+                fit = partial(_fit_arm, X, reward)
+                self.models[action] = fit_encoded(fit, model, X)
                 self._keep(action, X, reward)
             self.trained[action] = True
-        self._new = set()
 
     def _keep(self, action, X, reward):
         self._contexts[action], self._rewards[action] = [X], [reward]
@@ -365,12 +375,6 @@ class ArmModels:
         return estimates
 
 
-def _one_thread(n_rounds):
-    """Get a context in which BLAS and OpenMP use one thread, where fits are small."""
-    # Waking the others takes many times longer than such a fit.
-    return _threads().limit(limits=1) if n_rounds < MANY_ROUNDS else nullcontext()
-
-
 @cache  # looking for the libraries takes longer than many fits
 def _threads():
     from threadpoolctl import ThreadpoolController  # comes with scikit-learn
@@ -378,21 +382,5 @@ def _threads():
     return ThreadpoolController()
 
 
-def _without_seed(model):
-    """List the nested random states that are None."""
-    params = sorted(model.get_params(deep=True).items())
-    return [
-        name
-        for name, value in params
-        if value is None and name.split("__")[-1] == "random_state"
-    ]
-
-
-def _seeded(model, names, rng):
-    """Give these nested random states a number."""
-    seeds = {name: int(rng.randint(2**31 - 1)) for name in names}
-    return model.set_params(**seeds)
-
-
-def _fit(X, reward, model):
+def _fit_arm(X, reward, model):
     return model.fit(own(X, model), own(reward, model))

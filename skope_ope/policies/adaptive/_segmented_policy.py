@@ -12,10 +12,10 @@ from scipy import sparse
 from sklearn.base import MetaEstimatorMixin
 
 from skope_ope._sklearn import Interval
-from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._frames import opened
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_labels, is_frame
-from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh, learn
+from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh_copy, learn
 from skope_ope.policies._base import n_rows
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         """
         super().reset(logs)
         self._empty_logs = logs
-        self._unseen = fresh(self.policy, logs)
+        self._unseen = fresh_copy(self.policy, logs)
         self.policies_ = {}
         self._last = None
 
@@ -114,10 +114,12 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         X : array, sparse matrix, frame or other rows
         """
         context = contexts_of(self.policy, logs)
-        in_logs = isinstance(self.segment, str) and self.segment in logs.columns
-        if in_logs and self.segment not in _column_names(logs.context):
-            return SegmentRows(context, logs.columns[self.segment], self.segment)
-        return context
+        name = self.segment
+        if not isinstance(name, str) or name not in logs.columns:
+            return context
+        if is_frame(logs.context) and name in opened(logs.context).columns:
+            return context
+        return SegmentRows(context, logs.columns[name], name)
 
     def _segment_rows(self, X):
         """Yield the label of every segment and its rows, in their order."""
@@ -144,7 +146,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         return labels, X
 
     def _frame_column(self, X):
-        frame = import_narwhals().from_native(X, eager_only=True)
+        frame = opened(X)
         names = frame.columns
         name = self.segment
         if isinstance(name, Integral) and name < len(names):
@@ -202,8 +204,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         """
         labels, context = self._split(X)
         self._last = labels.item(0)
-        policy = self._own(self._last)
-        return learn(policy, context, action, reward, proba, weight)
+        return learn(self._own(self._last), context, action, reward, proba, weight)
 
     def update_many(
         self, X: Contexts, action: Array, reward: Array, proba: Array
@@ -236,7 +237,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
 
     def _own(self, label):
         if label not in self.policies_:
-            self.policies_[label] = fresh(self.policy, self._empty_logs)
+            self.policies_[label] = fresh_copy(self.policy, self._empty_logs)
         return self.policies_[label]
 
     def look_ahead(self, X: Contexts, available: Array | None = None) -> Any:
@@ -266,11 +267,15 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         labels, context = self._split(X)
         out = np.empty((len(labels), len(self.classes_)))
         for label, rows in _groups(labels):
-            policy = self.policies_.get(label, self._unseen)
-            offered = None if available is None else available[rows]
-            X = own(take_rows(context, rows), policy)
-            out[rows] = method_of(policy)(X, offered)
+            policy, *rounds = self._of_segment(label, rows, context, available)
+            out[rows] = method_of(policy)(*rounds)
         return out
+
+    def _of_segment(self, label, rows, context, available):
+        """Return the policy of a segment, and its contexts and offers in some rows."""
+        policy = self.policies_.get(label, self._unseen)
+        offered = None if available is None else available[rows]
+        return policy, own(take_rows(context, rows), policy), offered
 
 
 class SegmentRows:
@@ -296,10 +301,9 @@ class _SegmentedBlock:
             self._ask(label, rows)
 
     def _ask(self, label, rows):
-        policy = self.policy.policies_.get(label, self.policy._unseen)
-        offered = None if self.available is None else self.available[rows]
-        X = own(take_rows(self.context, rows), policy)
-        block = policy.look_ahead(X, offered)
+        given = label, rows, self.context, self.available
+        policy, *rounds = self.policy._of_segment(*given)
+        block = policy.look_ahead(*rounds)
         self.proba[rows] = block.proba
         self.parts[label] = policy, rows, block
 
@@ -327,9 +331,3 @@ def _groups(labels):
     bounds = np.searchsorted(inverse[order], np.arange(len(distinct) + 1))
     for index, label in enumerate(distinct.tolist()):
         yield label, order[bounds[index] : bounds[index + 1]]
-
-
-def _column_names(context):
-    if not is_frame(context):
-        return []
-    return import_narwhals().from_native(context, eager_only=True).columns

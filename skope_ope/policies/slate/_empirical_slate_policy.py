@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import ArrayLike
 
-ALL = object()  # the only label, where all rounds have the same slates
+ALL_ROUNDS = object()  # the only label, where all rounds have the same slates
 
 
 class EmpiricalSlatePolicy(BaseSlatePolicy):
@@ -149,7 +149,9 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
 
     def _lists(self):
         """Return the labels and their (slates, probabilities)."""
-        given = self.slates if isinstance(self.slates, dict) else {ALL: self.slates}
+        given = (
+            self.slates if isinstance(self.slates, dict) else {ALL_ROUNDS: self.slates}
+        )
         proba = self.proba
         if not isinstance(proba, dict):
             if proba is not None and isinstance(self.slates, dict):
@@ -157,7 +159,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
                     "proba must be a dict with the labels of `slates`, got "
                     f"{type(proba).__name__}."
                 )
-            proba = dict.fromkeys(given, None) if proba is None else {ALL: proba}
+            proba = dict.fromkeys(given, None) if proba is None else {ALL_ROUNDS: proba}
         missing = [plain(label) for label in given if label not in proba]
         if missing:
             raise ValueError(
@@ -166,7 +168,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             )
         lists = []
         for label, slates in given.items():
-            name = "slates" if label is ALL else f"slates[{plain(label)!r}]"
+            name = "slates" if label is ALL_ROUNDS else f"slates[{plain(label)!r}]"
             lists.append(slates_with_proba(slates, proba.get(label), name))
         widths = {slates.shape[1] for slates, _ in lists}
         if len(widths) != 1:
@@ -179,7 +181,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     def _number_of(self, logs):
         """Return the list that every round draws from, after checks."""
         labels, lists = self._lists()
-        if labels == [ALL]:
+        if labels == [ALL_ROUNDS]:
             number = np.zeros(len(logs), dtype=np.intp)
         else:
             number = self._codes_of(labels, logs)
@@ -234,7 +236,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
 
     def _doubts(self, logs):
         labels, lists = self._lists()
-        given = self.proba if isinstance(self.proba, dict) else {ALL: self.proba}
+        given = self.proba if isinstance(self.proba, dict) else {ALL_ROUNDS: self.proba}
         alike = [given.get(label) is None for label in labels]
         if not any(alike):
             return []
@@ -245,9 +247,9 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         told, counts, known = [], [], []
         for one, part in enumerate(np.split(order, ends[:-1])):
             if alike[one] and len(part):
-                told.append(None if labels[one] is ALL else labels[one])
+                told.append(None if labels[one] is ALL_ROUNDS else labels[one])
                 known.append(lists[one][0])
-                counts.append(counts_of(known[-1], shown[part]))
+                counts.append(counts_among(known[-1], shown[part]))
         return alike_warnings(type(self).__name__, told, counts, known)
 
     def _items(self, logs):
@@ -317,8 +319,8 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
 # with probability 1/1,000 at most, however few rounds a list has.
 
 ALPHA = np.array([0.1, 0.3, 1.0, 3.0, 10.0, 100.0])
-SURPRISE = np.log(1000)  # of the logarithm of the ratio
-MATERIAL = 1e-3  # of it per round: probabilities are off by some 4% at least
+SURE_RATIO = np.log(1000)  # of the logarithm of the ratio
+MATERIAL_RATIO = 1e-3  # of it per round: probabilities are off by some 4% at least
 
 
 def logged_shares(slates, weight=None):
@@ -328,7 +330,7 @@ def logged_shares(slates, weight=None):
     return distinct, count / count.sum()
 
 
-def counts_of(known, slates):
+def counts_among(known, slates):
     """Return how often each of some distinct slates occurs among others."""
     both = np.concatenate([known, slates])
     code = np.unique(both, axis=0, return_inverse=True)[1].ravel()
@@ -366,7 +368,7 @@ def alike_warnings(name, labels, counts, slates):
     """Return a warning where logged slates are not alike."""
     n = sum(int(count.sum()) for count in counts)
     ratio = alike_ratio(counts)
-    if not ratio > max(SURPRISE, MATERIAL * n):
+    if not ratio > max(SURE_RATIO, MATERIAL_RATIO * n):
         return []
     far = [np.abs(c - c.mean()).max() / max(c.mean(), 1e-9) ** 0.5 for c in counts]
     worst = int(np.argmax(far))
@@ -418,7 +420,7 @@ def round_labels(by, logs):
     """Return the label of every round, shape (n_rounds,)."""
     name = "by"
     if isinstance(by, str):
-        name, by = f"by={by!r}", _field(by, logs)
+        name, by = f"by={by!r}", _labels_in_logs(by, logs)
     given = by
     if callable(by):
         given = by(own(logs, by))
@@ -433,7 +435,7 @@ def round_labels(by, logs):
     return labels
 
 
-def _field(name, logs):
+def _labels_in_logs(name, logs):
     if name in logs.columns:
         return logs.columns[name]
     if name in logs._row_fields and getattr(logs, name) is not None:

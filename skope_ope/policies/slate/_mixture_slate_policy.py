@@ -8,11 +8,10 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import clone
 
-from skope_ope._progress import step
 from skope_ope.logs._row_container import own
 from skope_ope.policies._base import mixture_weights
+from skope_ope.policies._mixture_policy import MixtureMembers
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_tables import TypeMoments
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from skope_ope._types import ArrayLike, SlatePolicyLike
 
 
-class MixtureSlatePolicy(BaseSlatePolicy):
+class MixtureSlatePolicy(MixtureMembers, BaseSlatePolicy):
     r"""Draw one of several slate policies in every round and act by it.
 
     .. math:: \pi(s|x) = \sum_k w_k \pi_k(s|x)
@@ -60,36 +59,9 @@ class MixtureSlatePolicy(BaseSlatePolicy):
     array([0.24166667])
     """
 
-    _has_steps = True
-
     def __init__(self, policies: Sequence[SlatePolicyLike], weights: ArrayLike) -> None:
         self.policies = policies
         self.weights = weights
-
-    def fit(self, X, y=None):
-        """Fit a clone of every policy.
-
-        Parameters
-        ----------
-        X : SlateLogs, or array-like of shape (n_samples, n_features)
-            The data that the policies learn from.
-        y : array-like of shape (n_samples,), default=None
-            Targets, if `X` are features.
-
-        Returns
-        -------
-        self : MixtureSlatePolicy
-        """
-        self._check()
-        self.policies_ = []
-        for policy in map(clone, self.policies):
-            with step(self, X, "policy", policy):
-                self.policies_.append(policy.fit(X, y))
-        return self
-
-    @property
-    def _members(self):
-        return getattr(self, "policies_", self.policies)
 
     @property
     def _fills_slots(self):
@@ -133,12 +105,6 @@ class MixtureSlatePolicy(BaseSlatePolicy):
         other = copy(self)
         other.policies_ = [policy._redrawn() for policy in self._members]
         return other
-
-    def _mean(self, method, logs, *args):
-        return sum(
-            weight * getattr(policy, method)(own(logs, policy), *args)
-            for policy, weight in zip(self._members, self._check(), strict=True)
-        )
 
     def _round_marginals(self, logs):
         return self._mean("slot_marginals", logs)

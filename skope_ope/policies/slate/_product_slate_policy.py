@@ -10,13 +10,8 @@ import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_tables import (
-    entries,
-    independent_moments,
-    offered_slots,
-    row_values,
-)
+from skope_ope.policies.slate._slate_base import IndependentSlots
+from skope_ope.policies.slate._slate_tables import entries, offered_slots, row_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +21,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
 
 
-class ProductSlatePolicy(BaseSlatePolicy):
+class ProductSlatePolicy(IndependentSlots):
     r"""Fill every slot independently; a candidate may be shown twice.
 
     .. math:: \pi(s|x) = \prod_j \pi_j(s_j|x)
@@ -111,10 +106,9 @@ class ProductSlatePolicy(BaseSlatePolicy):
         known = self._logged_only(logs)
         if known is not None and np.array_equal(slates, logs.slate):
             return known
-        return _of_slates(self._table(logs), slates)
-
-    def _round_prefixes(self, logs, slates):
-        return np.cumprod(self._round_slots(logs, slates), axis=1)
+        table = self._table(logs)
+        table = np.broadcast_to(table, (len(slates), *table.shape[1:]))
+        return entries(table, slates, 1.0 - table.any(axis=2))
 
     def _round_marginals(self, logs):
         table = self._table(logs)
@@ -134,12 +128,6 @@ class ProductSlatePolicy(BaseSlatePolicy):
         """
         return "product"
 
-    def _moments(self, items, sizes):
-        return independent_moments(items.transpose(0, 2, 1))
-
-    def _slot_marginals(self, items, sizes):
-        return items.transpose(0, 2, 1)
-
     def _sample(self, items, n_rounds, rng):
         sums = np.cumsum(items, axis=1)
         uniform = rng.random_sample((n_rounds, items.shape[2]))
@@ -147,12 +135,6 @@ class ProductSlatePolicy(BaseSlatePolicy):
         # rounding may leave the last sum, which is the total, not above the draw
         slates = np.minimum(below.sum(axis=1), items.shape[1] - 1)
         return np.where(sums[:, -1] > 0, slates, EMPTY)
-
-
-def _of_slates(table, slates):
-    """Entries of a (n_rounds or 1, n_slots, n_candidates) table that slates show."""
-    table = np.broadcast_to(table, (len(slates), *table.shape[1:]))
-    return entries(table, slates, 1.0 - table.any(axis=2))
 
 
 def _check_slot_proba(table, offered):

@@ -188,13 +188,13 @@ def levels_of(sizes, drawn, n_slots):
         after = taken[np.concatenate(before)]
         for kind, (rows, end) in enumerate(zip(before[:-1], ends[:-1], strict=True)):
             after[end - len(rows) : end, kind] += 1
-        taken, where = _distinct(after, sizes, n_slots)
+        taken, where = _distinct_counts(after, sizes, n_slots)
         _check_entries({slot + 1: len(taken)}, sizes, drawn)
         edges = list(zip(before, np.split(where, ends[:-1]), strict=True))
         levels.append(Level(left, edges[:-1], edges[-1], len(taken)))
 
 
-def _distinct(counts, sizes, n_slots):
+def _distinct_counts(counts, sizes, n_slots):
     """Distinct rows of counts, and which of them every row is."""
     radix = np.minimum(sizes, n_slots).astype(object) + 1
     steps = np.cumprod(np.concatenate([[1], radix[:-1]]).astype(object))

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from skope_ope._types import Array
 
 LOW_WEIGHT = 1e-290  # of a softmax, relative to the best: what is below comes last
-LEAST_WEIGHT = 1e-307  # what it weighs: what is offered can be shown
+SMALLEST_WEIGHT = 1e-307  # what it weighs: what is offered can be shown
 LEAST_SCORE = -np.finfo(float).max  # where nothing is offered
-CHUNK = 2**18  # candidates that are scored at once
+SCORED_AT_ONCE = 2**18  # candidates that are scored at once
 
 
 class RankingPolicy(BaseSlatePolicy):
@@ -154,7 +154,7 @@ class RankingPolicy(BaseSlatePolicy):
         logs = X if isinstance(X, SlateLogs) else None
         if logs is not None:
             check_y(y, len(logs), type(self).__name__)
-            X, y = _shown(logs)
+            X, y = _shown_candidates(logs)
         elif y is None:
             raise ValueError(
                 "RankingPolicy.fit needs logs, or features of candidates and how good "
@@ -199,8 +199,10 @@ class RankingPolicy(BaseSlatePolicy):
         regressor = getattr(self, "regressor_", self.regressor)
         rows = features.reshape(-1, features.shape[-1])
         parts = [
-            predictions_of(regressor, rows[start : start + CHUNK]).astype(float)
-            for start in range(0, len(rows), CHUNK)
+            predictions_of(regressor, rows[start : start + SCORED_AT_ONCE]).astype(
+                float
+            )
+            for start in range(0, len(rows), SCORED_AT_ONCE)
         ]
         scores = np.concatenate(parts).reshape(features.shape[:-1])
         if not np.isfinite(scores).all():
@@ -262,12 +264,11 @@ class RankingPolicy(BaseSlatePolicy):
         scores = np.where(offered, self.scores(logs)[:, None], -np.inf)
         best = scores.max(axis=2, keepdims=True)
         with np.errstate(under="ignore"):
-            weights = np.exp(
-                (scores - np.maximum(best, LEAST_SCORE)) / self.temperature
-            )
+            scores = scores - np.maximum(best, LEAST_SCORE)
+            weights = np.exp(scores / self.temperature)
         low = offered & (weights < LOW_WEIGHT)
         self._check_shown(low, offered)
-        return np.where(low, LEAST_WEIGHT, weights).transpose(0, 2, 1)
+        return np.where(low, SMALLEST_WEIGHT, weights).transpose(0, 2, 1)
 
     def _check_shown(self, low, offered):
         """Raise where a slot may have to draw from weights that underflow."""
@@ -353,7 +354,7 @@ def best_slates(scores, offered, n_slots):
     return slates
 
 
-def _shown(logs):
+def _shown_candidates(logs):
     """Features of the shown candidates, and their rewards."""
     if logs.item_features is None or logs.slot_reward is None:
         raise ValueError(

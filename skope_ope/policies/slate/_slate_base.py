@@ -14,11 +14,13 @@ from skope_ope._sklearn import Estimator
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
+from skope_ope.policies._base import FitFree
 from skope_ope.policies.slate._slate_tables import (
     TypeMoments,
     check_slate_logs,
     check_slates,
     distinct_rows,
+    independent_moments,
     row_codes,
 )
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 # to the order of the candidates. Candidates with equal rows are exchangeable: they are
 # of one type, and the moments of a distribution are those of its types.
 
-MAX_BYTES = 2**24  # 16 MiB: what a batch of distributions may take
+BATCH_BYTES = 2**24  # 16 MiB: what a batch of distributions may take
 
 
 class DistributionBatch(NamedTuple):
@@ -93,14 +95,11 @@ class SlateDistributions:
     def __len__(self):
         return len(self.items)
 
-    def batches(self, max_bytes=MAX_BYTES):
+    def batches(self, max_bytes=BATCH_BYTES):
         """Yield the distributions with their moments, some at a time."""
-        for numbers, sizes, types, items in self._groups():
-            size = self._at_once(items, sizes, max_bytes)
-            for start in range(0, len(numbers), size):
-                part = slice(start, start + size)
-                moments = self.policy._moments(items[part], sizes)
-                yield DistributionBatch(numbers[part], sizes, types, moments)
+        for numbers, sizes, types, items in self._groups(max_bytes):
+            moments = self.policy._moments(items, sizes)
+            yield DistributionBatch(numbers, sizes, types, moments)
 
     def codes(self):
         """Numbers that tell the distributions of several `SlateDistributions` apart."""
@@ -109,12 +108,8 @@ class SlateDistributions:
     def slot_marginals(self):
         """Probability of every candidate in every slot, by distribution."""
         out = np.empty((len(self), self.n_slots, self.items.shape[1]))
-        for numbers, sizes, types, items in self._groups():
-            size = self._at_once(items, sizes, MAX_BYTES)
-            for start in range(0, len(numbers), size):
-                part = slice(start, start + size)
-                table = self.policy._slot_marginals(items[part], sizes)
-                out[numbers[part]] = table[:, :, types]
+        for numbers, sizes, types, items in self._groups(BATCH_BYTES):
+            out[numbers] = self.policy._slot_marginals(items, sizes)[:, :, types]
         return out
 
     def slates(self, slates):
@@ -127,12 +122,8 @@ class SlateDistributions:
         """Marginals of another policy, in the order of the distributions."""
         return np.take_along_axis(marginals, self.order[:, None], axis=2)
 
-    def _at_once(self, items, sizes, max_bytes):
-        needed = self.policy._bytes_per_distribution(items, sizes, self.n_slots)
-        return max(1, int(max_bytes // needed))
-
-    def _groups(self):
-        """Yield (numbers, sizes, types, items by type) of those with equal sizes."""
+    def _groups(self, max_bytes):
+        """Yield (numbers, sizes, types, items by type) of some with equal sizes."""
         starts = np.ones(self.items.shape[:2], dtype=bool)
         starts[:, 1:] = (self.items[:, 1:] != self.items[:, :-1]).any(axis=2)
         first, index = distinct_rows(starts)
@@ -141,15 +132,20 @@ class SlateDistributions:
             numbers = np.flatnonzero(index == group)
             sizes = np.diff(begins, append=starts.shape[1])
             types = np.cumsum(starts[where]) - 1
-            yield numbers, sizes, types, self.items[numbers][:, begins]
+            items = self.items[numbers][:, begins]
+            needed = self.policy._bytes_per_distribution(items, sizes, self.n_slots)
+            size = max(1, int(max_bytes // needed))
+            for start in range(0, len(numbers), size):
+                part = slice(start, start + size)
+                yield numbers[part], sizes, types, items[part]
 
 
 # --------------------------------------------------------------------------------------
 
-CHUNK_BYTES = 2**26  # of row-wise temporaries
+ROW_BYTES = 2**26  # of row-wise temporaries
 
 
-class BaseSlatePolicy(TellsOfFit, Estimator):
+class BaseSlatePolicy(FitFree, TellsOfFit, Estimator):
     r"""Base class of policies that compose slates.
 
     A slate policy describes a round by a table with one row of parameters per
@@ -248,7 +244,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         if len(drawn.place) == 1:
             return np.take(table[:, :, drawn.place[0]], drawn.index, axis=0)
         marginals = np.empty((len(logs), *table.shape[1:]))
-        rounds = max(1, CHUNK_BYTES // table[0].nbytes)
+        rounds = max(1, ROW_BYTES // table[0].nbytes)
         for start in range(0, len(logs), rounds):
             part = slice(start, start + rounds)
             marginals[part] = np.take_along_axis(
@@ -402,7 +398,7 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
     def _chunks(self, logs):
         """Yield slices of rounds whose tables fit into memory."""
         row = 32 * logs.max_candidates * self._slots_of(logs)
-        rounds = max(1, CHUNK_BYTES // row)
+        rounds = max(1, ROW_BYTES // row)
         for start in range(0, len(logs), rounds):
             yield slice(start, start + rounds)
 
@@ -417,12 +413,17 @@ class BaseSlatePolicy(TellsOfFit, Estimator):
         """Bytes that the second moments of one distribution take, one copy included."""
         return 16 * (n_slots * int(np.sum(sizes))) ** 2
 
-    def __sklearn_is_fitted__(self):
-        return True
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        return tags
+class IndependentSlots(BaseSlatePolicy):
+    """Base class of slates whose slots are filled independently of each other."""
+
+    # The parameters of a candidate are its probabilities in the slots.
+
+    def _round_prefixes(self, logs, slates):
+        return np.cumprod(self._round_slots(logs, slates), axis=1)
+
+    def _moments(self, items, sizes):
+        return independent_moments(items.transpose(0, 2, 1))
+
+    def _slot_marginals(self, items, sizes):
+        return items.transpose(0, 2, 1)

@@ -12,22 +12,18 @@ from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers, is_frame
 from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_tables import (
-    check_slates,
-    entries,
-    independent_moments,
-    row_values,
-)
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy, IndependentSlots
+from skope_ope.policies.slate._slate_tables import check_slates, entries, row_values
 
 # each of them makes an object a slate policy; what an evaluator needs, it asks for
-METHODS = ("slot_marginals", "slate_proba", "shown_marginals")
+SLATE_METHODS = ("slot_marginals", "slate_proba", "shown_marginals")
 
 
 def is_slate_policy(policy):
     """Tell whether an object, no class, is a policy over slates."""
     return isinstance(policy, BaseSlatePolicy) or (
-        not isinstance(policy, type) and any(hasattr(policy, name) for name in METHODS)
+        not isinstance(policy, type)
+        and any(hasattr(policy, name) for name in SLATE_METHODS)
     )
 
 
@@ -75,8 +71,8 @@ def as_slate_array(given):
     # `slot_1` and `slot_2`, the numbers must rise.
     if is_frame(given):
         names = list(getattr(given, "column_names", None) or given.columns)
-        ends = [re.search(r"\d+$", str(name)) for name in names]
-        numbers = [int(end.group()) for end in ends if end]
+        found = [re.search(r"\d+$", str(name)) for name in names]
+        numbers = [int(digits.group()) for digits in found if digits]
         if len(numbers) == len(names) and numbers != sorted(numbers):
             raise ValueError(
                 f"the columns of the slates are {names}, and their order is that of "
@@ -91,12 +87,6 @@ def as_slate_array(given):
 
 
 # -- given slot marginals as a policy --------------------------------------------------
-
-_MARGINALS_ONLY = (
-    "the policy is given by its slot marginals (the probability of each candidate "
-    "in each slot), which do not determine the probability of a slate. Pass a "
-    "slate policy, or slates of shape (n_rounds, n_slots)."
-)
 
 
 class GivenMarginals(BaseSlatePolicy):
@@ -142,20 +132,20 @@ class GivenMarginals(BaseSlatePolicy):
         table = self._round_marginals(logs)
         return entries(table, slates, 1 - table.sum(axis=2))
 
-    def _round_prefixes(self, logs, slates):
-        raise TypeError(_MARGINALS_ONLY)
+    def _unknown(self, *args):
+        raise TypeError(
+            "the policy is given by its slot marginals (the probability of each "
+            "candidate in each slot), which do not determine the probability of a "
+            "slate. Pass a slate policy, or slates of shape (n_rounds, n_slots)."
+        )
 
-    def _round_draws(self, logs, rng):
-        raise TypeError(_MARGINALS_ONLY)
-
-    def _items(self, logs):
-        raise TypeError(_MARGINALS_ONLY)
+    _round_prefixes = _round_draws = _items = _unknown
 
 
 # -- given slates as a policy ----------------------------------------------------------
 
 
-class DeterministicSlates(BaseSlatePolicy):
+class DeterministicSlates(IndependentSlots):
     """Given slates: an array for the rounds, a function of the logs, a column."""
 
     def __init__(self, chosen):
@@ -195,17 +185,8 @@ class DeterministicSlates(BaseSlatePolicy):
     def _round_slots(self, logs, slates):
         return (self.deterministic_slates(logs) == slates).astype(float)
 
-    def _round_prefixes(self, logs, slates):
-        return np.cumprod(self._round_slots(logs, slates), axis=1)
-
     def _round_draws(self, logs, rng):
         return self.deterministic_slates(logs)
-
-    def _moments(self, items, sizes):
-        return independent_moments(items.transpose(0, 2, 1))
-
-    def _slot_marginals(self, items, sizes):
-        return items.transpose(0, 2, 1)
 
     def _sample(self, items, n_rounds, rng):
         slots = items.transpose(0, 2, 1)

@@ -91,7 +91,9 @@ def distinct_rows(table):
     # numbers are much faster to sort than rows; that no two rows met in one number
     # is checked
     words = _words(table)
-    _, first, index = np.unique(_codes(words), return_index=True, return_inverse=True)
+    _, first, index = np.unique(
+        _codes_of_words(words), return_index=True, return_inverse=True
+    )
     index = index.reshape(-1)
     if (words[first[index]] != words).any():
         rows = words.view(f"V{words.dtype.itemsize * words.shape[1]}")[:, 0]
@@ -101,7 +103,7 @@ def distinct_rows(table):
 
 def row_codes(table):
     """Numbers that nearly always differ where rows of a table do."""
-    return _codes(_words(table))
+    return _codes_of_words(_words(table))
 
 
 def _words(table):
@@ -110,7 +112,7 @@ def _words(table):
     return table.view(f"u{table.dtype.itemsize}").astype(np.uint64, copy=False)
 
 
-def _codes(words):
+def _codes_of_words(words):
     """One number per row of unsigned integers."""
     factors = np.random.RandomState(0).randint(0, 2**62, words.shape[1], np.uint64)
     # round floats differ in their first bits only, which products would push out
