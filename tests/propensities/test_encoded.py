@@ -50,14 +50,6 @@ from skope_ope import (
 from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from skope_ope.policies import EpochGreedy
 from skope_ope.propensities import LoggerPropensityEstimator
-from skope_ope.propensities._encoded import (
-    begins_with_encoder,
-    behind_encoder,
-    default_classifier,
-    fit_encoded,
-    is_bare,
-    takes_sparse,
-)
 from skope_ope.reward_models import AdditiveSlateModel
 
 pytestmark = pytest.mark.frames
@@ -290,7 +282,7 @@ def test_a_gap_of_one_page(model):
     logging = UniformSlatePolicy(2)
     logs = SlateLogs(context, slate, CLICK, n_candidates=4, logging_policy=logging)
     with encoding_told(Ridge()):
-        evaluator = SlateDirectMethod(reward_model=model).fit(logs)
+        evaluator = SlateDirectMethod(reward_model=model, cv=2).fit(logs)
     with pytest.warns(ModelErrorWarning, match="leaves out the error of the reward"):
         assert 0 < evaluator.score(logging) < 1
     for fitted in evaluator.reward_model_.models_.values():
@@ -397,14 +389,14 @@ def test_a_call_warns_once(backend):
     engine = nullcontext() if backend is None else joblib.parallel_config(backend)
     jobs = None if backend is None else 2
     with engine, encoding_told(Ridge()) as told:
-        table = evaluate(policy, logs, reward_model=Ridge(), n_jobs=jobs)
+        table = evaluate(policy, logs, reward_model=Ridge(), cv=2, n_jobs=jobs)
     assert (len(told) == 1 and backend) or told[0].filename == __file__
     assert "(ValueError: could not convert string to float: " in str(told[0].message)
     assert told[0].message.name == "encoded_model"
     # as the warning says; Ridge has a solver for sparse matrices and one for others
     auto = "auto" if Ridge().__sklearn_tags__().input_tags.sparse else False
     model = make_pipeline(ContextEncoder(sparse_output=auto), Ridge())
-    by_hand = evaluate(policy, logs, reward_model=model, n_jobs=jobs)
+    by_hand = evaluate(policy, logs, reward_model=model, cv=2, n_jobs=jobs)
     assert by_hand["DoublyRobust"].value == table["DoublyRobust"].value
     with encoding_told(Ridge()) as told:  # and so does the next call
         DoublyRobust(reward_model=Ridge()).fit(logs)
@@ -426,22 +418,6 @@ def test_policies_say_whether_they_take_gaps():
         (ClassifierPolicy(LogisticRegression()), False),
     ):
         assert policy.__sklearn_tags__().input_tags.allow_nan is allows
-
-
-def test_takes_sparse():
-    assert takes_sparse(ContextEncoder())
-    assert not takes_sparse(HistGradientBoostingRegressor())
-    assert not takes_sparse(object())
-    assert behind_encoder(GaussianNB()).steps[0][1].sparse_output is False
-
-
-def test_has_other_columns():
-    pandas = pytest.importorskip("pandas")
-    for values in (["a"], [1.0, np.nan], [None, True], [datetime(2026, 1, 1)]):
-        assert has_other_columns(pandas.DataFrame({"x": values}))
-    for values in ([True, False], [1, 2], [0.5]):
-        assert not has_other_columns(pandas.DataFrame({"x": values}))
-    assert not has_other_columns(np.array([[np.nan]]))
 
 
 # -- the default classifier -----------------------------------------------------------

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from skope_ope import ActionRewardModel, BanditLogs, DoublyRobust
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.reward_models import _design
-from skope_ope.reward_models._design import action_design, designs, indicator_names
+from skope_ope.reward_models._design import action_design, designs
 
 X = np.array([[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]])
 FEATURES = np.array([[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]])
