@@ -12,7 +12,7 @@ import numpy as np
 
 from skope_ope.exceptions import RowError
 from skope_ope.logs import _propensity_audit
-from skope_ope.logs._coded_labels import coded_labels, encoded
+from skope_ope.logs._coded_labels import coded_as, coded_labels
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import Framed
@@ -203,7 +203,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         if n_rounds == 0:
             raise ValueError("the logs are empty: at least one round is needed.")
         check_length("context", self.context, n_rounds)
-        found = encoded("action", coded, actions, "actions")
+        found = coded_as("action", coded, actions, "actions")
         state["actions"], state["action_index"] = found
         if actions is None:  # then each of them was logged
             state["_unseen"] = np.zeros(0, dtype=np.intp)
@@ -320,7 +320,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             check_length("logger", coded[0], len(self))
             state["logger"] = coded[0]
             listed = logger.labels if getattr(logger, "listed", False) else None
-            found = encoded("logger", coded, listed, "loggers")
+            found = coded_as("logger", coded, listed, "loggers")
             state["loggers"], state["logger_index"] = found
 
     _check_logger_proba = check_logger_proba
@@ -433,11 +433,11 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     def _learning_findings(self) -> Any:
         """Finding where the propensities of the first rounds follow earlier rewards."""
         from skope_ope.logs.checks._adaptive_logger import (
-            MOST_ROUNDS,
+            FIRST_ROUNDS,
             learning_findings,
         )
 
-        return learning_findings(self, MOST_ROUNDS)
+        return learning_findings(self, FIRST_ROUNDS)
 
     @property
     def _weighs_unevenly(self) -> bool:

@@ -10,10 +10,10 @@ import numpy as np
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._validation import check_labels, is_frame, short
 
-SHOWN = 8  # names in a message
+NAMES_SHOWN = 8  # names in a message
 
 
-def named_columns(columns, actions=None, logging_proba=None):
+def columns_by_name(columns, actions=None, logging_proba=None):
     """Get the columns that are named, in the order of the actions where dicts tell."""
     if isinstance(columns, str):
         raise TypeError(
@@ -61,7 +61,7 @@ def refuse_one_table(argument, names, frame):
         return
     name = single if isinstance(single, str) else "proba"
     new = [f"{name}_{j}" for j in range(width)]
-    if width > SHOWN:
+    if width > NAMES_SHOWN:
         pattern = name + "_{j}"
         new = f"[f{pattern!r} for j in range({width})]"
     how = "Make a column of each of its entries"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     AnyLogs = TypeVar("AnyLogs", BanditLogs, SlateLogs)
 
-SAME = "Build all logs with the same."
-KINDS = "Build all logs with labels of one kind."
+BUILD_ALIKE = "Build all logs with the same."
+ONE_KIND = "Build all logs with labels of one kind."
 ONE_VALUE = {  # what holds for all rounds, and what to do where it differs
     "reward_range": "Give all logs the range that holds for all rewards when you build "
     "them.",
@@ -90,19 +90,19 @@ def concat(logs: Iterable[AnyLogs]) -> AnyLogs:
         values = [getattr(part, name) for part in parts]
         state[name] = values[0]
         _agree(f"{name} is", values, ONE_VALUE[name], by=joblib.hash)
-    state.update(_rows_of(parts), columns={})
+    state.update(_joined_rows(parts), columns={})
     names = [name for name in out._row_fields if name not in CODES]
-    values = {name: _values(name, parts) for name in names}
+    values = {name: _field_values(name, parts) for name in names}
     unite = _unite_actions if isinstance(out, BanditLogs) else _unite_candidates
     state.update(unite(parts, values))
     for name, found in values.items():
-        state[name] = None if found is None else _stacked(name, found)
+        state[name] = None if found is None else _stacked_field(name, found)
     out._set_group(state["group"])
     for name in dict.fromkeys(name for part in parts for name in part.columns):
         found = [part.columns.get(name) for part in parts]
         _check_present(f"column {name!r}", found)
         _check_no_actions(name, found, parts)
-        state["columns"][name] = _stacked(f"column {name!r}", found)
+        state["columns"][name] = _stacked_field(f"column {name!r}", found)
     return out
 
 
@@ -130,7 +130,7 @@ def _checked_parts(logs):
     return parts
 
 
-def _agree(what, values, remedy=SAME, by=None):
+def _agree(what, values, remedy=BUILD_ALIKE, by=None):
     """Raise where values of logs differ; None agrees with all, unless seen `by`."""
     keys = values if by is None else [by(value) for value in values]
     first = next((k for k, key in enumerate(keys) if key is not None), 0)
@@ -142,7 +142,7 @@ def _agree(what, values, remedy=SAME, by=None):
             )
 
 
-def _values(name, parts):
+def _field_values(name, parts):
     """Return a field of all logs, None where none has it."""
     found = [getattr(part, name) for part in parts]
     if all(value is None for value in found):
@@ -160,7 +160,7 @@ def _check_present(name, found):
         )
 
 
-def _rows_of(parts):
+def _joined_rows(parts):
     """Return which rows these are: those of several origins are numbered anew."""
     found = []
     for part in parts:
@@ -219,7 +219,7 @@ def _united(parts, field, name):
     """Return all labels as they appear; the places of each log's; and all codes."""
     labels = [getattr(part, name) for part in parts]
     kinds = [kind_of_labels(one) or None for one in labels]
-    _agree(f"{field} holds", kinds, KINDS)
+    _agree(f"{field} holds", kinds, ONE_KIND)
     every = np.concatenate(labels)
     first = {label: row for row, label in reversed([*enumerate(every.tolist())])}
     united = freeze(every[sorted(first.values())])
@@ -315,7 +315,7 @@ def _unite_candidates(parts, values):
     return state
 
 
-def _stacked(name, found):
+def _stacked_field(name, found):
     """Return rows below each other, after a look at their kinds and shapes."""
     if name == "context":
         _agree("context is", [*map(_container, found)])
@@ -329,7 +329,7 @@ def _stacked(name, found):
         _agree(f"{name} has rows of shape", [values.shape[1:] for values in found])
     if name != "context":
         kinds = [kind_of_labels(values) or None for values in found]
-        _agree(f"{name} holds", kinds, KINDS)
+        _agree(f"{name} holds", kinds, ONE_KIND)
     return freeze(stack_rows(found))
 
 

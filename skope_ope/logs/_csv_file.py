@@ -21,7 +21,7 @@ from skope_ope.logs._text_files import (
     ALL_BLANK,
     BLANK,
     CARRIAGE_RETURN,
-    LONGEST,
+    LONGEST_LINE,
     NULL,
     UTF8_MARK,
     UTF16,
@@ -31,15 +31,15 @@ from skope_ope.logs._text_files import (
     quoted,
     too_long,
 )
-from skope_ope.logs._texts import TRUTH, Texts, parse_labels, texts_of
+from skope_ope.logs._texts import TRUTH, Texts, coded_texts, parse_labels
 
-FIRST = 2**16  # bytes
-SIZE = 2**22  # bytes that are held as text at a time
+FIRST_BYTES = 2**16  # bytes
+BLOCK_BYTES = 2**22  # bytes that are held as text at a time
 COMMA, NEWLINE, RETURN, QUOTE = b',\n\r"'
 LINE_ENDS = re.compile(rb"[\r\n]*")
-REMEDY = "Put the whole cell into quotes, and double the quotes inside it."
-INSIDE = f"a quote stands inside a cell. {REMEDY}"
-BEHIND = f"text follows a closing quote. {REMEDY}"
+QUOTE_REMEDY = "Put the whole cell into quotes, and double the quotes inside it."
+INSIDE = f"a quote stands inside a cell. {QUOTE_REMEDY}"
+BEHIND = f"text follows a closing quote. {QUOTE_REMEDY}"
 UNCLOSED = "a quote is opened and never closed. Close it; inside quotes, double it."
 
 
@@ -48,7 +48,7 @@ class CsvFile:
 
     def __init__(self, name, opened):
         self.name, self._opened = name, opened
-        for size in (FIRST, LONGEST):
+        for size in (FIRST_BYTES, LONGEST_LINE):
             with opened() as stream:
                 data = stream.read(size)
             start, end = _first_row(data)
@@ -56,16 +56,16 @@ class CsvFile:
                 break
         if data.startswith(UTF16_MARKS):
             raise ValueError(f"{name} {UTF16}")
-        if end == start and len(data) == LONGEST:
+        if end == start and len(data) == LONGEST_LINE:
             raise self._error(0, ALL_BLANK)
         if end == start:
             raise ValueError(f"{name} is empty. Name a file with logged rounds.")
-        if end == LONGEST:
+        if end == LONGEST_LINE:
             raise self._error(start, too_long())
         self._check(data[start:end], start)
         self._start, self._line = end, 1 + data.count(b"\n", 0, end)
         text = data[start:end].decode("utf-8", "backslashreplace")
-        self.header = [name.strip() for name in next(_rows(text))]
+        self.header = [name.strip() for name in next(_csv_rows(text))]
         other = next((mark for mark in ";\t|" if mark in text), None)
         if len(self.header) == 1 and other:
             raise ValueError(
@@ -78,7 +78,9 @@ class CsvFile:
         """Yield the first byte and the bytes of stretches of whole rows."""
         # A first one that is small tells which columns hold texts; `size` is that of
         # all.
-        sizes = chain([size or min(FIRST, SIZE)], repeat(size or SIZE))
+        sizes = chain(
+            [size or min(FIRST_BYTES, BLOCK_BYTES)], repeat(size or BLOCK_BYTES)
+        )
         with self._opened() as stream:
             stream.read(self._start)
             start, rest, more = self._start, b"", True
@@ -87,7 +89,7 @@ class CsvFile:
                 more = stream.read(next(sizes))
                 data = rest + more
                 stop = last_end(data) if more else len(data)
-                if len(data) - stop > LONGEST:
+                if len(data) - stop > LONGEST_LINE:
                     self._check(data[stop:], start + stop)
                     raise self._error(start + stop, too_long())
                 block, rest = data[:stop], data[stop:]
@@ -105,7 +107,7 @@ class CsvFile:
         """Yield the line on which a row begins, and its cells."""
         line = self._line
         for _, block in self.blocks():
-            reader = _rows(block.decode("utf-8", "backslashreplace"))
+            reader = _csv_rows(block.decode("utf-8", "backslashreplace"))
             first = line
             try:
                 for row in reader:
@@ -143,12 +145,12 @@ class CsvFile:
         """Return the error for a byte of the file, with its line."""
         line = 1
         with self._opened() as stream:
-            while at and (data := stream.read(min(at, SIZE))):
+            while at and (data := stream.read(min(at, BLOCK_BYTES))):
                 line, at = line + data.count(b"\n"), at - len(data)
         return ValueError(f"{self.name}, line {line}: {what}")
 
 
-def _rows(text):
+def _csv_rows(text):
     return csv.reader(io.StringIO(text, newline=""), strict=True)
 
 
@@ -198,27 +200,27 @@ def _fault(block):
 
 # -- cells of csv files as numbers, labels and texts: the same for files and for parts
 
-MANY = 100  # texts that tell whether others may be of a type
+TEXTS_TRIED = 100  # texts that tell whether others may be of a type
 DROP = "Correct or drop the row."
 # words for missing, in any case and with blanks around them; "none" only in place of a
 # number, as a label it may be an action: to do nothing
 MISSING = {"", "na", "n/a", "nan", "null"}
-NUMBERS = {**dict.fromkeys((*MISSING, "none"), np.nan), **TRUTH}
+NUMBER_WORDS = {**dict.fromkeys((*MISSING, "none"), np.nan), **TRUTH}
 SPELT = [
     spelt(word)
-    for word in sorted({*NUMBERS} - {*TRUTH})
+    for word in sorted({*NUMBER_WORDS} - {*TRUTH})
     for spelt in (str.lower, str.upper, str.capitalize)
 ] + ["NaN"]
 
 
-def is_missing(text):
+def is_missing_word(text):
     """Tell whether a text is a word for a missing one."""
     return text.strip().lower() in MISSING
 
 
 def cell_number(text):
     """Return the number that a cell holds, NaN where it is missing."""
-    word = NUMBERS.get(text.strip().lower())
+    word = NUMBER_WORDS.get(text.strip().lower())
     return number(text) if word is None else float(word)
 
 
@@ -247,14 +249,14 @@ def numbers_of(name, cells, remedy=DROP, optional=False):
     return found
 
 
-def labels_of(name, texts, kinds=None):
+def cell_labels(name, texts, kinds=None):
     """Return distinct labels and the codes of the rows, without blanks around them."""
     stripped, codes = [text.strip() for text in texts.values], texts.codes
     if not MISSING.isdisjoint(map(str.lower, stripped)):
-        text = next(filter(is_missing, texts.values))
+        text = next(filter(is_missing_word, texts.values))
         raise bad_cell(name, texts, text, "a label")
     if stripped != texts.values:
-        merged = texts_of(stripped)
+        merged = coded_texts(stripped)
         stripped, codes = merged.values, merged.codes[codes]
     return parse_labels(stripped, kinds), codes
 
@@ -264,7 +266,7 @@ def bad_cell(name, texts, text, expected):
     found, more = f"is {quoted(text)}", ""
     if not text.strip():
         found = "is missing"
-    elif is_missing(text) and expected == "a label":
+    elif is_missing_word(text) and expected == "a label":
         found, more = f"is {quoted(text)}, a word for missing", " Or rename the label."
     return RowError(
         f"column {name!r} {found}",
@@ -305,7 +307,7 @@ def _by_python(block, n_columns, texts):
                 raise ValueError
             found[place] = np.fromiter(numbers(cells), np.float64, len(cells))
         except ValueError:
-            found[place] = texts_of(cells)
+            found[place] = coded_texts(cells)
     return found
 
 
@@ -380,7 +382,7 @@ def missing_among(texts):
 
 def cast(texts, kind):
     """Return texts of pyarrow with another type."""
-    texts[:MANY].cast(kind)  # an error costs something for every text
+    texts[:TEXTS_TRIED].cast(kind)  # an error costs something for every text
     return texts.cast(kind)
 
 

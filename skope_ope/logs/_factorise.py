@@ -20,10 +20,10 @@ _DIGIT = 1 << 16  # numpy sorts numbers below it by counting
 
 def factorise(values):
     """Return (distinct labels, codes) of a 1-d array of labels."""
-    return count_integers(values) or in_order(*distinct_labels(values))
+    return count_integers(values) or ordered_codes(*distinct_labels(values))
 
 
-def in_order(distinct, codes):
+def ordered_codes(distinct, codes):
     """Return what `factorise` does, from distinct labels that are in any order."""
     # Labels that no row has are left out.
     present = np.flatnonzero(count_codes(codes, len(distinct)))
@@ -47,7 +47,7 @@ def in_order(distinct, codes):
 def among(labels, codes, counts):
     """Return what `factorise` does, from its answer for more rows than these."""
     if labels.dtype.kind == "O" and not _rises(labels):
-        return in_order(labels, codes)
+        return ordered_codes(labels, codes)
     present = counts > 0
     if present.all():
         return labels, codes
@@ -76,7 +76,7 @@ def distinct_labels(values):
         values = (values + 0).astype(values.dtype, copy=False)  # -0.0 is 0.0
     words = np.ascontiguousarray(values).view(f"u{gcd(values.itemsize, 8)}")
     words = words.reshape(len(values), -1)
-    codes, rows = _codes_of_keys(_keys(words))
+    codes, rows = _codes_of_keys(_row_hashes(words))
     labels = words[rows]
     for block in _blocks(len(words)):
         if not (labels.take(codes[block], axis=0) == words[block]).all():
@@ -91,7 +91,7 @@ def _looked_up(values):
     return objects(code_of), codes
 
 
-def _keys(words):
+def _row_hashes(words):
     """Return a 64-bit hash of every row of words, shape (n_rounds,)."""
     keys = np.zeros(len(words), dtype=np.uint64)
     for block in _blocks(len(words)):

@@ -32,7 +32,7 @@ class Items:
     def of(cls, shown, offered, listing, pages):
         """Give every item its index."""
         found = [*shown.labels, *(offered.labels if offered is not None else ())]
-        labels = _ordered(found) if listing is None else _checked_listing(listing)
+        labels = _ordered_items(found) if listing is None else _checked_listing(listing)
         if not len(labels):
             raise ValueError(
                 "no page shows an item: all slots are empty. Does item name the right "
@@ -109,7 +109,7 @@ def shown_items(frame, names, pages):
     """Return what the columns of items show, as `Shown`."""
     labels, rows, slots = [], [], []
     for j, name in enumerate(names):
-        found, at = labels_of(frame.get_column(name), f"column {name!r}")
+        found, at = item_labels(frame.get_column(name), f"column {name!r}")
         labels += found
         rows.append(at)
         slots.append(np.full(len(at), j))
@@ -119,7 +119,7 @@ def shown_items(frame, names, pages):
     return Shown(labels, row, slot)
 
 
-def labels_of(series, what):
+def item_labels(series, what):
     """Return the labels of a column that are there, and their rows."""
     present = ~series.is_null().to_numpy().astype(bool)
     values = series.drop_nulls().to_numpy()
@@ -155,7 +155,7 @@ def _array(labels):
     return np.array(labels, dtype=str if isinstance(labels[0], str) else None)
 
 
-def _ordered(labels):
+def _ordered_items(labels):
     """Return the distinct labels in their order."""
     texts = {label for label in labels if isinstance(label, str)}
     numbers = {label for label in labels if not isinstance(label, str)}
@@ -179,7 +179,7 @@ def _checked_listing(listing):
     if len(set(labels)) != len(labels):
         twice = next(label for k, label in enumerate(labels) if label in labels[:k])
         raise ValueError(f"candidates lists {twice!r} twice.")
-    _ordered(labels)  # of one kind
+    _ordered_items(labels)  # of one kind
     return _array(labels) if labels else np.zeros(0, dtype=np.intp)
 
 
@@ -222,7 +222,7 @@ PASS_ROUND = (
 )
 
 
-def candidates_of(candidates, pages, round_, item, by=None):
+def offered_items(candidates, pages, round_, item, by=None):
     """Return who could be shown by page as `Shown`, and a list of all items."""
     candidates = _as_dict(candidates)
     by_key = is_frame(candidates) or isinstance(candidates, Mapping)
@@ -235,10 +235,12 @@ def candidates_of(candidates, pages, round_, item, by=None):
     if candidates is None:
         return None, None
     if isinstance(candidates, str):
-        return _of_lists(pages.frame.get_column(candidates).to_list(), pages), None
+        return _offered_by_lists(
+            pages.frame.get_column(candidates).to_list(), pages
+        ), None
     if not by_key:
         return None, list(candidates)
-    names = [round_] if by is None else _names(by)
+    names = [round_] if by is None else _as_names(by)
     if is_frame(candidates):
         candidates = import_narwhals().from_native(candidates, eager_only=True)
         of_query = _by_instead(candidates.columns, pages) if by is None else ""
@@ -252,11 +254,11 @@ def candidates_of(candidates, pages, round_, item, by=None):
     keys = PageKeys(pages, names, "candidates_by")
     if isinstance(candidates, Mapping):
         lists = [candidates.get(key) for key in keys.keys]
-        return _of_lists(lists, pages, keys, of_query), None
-    return _of_frame(candidates, pages, keys, item, of_query), None
+        return _offered_by_lists(lists, pages, keys, of_query), None
+    return _offered_by_frame(candidates, pages, keys, item, of_query), None
 
 
-def _names(by):
+def _as_names(by):
     return [by] if isinstance(by, str) else list(by)
 
 
@@ -285,7 +287,7 @@ def _by_instead(columns, pages):
     return f"It has the column {shared[0]!r}: pass candidates_by={shared[0]!r}."
 
 
-def _of_lists(lists, pages, keys=None, instead=""):
+def _offered_by_lists(lists, pages, keys=None, instead=""):
     """Return the entries of a list for every page or key, or of one for every slot."""
     labels, page, slot = [], [], []
     called = pages.called if keys is None else keys.called
@@ -328,7 +330,7 @@ def _of_lists(lists, pages, keys=None, instead=""):
     return Shown(labels, *at, None if keys is None else keys.code)
 
 
-def _of_frame(frame, pages, keys, item, instead):
+def _offered_by_frame(frame, pages, keys, item, instead):
     """Return the entries of a frame with a row for every key and candidate."""
     lacking = [name for name in [*keys.names, item] if name not in frame.columns]
     if lacking:
@@ -337,7 +339,7 @@ def _of_frame(frame, pages, keys, item, instead):
             f"{frame.columns}: {lacking[0]!r} is missing. "
             f"{instead or 'Rename its columns.'}"
         )
-    labels, rows = labels_of(frame.get_column(item), f"column {item!r} of candidates")
+    labels, rows = item_labels(frame.get_column(item), f"column {item!r} of candidates")
     place = {key: k for k, key in enumerate(keys.keys)}
     of_row = row_keys(frame, keys.names)
     labels_at = [(place.get(of_row[row]), k) for k, row in enumerate(rows)]
@@ -356,7 +358,7 @@ def _of_frame(frame, pages, keys, item, instead):
 
 # -- features of items, from tables that name the items --------------------------------
 
-KEYS = ("item", "item_id")
+ITEM_COLUMNS = ("item", "item_id")
 
 
 def item_features_of(features, items, item, pages, by=None):
@@ -459,13 +461,13 @@ def _instead_of_text(name, pages):
 def _keys_of(frame, features, item):
     """Return the items of a frame of features, and the names of the others."""
     names = list(frame.columns)
-    key = next((name for name in (item, *KEYS) if name in names), None)
+    key = next((name for name in (item, *ITEM_COLUMNS) if name in names), None)
     if key is not None:
         names.remove(key)
         return frame.get_column(key).to_list(), names
     if hasattr(features, "index") and type(features.index).__name__ != "RangeIndex":
         return features.index.tolist(), names
-    known = ", ".join(map(repr, dict.fromkeys((item, *KEYS))))
+    known = ", ".join(map(repr, dict.fromkeys((item, *ITEM_COLUMNS))))
     raise ValueError(
         f"item_features needs a column that names the items, called {known}; it "
         f"has {', '.join(map(repr, names))}."
@@ -488,7 +490,7 @@ def _table_of(frame, names, pages):
 
 # -- keys of pages: what tables of candidates and of features are looked up by ---------
 
-ASKED = 200  # keys that are compared with the columns of pages
+MOST_KEYS_COMPARED = 200  # keys that are compared with the columns of pages
 
 
 class PageKeys:
@@ -531,20 +533,22 @@ def row_keys(frame, names):
 def holder_of(keys, pages, argument):
     """Return what to pass where the keys are values of another column, or ''."""
     keys = [plain(key) for key in keys]
-    if not keys or any(key in keys[:ASKED] for key in _values(pages, pages.round)):
+    if not keys or any(
+        key in keys[:MOST_KEYS_COMPARED] for key in _values_as_keys(pages, pages.round)
+    ):
         return ""
     wanted = set(keys)
     for name in pages.rows.columns:
         if name in pages.of_items or name == pages.round:
             continue
-        if wanted & _values(pages, name):
+        if wanted & _values_as_keys(pages, name):
             return (
                 f"Its keys are values of column {name!r}: pass {argument}_by={name!r}."
             )
     return ""
 
 
-def _values(pages, name):
+def _values_as_keys(pages, name):
     """Return the values of a column that can be keys."""
     if name is None:
         return set()

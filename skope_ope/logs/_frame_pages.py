@@ -12,7 +12,7 @@ from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import plain
 
 
-class Pages:
+class FramePages:
     """The pages of a frame."""
 
     def __init__(self, frame, round_, slot, is_long, n_slots, of_items=()):
@@ -104,10 +104,10 @@ class Pages:
         """Return the rewards of the slots, 0 where a slot is empty."""
         empty = slate < 0
         if self.page is not None:
-            values = _numbers(frame, names[0], empty[self.page, self.slot])
+            values = _slot_numbers(frame, names[0], empty[self.page, self.slot])
             return self.spread(values, 0.0)
         return np.column_stack(
-            [_numbers(frame, name, empty[:, j]) for j, name in enumerate(names)]
+            [_slot_numbers(frame, name, empty[:, j]) for j, name in enumerate(names)]
         )
 
 
@@ -116,7 +116,7 @@ def _factorised(frame, name):
     return factorise(getattr(found, "values", found))
 
 
-def _numbers(frame, name, empty):
+def _slot_numbers(frame, name, empty):
     """Return a column of rewards; those of empty slots may be missing."""
     series = frame.get_column(name)
     missing = series.is_null().to_numpy().astype(bool)
@@ -140,7 +140,9 @@ def _numbers(frame, name, empty):
 
 # -- whether what is given as the rewards of slots is the reward of the page -----------
 
-FEWEST = 10  # pages with a reward, and others: chance does not make all slots equal
+FEWEST_REWARDED = (
+    10  # pages with a reward, and others: chance does not make all slots equal
+)
 
 
 def like_page_reward(slot_reward, slate):
@@ -154,7 +156,7 @@ def like_page_reward(slot_reward, slate):
         return None
     usual = np.unique(most, return_counts=True)[1].max()
     n_rewarded = int(np.count_nonzero(most))
-    if min(n_rewarded, len(most) - usual) < FEWEST:
+    if min(n_rewarded, len(most) - usual) < FEWEST_REWARDED:
         return None
     return len(most), n_rewarded
 

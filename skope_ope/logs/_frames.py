@@ -18,7 +18,7 @@ from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import column_codes
 from skope_ope.logs._columns_of_labels import (
     check_tables,
-    named_columns,
+    columns_by_name,
     refuse_one_table,
 )
 from skope_ope.logs._contexts import check_context_names, choose_context
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-LABELS = ("action", "logger", "group")
+LABEL_FIELDS = ("action", "logger", "group")
 
 
 def import_narwhals():
@@ -174,7 +174,7 @@ def _from_frame(
     cls, frame, *, single, tables, context, exclude, columns, actions, reward_range
 ):
     """Build `cls` from the named columns of `frame`."""
-    frame = opened(frame)
+    frame = opened_frame(frame)
     single = {field: name for field, name in single.items() if name is not None}
     for field, name in single.items():
         check_name(field, name, frame)
@@ -187,7 +187,7 @@ def _from_frame(
     for name, some in columns.items() if isinstance(columns, Mapping) else ():
         if _holds_values(some):  # others may be several names
             check_name(name, some, frame)
-    columns, actions, tables["logging_proba"] = named_columns(
+    columns, actions, tables["logging_proba"] = columns_by_name(
         columns, actions, tables["logging_proba"]
     )
     for field, names in tables.items():
@@ -209,7 +209,7 @@ def _from_frame(
     others = [name for name in frame.columns if name not in used]
     context = choose_context(others, context, exclude)
     fields = constant | {
-        field: column_of(frame, name, field in LABELS, field)
+        field: column_of(frame, name, field in LABEL_FIELDS, field)
         for field, name in single.items()
     }
     for field, names in tables.items():
@@ -217,7 +217,7 @@ def _from_frame(
             fields[field] = columns_of(frame, tuple(names))
     with remedies_of_frames():
         logs = cls(
-            features_of(frame, context),
+            context_of_frame(frame, context),
             actions=actions,
             reward_range=reward_range,
             **fields,
@@ -231,7 +231,7 @@ def _from_frame(
     return logs
 
 
-def opened(frame):
+def opened_frame(frame):
     """Return the narwhals frame of a table, or raise."""
     if not is_frame(frame):
         raise TypeError(
@@ -258,7 +258,7 @@ def check_named(frame, named):
         )
 
 
-def features_of(frame, context):
+def context_of_frame(frame, context):
     """Return the columns of the context as a native frame, or (n_rounds, 0)."""
     if context:  # names of pandas columns may be numbers, which need `col`
         return frame.select(import_narwhals().col(*context)).to_native()
@@ -303,18 +303,18 @@ def constant_propensity(single, frame):
 
 def check_name(argument, name, frame):
     """Raise where values are given in place of the name of a column."""
-    if _is_name(name) or (isinstance(name, tuple) and name in frame.columns):
+    if _may_be_name(name) or (isinstance(name, tuple) and name in frame.columns):
         return
     needed = "the name of a column"
     if argument == "propensity":
         needed += " or one number"
     raise TypeError(
         f"{argument} must be {needed}, got {_called(name)}. "
-        f"{_added(argument, name, frame)}"
+        f"{_how_to_add(argument, name, frame)}"
     )
 
 
-def _is_name(value):
+def _may_be_name(value):
     """Tell whether something may be the name of a column: a text, a number, a date."""
     if isinstance(value, (str, np.generic)):
         return True
@@ -344,7 +344,7 @@ def _called(value):
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _added(argument, value, frame):
+def _how_to_add(argument, value, frame):
     """Return how values become a column of the frame."""
     column = {"propensity": "p"}.get(argument, argument)
     values = "..."
@@ -375,7 +375,7 @@ def names_of(argument, names):
         raise TypeError(f"{needed}, got {_called(names)}.")
     listed = list(names)
     strange = [
-        one for one in listed if not _is_name(one) and not isinstance(one, tuple)
+        one for one in listed if not _may_be_name(one) and not isinstance(one, tuple)
     ]
     if strange:
         raise TypeError(f"{needed}, and the list holds {_called(strange[0])}.")
@@ -401,10 +401,10 @@ def column_of(frame, name, labels=False, field=None):
 
 def _to_frame(logs, backend):
     """Return a frame of library `backend` with a column per field."""
-    return joined(logs.context, _columns_of_fields(logs), backend)
+    return joined_frame(logs.context, _columns_of_fields(logs), backend)
 
 
-def joined(context, columns, backend):
+def joined_frame(context, columns, backend):
     """Return a frame of library `backend` with the context and further columns."""
     if backend not in (None, *LIBRARIES):
         hint = meant(backend, LIBRARIES)

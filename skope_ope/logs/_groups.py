@@ -15,8 +15,8 @@ from skope_ope.logs._factorise import (
     among,
     count_codes,
     distinct_labels,
-    in_order,
     objects,
+    ordered_codes,
 )
 from skope_ope.logs._row_container import read_only
 from skope_ope.logs._validation import (
@@ -42,7 +42,9 @@ def _coded_group(group, n_rounds):
     if isinstance(group, (list, tuple)) and group and isinstance(group[0], tuple):
         coded = _coded_tuples(group)
     else:
-        columns = [_coded(name, part) for name, part in _columns(group).items()]
+        columns = [
+            _coded_part(name, part) for name, part in _group_columns(group).items()
+        ]
         if not columns:
             raise ValueError("group is a table without columns.")
         coded = columns[0]
@@ -54,7 +56,7 @@ def _coded_group(group, n_rounds):
     return coded
 
 
-def _coded(name, column):
+def _coded_part(name, column):
     try:
         return coded_labels(name, column)
     except TypeError:
@@ -84,7 +86,7 @@ def _coded_tuples(labels):
         raise
 
 
-def _columns(group):
+def _group_columns(group):
     """Return the columns of a table by name; labels without parts are one column."""
     if isinstance(group, ColumnCodes):
         return {"group": group}
@@ -147,7 +149,7 @@ class Grouped:
             found, labels, codes = _coded_group(known or group, len(self))
             tidy = known is None and labels.dtype.kind in "iu"
             if not (tidy and (labels[1:] > labels[:-1]).all()):
-                labels, codes = in_order(labels, codes)
+                labels, codes = ordered_codes(labels, codes)
             state["group"], state["_group_labels"] = found, read_only(labels)
             state["_group_code"] = read_only(codes)
         return self.group

@@ -13,7 +13,7 @@ from skope_ope.logs._shown_numbers import figure
 
 # -- markup that is safe by default: whatever is no markup already is escaped ----------
 
-EMPTY = {"circle", "line", "meta", "path", "rect"}  # they hold nothing
+VOID_ELEMENTS = {"circle", "line", "meta", "path", "rect"}  # they hold nothing
 
 
 class Markup(str):
@@ -27,7 +27,7 @@ def element(name, /, *content, **attributes):
         for key, value in attributes.items()
         if value is not None
     )
-    if name in EMPTY:
+    if name in VOID_ELEMENTS:
         return Markup(f"<{name}{told}/>")
     return Markup(f"<{name}{told}>{joined(*content)}</{name}>")
 
@@ -115,7 +115,7 @@ def card(
         for name, inside in (details or {}).items()
         if inside
     ]
-    style = element("style", Markup(STYLE))
+    style = element("style", Markup(CARD_STYLE))
     top = element("div", *head)
     return str(element("div", style, top, *content, *told, *hidden, class_="skope-ope"))
 
@@ -185,13 +185,13 @@ def tag(text: str, alarms: bool) -> Markup:
     return element("span", text, class_="tag" if alarms else "tag quiet")
 
 
-def headline(number: str, words: str, picture: object = "") -> Markup:
+def main_number(number: str, words: str, picture: object = "") -> Markup:
     """Return the main number of a card, words beside it, and its picture."""
     big, told = element("span", number, class_="big"), element("span", words)
     return element("div", big, told, picture, class_="main")
 
 
-def listed(texts: Iterable[str]) -> Markup:
+def paragraphs(texts: Iterable[str]) -> Markup:
     """Return sentences as paragraphs."""
     return joined(*(element("p", text) for text in texts))
 
@@ -284,7 +284,7 @@ def _rules():
     return f"{CARD}{{{LIGHT}}}{dark}{themes}{rules}"
 
 
-STYLE = _rules()
+CARD_STYLE = _rules()
 
 
 # -- intervals as bars of inline SVG, which needs no script and no picture file --------
@@ -330,7 +330,7 @@ def interval_bar(scale, value, low, high, label, kind):
         parts.append(element("line", x1=ends[0], x2=ends[1], y1="0", y2="0"))
         parts += [element("line", x1=x, x2=x, y1="-5", y2="5") for x in ends]
     if isfinite(value):
-        parts.append(_mark(scale.place(value), kind))
+        parts.append(_interval_mark(scale.place(value), kind))
     # what is drawn about the origin of an inner svg moves with it to half the height
     return element(
         "svg",
@@ -347,7 +347,7 @@ def _line_of_zero(scale):
     return element("line", x1=x, x2=x, y1="0", y2="100%", class_="zero")
 
 
-def _mark(x, kind):
+def _interval_mark(x, kind):
     if kind != "chosen":
         return element("circle", cx=x, cy="0", r="5")
     diamond = element("path", d="M0 -7 L7 0 L0 7 L-7 0 Z")
@@ -359,7 +359,7 @@ def axis(scale, text_of, room=inf):
     # Zero, where it is drawn as a line, and the ends are labelled first.
     parts = []
     texts = [text_of(tick) for tick in scale.ticks]
-    shown = _apart(texts, room, _first_labelled(scale))
+    shown = _fitting(texts, room, _first_labelled(scale))
     for i, tick in enumerate(scale.ticks):
         x = scale.place(tick)
         parts.append(element("line", x1=x, x2=x, y1="0", y2="5"))
@@ -376,7 +376,7 @@ def _first_labelled(scale):
     return list(dict.fromkeys([*zero, n - 1, 0, *middle, *range(n)]))
 
 
-def _apart(texts, room, order):
+def _fitting(texts, room, order):
     """Return the numbers of texts that fit beside each other, in the order given."""
     step, shown = room / (len(texts) - 1), []
     for i in order:

@@ -20,7 +20,7 @@ from skope_ope.logs._validation import is_frame, is_missing
 
 DISTINCT = 0.999  # share of the fitted rows whose content tells them apart
 WHOLE = 0.99  # share of the contexts that come back whose action comes back, too
-CHANCE = 1e-3  # that rounds drawn anew look like those that come back
+ANEW_CHANCE = 1e-3  # that rounds drawn anew look like those that come back
 _SITUATION = ~np.uint64(2**24 - 1)  # 40 bits tell the situation, 24 what was done
 SPARSE = 64  # positions per row from which on rows are few of many
 _REST = np.uint64(40)
@@ -152,7 +152,7 @@ class Content:
         self.names = column_names(logs.context) if is_frame(logs.context) else None
         self.fields = self.words = self._order = None
         self.repeats = 1.0
-        fields = list(_fields(logs))
+        fields = list(_telling_fields(logs))
         # where all fields do not tell the rows apart, some of them do not either
         if not self._try(logs, []) and fields and self._try(logs, fields):
             for size in range(1, len(fields)):
@@ -177,7 +177,9 @@ class Content:
             return 0.0 if is_known else len(rows) / len(logs)
         words = self._plain_words(logs)
         return (
-            nan if words is None else len(_find(self._distinct, words)[0]) / len(logs)
+            nan
+            if words is None
+            else len(_found_among(self._distinct, words)[0]) / len(logs)
         )
 
     def _try(self, logs, fields):
@@ -187,7 +189,7 @@ class Content:
             words = _word(situation, done, split)
             order = np.argsort(words)
             ordered = words[order]
-            alike = _alike(ordered & _SITUATION if split else ordered)
+            alike = _repeats_before(ordered & _SITUATION if split else ordered)
             self.repeats = min(self.repeats, float(alike.sum() / max(len(words), 1)))
             if alike.sum() <= (1 - DISTINCT) * len(words):
                 self.fields, self._split = tuple(fields), split
@@ -204,7 +206,7 @@ class Content:
             names = column_names(logs.context)
             if names != self.names and set(self.names) <= set(names):
                 words = context_words(logs.context, self.names)
-        told = _fields(logs)
+        told = _telling_fields(logs)
         if words is None or not set(fields) <= set(told):
             return None
         return (
@@ -234,7 +236,7 @@ class Content:
                 places[rows] = found
         return places
 
-    def _alike(self, logs):
+    def _repeats_before(self, logs):
         """Return the rows with a known content, beyond chance, and its places."""
         # And whether they are known rows: otherwise they may be new rounds of contexts
         # that come back.
@@ -244,7 +246,7 @@ class Content:
         if situation is None:
             return nothing
         words = _word(situation, done_words(logs), self._split)
-        rows, found = _find(self.words, words)
+        rows, found = _found_among(self.words, words)
         if not len(rows):
             return nothing
         n_found = _n_distinct(found)
@@ -252,7 +254,7 @@ class Content:
             return nothing
         is_known = True
         if self._split and len(rows) < len(words):
-            _, contexts = _find(self.words & _SITUATION, words & _SITUATION)
+            _, contexts = _found_among(self.words & _SITUATION, words & _SITUATION)
             is_known = n_found >= WHOLE * _n_distinct(contexts)
         return rows, found, is_known
 
@@ -264,7 +266,7 @@ class Content:
         n_pairs = len(self.words) * _RATES / (2 if self._split else 4)
         few_here = pdtr(self._n_shared // 2, n_pairs)
         many_there = bdtrc(n_found - 1, n_asked, _RATES)
-        return (few_here * many_there).max() < CHANCE
+        return (few_here * many_there).max() < ANEW_CHANCE
 
 
 class Recognised:
@@ -291,7 +293,7 @@ def done_words(logs):
     return combined(words.T)
 
 
-def _fields(logs):
+def _telling_fields(logs):
     """Return what else tells rows apart: by name, a function that gives words."""
     told = {}
     for name in ("timestamp", "group", "slot_reward", "reward"):
@@ -308,12 +310,12 @@ def _word(situation, done, split):
     return combined([situation, done])
 
 
-def _alike(ordered):
+def _repeats_before(ordered):
     """Tell of sorted words which of them repeat the one before."""
     return np.append(False, ordered[1:] == ordered[:-1])[: len(ordered)]
 
 
-def _find(known, words):
+def _found_among(known, words):
     """Return the words that are among known ones, and their first places there."""
     # most words of other rounds are told by their first bits, without a search
     shift = np.uint64(64 - min(24, 4 + len(known).bit_length()))
@@ -327,7 +329,7 @@ def _find(known, words):
 
 
 def _n_distinct(ordered):
-    return len(ordered) - int(_alike(ordered).sum())
+    return len(ordered) - int(_repeats_before(ordered).sum())
 
 
 # -- which rows these are: of files, from any scan, and of logs, wherever joined -------
@@ -379,7 +381,7 @@ def _key_word(key):
 _HALF = np.uint64(32)
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, 2**64 over the golden ratio
 _ENTRIES = 1 << 17  # of a block of a table: it stays in the cache
-_MISSING = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
+_MISSING_WORD = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
 
 
 def context_words(context, columns=None):
@@ -392,7 +394,7 @@ def context_words(context, columns=None):
     # so that sparse rows have the hash of dense ones.
     if is_frame(context):
         sums = np.zeros(context.shape[0], dtype=np.uint64)
-        for j, column in enumerate(_columns(context, columns)):
+        for j, column in enumerate(_frame_columns(context, columns)):
             sums += _folded(column_words(column)) * _multipliers(np.array([j]))
     elif sparse.issparse(context):
         sums = _sparse_sums(context)
@@ -416,7 +418,7 @@ def column_words(values):
         missing = np.isnat(values)
         told = values.astype(f"{kind}8[us]").view(np.int64)
         words = mixed(told.view(np.uint64) + np.uint64(ord(kind)))
-        words[missing] = _MISSING
+        words[missing] = _MISSING_WORD
         return words
     labels = values.tolist()
     try:
@@ -448,7 +450,7 @@ def column_names(frame):
     return [str(name) for name in getattr(frame, "column_names", frame.columns)]
 
 
-def _columns(frame, names):
+def _frame_columns(frame, names):
     own = column_names(frame)
     for j in range(len(own)) if names is None else map(own.index, names):
         if hasattr(frame, "iloc"):
@@ -498,24 +500,24 @@ def _label_word(label):
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, (str, bytes)):
-        return _digest(label)
+        return _text_word(label)
     if isinstance(label, tuple):
-        return _digest(
+        return _text_word(
             b"".join(_label_word(part).to_bytes(8, "little") for part in label)
         )
     if is_missing(label):
-        return _MISSING
+        return _MISSING_WORD
     if isinstance(label, (date, timedelta)):
         return int(column_words(_as_time(label))[0])
     if isinstance(label, Number) and not isinstance(label, complex):
         try:
             return struct.unpack("<Q", struct.pack("<d", float(label) + 0.0))[0]
         except OverflowError:  # integers of hundreds of digits
-            return _digest(hex(label) if isinstance(label, int) else str(label))
+            return _text_word(hex(label) if isinstance(label, int) else str(label))
     kind = type(label)
     if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
-        return _digest(kind.__name__)  # the text would tell where it lies in memory
-    return _digest(str(label))
+        return _text_word(kind.__name__)  # the text would tell where it lies in memory
+    return _text_word(str(label))
 
 
 def _as_time(label):
@@ -528,7 +530,7 @@ def _as_time(label):
     return np.array([label], dtype="datetime64[us]")
 
 
-def _digest(text):
+def _text_word(text):
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")

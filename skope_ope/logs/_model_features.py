@@ -40,12 +40,12 @@ def check_features(logs, whose, takes_missing):
 # A part of a log, such as the rounds of an action, may have none of them although the
 # log has some.
 
-FIRST = 100  # rows that are looked at before the others: most texts are no numbers
+FIRST_ROWS = 100  # rows that are looked at before the others: most texts are no numbers
 
 
 def odd_rows(context):
     """Return a few rows that show what is odd in the columns of a context."""
-    rows = {row for series in columns_of(context) for _, row in _oddities(series)}
+    rows = {row for series in series_of(context) for _, row in _oddities(series)}
     return np.array(sorted(rows), dtype=np.intp)
 
 
@@ -59,7 +59,7 @@ def oddities(context):
     """Return what is odd in a context, a set of pairs of a column and a kind."""
     return {
         (series.name, kind)
-        for series in columns_of(context)
+        for series in series_of(context)
         for kind, _ in _oddities(series)
     }
 
@@ -69,11 +69,11 @@ def _oddities(series):
     missing = gaps_of(series)
     if missing.any():
         yield "gap", int(missing.argmax())
-    if type(series.dtype).__name__ in TEXTS:
-        for part in (slice(0, FIRST), slice(FIRST, None)):
+    if type(series.dtype).__name__ in TEXT_TYPES:
+        for part in (slice(0, FIRST_ROWS), slice(FIRST_ROWS, None)):
             values = series[part].to_list()
             for row in np.flatnonzero(~missing[part]).tolist():
-                if not _is_number(values[row]):
+                if not _spells_number(values[row]):
                     yield "text", part.start + row
                     return
 
@@ -86,7 +86,7 @@ def gaps_of(series):
     return missing
 
 
-def _is_number(value):
+def _spells_number(value):
     try:
         float(value)
     except (TypeError, ValueError):
@@ -97,7 +97,7 @@ def _is_number(value):
 # -- what to do where a model does not take texts or missing values of a context -------
 
 NOTED = 10  # columns in a note
-TEXTS = "String", "Categorical", "Enum", "Object"
+TEXT_TYPES = "String", "Categorical", "Enum", "Object"
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def encoding_note(message, context):
         )
     if "could not convert string to float" not in message:
         return None
-    columns = text_columns(context)
+    columns = names_of_texts(context)
     if not columns:
         return None
     shown = ", ".join(map(repr, columns[:NOTED]))
@@ -144,7 +144,7 @@ def encoding_note(message, context):
 def has_other_columns(context):
     """Tell whether a frame has columns that many models do not take."""
     # These are all but numbers and booleans, and those with missing values.
-    series = columns_of(context)
+    series = series_of(context)
     plain = all(
         one.dtype.is_numeric() or type(one.dtype).__name__ == "Boolean"
         for one in series
@@ -152,10 +152,10 @@ def has_other_columns(context):
     return not plain or bool(missing_columns(context))
 
 
-def text_columns(context):
+def names_of_texts(context):
     """Return the names of the columns of a frame that hold texts."""
     return [
-        one.name for one in columns_of(context) if type(one.dtype).__name__ in TEXTS
+        one.name for one in series_of(context) if type(one.dtype).__name__ in TEXT_TYPES
     ]
 
 
@@ -163,12 +163,12 @@ def missing_columns(context):
     """Return the names of the columns of a frame that have missing values, or NaN."""
     return [
         one.name
-        for one in columns_of(context)
+        for one in series_of(context)
         if one.is_null().any() or (one.dtype.is_float() and one.is_nan().any())
     ]
 
 
-def columns_of(context):
+def series_of(context):
     """Return the columns of a frame; none of what is no frame with names."""
     if not is_frame(context):
         return []

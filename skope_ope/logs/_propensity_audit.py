@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skope_ope._types import Array
     from skope_ope.logs._bandit_logs import BanditLogs
 
-SURPRISE = 1e-5  # chances below this are told
+SURPRISING_CHANCE = 1e-5  # chances below this are told
 DRIFT_Z = 6  # standard errors, one comparison per action
 ROUNDING = 1e-6  # of probabilities in single precision
 BLOCK = 8192  # rows; nothing as long as the logs is made
@@ -189,7 +189,7 @@ def action_count_z(logs):
 
 def least_possible(n_rounds, n_actions):
     """Return what no propensity of a log of this size should lie below."""
-    return SURPRISE / (n_rounds * n_actions)
+    return SURPRISING_CHANCE / (n_rounds * n_actions)
 
 
 def count_chance(excess, variance, sizes=None):

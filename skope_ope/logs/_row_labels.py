@@ -70,7 +70,7 @@ def _first_difference(index, other):
     return low
 
 
-def _shown(index, row):
+def _label_at(index, row):
     return repr(index[row : row + 1].tolist()[0])
 
 
@@ -94,7 +94,7 @@ def check_labels_of(
     bring = "bring the rows into this order"
     if code and index.is_unique:
         bring += f", values.loc[{code}]"
-    start = f"the index of {name} has the label {_shown(index, row)}"
+    start = f"the index of {name} has the label {_label_at(index, row)}"
     if not same:
         found = "These are labels of other rows. Pass the same rows."
         end = f"if the order is right, {drop}."
@@ -105,7 +105,7 @@ def check_labels_of(
         found = "The labels are the same, in another order. Labels 0, 1, 2, ... may "
         found += "also be those of a new frame."
         end = f"if these go together, {drop}. If not, {bring}."
-    found = f", where {other_name} has {_shown(other, row)}. {found}"
+    found = f", where {other_name} has {_label_at(other, row)}. {found}"
     found += f" Rows count by their positions: {end}"
     if same and (is_made or (is_table and is_anew(index))):
         warn_user([LogsWarning(f"{start} at row {row}{found}", float(row))])
@@ -125,7 +125,7 @@ def labels_to_keep(fields, n_rounds):
         is_table = values.ndim > 1
         if name not in ("context", "group"):
             group = fields["group"]
-            keys = _keys(index, context, group, {}, ("context", "group"))
+            keys = _index_keys(index, context, group, {}, ("context", "group"))
             if _is_a_key(name, index, keys, is_table):
                 continue
         for other_name, other in seen:
@@ -171,7 +171,7 @@ def check_row_labels(name, values, logs):
     if any(index.equals(one) for one in known):
         return
     called = ("logs.context", "logs.group")
-    keys = _keys(index, logs.context, logs.group, logs.columns, called)
+    keys = _index_keys(index, logs.context, logs.group, logs.columns, called)
     if _is_a_key(name, index, keys, is_table):
         return
     frame = [("the frame that the logs were built from", one) for one in logs._labels]
@@ -195,7 +195,7 @@ def check_row_labels(name, values, logs):
                 )
 
 
-def _keys(index, context, group, columns, called):
+def _index_keys(index, context, group, columns, called):
     """Yield what an index may have as its labels, with its name and its code."""
     # Sums by user, for instance, have the users as their index.
     pandas, n_rounds = sys.modules["pandas"], len(index)

@@ -11,26 +11,26 @@ import numpy as np
 
 from skope_ope._meant import meant
 from skope_ope._types import ArrayLike, Frame, Label
-from skope_ope.logs._columns_of_labels import named_columns
+from skope_ope.logs._columns_of_labels import columns_by_name
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._frame_items import (
     Items,
-    candidates_of,
     fills_slots,
     item_features_of,
+    offered_items,
     shown_items,
 )
-from skope_ope.logs._frame_pages import Pages, warn_of_page_reward
+from skope_ope.logs._frame_pages import FramePages, warn_of_page_reward
 from skope_ope.logs._frames import (
     check_name,
     check_named,
     column_of,
     columns_of,
     constant_propensity,
-    features_of,
-    joined,
+    context_of_frame,
+    joined_frame,
     names_of,
-    opened,
+    opened_frame,
     parts_of,
     remember_labels,
     with_named,
@@ -40,7 +40,7 @@ from skope_ope.logs._row_container import take_rows
 if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
 
-FORMS = ("wide", "long")
+FRAME_FORMS = ("wide", "long")
 
 
 class SlateFramed:
@@ -202,11 +202,13 @@ class SlateFramed:
         )
         frame, item = named.frame, named.item
         of_items = [*named.items, *named.rewards]
-        pages = Pages(frame, round, slot, named.is_long, len(named.items), of_items)
+        pages = FramePages(
+            frame, round, slot, named.is_long, len(named.items), of_items
+        )
         pages.check_constant(named.constant_names)
         numbered = Items.of(
             shown_items(frame, named.items, pages),
-            *candidates_of(candidates, pages, round, item, candidates_by),
+            *offered_items(candidates, pages, round, item, candidates_by),
             pages,
         )
         if fills_slots(logging_policy):
@@ -221,7 +223,7 @@ class SlateFramed:
             item_features, numbered, item, pages, item_features_by
         )
         logs = cls(
-            features_of(pages.frame, named.context),
+            context_of_frame(pages.frame, named.context),
             numbered.slate,
             fields.pop("reward", None),
             n_candidates=len(numbered.labels),
@@ -257,10 +259,9 @@ class SlateFramed:
             the other fields that are set. `candidates` is a column of lists if pages
             differ in them.
         """
-        if form not in FORMS:
-            raise ValueError(
-                f"form must be one of {FORMS}, got {form!r}.{meant(form, FORMS)}"
-            )
+        if form not in FRAME_FORMS:
+            hint = meant(form, FRAME_FORMS)
+            raise ValueError(f"form must be one of {FRAME_FORMS}, got {form!r}.{hint}")
         n_rounds, n_slots = self.slate.shape
         labels = _labels_of_slots(self)
         data, context = {}, self.context
@@ -299,7 +300,7 @@ class SlateFramed:
                 f"logs.columns has a column {clash!r}, the name that a field of the "
                 "logs gets in the frame. Rename that column."
             )
-        return joined(context, {**data, **of_page}, backend)
+        return joined_frame(context, {**data, **of_page}, backend)
 
 
 def _labels_of_slots(logs):
@@ -355,7 +356,7 @@ class PageColumns:
         candidates,
         columns,
     ):
-        self.frame = frame = opened(frame)
+        self.frame = frame = opened_frame(frame)
         self.single = {k: name for k, name in of_page.items() if name is not None}
         self._check_single()
         self.is_long = not isinstance(item, (list, tuple))
@@ -370,7 +371,7 @@ class PageColumns:
         for field, name in places.items():
             check_name(field, name, frame)
         self.constant = constant_propensity(self.single, frame)
-        self.columns = named_columns(columns)[0]
+        self.columns = columns_by_name(columns)[0]
         carried = []
         for some in self.columns.values():
             carried += some if isinstance(some, tuple) else [some]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 
-WEIGHT = "sample_weight"  # name of the column that weights the rounds
+WEIGHT_COLUMN = "sample_weight"  # name of the column that weights the rounds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -489,10 +489,10 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
 
 def column_weights(logs, of_part=False):
     """Return the weights of slate logs or None; those `of_part` may all be zero."""
-    if WEIGHT not in logs.columns:
+    if WEIGHT_COLUMN not in logs.columns:
         return None
-    name = f"the column {WEIGHT!r}"
-    weight = as_numbers(name, logs.columns[WEIGHT])
+    name = f"the column {WEIGHT_COLUMN!r}"
+    weight = as_numbers(name, logs.columns[WEIGHT_COLUMN])
     if weight.size and not (weight.min() >= 0 and (of_part or weight.any())):
         raise ValueError(
             f"{name} weights the rounds: it must be non-negative and positive "

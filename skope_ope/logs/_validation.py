@@ -209,7 +209,11 @@ def label_codes(labels, values):
                 codes = np.full(len(values), -1, dtype=np.intp)
                 codes[inside] = label_codes(labels, values[inside])
                 return codes
-            if high - low + 1 == len(labels) and labels[0] == low and _rises(labels):
+            if (
+                high - low + 1 == len(labels)
+                and labels[0] == low
+                and _follow_on(labels)
+            ):
                 return offsets(values, low)
             table = np.full(high - low + 1, -1, dtype=np.intp)
             table[offsets(labels, low)] = np.arange(len(labels))
@@ -244,7 +248,7 @@ def plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _rises(labels):
+def _follow_on(labels):
     return bool((np.diff(labels) == 1).all())
 
 

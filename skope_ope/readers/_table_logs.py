@@ -16,8 +16,8 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._columns_of_labels import check_order
 from skope_ope.logs._context_encoder import (
     MAX_CATEGORIES,
-    columns_of,
-    names_of,
+    category_columns,
+    category_names,
     scale_of,
 )
 from skope_ope.logs._texts import Texts, parse_labels
@@ -50,7 +50,7 @@ class TableEncoder:
         """Return what the columns of the context hold, such as "city = Rome"."""
         out = []
         for name, part in self.parts.items():
-            out += names_of(name, part) if isinstance(part, dict) else [name]
+            out += category_names(name, part) if isinstance(part, dict) else [name]
         return out
 
     def transform(self, features):
@@ -74,7 +74,7 @@ class TableEncoder:
 def _categories(name, texts):
     """Return {text: column}; rare texts share the last column."""
     counts = np.bincount(texts.codes, minlength=len(texts.values))
-    columns, n_kept = columns_of(texts.values, counts, MAX_CATEGORIES)
+    columns, n_kept = category_columns(texts.values, counts, MAX_CATEGORIES)
     if n_kept < len(counts):
         warnings.warn(
             LogsWarning(

@@ -9,7 +9,7 @@ import pytest
 
 from skope_ope.audit import Audit
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs.checks._finding import STEPS, Finding
+from skope_ope.logs.checks._finding import STEPS_HEAD, Finding
 
 NOTE = Finding("some_note", "note", "A column <b> is constant.", columns=("<b>",))
 DOUBT = Finding("some_doubt", "warning", "Few rewards.", ("Wait.",), 3, rows=(7,))
@@ -84,7 +84,7 @@ def test_a_finding_is_told_in_html_with_its_steps_and_its_places():
     page = html[: html.index("<details")]
     assert page.count('<div class="finding">') == 3 and "<table" not in page
     part = page.split('<div class="finding">')[1]
-    assert f"{FAULT.found} {STEPS}</p><ol><li>{FAULT.advice[0]}</li>" in part
+    assert f"{FAULT.found} {STEPS_HEAD}</p><ol><li>{FAULT.advice[0]}</li>" in part
     assert "effect: 0.25" in part and "rows: 7" in page
 
 

@@ -578,7 +578,7 @@ def test_real_files_of_other_logs(read_real, name, reason):
 
 
 def test_an_event_of_many_lines_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(_read_vw, "LONGEST", 100)
+    monkeypatch.setattr(_read_vw, "LONGEST_LINE", 100)
     path = tmp_path / "log.vw"
     path.write_text("0:1:0.5 |a x\n\n" + "|a x\n" * 100)
     with pytest.raises(ValueError, match=r"log\.vw, line 3: the event .* than 100 "):

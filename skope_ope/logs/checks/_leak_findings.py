@@ -12,17 +12,17 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step, least_possible
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import (
-    Column,
+    ContextColumn,
     binned,
     capital,
-    columns_of,
     columns_tested,
-    listed,
+    context_columns,
+    in_words,
     rows_apart,
 )
 from skope_ope.logs.checks._e_value import (
-    FLOOR,
     LEAST_EFFECT,
+    LEAST_RATIO,
     SURE,
     SURE_FORWARD,
     crosswise,
@@ -39,17 +39,17 @@ from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
 
 IGNORED = "propensity_ignores_context"
-MOST_ROUNDS = 10_000
-FEWEST_ROUNDS = 100
+ROUNDS_APART = 10_000
+FEWEST_APART = 100
 DENSE = 1_000_000  # numbers that are counted without sorting
-PRIOR = 5.0  # rounds of every bin that follow the frequencies of the actions
+PRIOR_ROUNDS = 5.0  # rounds of every bin that follow the frequencies of the actions
 MOST_BINS = 256
 ALMOST_ALL = 0.8  # of the surprise about an action, told by a single column
 FEWEST_ALONE, MOST_ALONE, ALONE_Z = 20, 20, 3.0  # rounds, actions; standard errors
-MOSTLY = 0.5  # of it: more than a column tells that only the logger looks at
+MOST_OF_IT = 0.5  # of it: more than a column tells that only the logger looks at
 
 
-def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
+def action_leak_findings(logs, random_state=0, most=ROUNDS_APART):
     r"""Return a finding where single columns tell the action better than p does."""
     # Rounds are cut into quarters in time. The frequencies of the actions in the bins
     # of a column, learned from the odd ones, are a bet against the propensities of the
@@ -71,16 +71,16 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
     action = logs.action_index[rows]
     part = columns_tested(logs.context)
     facts = {} if part is None else {"columns tested": part}
-    if len(rows) < FEWEST_ROUNDS or (action == action[0]).all():
+    if len(rows) < FEWEST_APART or (action == action[0]).all():
         return facts, []
-    columns = columns_of(logs.context, rows)
+    columns = context_columns(logs.context, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
     quarter = quarters_by_time(logs._positions_at(rows))
     plan = crosswise(quarter % 2 if known else random.permutation(len(rows)) % 2)
     halves = [told for _, told in plan]
     one_bin = np.zeros(len(rows), dtype=np.intp)
     frequency = _learned_chance(one_bin, action, logs.n_actions, plan)
-    frequency = np.maximum(frequency, FLOOR / logs.n_actions)  # none is zero
+    frequency = np.maximum(frequency, LEAST_RATIO / logs.n_actions)  # none is zero
     chance = frequency
     if known:
         chance = logs.propensity[rows]
@@ -98,7 +98,7 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
         if known:
             number = log_e_of_parts(ratio, halves)
             sure = number > SURE + n_tests
-        if sure and _matters(ratio):
+        if sure and _misfit_matters(ratio):
             ahead = _learned_chance(code, action, logs.n_actions, forwards(quarter))
             ahead = probability_ratio(ahead, chance, logs.n_actions)
             if not known or log_e_forward(ahead, quarter) > SURE_FORWARD + n_tests:
@@ -108,7 +108,7 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
         return facts, []
     if not known:
         return facts, [_unknown_finding(found)]
-    blamed = found[0].told > MOSTLY
+    blamed = found[0].told > MOST_OF_IT
     # not a column that beats wrong frequencies by right ones
     apart = log_e_of_parts(found[0].ratio * (chance / frequency), halves) > SURE
     if not blamed and apart and logs._propensity_by_action is not None:
@@ -116,7 +116,7 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
     if not blamed:  # unless the propensities are wrong without the column, too
         rest = held_out_proba(logs, rows, plan, without=found[0].column.name)
         ratio = probability_ratio(rest, chance, logs.n_actions)
-        blamed = not (log_e_of_parts(ratio, halves) > SURE and _matters(ratio))
+        blamed = not (log_e_of_parts(ratio, halves) > SURE and _misfit_matters(ratio))
     if not blamed:
         return facts, [_innocent_finding(found)]
     alone = known and _wrong_alone(action, logs.propensity[rows])
@@ -130,7 +130,7 @@ class _Leak:
     # `told` is the share that it tells of what the frequencies of the actions leave
     # open; `ratio` how much likelier than by the propensities it makes each action.
 
-    column: Column
+    column: ContextColumn
     told: float
     number: float
     ratio: np.ndarray
@@ -153,14 +153,14 @@ def _learned_chance(code, action, n_actions, plan):
     pair = code * n_actions + action
     chance = np.full(len(action), np.nan)
     for learned, told in plan:
-        frequency = _counts(action[learned], action[told]) / learned.sum()
-        in_bin = _counts(code[learned], code[told])
-        of_pair = _counts(pair[learned], pair[told])
-        chance[told] = (of_pair + PRIOR * frequency) / (in_bin + PRIOR)
+        frequency = _counts_of_wanted(action[learned], action[told]) / learned.sum()
+        in_bin = _counts_of_wanted(code[learned], code[told])
+        of_pair = _counts_of_wanted(pair[learned], pair[told])
+        chance[told] = (of_pair + PRIOR_ROUNDS * frequency) / (in_bin + PRIOR_ROUNDS)
     return chance
 
 
-def _counts(learned, wanted):
+def _counts_of_wanted(learned, wanted):
     """Return how often each wanted number occurs among the learned ones."""
     size = int(wanted.max()) + 1
     if size <= DENSE:
@@ -169,7 +169,7 @@ def _counts(learned, wanted):
     return learned.searchsorted(wanted, "right") - learned.searchsorted(wanted)
 
 
-def _matters(ratio):
+def _misfit_matters(ratio):
     return misfit_effect(ratio) > LEAST_EFFECT
 
 
@@ -193,7 +193,7 @@ def _known_finding(leaks, n_rounds, wrong_alone):
     effect = misfit_effect(first.ratio)
     better = f"{figure(1 + effect)} times as likely as they say"
     label = capital(first.column.label)
-    causes = [_written(label), OTHER_LOGGER]
+    causes = [_written(label), ANOTHER_LOGGER]
     if wrong_alone:  # a column that was written later leaves right ones as they are
         causes = [_other_rule(first.column.label), _written(label)]
     return Finding(
@@ -274,10 +274,10 @@ def _unknown_finding(leaks):
 
 
 def _so_do(leaks):
-    return f" So do {listed([one.column.label for one in leaks])}." if leaks else ""
+    return f" So do {in_words([one.column.label for one in leaks])}." if leaks else ""
 
 
-OTHER_LOGGER = (
+ANOTHER_LOGGER = (
     "The propensities are not those of this logger: compare them with the code that "
     "draws the actions."
 )

@@ -14,8 +14,8 @@ from skope_ope.logs.sums._group_sums import MANY
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.logs.sums._merged_labels import merged_labels, placed
 
-MOST_ACTIONS = 100  # in a table; of more, those logged most and least
-SHOWN = 5
+ACTIONS_LISTED = 100  # in a table; of more, those logged most and least
+UNSEEN_NAMED = 5
 NO_REWARDS = (
     "Check the column of the rewards and the join that brings them.",
     "Wait until rewards have arrived.",
@@ -25,7 +25,7 @@ ALL_REWARDED = (
     "drops them, and log them with reward 0.",
     NO_REWARDS[0],
 )
-FEW_REWARDS = 10  # below it only intervals that know the range of the rewards hold
+FEW_REWARDED = 10  # below it only intervals that know the range of the rewards hold
 FEW_GROUPS = 40  # effective ones
 
 
@@ -40,18 +40,18 @@ def facts_of_sums(sums, group_sizes=None):
     slates = log.actions is None
     facts = {"rounds": log.n, "features": sums.n_features}
     facts |= _slate_facts(sums) if slates else _action_facts(sums)
-    facts |= _range(sums, "reward") | {
+    facts |= _range_facts(sums, "reward") | {
         "reward, share not zero": log.n_rewarded / log.n,
-        "reward, distinct values": f"more than {MOST_VALUES:,}"
+        "reward, distinct values": f"more than {VALUES_COUNTED:,}"
         if sums.values is None
         else len(sums.values),
     }
-    facts |= _range(sums, "propensity")
+    facts |= _range_facts(sums, "propensity")
     groups = None
     if log.groups is not None:
         groups = _Groups(log, group_sizes)
         facts |= groups.facts()
-    facts |= _range(sums, "sample weight")
+    facts |= _range_facts(sums, "sample weight")
     if log.first_time is not None:
         facts |= {
             "first time": _plain_time(log.first_time),
@@ -61,7 +61,7 @@ def facts_of_sums(sums, group_sizes=None):
     return facts, findings if slates else findings + _unseen_actions(log)
 
 
-def _range(sums, name):
+def _range_facts(sums, name):
     if name not in sums.ranges:
         return {}
     low, high, total = sums.ranges[name]
@@ -102,26 +102,26 @@ def _action_facts(sums):
     seen = log.n_actions - len(log._unseen)
     facts = {"number of actions": log.n_actions, "actions logged": seen}
     order = np.arange(log.n_actions)
-    if len(order) > MOST_ACTIONS:
+    if len(order) > ACTIONS_LISTED:
         order = np.argsort(-log._action_counts, kind="stable")
-        half = MOST_ACTIONS // 2
+        half = ACTIONS_LISTED // 2
         order = np.append(order[:half], order[-half:])
     name = "actions" if len(order) == log.n_actions else "actions, most and least"
     facts[name] = {
         "action": log.actions[order].tolist(),
-        **_table(sums.by_label["actions"], log._action_counts, order),
+        **_means_by_code(sums.by_label["actions"], log._action_counts, order),
     }
-    facts |= _range(sums, "offered actions")
+    facts |= _range_facts(sums, "offered actions")
     if log.loggers is not None:
         order = np.flatnonzero(log._logger_counts)
         facts["loggers"] = {
             "logger": log.loggers[order].tolist(),
-            **_table(sums.by_label["loggers"], log._logger_counts, order),
+            **_means_by_code(sums.by_label["loggers"], log._logger_counts, order),
         }
     return facts
 
 
-def _table(totals, counts, order):
+def _means_by_code(totals, counts, order):
     """Return counts and means of the rounds of each code, in this order."""
     table = {"rounds": counts[order].tolist()}
     for name, total in totals.items():
@@ -136,7 +136,7 @@ def _slate_facts(sums):
     return {
         "empty slots, share": float(1 - sums.n_shown.sum() / (sums.log.n * n_slots)),
         "candidates, most": max_candidates,
-        **_range(sums, PER_PAGE),
+        **_range_facts(sums, PER_PAGE),
         "slots": {
             "slot": list(range(n_slots)),
             "share filled": (sums.n_shown / sums.log.n).tolist(),
@@ -164,7 +164,7 @@ def _few_rewards(log):
                 category=FewEventsWarning,
             )
         ]
-    if not 0 < rewarded < FEW_REWARDS:
+    if not 0 < rewarded < FEW_REWARDED:
         return []
     have = "has" if rewarded == 1 else "have"
     return [
@@ -211,9 +211,9 @@ def _unseen_actions(logs):
     unseen = logs.actions[logs._unseen].tolist()
     if not unseen:
         return []
-    shown = ", ".join(map(repr, unseen[:SHOWN]))
-    if len(unseen) > SHOWN:
-        shown += f" and {len(unseen) - SHOWN:,} more"
+    shown = ", ".join(map(repr, unseen[:UNSEEN_NAMED]))
+    if len(unseen) > UNSEEN_NAMED:
+        shown += f" and {len(unseen) - UNSEEN_NAMED:,} more"
     return [
         Finding(
             "unseen_actions",
@@ -234,7 +234,7 @@ def _unseen_actions(logs):
 # -- sums behind the facts that an audit tells of a log, which add up over parts -------
 
 PER_PAGE = "candidates of a page"
-MOST_VALUES = 1000  # of the rewards, that are counted
+VALUES_COUNTED = 1000  # of the rewards, that are counted
 
 
 class FactSums:
@@ -273,7 +273,7 @@ class FactSums:
             }
             for labels, (code, n) in codes.items()
         }
-        self.values = _distinct(logs.reward)
+        self.values = _distinct_rewards(logs.reward)
 
     def _see_slots(self, logs):
         filled = logs.slate != EMPTY
@@ -307,11 +307,13 @@ class FactSums:
         out.values = None
         if self.values is not None and other.values is not None:
             values = np.union1d(self.values, other.values)
-            out.values = values if len(values) <= MOST_VALUES else None
+            out.values = values if len(values) <= VALUES_COUNTED else None
         if self.shown is not None:
             out.n_shown = self.n_shown + other.n_shown
             width = max(self.shown.shape[1], other.shown.shape[1])
-            out.shown = _wider(self.shown, width) | _wider(other.shown, width)
+            out.shown = _widened_mask(self.shown, width) | _widened_mask(
+                other.shown, width
+            )
         return out
 
     def __radd__(self, other):
@@ -319,19 +321,19 @@ class FactSums:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
 
-def _distinct(values):
+def _distinct_rewards(values):
     """Return the distinct values, None where they are more than 1,000."""
-    found = np.unique(values[: 4 * MOST_VALUES])
-    if len(found) > MOST_VALUES:
+    found = np.unique(values[: 4 * VALUES_COUNTED])
+    if len(found) > VALUES_COUNTED:
         return None
     place = np.searchsorted(found, values)
     others = values[found.take(place, mode="clip") != values]
     if len(others):
         found = np.union1d(found, others)
-    return found if len(found) <= MOST_VALUES else None
+    return found if len(found) <= VALUES_COUNTED else None
 
 
-def _wider(shown, width):
+def _widened_mask(shown, width):
     out = np.zeros((len(shown), width), dtype=bool)
     out[:, : shown.shape[1]] = shown
     return out

@@ -18,10 +18,10 @@ TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are mis
 TRAILING_SHARE = 0.005  # of the rounds
 DRIFT_CHANCE = 1e-4
 DRIFT_EFFECT = 0.2  # change of the mean reward, in mean absolute rewards
-FEWEST = 50  # rounds or groups: Kolmogorov's law is one of many
-TINY = 1e-13  # of the largest reward: rounding
-RARE = 5  # rounds besides those of the most frequent value
-FEW_ROUNDS = 20  # of an action: its mean would follow its rewards
+FEWEST_IN_ORDER = 50  # rounds or groups: Kolmogorov's law is one of many
+REWARD_ROUNDING = 1e-13  # of the largest reward: rounding
+OTHER_ROUNDS = 5  # rounds besides those of the most frequent value
+FEW_CHOICES = 20  # of an action: its mean would follow its rewards
 
 
 def order_findings(logs, random_state=None):
@@ -213,7 +213,7 @@ def _largest_partial_sum(deviation, logs):
         steps = totals[logs.group_index[first]]
     sums = np.abs(np.cumsum(steps))
     spread = long_run_spread(steps)
-    if len(steps) < FEWEST or spread <= TINY * len(steps):
+    if len(steps) < FEWEST_IN_ORDER or spread <= REWARD_ROUNDING * len(steps):
         return 0.0, 0
     at = int(sums[:-1].argmax())
     return float(sums[at]) / spread, at if first is None else int(first[at + 1]) - 1
@@ -232,7 +232,7 @@ def _within_choices(logs, deviation):
     if logs.logger_index is not None:
         code = code * len(logs.loggers) + logs.logger_index
         code = np.unique(code, return_inverse=True)[1].ravel()
-    rare = np.bincount(code) < FEW_ROUNDS
+    rare = np.bincount(code) < FEW_CHOICES
     code = np.where(rare[code], len(rare), code)  # these count as one
     counts = np.maximum(np.bincount(code), 1)
     return deviation - (np.bincount(code, deviation) / counts)[code]
@@ -301,10 +301,12 @@ def _sorted_rounds(logs):
 
 def _is_sorted(values):
     """Whether values never rise or never fall, and chance would not do that."""
-    if len(values) < FEWEST or not (_monotone(values[:1000]) and _monotone(values)):
+    if len(values) < FEWEST_IN_ORDER or not (
+        _monotone(values[:1000]) and _monotone(values)
+    ):
         return False
     _, counts = np.unique(values, return_counts=True)
-    return len(values) - counts.max() >= RARE
+    return len(values) - counts.max() >= OTHER_ROUNDS
 
 
 def _monotone(values):
@@ -314,7 +316,7 @@ def _monotone(values):
 def _in_runs(code):
     """Whether the rounds of each action are consecutive, and chance would not do it."""
     counts = np.bincount(code)
-    if len(code) < FEWEST or len(code) - counts.max() < RARE:
+    if len(code) < FEWEST_IN_ORDER or len(code) - counts.max() < OTHER_ROUNDS:
         return False
     changes = np.count_nonzero(code[1:] != code[:-1])
     usual = len(code) - counts @ counts / len(code)  # in random order, about

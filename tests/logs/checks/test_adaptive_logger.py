@@ -22,8 +22,8 @@ from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.datasets._synthetic import draw_actions
 from skope_ope.exceptions import AdaptiveLoggerWarning, OPEWarning
 from skope_ope.logs.checks._adaptive_logger import (
-    CHANCE,
-    EFFECT,
+    LEARNING_EFFECT,
+    WINDOW_CHANCE,
     Sequences,
     learning_findings,
 )
@@ -148,7 +148,7 @@ def test_thompson_sampling_is_found(known):
     logs = make_adaptive_logs(3000, means=[0.5, 0.45], random_state=0)
     logs = logs if known else logs.replace(logging_proba=None)
     [found] = learning_findings(logs)
-    assert found.number < CHANCE and found.effect > 2 * EFFECT
+    assert found.number < WINDOW_CHANCE and found.effect > 2 * LEARNING_EFFECT
     assert found.category is AdaptiveLoggerWarning
     assert "AdaptiveDR" in found.text
     assert [f.name for f in audit(logs).findings].count("adaptive_logger") == 1
@@ -181,7 +181,7 @@ def test_values_warn_and_name_the_evaluator():
     with pytest.warns(AdaptiveLoggerWarning, match="AdaptiveDR") as caught:
         table = evaluate(ConstantPolicy(0), logs)
     told = [w for w in caught if isinstance(w.message, AdaptiveLoggerWarning)]
-    assert len(told) == 1 and told[0].message.value < CHANCE
+    assert len(told) == 1 and told[0].message.value < WINDOW_CHANCE
     assert table.recommended == "DoublyRobust"  # the mark is no silent one
     for evaluator in (AdaptiveDR(), DirectMethod()):
         with warnings.catch_warnings():

@@ -8,22 +8,22 @@ import pytest
 from scipy import sparse
 
 from skope_ope.logs.checks._context_columns import (
-    Column,
+    ContextColumn,
     binned,
-    columns_of,
-    listed,
+    context_columns,
+    in_words,
     sampled_rows,
 )
 
 
 def numbers(values):
-    return Column(0, np.asarray(values, dtype=float), False, False)
+    return ContextColumn(0, np.asarray(values, dtype=float), False, False)
 
 
 def test_columns_of_arrays_and_sparse_matrices():
     X = np.arange(12.0).reshape(4, 3)
     for context in (X, sparse.csr_matrix(X)):
-        columns = columns_of(context, np.array([1, 3]))
+        columns = context_columns(context, np.array([1, 3]))
         assert [one.name for one in columns] == [0, 1, 2]
         assert columns[1].label == "context column 1"
         np.testing.assert_array_equal(columns[1].values, [4, 10])
@@ -41,7 +41,7 @@ def test_columns_of_frames():
             7: [True, False, True, True],
         }
     )
-    text, kind, count, price, day, flag = columns_of(frame)
+    text, kind, count, price, day, flag = context_columns(frame)
     assert text.label == "column 'text'"
     assert [one.categorical for one in (text, kind)] == [True, True]
     np.testing.assert_array_equal(text.values, [0, 1, np.nan, 0])  # by frequency
@@ -76,7 +76,7 @@ def test_bins_of_few_heavy_and_missing_values():
 
 
 def test_rare_categories_count_as_one():
-    codes = binned(Column("a", np.arange(1000.0), True, True))
+    codes = binned(ContextColumn("a", np.arange(1000.0), True, True))
     assert codes.max() == 513
     assert (codes[512:] == 513).all()
 
@@ -90,6 +90,6 @@ def test_sampled_rows():
 
 
 def test_listed():
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b and c"
-    assert listed(list("abcdefgh")) == "a, b, c, d, e and 3 more"
+    assert in_words(["a"]) == "a"
+    assert in_words(["a", "b", "c"]) == "a, b and c"
+    assert in_words(list("abcdefgh")) == "a, b, c, d, e and 3 more"

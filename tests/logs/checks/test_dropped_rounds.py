@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, audit
-from skope_ope.logs.checks._lost_rows import DROPPED, lacks_zeros, with_dropped
+from skope_ope.logs.checks._lost_rows import UNLOGGED, lacks_zeros, with_dropped
 
 
 def orders(n=12_000, seed=0):
@@ -21,12 +21,12 @@ def orders(n=12_000, seed=0):
 
 def test_where_it_stands():
     logs = BanditLogs(*orders())
-    assert with_dropped(["other"], None) == ("other", DROPPED)
+    assert with_dropped(["other"], None) == ("other", UNLOGGED)
     first, second = with_dropped(["other"], logs)
     assert first.startswith("No reward of the log is 0. Rounds were dropped")
     assert second == "other"
     some = logs.replace(reward=np.arange(len(logs)))  # one is 0
-    assert with_dropped(["other"], some) == ("other", DROPPED)
+    assert with_dropped(["other"], some) == ("other", UNLOGGED)
 
 
 def test_rewards_of_both_signs_are_no_export_of_orders():

@@ -7,7 +7,7 @@ import numpy as np
 from skope_ope import BanditLogs
 from skope_ope.logs.checks._e_value import crosswise
 from skope_ope.logs.checks._logger_model import (
-    MOST_FEATURES,
+    LOGGER_FEATURES,
     held_out_proba,
     logger_features,
 )
@@ -23,7 +23,7 @@ def test_features():
     np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(X.std(axis=0), 1)
     wide = logs_of(np.random.default_rng(0).normal(size=(6, 500)), np.arange(6), None)
-    assert logger_features(wide, np.arange(6)).shape == (6, MOST_FEATURES)
+    assert logger_features(wide, np.arange(6)).shape == (6, LOGGER_FEATURES)
 
 
 def test_a_held_out_probability_is_one_of_the_other_half():

@@ -20,7 +20,7 @@ from skope_ope import (
 )
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, PropensityWarning
 from skope_ope.logs.checks import _shared_pages
-from skope_ope.logs.checks._shared_pages import SURE, uniform_pair_findings
+from skope_ope.logs.checks._shared_pages import SURE_OF_PAGES, uniform_pair_findings
 from tests._quiet import quiet
 
 
@@ -69,7 +69,7 @@ def test_forgotten_candidates_are_proven(world):
     (one,) = found(pages(*WORLDS[world]))
     assert (one.name, one.severity) == ("slate_pairs", "error")
     assert one.category is PropensityWarning
-    assert one.number > 2 * SURE and one.effect > 0.1
+    assert one.number > 2 * SURE_OF_PAGES and one.effect > 0.1
     assert "candidates were not passed" in one.advice[0]
     assert "logging_policy is not the policy" in one.advice[1]
     assert not found(pages(*WORLDS[world], passed=True))
@@ -146,7 +146,7 @@ def test_right_logs_are_quiet():
 
 @pytest.mark.theory
 def test_evidence_of_right_logs_keeps_its_level(monkeypatch):
-    monkeypatch.setattr(_shared_pages, "SURE", np.log(20))
+    monkeypatch.setattr(_shared_pages, "SURE_OF_PAGES", np.log(20))
     alarms = sum(bool(uniform_pair_findings(right_logs(s))[1]) for s in range(1000))
     assert alarms <= 50
 
@@ -276,11 +276,11 @@ def _with(logs, slate):
 
 def test_many_short_pages_are_drawn_from(monkeypatch):
     logs = short_pages(500, True)
-    monkeypatch.setattr(_shared_pages, "MOST_CELLS", 4 * 40 * 100)
+    monkeypatch.setattr(_shared_pages, "MOST_OFFERED_CELLS", 4 * 40 * 100)
     assert _shared_pages.uniform_pair_findings(logs)[0] == {
         "candidates on the same page": "100 pages of 500 compared"
     }
-    monkeypatch.setattr(_shared_pages, "MOST_CELLS", 4 * 40 * 1000)
+    monkeypatch.setattr(_shared_pages, "MOST_OFFERED_CELLS", 4 * 40 * 1000)
     monkeypatch.setattr(_shared_pages, "MOST_WORK", 40**2 * 5)
     told = _shared_pages.uniform_pair_findings(short_pages(500))[0]
     assert told == {"candidates on the same page": "500 pages compared"}
@@ -364,8 +364,8 @@ def test_pairs_of_groups_and_weighted_pages():
 @pytest.mark.theory
 def test_pairs_that_are_never_seen_keep_their_level(monkeypatch):
     """A bound of one half is kept: of right logs fewer than half have such a pair."""
-    monkeypatch.setattr(_shared_pages, "SURE", -np.log(0.5))
-    monkeypatch.setattr(_shared_pages, "_told", lambda *args: ({}, []))
+    monkeypatch.setattr(_shared_pages, "SURE_OF_PAGES", -np.log(0.5))
+    monkeypatch.setattr(_shared_pages, "_pair_evidence", lambda *args: ({}, []))
     alarms = [
         bool(uniform_pair_findings(pages_without(n, seed=seed))[1])
         for n in (1000, 1500)

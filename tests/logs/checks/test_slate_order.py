@@ -20,7 +20,7 @@ from skope_ope import (
 )
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs.checks import _slate_order
-from skope_ope.logs.checks._slate_order import SURE, uniform_order_findings
+from skope_ope.logs.checks._slate_order import SURE_OF_PAGES, uniform_order_findings
 from tests._quiet import quiet
 from tests.logs.checks.test_shared_pages import (
     MASKS,
@@ -66,7 +66,7 @@ def test_a_quarter_of_sorted_pages_is_found(world):
     (one,) = found(as_sorted(right))
     assert (one.name, one.severity) == ("slate_order", "error")
     assert one.category is PropensityWarning
-    assert one.number > SURE and 0.1 < one.effect < 0.4
+    assert one.number > SURE_OF_PAGES and 0.1 < one.effect < 0.4
     assert "were sorted by a ranking" in one.advice[0]
     assert "The position is not the one that was shown" in one.advice[1]
     assert not found(right)
@@ -165,18 +165,20 @@ def test_ratios_have_mean_one():
     z = np.array([0.3, -1.0, 0.0, 1.5])
     orders = np.array(list(permutations(range(4))))
     for tilt in (0.5, 3.0):
-        ratio = _slate_order._ratio(z[orders], np.ones((24, 4), dtype=bool), tilt)
+        ratio = _slate_order._order_ratio(z[orders], np.ones((24, 4), dtype=bool), tilt)
         assert_allclose(ratio.mean(), 1)
     # of empty slots: those that are shown count
     shown = np.tile([True, False, True, False], (2, 1))
-    ratio = _slate_order._ratio(np.array([[1, 0, 2, 0], [2, 0, 1, 0.0]]), shown, 1.0)
+    ratio = _slate_order._order_ratio(
+        np.array([[1, 0, 2, 0], [2, 0, 1, 0.0]]), shown, 1.0
+    )
     assert_allclose(ratio, [2 / (1 + np.e), 2 * np.e / (1 + np.e)])
 
 
 def test_pages_are_told_by_those_of_other_blocks():
     """The score of a page does not depend on its order, or on later blocks."""
     logs = pages(400, 12, 4, 1, 12, passed=True)
-    block = _slate_order._blocks(400, None)
+    block = _slate_order._page_blocks(400, None)
     assert (np.bincount(block) > 20).all() and block.max() == 3
     slate = logs.slate.copy()
     slate[block >= 2] = slate[block >= 2][:, ::-1]
@@ -266,8 +268,8 @@ def test_right_logs_are_quiet():
 
 @pytest.mark.theory
 def test_evidence_of_right_logs_keeps_its_level(monkeypatch):
-    monkeypatch.setattr(_slate_order, "SURE", np.log(20))
-    monkeypatch.setattr(_slate_order, "EFFECT", -1.0)
+    monkeypatch.setattr(_slate_order, "SURE_OF_PAGES", np.log(20))
+    monkeypatch.setattr(_slate_order, "ORDER_EFFECT", -1.0)
     alarms = sum(bool(uniform_order_findings(right_logs(s))[1]) for s in range(1000))
     assert alarms <= 50
 
@@ -276,11 +278,11 @@ def test_of_very_many_pages_some_are_drawn(monkeypatch):
     logs = pages(20_000, 40, 4, 4, 10, passed=True)
     facts = uniform_order_findings(logs)[0]
     assert facts["order of the items on a page"] == "20,000 pages compared"
-    monkeypatch.setattr(_slate_order, "MOST_CELLS", 4 * 500)
+    monkeypatch.setattr(_slate_order, "MOST_SLOTS", 4 * 500)
     facts = uniform_order_findings(logs)[0]
     assert facts["order of the items on a page"] == "500 pages of 20,000 compared"
     logs = short_pages(500, True)
-    monkeypatch.setattr(_slate_order, "MOST_BYTES", 4 * 40 * 100)
+    monkeypatch.setattr(_slate_order, "MOST_OFFERED_BYTES", 4 * 40 * 100)
     assert " of 500 compared" in str(uniform_order_findings(logs)[0])
 
 
