@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from skope_ope.logs._factorise import factorise
+from skope_ope.logs._factorise import factorise, objects
 from skope_ope.logs._validation import check_labels, is_frame, short
 
 NAMES_SHOWN = 8  # names in a message
@@ -31,8 +31,8 @@ def columns_by_name(columns, actions=None, logging_proba=None):
             labels = check_labels("actions", actions).tolist()
             if set(labels) != set(some):
                 raise ValueError(
-                    f"{what} names columns for {short(_objects(some))}, but the "
-                    f"actions are {short(_objects(labels))}. Name one column for each "
+                    f"{what} names columns for {short(objects(some))}, but the "
+                    f"actions are {short(objects(labels))}. Name one column for each "
                     "action."
                 )
             given[what] = tuple(some[label] for label in labels)
@@ -98,7 +98,7 @@ def check_order(what, columns, labels, remedy, are="actions"):
             like = [f"{first[:low]}{text}{first[high:]}" for text in texts]
             if names != like and sorted(names) == sorted(like):
                 raise ValueError(
-                    f"{what} names {short(_objects(columns))}, but the {are} are "
+                    f"{what} names {short(objects(columns))}, but the {are} are "
                     f"{short(labels)}. Name the columns in this order{remedy}."
                 )
 
@@ -111,8 +111,3 @@ def check_tables(columns, logging_proba, actions, logger_proba=(), loggers=None)
         remedy = ", or pass a dict that tells the column of every action"
         check_order(what, some, actions, remedy)
     check_order("logger_proba", logger_proba or (), loggers, "", "loggers")
-
-
-def _objects(labels):
-    """Return labels of any kinds as an array."""
-    return np.array(list(labels), dtype=object)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._known_rows import FileRows, column_names
+from skope_ope.logs._known_rows import FileRows, names_as_texts
 from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs._row_container import RowContainer, freeze
 from skope_ope.logs._slate_logs import SlateLogs
@@ -320,9 +320,9 @@ def _stacked_field(name, found):
     if name == "context":
         _agree("context is", [*map(_container, found)])
     if is_frame(found[0]):
-        _agree("context has the columns", [*map(column_names, found)])
+        _agree("context has the columns", [*map(names_as_texts, found)])
         for column, types in zip(
-            column_names(found[0]), zip(*map(_types, found), strict=True), strict=True
+            names_as_texts(found[0]), zip(*map(_types, found), strict=True), strict=True
         ):
             _agree(f"column {column!r} of the context holds", types)
     else:

@@ -34,7 +34,7 @@ from skope_ope.logs._text_files import (
 from skope_ope.logs._texts import TRUTH, Texts, coded_texts, parse_labels
 
 FIRST_BYTES = 2**16  # bytes
-BLOCK_BYTES = 2**22  # bytes that are held as text at a time
+TEXT_BYTES = 2**22  # bytes that are held as text at a time
 COMMA, NEWLINE, RETURN, QUOTE = b',\n\r"'
 LINE_ENDS = re.compile(rb"[\r\n]*")
 QUOTE_REMEDY = "Put the whole cell into quotes, and double the quotes inside it."
@@ -79,7 +79,7 @@ class CsvFile:
         # A first one that is small tells which columns hold texts; `size` is that of
         # all.
         sizes = chain(
-            [size or min(FIRST_BYTES, BLOCK_BYTES)], repeat(size or BLOCK_BYTES)
+            [size or min(FIRST_BYTES, TEXT_BYTES)], repeat(size or TEXT_BYTES)
         )
         with self._opened() as stream:
             stream.read(self._start)
@@ -145,7 +145,7 @@ class CsvFile:
         """Return the error for a byte of the file, with its line."""
         line = 1
         with self._opened() as stream:
-            while at and (data := stream.read(min(at, BLOCK_BYTES))):
+            while at and (data := stream.read(min(at, TEXT_BYTES))):
                 line, at = line + data.count(b"\n"), at - len(data)
         return ValueError(f"{self.name}, line {line}: {what}")
 

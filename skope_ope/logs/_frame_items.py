@@ -14,7 +14,7 @@ from skope_ope.logs._validation import is_frame, label_codes, plain, short
 GIVE_ROWS = " Give each item of a list a row of its own, e.g. with .explode(column)."
 
 
-class Shown:
+class ShownItems:
     """Labels of items, and where they stand."""
 
     def __init__(self, labels, page, slot, code=None):
@@ -106,20 +106,20 @@ def fills_slots(policy):
 
 
 def shown_items(frame, names, pages):
-    """Return what the columns of items show, as `Shown`."""
+    """Return what the columns of items show, as `ShownItems`."""
     labels, rows, slots = [], [], []
     for j, name in enumerate(names):
-        found, at = item_labels(frame.get_column(name), f"column {name!r}")
+        found, at = labels_at(frame.get_column(name), f"column {name!r}")
         labels += found
         rows.append(at)
         slots.append(np.full(len(at), j))
     row, slot = np.concatenate(rows), np.concatenate(slots)
     if pages.page is not None:
-        return Shown(labels, pages.page[row], pages.slot[row])
-    return Shown(labels, row, slot)
+        return ShownItems(labels, pages.page[row], pages.slot[row])
+    return ShownItems(labels, row, slot)
 
 
-def item_labels(series, what):
+def labels_at(series, what):
     """Return the labels of a column that are there, and their rows."""
     present = ~series.is_null().to_numpy().astype(bool)
     values = series.drop_nulls().to_numpy()
@@ -223,7 +223,7 @@ PASS_ROUND = (
 
 
 def offered_items(candidates, pages, round_, item, by=None):
-    """Return who could be shown by page as `Shown`, and a list of all items."""
+    """Return who could be shown by page as `ShownItems`, and a list of all items."""
     candidates = _as_dict(candidates)
     by_key = is_frame(candidates) or isinstance(candidates, Mapping)
     if by is not None and not by_key:
@@ -327,7 +327,7 @@ def _offered_by_lists(lists, pages, keys=None, instead=""):
         for j, one in enumerate(some):
             add(one, k, j)
     at = np.array(page, dtype=np.intp), np.array(slot, dtype=np.intp)
-    return Shown(labels, *at, None if keys is None else keys.code)
+    return ShownItems(labels, *at, None if keys is None else keys.code)
 
 
 def _offered_by_frame(frame, pages, keys, item, instead):
@@ -339,12 +339,12 @@ def _offered_by_frame(frame, pages, keys, item, instead):
             f"{frame.columns}: {lacking[0]!r} is missing. "
             f"{instead or 'Rename its columns.'}"
         )
-    labels, rows = item_labels(frame.get_column(item), f"column {item!r} of candidates")
+    labels, rows = labels_at(frame.get_column(item), f"column {item!r} of candidates")
     place = {key: k for k, key in enumerate(keys.keys)}
     of_row = row_keys(frame, keys.names)
-    labels_at = [(place.get(of_row[row]), k) for k, row in enumerate(rows)]
-    labels_at = [(key, k) for key, k in labels_at if key is not None]
-    key = np.array([key for key, _ in labels_at], dtype=np.intp)
+    found = [(place.get(of_row[row]), k) for k, row in enumerate(rows)]
+    found = [(key, labels[k]) for key, k in found if key is not None]
+    key = np.array([key for key, _ in found], dtype=np.intp)
     empty = (np.bincount(key, minlength=len(keys.keys)) == 0)[keys.code]
     if empty.any():
         first = keys.code[int(np.argmax(empty))]
@@ -352,8 +352,8 @@ def _offered_by_frame(frame, pages, keys, item, instead):
             f"candidates has no row for {keys.called(first)} ({int(empty.sum())} such "
             "pages). Add rows, or drop the pages."
         )
-    found = [labels[k] for _, k in labels_at]
-    return Shown(found, key, np.full(len(key), -1), keys.code)
+    labels = [label for _, label in found]
+    return ShownItems(labels, key, np.full(len(key), -1), keys.code)
 
 
 # -- features of items, from tables that name the items --------------------------------

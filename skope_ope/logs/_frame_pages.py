@@ -6,7 +6,7 @@ import numpy as np
 
 from skope_ope._user_line import warn_user
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._factorise import factorise
+from skope_ope.logs._factorise import factorise, first_rows
 from skope_ope.logs._frames import column_of
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import plain
@@ -27,8 +27,7 @@ class FramePages:
                 self._name_rows(round_)
             return
         labels, code = _factorised(frame, round_)
-        first = np.full(len(labels), len(code))
-        first[code[::-1]] = np.arange(len(code))[::-1]
+        first = first_rows(code, len(labels))
         order = np.argsort(first)  # pages come as their first rows do
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order))

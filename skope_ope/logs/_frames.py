@@ -23,7 +23,7 @@ from skope_ope.logs._columns_of_labels import (
 )
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._row_labels import index_of, is_anew
-from skope_ope.logs._validation import is_frame, remedy_of
+from skope_ope.logs._validation import frame_names, is_frame, remedy_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -368,8 +368,7 @@ def names_of(argument, names):
     if isinstance(names, str):
         raise TypeError(f"{needed}, got the text {names!r}. Use [{names!r}].")
     if is_frame(names):
-        columns = list(getattr(names, "column_names", None) or names.columns)
-        raise TypeError(f"{needed}, got {_called(names)}. Use {columns}.")
+        raise TypeError(f"{needed}, got {_called(names)}. Use {frame_names(names)}.")
     whole = not isinstance(names, Iterable) or isinstance(names, Mapping)
     if whole or _holds_values(names):
         raise TypeError(f"{needed}, got {_called(names)}.")
@@ -448,7 +447,7 @@ def _columns_of_fields(logs):
         if value is None or name in other:
             continue
         if value.ndim == 1:
-            data |= parts_of(name, value)
+            data |= parts_of_group(name, value)
             continue
         labels = logs.loggers if name == "logger_proba" else logs.actions
         for j, label in enumerate(labels.tolist()):
@@ -456,7 +455,7 @@ def _columns_of_fields(logs):
     return with_named(data, logs.columns)
 
 
-def parts_of(name, value):
+def parts_of_group(name, value):
     """Return a field by name; composite groups have a column for each part."""
     if value.dtype == object and len(value) and isinstance(value[0], tuple):
         parts = zip(*value.tolist(), strict=True)

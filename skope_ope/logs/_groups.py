@@ -15,6 +15,7 @@ from skope_ope.logs._factorise import (
     among,
     count_codes,
     distinct_labels,
+    first_rows,
     objects,
     ordered_codes,
 )
@@ -22,6 +23,7 @@ from skope_ope.logs._row_container import read_only
 from skope_ope.logs._validation import (
     as_array,
     check_length,
+    frame_names,
     is_frame,
     is_missing,
     label_array,
@@ -70,8 +72,7 @@ def _composite(columns):
     for _, distinct, more in columns[1:]:
         # numbers of pairs stay below the square of the number of rounds
         codes = distinct_labels(codes * len(distinct) + more)[1]
-    some = np.empty(codes.max(initial=-1) + 1, dtype=np.intp)
-    some[codes[::-1]] = np.arange(len(codes))[::-1]  # the first row of every label
+    some = first_rows(codes, codes.max(initial=-1) + 1)
     parts = (labels[some].tolist() for labels, *_ in columns)
     distinct = objects(zip(*parts, strict=True))
     return read_only(distinct.take(codes)), distinct, codes
@@ -91,8 +92,7 @@ def _group_columns(group):
     if isinstance(group, ColumnCodes):
         return {"group": group}
     if is_frame(group):
-        names = getattr(group, "column_names", None) or group.columns
-        return {f"group (column {name!r})": group[name] for name in list(names)}
+        return {f"group (column {n!r})": group[n] for n in frame_names(group)}
     if isinstance(group, (list, tuple)) and group and isinstance(group[0], list):
         as_array("group", group)  # refuses rows of uneven length
         group = np.array(group, dtype=object)  # keeps numbers and texts what they are

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows that something was fitted on, recognised wherever they come back."""
 
-import hashlib
 import struct
 from copy import copy
 from datetime import date, datetime, timedelta
@@ -16,7 +15,8 @@ from scipy import sparse
 from scipy.special import bdtrc, pdtr
 
 from skope_ope.logs._coded_labels import column_codes
-from skope_ope.logs._validation import is_frame, is_missing
+from skope_ope.logs._factorise import GOLDEN, HALF, row_blocks
+from skope_ope.logs._validation import frame_names, is_frame, is_missing
 
 DISTINCT = 0.999  # share of the fitted rows whose content tells them apart
 WHOLE = 0.99  # share of the contexts that come back whose action comes back, too
@@ -149,7 +149,7 @@ class Content:
 
     def __init__(self, logs):
         self.n_features = logs.n_features
-        self.names = column_names(logs.context) if is_frame(logs.context) else None
+        self.names = names_as_texts(logs.context) if is_frame(logs.context) else None
         self.fields = self.words = self._order = None
         self.repeats = 1.0
         fields = list(_telling_fields(logs))
@@ -203,7 +203,7 @@ class Content:
         """Return a word for the context and these fields, None where one is lacking."""
         words = logs._context_words if logs.n_features == self.n_features else None
         if self.names is not None and is_frame(logs.context):
-            names = column_names(logs.context)
+            names = names_as_texts(logs.context)
             if names != self.names and set(self.names) <= set(names):
                 words = context_words(logs.context, self.names)
         told = _telling_fields(logs)
@@ -236,7 +236,7 @@ class Content:
                 places[rows] = found
         return places
 
-    def _repeats_before(self, logs):
+    def _alike(self, logs):
         """Return the rows with a known content, beyond chance, and its places."""
         # And whether they are known rows: otherwise they may be new rounds of contexts
         # that come back.
@@ -372,14 +372,11 @@ class FileRows:
 
 
 def _key_word(key):
-    digest = blake2b(repr(key).encode("utf-8", "replace"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 2
+    return _text_word(repr(key).encode("utf-8", "replace")) >> 2
 
 
 # -- A number for what stands in a row, the same wherever the row is built again -------
 
-_HALF = np.uint64(32)
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, 2**64 over the golden ratio
 _ENTRIES = 1 << 17  # of a block of a table: it stays in the cache
 _MISSING_WORD = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
 
@@ -431,7 +428,7 @@ def column_words(values):
 
 def mixed(words):
     """Return the words after the finaliser of splitmix64."""
-    words = words + _STEP
+    words = words + GOLDEN
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
@@ -445,13 +442,13 @@ def combined(columns):
     return mixed(sums)
 
 
-def column_names(frame):
+def names_as_texts(frame):
     """Return the names of the columns of a frame as texts."""
-    return [str(name) for name in getattr(frame, "column_names", frame.columns)]
+    return list(map(str, frame_names(frame)))
 
 
 def _frame_columns(frame, names):
-    own = column_names(frame)
+    own = names_as_texts(frame)
     for j in range(len(own)) if names is None else map(own.index, names):
         if hasattr(frame, "iloc"):
             yield frame.iloc[:, j]
@@ -467,7 +464,7 @@ def _bits(values):
 
 def _folded(words):
     """Bring the high bits, in which small numbers differ, down to the low ones."""
-    return words ^ (words >> _HALF)
+    return words ^ (words >> HALF)
 
 
 def _multipliers(columns):
@@ -478,9 +475,7 @@ def _dense_sums(context):
     n_rounds, n_features = context.shape
     factors = _multipliers(np.arange(n_features))
     sums = np.zeros(n_rounds, dtype=np.uint64)
-    size = max(1, _ENTRIES // max(1, n_features))
-    for start in range(0, n_rounds, size):
-        block = slice(start, start + size)
+    for block in row_blocks(n_rounds, max(1, _ENTRIES // max(1, n_features))):
         sums[block] = _folded(_bits(context[block])) @ factors
     return sums
 
@@ -533,4 +528,4 @@ def _as_time(label):
 def _text_word(text):
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

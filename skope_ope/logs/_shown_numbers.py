@@ -73,7 +73,7 @@ def figure(x: float | None, digits: int = FIGURE_DIGITS, sign: str = "") -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def column(values: Sequence[float | None], digits: int = FIGURE_DIGITS) -> list[str]:
+def aligned(values: Sequence[float | None], digits: int = FIGURE_DIGITS) -> list[str]:
     """Return the numbers of a column in one format."""
     known = [abs(x) for x in values if x is not None and math.isfinite(x) and x]
     if all(float(x).is_integer() for x in known):

@@ -31,7 +31,7 @@ from skope_ope.logs._frames import (
     joined_frame,
     names_of,
     opened_frame,
-    parts_of,
+    parts_of_group,
     remember_labels,
     with_named,
 )
@@ -280,7 +280,7 @@ class SlateFramed:
         for name in ("reward", "propensity", "timestamp", "group"):
             value = getattr(self, name)
             if value is not None:
-                of_page |= parts_of(name, value)
+                of_page |= parts_of_group(name, value)
         candidates = _lists_of_candidates(self)
         if candidates is not None:
             of_page["candidates"] = candidates

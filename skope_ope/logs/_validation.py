@@ -15,7 +15,7 @@ from skope_ope.logs._row_container import keep, read_only
 from skope_ope.logs._shown_numbers import figure
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
-PROBABILITY_TOLERANCE = 1e-6
+PROBA_TOLERANCE = 1e-6
 MANY_TEXTS = 1000  # of which few are distinct, as a rule
 LONG_TEXT = 128  # bytes: longer ones are not hashed
 
@@ -141,6 +141,11 @@ def is_frame(values):
         and cls.__module__.split(".")[0] in ("pandas", "polars", "pyarrow")
         for cls in type(values).__mro__
     )
+
+
+def frame_names(frame):
+    """Return the names of the columns of a table of any library."""
+    return list(getattr(frame, "column_names", None) or frame.columns)
 
 
 def check_labels(name, values):
@@ -320,7 +325,7 @@ def _refuse_booleans(propensity):
 
 def check_agreement(propensity, name, told):
     """Raise where propensities are not what another field tells of them."""
-    off = np.abs(told - propensity) > PROBABILITY_TOLERANCE
+    off = np.abs(told - propensity) > PROBA_TOLERANCE
     if off.any():
         row = int(np.flatnonzero(off)[0])
         raise RowError(
@@ -336,7 +341,7 @@ def by_label(name, values, labels):
     # Columns without names are taken in their order.
     if not is_frame(values):
         return values
-    names = list(getattr(values, "column_names", None) or values.columns)
+    names = frame_names(values)
     wanted = labels.tolist()
     unnamed = (list(range(len(names))), [f"column_{j}" for j in range(len(names))])
     if sorted(map(str, names)) == sorted(map(str, wanted)):
@@ -385,7 +390,7 @@ def check_distributions(name, array, available=None, first_row=0):
                 row + first_row,
                 ", where it is not available. Renormalise over the available actions.",
             )
-    low, high = 1 - PROBABILITY_TOLERANCE, 1 + PROBABILITY_TOLERANCE
+    low, high = 1 - PROBA_TOLERANCE, 1 + PROBA_TOLERANCE
     if not (sums.min() >= low and sums.max() <= high):  # NaN fails, too
         off = ~((sums >= low) & (sums <= high))
         row = int(np.flatnonzero(off)[0])

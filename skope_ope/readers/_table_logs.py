@@ -21,7 +21,7 @@ from skope_ope.logs._context_encoder import (
     scale_of,
 )
 from skope_ope.logs._texts import Texts, parse_labels
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, row_sums
+from skope_ope.logs._validation import PROBA_TOLERANCE, row_sums
 from skope_ope.readers._read_table import (
     LINES,
     check_names,
@@ -272,7 +272,7 @@ def made_whole(path, columns):
     # Other rows stay as they are: the logs refuse them.
     proba = np.column_stack(columns)
     sums = row_sums(proba)
-    off = np.abs(sums - 1) > PROBABILITY_TOLERANCE
+    off = np.abs(sums - 1) > PROBA_TOLERANCE
     if not off.any():
         return proba
     digits, bound = rounding(proba)

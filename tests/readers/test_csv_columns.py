@@ -74,7 +74,7 @@ def test_features_may_be_missing(read_csv, csv_file):
 def test_blocks_join_and_a_late_text_makes_a_column_of_texts(
     read_csv, csv_file, monkeypatch
 ):
-    monkeypatch.setattr(_csv_file, "BLOCK_BYTES", 12)
+    monkeypatch.setattr(_csv_file, "TEXT_BYTES", 12)
     told = []
     path = csv_file("x,y,z\n" + "".join(f"{i},{i},{i}\n" for i in range(5)) + "a,5,b\n")
     columns = read_csv(
@@ -92,7 +92,7 @@ def test_moments_may_be_numbers(read_csv, csv_file):
 
 
 def test_labels_lose_the_blanks_around_them(read_csv, csv_file, monkeypatch):
-    monkeypatch.setattr(_csv_file, "BLOCK_BYTES", 4)
+    monkeypatch.setattr(_csv_file, "TEXT_BYTES", 4)
     columns = read_csv(
         csv_file("a,b\n1, x\n 2,x \n1,y\n"), [("a", "label"), ("b", "label")]
     )
@@ -102,7 +102,7 @@ def test_labels_lose_the_blanks_around_them(read_csv, csv_file, monkeypatch):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_text_among_numbers_is_told(read_csv, csv_file, monkeypatch, late):
-    monkeypatch.setattr(_csv_file, "BLOCK_BYTES", 4 if late else 100)
+    monkeypatch.setattr(_csv_file, "TEXT_BYTES", 4 if late else 100)
     cells = [*range(9), "NA", "n.a.", *range(9)]
     path = csv_file("x\n" + "".join(f"{cell}\n" for cell in cells))
     pattern = (
@@ -171,7 +171,7 @@ def test_bad_cells_are_named_with_their_line(read_csv, csv_file, cells, kind, me
 
 
 def test_moments_do_not_mix_numbers_and_datetimes(read_csv, csv_file, monkeypatch):
-    monkeypatch.setattr(_csv_file, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(_csv_file, "TEXT_BYTES", 1)
     with pytest.raises(ValueError, match=r"line 2: column 't' is '1', expected a"):
         read_csv(csv_file("t\n1\n2026-01-01\n"), [("t", "moment")])
 

@@ -79,8 +79,8 @@ def learning_findings(logs, most=AUDITED):
                 "The context holds earlier rewards, as counts of clicks do, and the "
                 "logger reads them: rounds depend on each other all the same.",
             ),
-            number=chance,
-            effect=correlation,
+            chance,
+            correlation,
             category=AdaptiveLoggerWarning,
             spares=("AdaptiveIPS", "AdaptiveDR", "mean reward"),
         )
@@ -133,7 +133,7 @@ class Sequences:
             first = np.arange(len(p))
         self.code = code[first]
         self.reward = np.add.reduceat(reward, first)
-        self.rewards, self.ps = _sums_before(self.reward), _sums_before(p[first])
+        self.rewards, self.ps = _running_sums(self.reward), _running_sums(p[first])
         self.counts = np.append(first, len(p)).astype(float)
 
     def follow(self, m, rise=None):
@@ -173,7 +173,7 @@ def follow_at_once(proba, code, p, reward):
     return own.follow(WINDOWS[-1], rise[own.order])
 
 
-def _sums_before(values):
+def _running_sums(values):
     """Return the sum of the values before every place, the end included."""
     return np.concatenate([[0.0], np.cumsum(values)])
 
@@ -186,7 +186,7 @@ def _sums_around(sums, m):
 
 def _mean_nearby(values):
     """Return the mean of every value and its neighbours on both sides."""
-    sums = np.pad(_sums_before(values), NEARBY, mode="edge")
+    sums = np.pad(_running_sums(values), NEARBY, mode="edge")
     one_side = np.minimum(np.arange(len(values)), NEARBY)
     total = sums[2 * NEARBY + 1 :] - sums[: len(values)]
     return np.maximum(total, 0.0) / (one_side + 1 + one_side[::-1])

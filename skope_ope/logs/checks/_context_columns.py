@@ -17,7 +17,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import is_frame, is_missing
+from skope_ope.logs._validation import frame_names, is_frame, is_missing
 from skope_ope.logs.checks._finding import Finding
 
 COLUMNS_TESTED = 200  # that a check looks at one by one
@@ -42,13 +42,6 @@ class ContextColumn:
     def label(self):
         """What messages call it."""
         return label_of(self.name, self.named)
-
-
-def column_names(context):
-    """Return the names of the columns of a frame, positions elsewhere."""
-    if is_frame(context):
-        return list(getattr(context, "column_names", None) or context.columns)
-    return range(context.shape[1])
 
 
 def label_of(name, named):
@@ -148,13 +141,9 @@ def _context_column(name, series, named):
         )
     missing = series.is_null().to_numpy().astype(bool)
     labels = values.tolist()
-    if all(
-        isinstance(v, (Real, Decimal)) or gone
-        for v, gone in zip(labels, missing, strict=True)
-    ):
-        numbers = [
-            nan if gone else float(v) for v, gone in zip(labels, missing, strict=True)
-        ]
+    pairs = list(zip(labels, missing, strict=True))
+    if all(isinstance(v, (Real, Decimal)) or gone for v, gone in pairs):
+        numbers = [nan if gone else float(v) for v, gone in pairs]
         return ContextColumn(name, moderate(np.array(numbers)), False, named)
     texts = np.array([str(label) for label in labels], dtype=object)
     codes, labels = _by_frequency(texts)
@@ -210,25 +199,20 @@ ROUNDS_SAMPLED = 1000  # rounds that show which columns may be constant or alike
 def column_findings(logs, random_state=0):
     """Return missing values, constant columns and columns that are there twice."""
     context, n_rounds = logs.context, len(logs)
-    names, named = column_names(context), is_frame(context)
+    named = is_frame(context)
+    names = frame_names(context) if named else range(context.shape[1])
     missing = _missing_by_column(context)
-    facts = {}
-    if missing:
-        facts["missing values"] = {
-            "column": [names[j] for j in missing],
-            "rounds": list(missing.values()),
-        }
+    facts, findings = {}, []
     part = columns_tested(context)
-    if part is not None:
-        facts["columns tested"] = part
     constant, alike = _constant_and_alike(context, n_rounds, random_state)
 
     def labels(which):
         return in_words([label_of(names[j], named) for j in which])
 
-    findings = []
     if missing:
-        most = max(missing.values())
+        lacking, counts = [names[j] for j in missing], list(missing.values())
+        facts["missing values"] = {"column": lacking, "rounds": counts}
+        most = max(counts)
         findings.append(
             _note(
                 "missing_values",
@@ -237,16 +221,19 @@ def column_findings(logs, random_state=0):
                 "Models and policies must take them, as trees on histograms do, or "
                 "fill them. What is missing only where something happened later "
                 "gives away what happened.",
-                [names[j] for j in missing],
+                lacking,
                 most,
                 most / n_rounds,
             )
         )
+    if part is not None:
+        facts["columns tested"] = part
     if constant and n_rounds > 1:
         findings.append(
             _note(
                 "constant_column",
-                f"{labels(constant)} {_have(constant)} the same value in all rounds.",
+                f"{labels(constant)} {'has' if len(constant) == 1 else 'have'} the "
+                "same value in all rounds.",
                 "Such a column tells nothing: check whether its values were lost.",
                 [names[j] for j in constant],
                 len(constant),
@@ -279,7 +266,8 @@ def _constant_and_alike(context, n_rounds, random_state):
     whole = _column_arrays(context, sorted({*still, *chain(*twins)}))
     constant = [j for j in still if _one_value(whole[j])]
     if sparse.issparse(context):
-        constant = _without_entry(context)
+        filled = np.bincount(context.indices, minlength=context.shape[1])
+        constant = np.flatnonzero(filled == 0).tolist()
     return constant, [(i, j) for i, j in twins if _are_equal(whole[i], whole[j])]
 
 
@@ -288,9 +276,9 @@ def _note(name, found, advice, columns, number, effect=float("nan")):
         name,
         "note",
         capital(found),
-        (advice,),
-        number=float(number),
-        effect=effect,
+        advice,
+        float(number),
+        effect,
         columns=columns[:10],
         category=LogsWarning,
     )
@@ -341,11 +329,6 @@ def _missing_in_series(series):
     return int((~np.isfinite(values.astype(float))).sum())
 
 
-def _without_entry(context):
-    filled = np.bincount(context.indices, minlength=context.shape[1])
-    return np.flatnonzero(filled == 0).tolist()
-
-
 def _one_value(values):
     first = values[0]
     if first != first:  # NaN
@@ -368,10 +351,6 @@ def _twins(columns):
 def _are_equal(a, b):
     missing = a != a
     return bool(np.array_equal(missing, b != b) and (a == b)[~missing].all())
-
-
-def _have(columns):
-    return "has" if len(columns) == 1 else "have"
 
 
 # -- columns of the context that name who a round belongs to ---------------------------
@@ -410,11 +389,9 @@ def _group_finding(name, n_values, n_rounds):
         "note",
         f"{capital(label)} has {n_values:,} values in {n_rounds:,} rounds, and they "
         "come back: is it a group, such as a user?",
-        (
-            f"If so, pass group={name!r} and leave it out of the context. Then the "
-            "standard errors count groups, and models cannot learn single groups by "
-            "heart.",
-        ),
+        f"If so, pass group={name!r} and leave it out of the context. Then the "
+        "standard errors count groups, and models cannot learn single groups by "
+        "heart.",
         effect=1 - n_values / n_rounds,
         columns=[name],
     )

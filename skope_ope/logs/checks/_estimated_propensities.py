@@ -59,8 +59,8 @@ def _rarely_logged(logs):
             f"{len(few):,} of {len(counts):,} actions have fewer than {FEWEST_SEEN} "
             f"rounds, {plain(logs.actions[worst[0]])!r} has {counts[worst[0]]:,}: a "
             "classifier cannot learn their propensities.",
-            ("Merge rare actions, collect more rounds, or record the propensities.",),
-            number=float(counts[worst[0]]),
+            "Merge rare actions, collect more rounds, or record the propensities.",
+            float(counts[worst[0]]),
             actions=[plain(one) for one in logs.actions[worst]],
             category=LowOverlapWarning,
         )

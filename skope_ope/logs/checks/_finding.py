@@ -28,7 +28,7 @@ class Finding:
     # may be wrong. "note": worth knowing; no alarm
     severity: str
     found: str  # A sentence that says what was found, with its number
-    advice: tuple = ()  # what to do: the most likely cause first
+    advice: tuple = ()  # what to do: a text, or several, the most likely cause first
     # What triggered it: a number of standard errors, a chance, a share, the natural
     # logarithm of an e-value; the sentence says which
     number: float = nan
@@ -48,6 +48,8 @@ class Finding:
             raise ValueError(
                 f"severity must be one of {SEVERITIES}, got {self.severity}"
             )
+        if isinstance(self.advice, str):
+            object.__setattr__(self, "advice", (self.advice,))
         for name in ("advice", "rows", "columns", "actions", "spares"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
@@ -103,18 +105,9 @@ def plain_record(value):
 
 def finding_record(finding):
     """Return a finding as a dict of plain numbers and words."""
-    return plain_record(
-        {
-            "severity": finding.severity,
-            "finding": finding.name,
-            "number": finding.number,
-            "effect": finding.effect,
-            "columns": finding.columns,
-            "actions": finding.actions,
-            "rows": finding.rows,
-            "text": finding.text,
-        }
-    )
+    names = ("number", "effect", "columns", "actions", "rows", "text")
+    told = {name: getattr(finding, name) for name in names}
+    return plain_record({"severity": finding.severity, "finding": finding.name, **told})
 
 
 def finding_html(finding, answer):

@@ -98,7 +98,7 @@ def action_leak_findings(logs, random_state=0, most=ROUNDS_APART):
         if known:
             number = log_e_of_parts(ratio, halves)
             sure = number > SURE + n_tests
-        if sure and _misfit_matters(ratio):
+        if sure and misfit_effect(ratio) > LEAST_EFFECT:
             ahead = _learned_chance(code, action, logs.n_actions, forwards(quarter))
             ahead = probability_ratio(ahead, chance, logs.n_actions)
             if not known or log_e_forward(ahead, quarter) > SURE_FORWARD + n_tests:
@@ -116,7 +116,8 @@ def action_leak_findings(logs, random_state=0, most=ROUNDS_APART):
     if not blamed:  # unless the propensities are wrong without the column, too
         rest = held_out_proba(logs, rows, plan, without=found[0].column.name)
         ratio = probability_ratio(rest, chance, logs.n_actions)
-        blamed = not (log_e_of_parts(ratio, halves) > SURE and _misfit_matters(ratio))
+        matters = misfit_effect(ratio) > LEAST_EFFECT
+        blamed = not (matters and log_e_of_parts(ratio, halves) > SURE)
     if not blamed:
         return facts, [_innocent_finding(found)]
     alone = known and _wrong_alone(action, logs.propensity[rows])
@@ -169,10 +170,6 @@ def _counts_of_wanted(learned, wanted):
     return learned.searchsorted(wanted, "right") - learned.searchsorted(wanted)
 
 
-def _misfit_matters(ratio):
-    return misfit_effect(ratio) > LEAST_EFFECT
-
-
 def _wrong_alone(action, p):
     """Get whether an action is more frequent than its propensities say, by itself."""
     # Under right propensities the mean of 1[a] / p is at most one, whatever columns
@@ -187,90 +184,80 @@ def _wrong_alone(action, p):
     return False
 
 
-def _known_finding(leaks, n_rounds, wrong_alone):
-    """Tell of columns that beat propensities which are fine without the first one."""
-    first, others = leaks[0], _so_do(leaks[1:])
-    effect = misfit_effect(first.ratio)
-    better = f"{figure(1 + effect)} times as likely as they say"
-    label = capital(first.column.label)
-    causes = [_written(label), ANOTHER_LOGGER]
-    if wrong_alone:  # a column that was written later leaves right ones as they are
-        causes = [_other_rule(first.column.label), _written(label)]
+def _leak_finding(leaks, severity, found, advice, effect=None, name="action_leak"):
+    """Return what is found of columns, the first of which a sentence is about."""
     return Finding(
-        "action_leak",
-        "error",
-        f"{label} tells the logged action far better than the propensities do: "
-        f"{better} on average over {n_rounds:,} rounds that were left out.{others}",
-        causes,
-        number=first.number,
-        effect=effect,
+        name,
+        severity,
+        found,
+        advice,
+        leaks[0].number,
+        misfit_effect(leaks[0].ratio) if effect is None else effect,
         columns=[one.column.name for one in leaks],
         category=PropensityWarning,
     )
+
+
+def _known_finding(leaks, n_rounds, wrong_alone):
+    """Tell of columns that beat propensities which are fine without the first one."""
+    better = f"{figure(1 + misfit_effect(leaks[0].ratio))} times as likely as they say"
+    label = capital(leaks[0].column.label)
+    found = (
+        f"{label} tells the logged action far better than the propensities do: "
+        f"{better} on average over {n_rounds:,} rounds that were left out."
+        f"{_so_do(leaks[1:])}"
+    )
+    causes = [_written(label), ANOTHER_LOGGER]
+    if wrong_alone:  # a column that was written later leaves right ones as they are
+        causes = [_other_rule(leaks[0].column.label), _written(label)]
+    return _leak_finding(leaks, "error", found, causes)
 
 
 def _ignored_finding(logs, leaks, n_rounds):
     """Tell of columns that the logger looked at, and its propensities do not."""
-    first, others = leaks[0], _so_do(leaks[1:])
-    label, effect = first.column.label, misfit_effect(first.ratio)
-    return Finding(
-        IGNORED,
-        "error",
+    label, effect = leaks[0].column.label, misfit_effect(leaks[0].ratio)
+    found = (
         "The propensity of each action is the same in every context, but the logged "
         f"actions depend on {label}: it makes them {1 + effect:.3g} times as likely as "
-        f"the propensities say, on average over {n_rounds:,} rounds.{others}",
-        (
-            f"If {label} was known before the action was chosen, the propensities are "
-            "wrong: perhaps they are the shares of the actions in the log. Keep the "
-            "column. Write down the probability of each draw, by the rule that drew "
-            "it, or build the logs without propensities and estimate them with "
-            f"{estimating_step(logs)}.",
-            f"If {label} was written after the action was chosen, take it out of the "
-            "context.",
-        ),
-        number=first.number,
-        effect=effect,
-        columns=[one.column.name for one in leaks],
-        category=PropensityWarning,
+        f"the propensities say, on average over {n_rounds:,} rounds.{_so_do(leaks[1:])}"
     )
+    advice = (
+        f"If {label} was known before the action was chosen, the propensities are "
+        "wrong: perhaps they are the shares of the actions in the log. Keep the "
+        "column. Write down the probability of each draw, by the rule that drew "
+        "it, or build the logs without propensities and estimate them with "
+        f"{estimating_step(logs)}.",
+        f"If {label} was written after the action was chosen, take it out of the "
+        "context.",
+    )
+    return _leak_finding(leaks, "error", found, advice, name=IGNORED)
 
 
 def _innocent_finding(leaks):
     """Tell of columns that beat propensities which are wrong without them, too."""
-    first, others = leaks[0], _so_do(leaks[1:])
-    return Finding(
-        "action_leak",
-        "note",
-        f"{capital(first.column.label)} tells the logged action better than the "
-        f"propensities do.{others} But a model without {first.column.label} does so, "
-        "too: the propensities are wrong, or several columns tell of the decision.",
-        ("Correct the propensities, and audit the log again.",),
-        number=first.number,
-        effect=misfit_effect(first.ratio),
-        columns=[one.column.name for one in leaks],
-        category=PropensityWarning,
+    label = leaks[0].column.label
+    found = (
+        f"{capital(label)} tells the logged action better than the propensities do."
+        f"{_so_do(leaks[1:])} But a model without {label} does so, too: the "
+        "propensities are wrong, or several columns tell of the decision."
     )
+    advice = "Correct the propensities, and audit the log again."
+    return _leak_finding(leaks, "note", found, advice)
 
 
 def _unknown_finding(leaks):
     """Tell of columns that leave little open about the action."""
-    first, others = leaks[0], _so_do(leaks[1:])
-    label = capital(first.column.label)
-    return Finding(
-        "action_leak",
-        "warning",
-        f"{label} tells {first.told:.0%} of what the frequencies of the actions leave "
-        f"open about the logged action.{others}",
-        (
-            _written(label),
-            "The logger follows this column without exploring: then these rounds "
-            "cannot tell what another action would have brought.",
-        ),
-        number=first.number,
-        effect=first.told,
-        columns=[one.column.name for one in leaks],
-        category=PropensityWarning,
+    label, told = capital(leaks[0].column.label), leaks[0].told
+    found = (
+        f"{label} tells {told:.0%} of what the frequencies of the actions leave "
+        f"open about the logged action.{_so_do(leaks[1:])}"
     )
+    advice = (
+        _written(label),
+        "The logger follows this column without exploring: then these rounds "
+        "cannot tell what another action would have brought.",
+    )
+    return _leak_finding(leaks, "warning", found, advice, told)
 
 
 def _so_do(leaks):

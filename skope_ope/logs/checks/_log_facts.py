@@ -50,13 +50,16 @@ def facts_of_sums(sums, group_sizes=None):
     groups = None
     if log.groups is not None:
         groups = _Groups(log, group_sizes)
-        facts |= groups.facts()
+        facts |= {
+            "groups": groups.n,
+            "rounds of a group, median": float(np.median(groups.sizes)),
+            "rounds of a group, most": int(groups.sizes.max()),
+            "effective groups": groups.effective,
+        }
     facts |= _range_facts(sums, "sample weight")
     if log.first_time is not None:
-        facts |= {
-            "first time": _plain_time(log.first_time),
-            "last time": _plain_time(log.last_time),
-        }
+        facts["first time"] = _plain_time(log.first_time)
+        facts["last time"] = _plain_time(log.last_time)
     findings = [*_few_rewards(log), *_few_groups(groups)]
     return facts, findings if slates else findings + _unseen_actions(log)
 
@@ -83,14 +86,6 @@ class _Groups:
         square = self.sizes.astype(float) @ self.sizes
         self.effective = float(total * total / square) * self.n / len(self.sizes)
         self.n_rounds = log.n
-
-    def facts(self):
-        return {
-            "groups": self.n,
-            "rounds of a group, median": float(np.median(self.sizes)),
-            "rounds of a group, most": int(self.sizes.max()),
-            "effective groups": self.effective,
-        }
 
 
 def _plain_time(time):
@@ -148,39 +143,24 @@ def _slate_facts(sums):
 def _few_rewards(log):
     rewarded, n_rounds = log.n_rewarded, log.n
     if n_rounds > 1 and log.reward_low == log.reward_high:
-        every = (
-            "No round has a reward"
-            if not rewarded
-            else (f"All rewards are {figure(log.reward_low)}")
+        every = "No round has a reward"
+        if rewarded:
+            every = f"All rewards are {figure(log.reward_low)}"
+        severity, found = "warning", f"{every}: this log tells no policy from another."
+        advice = ALL_REWARDED if rewarded else NO_REWARDS
+    elif 0 < rewarded < FEW_REWARDED:
+        have = "has" if rewarded == 1 else "have"
+        severity = "note"
+        found = f"Only {rewarded} of {n_rounds:,} rounds {have} a reward."
+        advice = (
+            "State reward_range, so that intervals of few events can be formed, and "
+            "expect them to be wide."
         )
-        return [
-            Finding(
-                "few_rewards",
-                "warning",
-                f"{every}: this log tells no policy from another.",
-                ALL_REWARDED if rewarded else NO_REWARDS,
-                number=float(rewarded),
-                effect=rewarded / n_rounds,
-                category=FewEventsWarning,
-            )
-        ]
-    if not 0 < rewarded < FEW_REWARDED:
+    else:
         return []
-    have = "has" if rewarded == 1 else "have"
-    return [
-        Finding(
-            "few_rewards",
-            "note",
-            f"Only {rewarded} of {n_rounds:,} rounds {have} a reward.",
-            (
-                "State reward_range, so that intervals of few events can be formed, "
-                "and expect them to be wide.",
-            ),
-            number=float(rewarded),
-            effect=rewarded / n_rounds,
-            category=FewEventsWarning,
-        )
-    ]
+    about = float(rewarded), rewarded / n_rounds
+    category = FewEventsWarning
+    return [Finding("few_rewards", severity, found, advice, *about, category=category)]
 
 
 def _few_groups(groups):
@@ -195,13 +175,11 @@ def _few_groups(groups):
             "few_groups",
             "warning",
             f"{found}.",
-            (
-                f"Standard errors rest on the groups; below {FEW_GROUPS} they are too "
-                "small: use logs of more groups, or finer groups if the rounds of a "
-                "group do not depend on each other.",
-            ),
-            number=effective,
-            effect=float(groups.sizes.max() / groups.n_rounds),
+            f"Standard errors rest on the groups; below {FEW_GROUPS} they are too "
+            "small: use logs of more groups, or finer groups if the rounds of a group "
+            "do not depend on each other.",
+            effective,
+            float(groups.sizes.max() / groups.n_rounds),
             category=FewGroupsWarning,
         )
     ]
@@ -219,12 +197,10 @@ def _unseen_actions(logs):
             "unseen_actions",
             "note",
             f"Never logged of {logs.n_actions:,} actions: {len(unseen):,} ({shown}).",
-            (
-                "A policy that takes them can only be valued by a model of the "
-                "rewards; take actions out of `actions` that do not exist any more.",
-            ),
-            number=float(len(unseen)),
-            effect=len(unseen) / logs.n_actions,
+            "A policy that takes them can only be valued by a model of the rewards; "
+            "take actions out of `actions` that do not exist any more.",
+            float(len(unseen)),
+            len(unseen) / logs.n_actions,
             actions=unseen[:10],
             category=SupportWarning,
         )
@@ -246,11 +222,8 @@ class FactSums:
         self.shown = self.n_shown = None
         slates = not hasattr(logs, "action_index")
         weight = column_weights(logs, of_part=True) if slates else logs.sample_weight
-        given = {
-            "reward": logs.reward,
-            "propensity": logs.propensity,
-            "sample weight": weight,
-        }
+        given = {"reward": logs.reward, "propensity": logs.propensity}
+        given["sample weight"] = weight
         codes = {}
         if slates:
             self._see_slots(logs)
@@ -287,16 +260,13 @@ class FactSums:
         """Return the sums of both parts."""
         out = copy(self)
         for labels in self.by_label:
-            merged, *places = merged_labels(
-                *(getattr(one.log, labels) for one in (self, other))
-            )
-            both = [
-                {name: placed(v, at, len(merged)) for name, v in one.items()}
-                for one, at in zip(
-                    (self.by_label[labels], other.by_label[labels]), places, strict=True
-                )
-            ]
-            sums = {name: both[0][name] + both[1][name] for name in both[0]}
+            known = getattr(self.log, labels), getattr(other.log, labels)
+            merged, here, there = merged_labels(*known)
+            sums = {
+                name: placed(one, here, len(merged))
+                + placed(other.by_label[labels][name], there, len(merged))
+                for name, one in self.by_label[labels].items()
+            }
             out.by_label = {**out.by_label, labels: sums}
         out.log = self.log + other.log  # refuses what is not alike
         out.ranges = {}

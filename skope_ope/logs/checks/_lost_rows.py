@@ -108,12 +108,12 @@ def _one_of_group(logs, rows):
 
 
 def _ended(logs, pages, count, chance, share, which):
-    what = "pages" if logs.group is None else "pages (one of each group)"
-    what += which
+    of_group = "" if logs.group is None else " (one of each group)"
     found = (
-        f"{len(pages):,} {what} end early: they offer more items than they show. "
-        f"{count:,} of them have a reward in their last slot. Of the slots before, "
-        f"{share:.1%} have one. Rows after the last reward of a page may be missing."
+        f"{len(pages):,} pages{of_group}{which} end early: they offer more items than "
+        f"they show. {count:,} of them have a reward in their last slot. Of the slots "
+        f"before, {share:.1%} have one. Rows after the last reward of a page may be "
+        "missing."
     )
     about = {"number": chance, "effect": count / len(pages) - share}
     about |= {"rows": pages[:10].tolist(), "category": PropensityWarning}
@@ -190,9 +190,7 @@ def left_out_by_chance(logs):
     known = logs.propensity is not None and logs.logging_proba is None
     if not known or logs.propensity_estimated or not len(logs._unseen):
         return False
-    if logs._weighs_unevenly:
-        return False
-    return is_by_chance(logs, logs._choices)
+    return not logs._weighs_unevenly and is_by_chance(logs, logs._choices)
 
 
 class Choices(NamedTuple):

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._factorise import first_rows
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
@@ -102,14 +103,13 @@ def _trailing_zeros(order, chance_below, names=None):
         rows = range(first, min(first + 10, order.stop))
     else:
         rows = names[n_rounds - length :][:10]
-    expected = f"{figure(rate * length, 3)} were to be expected"
     return [
         Finding(
             "trailing_zeros",
             "warning",
             f"The last {length:,} of {n_rounds:,} rounds have no reward, where "
-            f"{expected} by the rate before them; chance does this in "
-            f"{_rarely(chance)}.",
+            f"{figure(rate * length, 3)} were to be expected by the rate before them; "
+            f"chance does this in {_rarely(chance)}.",
             (
                 "The rewards of the last rounds have not arrived yet: drop these "
                 "rounds, and all that are younger than the longest delay of a reward.",
@@ -118,9 +118,9 @@ def _trailing_zeros(order, chance_below, names=None):
                 "The rounds are not in the order of time but sorted by their rewards: "
                 "sort them by time.",
             ),
-            number=chance,
-            effect=length / n_rounds,
-            rows=rows,
+            chance,
+            length / n_rounds,
+            rows,
             category=LogsWarning,
         )
     ]
@@ -140,13 +140,6 @@ def _last_rewarded(reward, block=4096):
         if len(rows):
             return start + int(rows[-1])
     return -1
-
-
-def _last_rounds(codes):
-    """Return the last round of every group that has some."""
-    last = np.full(codes.max() + 1, -1)
-    last[codes] = np.arange(len(codes))  # the last one of a group stays
-    return last[last >= 0]
 
 
 def _log_binomial(n, k):
@@ -172,11 +165,12 @@ def _reward_drift(logs):
     before, after = reward[: at + 1].mean(), reward[at + 1 :].mean()
     effect = float(abs(after - before) / np.abs(reward).mean())
     row = int(logs._called(np.array([at]))[0])
+    p_value = "p < 1e-9" if chance < 1e-9 else f"p = {figure(chance, 1)}"
     found = (
         f"The mean reward changes along the log: {figure(before)} up to row {row:,}, "
-        f"{figure(after)} after row {row:,} {_p_value(chance)}."
+        f"{figure(after)} after row {row:,} ({p_value})."
     )
-    number = {"number": path, "effect": effect, "category": LogsWarning}
+    about = {"number": path, "effect": effect, "category": LogsWarning}
     still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])
     if effect < DRIFT_EFFECT or still > 1e-3:
         reason = "The change is small."
@@ -186,7 +180,7 @@ def _reward_drift(logs):
                 "as those of a logger that learns do."
             )
         advice = f"{reason} A value is that of the average over the log's time."
-        return [Finding("reward_drift", "note", found, (advice,), **number)]
+        return [Finding("reward_drift", "note", found, advice, **about)]
     advice = (
         "The world or the definition of the reward has changed: a value from this log "
         "is that of the average over its time, not of today; use the rounds of the "
@@ -196,19 +190,14 @@ def _reward_drift(logs):
         "Rounds that follow each other are alike (sessions, users): pass group=...",
         "The rounds are not in the order of time: sort them by time.",
     )
-    return [Finding("reward_drift", "warning", found, advice, **number)]
-
-
-def _p_value(chance):
-    return "(p < 1e-9)" if chance < 1e-9 else f"(p = {figure(chance, 1)})"
+    return [Finding("reward_drift", "warning", found, advice, **about)]
 
 
 def _largest_partial_sum(deviation, logs):
     """Return the largest partial sum in units of the sum's spread, and its row."""
     steps, first = deviation, None
     if logs.group is not None:
-        first = len(steps) - 1 - _last_rounds(logs.group_index[::-1])
-        first = np.sort(first)
+        first = np.sort(first_rows(logs.group_index, logs.n_groups))
         totals = np.bincount(logs.group_index, deviation)
         steps = totals[logs.group_index[first]]
     sums = np.abs(np.cumsum(steps))
@@ -261,13 +250,11 @@ def _disorder(where, n_rows, n_rounds, rows):
         "time_disorder",
         "note",
         f"The timestamp decreases {where}.",
-        (
-            "Replay, RejectionSampling, DRns and checks of the order take rounds "
-            "as they are stored: sort the logs by time before you use these. "
-            "Values of other evaluators do not depend on the order.",
-        ),
-        number=float(n_rows),
-        effect=n_rows / n_rounds,
+        "Replay, RejectionSampling, DRns and checks of the order take rounds as they "
+        "are stored: sort the logs by time before you use these. Values of other "
+        "evaluators do not depend on the order.",
+        float(n_rows),
+        n_rows / n_rounds,
         rows=rows,
         category=LogsWarning,
     )
@@ -288,12 +275,10 @@ def _sorted_rounds(logs):
             "sorted_rounds",
             "warning",
             f"The rounds are sorted by {by}, not by time.",
-            (
-                "Sort them by time, or shuffle them where it is not known: folds of "
-                "consecutive rounds now hold rounds of one kind, and Replay, "
-                "RejectionSampling and DRns see a history that never was. Drift and "
-                "rewards that are missing at the end cannot be seen in this order.",
-            ),
+            "Sort them by time, or shuffle them where it is not known: folds of "
+            "consecutive rounds now hold rounds of one kind, and Replay, "
+            "RejectionSampling and DRns see a history that never was. Drift and "
+            "rewards that are missing at the end cannot be seen in this order.",
             category=LogsWarning,
         )
     ]

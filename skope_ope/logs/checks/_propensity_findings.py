@@ -8,7 +8,6 @@ import numpy as np
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import (
-    ROUNDING,
     SURPRISING_CHANCE,
     count_chance,
     estimating_step,
@@ -18,12 +17,13 @@ from skope_ope.logs._propensity_audit import (
     uneven_weight,
 )
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._validation import plain
+from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 from skope_ope.logs.checks._context_columns import sampled_rows
 from skope_ope.logs.checks._e_value import SURE, log_e_value, log_mean_exp
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import (
     FEWEST_CLUSTERS,
+    ROWS_NAMED,
     InversePropensities,
 )
 from skope_ope.logs.checks._leak_findings import action_leak_findings
@@ -37,7 +37,6 @@ FEWEST_TAKEN = 20  # of an action that is told to be too frequent
 SUMMED_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
 LEAK_TESTED = 4_000  # whose context columns are looked at
 MANY_PROPENSITIES = 20  # of propensities that depend on the context
-ROWS_NAMED = 10  # that are named
 ROWS_OF_PAGES = "Several rows are one page or list of items: use SlateLogs."
 
 
@@ -88,15 +87,10 @@ def tested_propensities(logs, held=None):
     told_already = any(one.is_alarm for one in found)
     if names is None and not told_already and logs._propensity_by_action is not None:
         # the usual fault of propensities that were counted afterwards, and cheap to see
-        found += _ignored(logs)
+        leaks = action_leak_findings(logs, 0, LEAK_TESTED)[1]
+        found += [one for one in leaks if one.is_alarm]
     alarms = ", ".join(one.name for one in found if one.is_alarm)
     return {what: alarms or "passed"}, found
-
-
-def _ignored(logs):
-    """Find columns that tell the action, where no propensity depends on the context."""
-    told = action_leak_findings(logs, 0, LEAK_TESTED)[1]
-    return [one for one in told if one.is_alarm]
 
 
 def _propensity_alarm(name, found, advice, number, effect, **more):
@@ -140,10 +134,8 @@ def _certain():
         "note",
         "All propensities are 1: the logger is said to have had no choice, and the log "
         "tells nothing about other actions in the same context.",
-        (
-            "If the logger did draw its actions, 1 stands for unknown propensities: "
-            "record them, or build the logs without and estimate them.",
-        ),
+        "If the logger did draw its actions, 1 stands for unknown propensities: record "
+        "them, or build the logs without and estimate them.",
     )
 
 
@@ -167,8 +159,8 @@ def _rounded(logs, inverse):
     step, lowest = inverse.half_step, float(inverse.p.min())
     by_action = logs._propensity_by_action if step else None
     off = inf if by_action is None else abs(by_action.sum() - 1)
-    told = ROUNDING < off <= step * logs.n_actions  # as .33 three times
-    if off < ROUNDING or not (step >= ROUGH * lowest or told):
+    told = PROBA_TOLERANCE < off <= step * logs.n_actions  # as .33 three times
+    if off < PROBA_TOLERANCE or not (step >= ROUGH * lowest or told):
         return None
     effect = step / lowest
     return Finding(
@@ -177,7 +169,7 @@ def _rounded(logs, inverse):
         f"If a rule of your system says exactly {figure(lowest, 3)}, ignore this. All "
         f"propensities are multiples of {figure(2 * step)}. If they were rounded, the "
         f"smallest is off by up to {effect:,.0%}.",
-        ("Then record them with all their digits.",),
+        "Then record them with all their digits.",
         2 * step,
         effect,
         rows=inverse.shown(inverse.held.propensity == lowest),
@@ -245,10 +237,7 @@ def _miscounted(logs, inverse):
         f"Action {plain(logs.actions[worst])!r} was logged "
         f"{int(counts[worst]):,} times in {int(counts.sum()):,} rounds, where the "
         f"propensities predict {figure(mean[worst])} ({z:+,.1f} standard errors).",
-        (
-            *with_dropped([OTHER_SOURCE], logs),
-            estimate_advice(logs),
-        ),
+        (*with_dropped([OTHER_SOURCE], logs), estimate_advice(logs)),
         z,
         effect[worst],
         actions=(plain(logs.actions[worst]),),
@@ -295,8 +284,8 @@ def _too_small(logs, inverse):
             "propensity_too_small",
             f"The mean of 1 / propensity over the frequent actions is "
             f"{figure(all_of_them.ratio, 3)} times their number "
-            f"({_errors(all_of_them.z)} "
-            "above it): the actions were taken more often than the propensities say.",
+            f"({_errors(all_of_them.z)} above it): the actions were taken more often "
+            "than the propensities say.",
             _small_advice(logs),
             all_of_them.z,
             all_of_them.ratio - 1,
@@ -340,8 +329,8 @@ def _said_to_be_certain(logs, inverse):
         "propensity_too_small",
         f"Of the rounds with a propensity below 1, the mean of 1 / propensity is "
         f"{figure(excess.ratio, 3)} times the number of actions ({_errors(excess.z)} "
-        "above "
-        "it): in their contexts other rounds must have had a propensity below 1, too.",
+        "above it): in their contexts other rounds must have had a propensity below "
+        "1, too.",
         (
             "The logger explores, and its greedy choices were recorded with propensity "
             "1: record the probability of the draw, 1 - epsilon + epsilon / (number "
@@ -401,16 +390,12 @@ def _too_large(logs, inverse):
         advice,
         excess.z,
         excess.ratio - 1,
-        rows=inverse.names(_first(show)),
+        rows=inverse.names(np.flatnonzero(show)[:ROWS_NAMED]),
     )
 
 
 def _errors(z):
     return "without any spread" if np.isinf(z) else f"{z:,.1f} standard errors"
-
-
-def _first(mask):
-    return np.flatnonzero(mask)[:ROWS_NAMED]
 
 
 def _rows_of_smallest(p, mask):

@@ -29,14 +29,13 @@ from skope_ope.logs.checks._e_value import (
     quarters_by_time,
 )
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._inverse_propensities import rounding_error
+from skope_ope.logs.checks._inverse_propensities import ROWS_NAMED, rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
 from skope_ope.logs.checks._lost_rows import with_dropped
 from skope_ope.logs.checks._propensity_findings import chance_of, estimate_advice
 
 ROUNDS_FITTED = 10_000
 FEWEST_FITTED = 30
-ROWS_NAMED = 10
 EITHER = log(2)  # two models have their say: each needs twice the evidence
 LEAST_IN_DOUBT = 0.01  # of the rounds, in cells with an effect that matters
 LEAST_IN_CELLS = 0.25  # weights are then off by the root of it, a half
@@ -120,8 +119,9 @@ def fitted_logger(logs, random_state=0):
                 _in_cells(*known, share, bets, sure, overall)
             ]
         learns = True
-    told = _likelier(effect) if evidence > SURE else "no fitted model predicts the "
-    told += "" if evidence > SURE else "logged actions better"
+    told = "no fitted model predicts the logged actions better"
+    if evidence > SURE:
+        told = _likelier(effect)
     if learns:
         told = (
             "a fitted model is better, but not by what came before each round: the "
@@ -244,10 +244,7 @@ def _in_cells(logs, rows, largest, share, bets, evidence, effect):
         f"{cell_text(bets, cell)} ({len(inside):,} of {len(rows):,} rounds looked at), "
         f"action {label!r} was logged {figure(times, 3)} times as often as its "
         f"propensities predict ({chance_of(evidence)}).",
-        (
-            *with_dropped([OTHER_RULE], logs),
-            estimate_advice(logs),
-        ),
+        (*with_dropped([OTHER_RULE], logs), estimate_advice(logs)),
         evidence,
         effect,
         rows=np.sort(rows[shown]).tolist(),
@@ -319,7 +316,7 @@ def cell_bets(logs, rows, largest, plan, share=None, group=None):
             continue
         chosen, code = best
         stakes = sample.apart(code).stakes(code)
-        mine = stakes[code[wanted], sample.known(action[wanted])]
+        mine = stakes[code[wanted], sample.frequent[action[wanted]]]
         kept = 1 - stakes.sum(axis=1)
         f[wanted] = kept[code[wanted]] + mine * inverse[wanted]
         bet = stakes.any(axis=1)[code[wanted]]
@@ -333,9 +330,8 @@ def _cell_columns(logs, rows):
     columns = context_columns(logs.context, rows)[:COLUMNS_PAIRED]
     if logs.loggers is not None and len(logs.loggers) > 1:
         code = logs.logger_index[rows].astype(float)
-        columns.append(
-            ContextColumn("logger", code, True, True, tuple(map(str, logs.loggers)))
-        )
+        labels = tuple(map(str, logs.loggers))
+        columns.append(ContextColumn("logger", code, True, True, labels))
     return columns
 
 
@@ -376,18 +372,8 @@ class _Sample:
         first = np.argsort(-counts, kind="stable")[:ACTIONS_APART]
         frequent = np.full(len(counts), len(first))
         frequent[first] = np.arange(len(first))
-        return cls(
-            mask,
-            frequent[action[mask]],
-            inverse[mask],
-            weight[mask],
-            group[mask],
-            frequent,
-            len(first) + 1,
-        )
-
-    def known(self, action):
-        return self.frequent[action]
+        parts = (part[mask] for part in (frequent[action], inverse, weight, group))
+        return cls(mask, *parts, frequent, len(first) + 1)
 
     def apart(self, code):
         """Return the sample with the rounds of a group in a cell counted as one."""

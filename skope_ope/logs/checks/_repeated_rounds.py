@@ -155,9 +155,9 @@ def _misled(test, rows):
         f"before in the same context, where the propensities predict "
         f"{figure(test.expected)}. But these do not fit the logged actions, so that "
         "whether there are copies cannot be told.",
-        ("Correct the propensities, and audit the log again.",),
-        number=float(test.z),
-        effect=float(test.share),
+        "Correct the propensities, and audit the log again.",
+        float(test.z),
+        float(test.share),
         category=LogsWarning,
     )
 
@@ -195,9 +195,9 @@ def _repeats_finding(test, whole, rows, logs):
         f"{figure(test.expected)} ({test.z:+,.1f} standard errors), as if "
         f"{test.share:.0%} of all rounds were copies. {alike}",
         advice,
-        number=float(test.z),
-        effect=float(test.share),
-        rows=pairs.ravel().tolist(),
+        float(test.z),
+        float(test.share),
+        pairs.ravel().tolist(),
         category=LogsWarning,
     )
 
@@ -225,7 +225,7 @@ def _unexplained(situation, whole, copies, rows, why, logs):
             f"{share:.1%} of the rounds equal an earlier one in all fields, as row "
             f"{_equals(logs, pairs)}, and hardly a context comes back "
             f"with anything else. Whether they are copies cannot be tested: {why}.",
-            ["Drop them if they were logged or joined twice."],
+            "Drop them if they were logged or joined twice.",
             effect=share,
             rows=pairs.ravel().tolist(),
             category=LogsWarning,

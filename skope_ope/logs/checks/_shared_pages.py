@@ -260,7 +260,7 @@ class _Ratios:
 
 def _pair_evidence(pages, ratio, expected):
     """Return facts and findings of the ratios of the second half."""
-    facts = {PAIR_FACT: _compared(pages)}
+    facts = {PAIR_FACT: _pages_looked_at(pages)}
     share, group = pages.share[pages.second], pages.group
     group = None if group is None else group[pages.second]
     evidence = log_e_value(ratio, share, group) if len(ratio) else 0.0
@@ -318,7 +318,7 @@ def _never_together(pages, offers, kept):
     return [Finding(PAIR_NAME, "warning", found, (KEPT_APART, *PAIR_ADVICE), **about)]
 
 
-def _compared(pages):
+def _pages_looked_at(pages):
     told, n_candidates = f"{len(pages.all):,} pages", pages.logs.max_candidates
     if len(pages.all) < len(pages.logs):
         told += f" of {len(pages.logs):,}"

@@ -41,8 +41,7 @@ def shift_findings(logs, random_state=0):
     if len(own) < FEWEST_BETWEEN or X is None:
         return {}, []
     action = logs.action_index[rows[own]]
-    by_action = _losses_of_actions(X, own, action)
-    losses = by_action
+    losses = by_action = _losses_of_actions(X, own, action)
     if known:
         losses = _losses_of_propensities(X, own, action, logs.propensity[rows[own]])
     best = max(OTHER_ROWS, key=lambda side: _gain(losses, side)[0])
@@ -62,33 +61,23 @@ def _shift_finding(side, gain, z, known, own_fits):
         f"It explains {gain:.1%} more of their variance ({z:,.1f} standard errors, on "
         "rounds that the model did not see)."
     )
-    advice = (
+    advice = [
         "The contexts are shifted by a row against the rest of the log, by a join or a "
-        "lag. Join them by a key, not by their position.",
-    )
-    severity = "error"
+        "lag. Join them by a key, not by their position."
+    ]
+    severity = "error" if known else "warning"
     if own_fits:
         advice = (
             "The propensities are shifted by a row, because the actions follow from "
-            "the contexts of the same rows. Join the propensities by a key.",
+            "the contexts of the same rows. Join the propensities by a key."
         )
-    elif not known:
-        severity = "warning"
-        if side == "after":  # which contexts that tell of the past do, too
-            severity = "note"
-            advice += (
-                "Columns record what was done in the row before: then this is no "
-                "fault.",
-            )
-    return Finding(
-        "shifted_context",
-        severity,
-        found,
-        advice,
-        number=z,
-        effect=gain,
-        category=LogsWarning,
-    )
+    elif not known and side == "after":  # which contexts that tell of the past do, too
+        severity = "note"
+        advice.append(
+            "Columns record what was done in the row before: then this is no fault."
+        )
+    about = {"number": z, "effect": gain, "category": LogsWarning}
+    return Finding("shifted_context", severity, found, advice, **about)
 
 
 def _consecutive_rows(n_rounds, random_state):
@@ -157,10 +146,8 @@ def _losses(X, own, targets):
     """Squared errors out of fold, in variances, with the context of each side."""
     targets = targets - targets.mean(axis=0)
     variance = float((targets**2).sum() / max(len(targets), 1))
-    if not variance > LEAST_VARIATION:
-        return {side: np.zeros(0) for side in (0, *OTHER_ROWS)}
     half = own // NEIGHBOURS % 2
-    if half.all() or not half.any():
+    if not variance > LEAST_VARIATION or half.all() or not half.any():
         return {side: np.zeros(0) for side in (0, *OTHER_ROWS)}
     out = {}
     for side in (0, *OTHER_ROWS):

@@ -19,16 +19,19 @@ from skope_ope.logs.checks._e_value import LARGEST_RATIO, log_e_value, log_mean_
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._lost_rows import ended_by_reward_findings
 from skope_ope.logs.checks._propensity_findings import chance_of
-from skope_ope.logs.checks._shared_pages import shares_of_pages, uniform_pair_findings
+from skope_ope.logs.checks._shared_pages import (
+    FEWEST_PAGES,
+    SURE_OF_PAGES,
+    shares_of_pages,
+    uniform_pair_findings,
+)
 
-MOST_SLOTS = 1_000_000  # slots of pages that are looked at
+SLOTS_COMPARED = 1_000_000  # slots of pages that are looked at
 MOST_OFFERED_BYTES = 40_000_000  # of what their slots offer
-FEWEST_PAGES = 30  # pages
 MOST_ITEM_FEATURES = 10  # of items that are looked at
 ORDER_RIDGE = 0.01  # added to correlations of features
 PRIOR_PLACES = 2.0  # pages with an average place that are added to every item
 TILTS = (0.2, 0.6, 2.0, 5.0)  # logarithms of odds by standard deviation of a score
-SURE_OF_PAGES = log(10_000)  # right logs exceed it in one of ten thousand
 BLOCKS = (1 / 8, 1 / 4, 1 / 2)  # pages, drawn by lot: the scores are of those before
 ORDER_EFFECT = 0.05  # correlation of scores and places
 SORTED_PAGES = "slate_order"
@@ -69,7 +72,7 @@ def uniform_order_findings(logs):
         "the earlier place on other pages": items.learned(block, share),
         "the lower number": items.linear(items.number(), block, share),
     }
-    features = _item_features(logs, rows, items.slate)
+    features = _features_shown(logs, rows, items.slate)
     if features is not None:
         told = "the larger score, linear in item_features,"
         sources[told] = items.linear(features, block, share)
@@ -106,7 +109,7 @@ def _pages_of_two(logs):
     """Return the pages with two items or more whose slots offer the same."""
     shown = logs.slate != EMPTY
     rows = np.flatnonzero(shown.sum(axis=1) > 1)
-    most = max(MOST_SLOTS // logs.n_slots, FEWEST_PAGES)
+    most = max(SLOTS_COMPARED // logs.n_slots, FEWEST_PAGES)
     by_slot = logs.offered is not None and logs.offered.ndim > 2
     if by_slot:
         most = max(min(most, MOST_OFFERED_BYTES // logs.offered[0].size), FEWEST_PAGES)
@@ -222,7 +225,7 @@ def _item_labels(logs, rows, slate):
     return list(found), code.reshape(slate.shape)
 
 
-def _item_features(logs, rows, slate):
+def _features_shown(logs, rows, slate):
     """Return features of what is shown, the first ones of many; None without any."""
     features = logs.item_features
     if features is None or not features.shape[-1]:

@@ -278,7 +278,7 @@ def test_of_very_many_pages_some_are_drawn(monkeypatch):
     logs = pages(20_000, 40, 4, 4, 10, passed=True)
     facts = uniform_order_findings(logs)[0]
     assert facts["order of the items on a page"] == "20,000 pages compared"
-    monkeypatch.setattr(_slate_order, "MOST_SLOTS", 4 * 500)
+    monkeypatch.setattr(_slate_order, "SLOTS_COMPARED", 4 * 500)
     facts = uniform_order_findings(logs)[0]
     assert facts["order of the items on a page"] == "500 pages of 20,000 compared"
     logs = short_pages(500, True)
