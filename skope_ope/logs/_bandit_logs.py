@@ -23,14 +23,13 @@ from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
 from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (
+    Checked,
     as_array,
     as_numbers,
     check_length,
     check_probabilities,
     check_propensity,
-    check_reward_range,
     check_sample_weight,
-    check_timestamp,
     plain,
 )
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLogs(Framed, Grouped, Recognised, RowContainer):
+class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
     The constructor validates every field. Nothing changes the logs later: arrays are
@@ -208,54 +207,26 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         if actions is None:  # then each of them was logged
             state["_unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
-        state["_labels"] = labels_to_keep(
-            {
-                "context": context,
-                "action": action,
-                "reward": reward,
-                "propensity": propensity,
-                "logging_proba": logging_proba,
-                "logger": logger,
-                "logger_proba": logger_proba,
-                "available": available,
-                "timestamp": timestamp,
-                "group": group,
-                "sample_weight": sample_weight,
-            },
-            n_rounds,
-        )
-        state["reward_range"] = None
-        state["reward"] = self._check_reward(reward)
-        if reward_range is not None:
-            state["reward_range"] = check_reward_range(reward_range, self.reward)
+        told = {
+            "propensity": propensity,
+            "logging_proba": logging_proba,
+            "logger_proba": logger_proba,
+        }
+        others = {
+            "available": available,
+            "timestamp": timestamp,
+            "sample_weight": sample_weight,
+        }
+        given = {"context": context, "action": action, "reward": reward, **told}
+        given |= {"logger": logger, **others, "group": group}
+        state["_labels"] = labels_to_keep(given, n_rounds)
+        self._set_reward(reward, reward_range)
         self._set_logger(logger)
         self._set_group(group)
-        for name, value in (
-            ("available", available),
-            ("timestamp", timestamp),
-            ("sample_weight", sample_weight),
-            ("action_context", action_context),
-            ("propensity", propensity),
-            ("logging_proba", logging_proba),
-            ("logger_proba", logger_proba),
-        ):
+        fields = {**others, "action_context": action_context, **told}
+        for name, value in fields.items():  # `available` comes first
             self._set(name, value)
         state["propensity"] = agreed_propensity(self)
-
-    def _set(self, name, value):
-        if name == "group":
-            self._set_group(value)
-        elif value is None and name != "reward":
-            self.__dict__[name] = None
-        else:
-            self.__dict__[name] = getattr(self, f"_check_{name}")(value)
-
-    def _check_reward(self, reward):
-        reward = as_numbers("reward", reward)
-        check_length("reward", reward, len(self))
-        if self.reward_range is not None:
-            check_reward_range(self.reward_range, reward)
-        return reward
 
     def _check_propensity(self, propensity):
         return check_propensity(propensity, len(self))
@@ -287,9 +258,6 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
                 f", where it is not `available` ({many}). Correct it or drop the rows.",
             )
         return read_only(available)
-
-    def _check_timestamp(self, timestamp):
-        return check_timestamp(timestamp, len(self))
 
     def _check_sample_weight(self, sample_weight):
         return check_sample_weight(sample_weight, len(self))
@@ -464,9 +432,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     propensities_drift = cached_property(_propensity_audit.propensities_drift)
 
     def __repr__(self):
-        sizes = ("n_features", "n_actions")
-        parts = [f"n_rounds={len(self)}"]
-        parts += [f"{name}={getattr(self, name)}" for name in sizes]
+        sizes = ("n_rounds", "n_features", "n_actions")
+        parts = [f"{name}={getattr(self, name)}" for name in sizes]
         if self.loggers is not None:
             parts.append(f"n_loggers={len(self.loggers)}")
         if self.propensity is None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
+# Codes, and what is no field of rounds or has columns of its own.
+NO_COLUMNS = "action_index", "logger_index", "_group_code", "context", "action_context"
 LABEL_FIELDS = ("action", "logger", "group")
 
 
@@ -130,25 +132,71 @@ class Framed:
         ... )
         BanditLogs(n_rounds=2, n_features=1, n_actions=2)
         """
-        return _from_frame(
-            cls,
-            frame,
-            single={
-                "action": action,
-                "reward": reward,
-                "propensity": propensity,
-                "logger": logger,
-                "timestamp": timestamp,
-                "group": group,
-                "sample_weight": sample_weight,
-            },
-            tables={"logging_proba": logging_proba, "logger_proba": logger_proba},
-            context=context,
-            exclude=exclude,
-            columns=columns,
-            actions=actions,
-            reward_range=reward_range,
+        frame = opened_frame(frame)
+        single = {
+            "action": action,
+            "reward": reward,
+            "propensity": propensity,
+            "logger": logger,
+            "timestamp": timestamp,
+            "group": group,
+            "sample_weight": sample_weight,
+        }
+        single = {field: name for field, name in single.items() if name is not None}
+        tables = {"logging_proba": logging_proba, "logger_proba": logger_proba}
+        for field, name in single.items():
+            check_name(field, name, frame)
+        constant = constant_propensity(single, frame)
+        for field in ("action", "reward"):
+            if field not in single:
+                raise ValueError(f"from_frame needs the name of the {field} column.")
+        if not isinstance(columns, (str, Mapping)):
+            columns = names_of("columns", columns)
+        for name, some in columns.items() if isinstance(columns, Mapping) else ():
+            if _holds_values(some):  # others may be several names
+                check_name(name, some, frame)
+        columns, actions, tables["logging_proba"] = columns_by_name(
+            columns, actions, tables["logging_proba"]
         )
+        for field, names in tables.items():
+            refuse_one_table(field, names, frame)
+        tables = {field: names_of(field, names) for field, names in tables.items()}
+        for name, some in columns.items():
+            for one in some if isinstance(some, tuple) else [some]:
+                check_name(name, one, frame)
+        used = [*single.values(), *chain(*tables.values())]
+        for some in columns.values():
+            used += some if isinstance(some, tuple) else [some]
+        if context is not None:
+            context = names_of("context", context)
+            check_context_names(context, single)
+        if exclude is not None:
+            exclude = names_of("exclude", exclude)
+        named = (*used, *(context or ()), *(exclude or ()))
+        check_named(frame, named)
+        others = [name for name in frame.columns if name not in used]
+        context = choose_context(others, context, exclude)
+        fields = constant | {
+            field: column_of(frame, name, field in LABEL_FIELDS, field)
+            for field, name in single.items()
+        }
+        for field, names in tables.items():
+            if names:
+                fields[field] = columns_of(frame, tuple(names))
+        with remedies_of_frames():
+            logs = cls(
+                context_of_frame(frame, context),
+                actions=actions,
+                reward_range=reward_range,
+                **fields,
+            )
+        remember_labels(logs, frame)
+        proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
+        check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
+        if columns:
+            added = {name: columns_of(frame, some) for name, some in columns.items()}
+            logs = logs.with_columns(**added)
+        return logs
 
     def to_frame(
         self, backend: Literal["pandas", "polars", "pyarrow"] | None = None
@@ -167,68 +215,7 @@ class Framed:
             Fields with a column per action are named like `logging_proba_<action>`.
             Groups of several parts become `group_0`, `group_1`, ...
         """
-        return _to_frame(self, backend)
-
-
-def _from_frame(
-    cls, frame, *, single, tables, context, exclude, columns, actions, reward_range
-):
-    """Build `cls` from the named columns of `frame`."""
-    frame = opened_frame(frame)
-    single = {field: name for field, name in single.items() if name is not None}
-    for field, name in single.items():
-        check_name(field, name, frame)
-    constant = constant_propensity(single, frame)
-    for field in ("action", "reward"):
-        if field not in single:
-            raise ValueError(f"from_frame needs the name of the {field} column.")
-    if not isinstance(columns, (str, Mapping)):
-        columns = names_of("columns", columns)
-    for name, some in columns.items() if isinstance(columns, Mapping) else ():
-        if _holds_values(some):  # others may be several names
-            check_name(name, some, frame)
-    columns, actions, tables["logging_proba"] = columns_by_name(
-        columns, actions, tables["logging_proba"]
-    )
-    for field, names in tables.items():
-        refuse_one_table(field, names, frame)
-    tables = {field: names_of(field, names) for field, names in tables.items()}
-    for name, some in columns.items():
-        for one in some if isinstance(some, tuple) else [some]:
-            check_name(name, one, frame)
-    used = [*single.values(), *chain(*tables.values())]
-    for some in columns.values():
-        used += some if isinstance(some, tuple) else [some]
-    if context is not None:
-        context = names_of("context", context)
-        check_context_names(context, single)
-    if exclude is not None:
-        exclude = names_of("exclude", exclude)
-    named = (*used, *(context or ()), *(exclude or ()))
-    check_named(frame, named)
-    others = [name for name in frame.columns if name not in used]
-    context = choose_context(others, context, exclude)
-    fields = constant | {
-        field: column_of(frame, name, field in LABEL_FIELDS, field)
-        for field, name in single.items()
-    }
-    for field, names in tables.items():
-        if names:
-            fields[field] = columns_of(frame, tuple(names))
-    with remedies_of_frames():
-        logs = cls(
-            context_of_frame(frame, context),
-            actions=actions,
-            reward_range=reward_range,
-            **fields,
-        )
-    remember_labels(logs, frame)
-    proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
-    check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
-    if columns:
-        added = {name: columns_of(frame, some) for name, some in columns.items()}
-        logs = logs.with_columns(**added)
-    return logs
+        return joined_frame(self.context, _columns_of_fields(self), backend)
 
 
 def opened_frame(frame):
@@ -305,11 +292,9 @@ def check_name(argument, name, frame):
     """Raise where values are given in place of the name of a column."""
     if _may_be_name(name) or (isinstance(name, tuple) and name in frame.columns):
         return
-    needed = "the name of a column"
-    if argument == "propensity":
-        needed += " or one number"
+    or_number = " or one number" if argument == "propensity" else ""
     raise TypeError(
-        f"{argument} must be {needed}, got {_called(name)}. "
+        f"{argument} must be the name of a column{or_number}, got {_called(name)}. "
         f"{_how_to_add(argument, name, frame)}"
     )
 
@@ -346,8 +331,7 @@ def _called(value):
 
 def _how_to_add(argument, value, frame):
     """Return how values become a column of the frame."""
-    column = {"propensity": "p"}.get(argument, argument)
-    values = "..."
+    column, values = "p" if argument == "propensity" else argument, "..."
     if isinstance(value, Mapping) and frame.implementation.is_pandas():
         values = "frame[column].map(values)"
     elif callable(value) and frame.implementation.is_pandas():
@@ -373,9 +357,8 @@ def names_of(argument, names):
     if whole or _holds_values(names):
         raise TypeError(f"{needed}, got {_called(names)}.")
     listed = list(names)
-    strange = [
-        one for one in listed if not _may_be_name(one) and not isinstance(one, tuple)
-    ]
+    strange = [one for one in listed if not isinstance(one, tuple)]
+    strange = [one for one in strange if not _may_be_name(one)]
     if strange:
         raise TypeError(f"{needed}, and the list holds {_called(strange[0])}.")
     return listed
@@ -386,8 +369,7 @@ def column_of(frame, name, labels=False, field=None):
     coded = column_codes(series.to_native()) if labels else None
     if coded is not None:
         return coded
-    kind = str(series.dtype)
-    if kind.startswith("Datetime") and getattr(series.dtype, "time_zone", None):
+    if getattr(series.dtype, "time_zone", None):
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if series.null_count():
         row = int(np.flatnonzero(series.is_null().to_numpy())[0])
@@ -396,11 +378,6 @@ def column_of(frame, name, labels=False, field=None):
             f"({series.null_count()} such rows). {remedy_of(field)}"
         )
     return series.to_numpy()
-
-
-def _to_frame(logs, backend):
-    """Return a frame of library `backend` with a column per field."""
-    return joined_frame(logs.context, _columns_of_fields(logs), backend)
 
 
 def joined_frame(context, columns, backend):
@@ -413,8 +390,7 @@ def joined_frame(context, columns, backend):
     if is_frame(context):
         features = narwhals.from_native(context, eager_only=True)
         own = str(features.implementation)
-    if backend is None:
-        backend = own or "pandas"
+    backend = backend or own or "pandas"
     if backend == own:  # the columns of the context keep their types
         return add_columns(features, columns)
     if own is not None:
@@ -441,10 +417,7 @@ def _columns_of_fields(logs):
     data = {}
     for name in logs._row_fields:
         value = getattr(logs, name)
-        # the features of the actions are no fields of rounds
-        other = ("action_index", "logger_index", "_group_code")
-        other += ("context", "action_context")
-        if value is None or name in other:
+        if value is None or name in NO_COLUMNS:
             continue
         if value.ndim == 1:
             data |= parts_of_group(name, value)

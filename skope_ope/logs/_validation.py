@@ -476,6 +476,37 @@ def check_timestamp(timestamp, n_rounds):
     return keep(given, timestamp)
 
 
+class Checked:
+    """Logs that keep a field after a look at it: `_check_<name>` for each."""
+
+    _counted_by = "action"  # the field whose rows count
+
+    def _set(self, name, value):
+        if name == "group":
+            self._set_group(value)
+        elif value is None and name != "reward":
+            self.__dict__[name] = None
+        else:
+            self.__dict__[name] = getattr(self, f"_check_{name}")(value)
+
+    def _check_reward(self, reward):
+        reward = as_numbers("reward", reward)
+        check_length("reward", reward, len(self), self._counted_by)
+        if self.reward_range is not None:
+            check_reward_range(self.reward_range, reward)
+        return reward
+
+    def _set_reward(self, reward, reward_range):
+        state = self.__dict__
+        state["reward_range"] = None
+        state["reward"] = self._check_reward(reward)
+        if reward_range is not None:
+            state["reward_range"] = check_reward_range(reward_range, self.reward)
+
+    def _check_timestamp(self, timestamp):
+        return check_timestamp(timestamp, len(self))
+
+
 def value_range(values):
     """Smallest and largest value as a short text."""
     return f"{figure(values.min())} to {figure(values.max())}"
