@@ -384,28 +384,23 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
     @cached_property
     def _quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of propensities."""
-        from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+        from skope_ope.logs.checks import _propensity_findings as tests
 
-        return quick_propensity_findings(self)
+        return tests.quick_propensity_findings(self)
 
     @cached_property
     def _estimated_propensity_findings(self) -> Any:
         """The same of estimated propensities, which decisions and audits ask for."""
-        from skope_ope.logs.checks._estimated_propensities import (
-            estimated_propensity_findings,
-        )
+        from skope_ope.logs.checks import _estimated_propensities as tests
 
-        return estimated_propensity_findings(self)
+        return tests.estimated_propensity_findings(self)
 
     @cached_property
     def _learning_findings(self) -> Any:
         """Finding where the propensities of the first rounds follow earlier rewards."""
-        from skope_ope.logs.checks._adaptive_logger import (
-            FIRST_ROUNDS,
-            learning_findings,
-        )
+        from skope_ope.logs.checks import _adaptive_logger as tests
 
-        return learning_findings(self, FIRST_ROUNDS)
+        return tests.learning_findings(self, tests.FIRST_ROUNDS)
 
     @property
     def _weighs_unevenly(self) -> bool:

@@ -37,13 +37,9 @@ def coded_labels(name, values, copy=True):
     except TypeError:
         check_labels(name, values)  # a missing label is told first
         raise
-    if _any_missing(distinct):
+    if distinct.dtype.kind == "O" and any(map(is_missing, distinct)):
         check_labels(name, values)  # names the row
     return keep(values, array) if copy else array, distinct, codes
-
-
-def _any_missing(distinct):
-    return distinct.dtype.kind == "O" and any(map(is_missing, distinct))
 
 
 def encode_labels(name, values, labels=None, labels_name=None):

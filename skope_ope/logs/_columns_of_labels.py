@@ -50,10 +50,8 @@ def refuse_one_table(argument, names, frame):
     width, found, values = 0, "an array", "values"
     if isinstance(single, str) and single in frame.columns:
         width = _width_of_lists(frame.get_column(single))
-        found, values = (
-            f"the column {single!r}, which holds lists",
-            f"frame[{single!r}]",
-        )
+        found = f"the column {single!r}, which holds lists"
+        values = f"frame[{single!r}]"
     elif hasattr(names, "__array__") and not is_frame(names):
         shape = np.shape(names)
         width = shape[1] if len(shape) == 2 else 0

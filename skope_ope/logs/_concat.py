@@ -184,15 +184,16 @@ def _joined_rows(parts):
     begin = int(position[0]) if len(position) else 0
     in_one_run = np.array_equal(position, np.arange(begin, begin + len(position)))
     labels = [part._labels for part in parts]
+    kept = ()
+    if all(map(len, labels)):
+        kept = (labels[0][0].append([one[0] for one in labels[1:]]),)
     return {
         "_origin": origin,
         "_files": files,
         "_position": (begin or None) if in_one_run else freeze(position),
         "_in_order": bool((position[1:] >= position[:-1]).all()),
         "_by_position": any(part._by_position for part in parts),
-        "_labels": (labels[0][0].append([one[0] for one in labels[1:]]),)
-        if all(map(len, labels))
-        else (),
+        "_labels": kept,
     }
 
 
@@ -205,10 +206,8 @@ def _check_once(position, sizes):
     if twice.any():
         first, again = first[twice], again[twice]
         at, begins = np.argmin(again), np.cumsum([0, *sizes])
-        row, other = (
-            f"row {k - begins[part[k]]} of logs {part[k]}"
-            for k in (again[at], first[at])
-        )
+        pair = again[at], first[at]
+        row, other = (f"row {k - begins[part[k]]} of logs {part[k]}" for k in pair)
         raise ValueError(
             f"{row} is {other} ({len(again)} such rows). Every round counts once: "
             "leave the rows out of one of the logs, such as logs[5:]."
@@ -251,8 +250,8 @@ def _unite_actions(parts, values):
         state |= {"loggers": loggers, "logger_index": codes}
         if values["logger_proba"] is not None:
             _check_all_known("logger_proba", places, loggers)
-            tables = _widened(values["logger_proba"], places, len(loggers))
-            values["logger_proba"] = tables
+            proba = values["logger_proba"]
+            values["logger_proba"] = _widened(proba, places, len(loggers))
     return state
 
 
@@ -321,10 +320,9 @@ def _stacked_field(name, found):
         _agree("context is", [*map(_container, found)])
     if is_frame(found[0]):
         _agree("context has the columns", [*map(names_as_texts, found)])
-        for column, types in zip(
-            names_as_texts(found[0]), zip(*map(_types, found), strict=True), strict=True
-        ):
-            _agree(f"column {column!r} of the context holds", types)
+        types = zip(*map(_types, found), strict=True)
+        for column, some in zip(names_as_texts(found[0]), types, strict=True):
+            _agree(f"column {column!r} of the context holds", some)
     else:
         _agree(f"{name} has rows of shape", [values.shape[1:] for values in found])
     if name != "context":

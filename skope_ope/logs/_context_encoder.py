@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -175,8 +176,7 @@ class ContextEncoder(TransformerMixin, Estimator):
         X = self._checked(X, reset=False)
         if self._is_scaler and not is_frame(X):
             scale = np.array([parts[0][1].scale for parts in self._parts])
-            rows = sparse.csr_matrix(X)
-            rows = rows.multiply(1 / scale).tocsr()
+            rows = sparse.csr_matrix(X).multiply(1 / scale).tocsr()
             return rows if self._is_sparse else rows.toarray()
         columns = self._columns_of(X, self._kinds)
         found = [
@@ -213,11 +213,9 @@ class ContextEncoder(TransformerMixin, Estimator):
                     "input_features should have length equal to number of features "
                     f"({self.n_features_in_}), got {len(names)}"
                 )
-        out = []
-        for name, parts in zip(names, self._parts, strict=True):
-            for _, part in parts:
-                out += part.names(name)
-        return np.array(out, dtype=object)
+        pairs = zip(names, self._parts, strict=True)
+        out = [part.names(name) for name, parts in pairs for _, part in parts]
+        return np.array([*chain(*out)], dtype=object)
 
     def _checked(self, X, reset):
         """Return an array or sparse matrix of numbers, or a frame as it is."""
@@ -377,10 +375,8 @@ def encoder_parts(kind, views, max_categories):
     if kind == "text":
         return [(0, _category_part(views[0], max_categories))]
     mean, spread = scale_of(views[0])
-    if kind == "truth":
-        out = [(0, Number(0.0, 1.0, fill=mean))]
-    else:
-        out = [(0, Number(mean, spread))]
+    truth = kind == "truth"
+    out = [(0, Number(0.0, 1.0, fill=mean) if truth else Number(mean, spread))]
     if np.isnan(views[0]).any():
         out.append((0, Missing()))
     if kind == "date":

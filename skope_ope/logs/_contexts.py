@@ -81,9 +81,7 @@ def check_context_names(context, fields):
         raise ValueError(f"the context names column {twice[0]!r} twice.")
 
 
-def choose_context(
-    others, context, exclude, *, say=("context", "exclude", "context=[]")
-):
+def choose_context(others, context, exclude, say=("context", "exclude", "context=[]")):
     """Return the columns of the context, by name or by exclusion."""
     by_name, by_exclusion, none = say
     more = (

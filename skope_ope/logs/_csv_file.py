@@ -206,11 +206,9 @@ DROP = "Correct or drop the row."
 # number, as a label it may be an action: to do nothing
 MISSING = {"", "na", "n/a", "nan", "null"}
 NUMBER_WORDS = {**dict.fromkeys((*MISSING, "none"), np.nan), **TRUTH}
-SPELT = [
-    spelt(word)
-    for word in sorted({*NUMBER_WORDS} - {*TRUTH})
-    for spelt in (str.lower, str.upper, str.capitalize)
-] + ["NaN"]
+_WORDS = sorted({*NUMBER_WORDS} - {*TRUTH})
+SPELT = [f(one) for one in _WORDS for f in (str.lower, str.upper, str.capitalize)]
+SPELT.append("NaN")
 
 
 def is_missing_word(text):
@@ -233,20 +231,16 @@ def numbers_of(name, cells, remedy=DROP, optional=False):
                 values[code] = cell_number(text)
             except ValueError:
                 raise bad_cell(name, cells, text, "a number") from None
-        found = values[cells.codes]
-    else:
-        found = cells
-    bad = ~np.isfinite(found)
+        cells = values[cells.codes]
+    bad = ~np.isfinite(cells)
     if optional:
-        bad &= ~np.isnan(found)
+        bad &= ~np.isnan(cells)
     if bad.any():
         row = int(bad.argmax())
-        what = "missing" if np.isnan(found[row]) else f"{found[row]:g}"
-        remedy = remedy if what == "missing" else DROP
-        raise RowError(
-            f"column {name!r} is {what}", row, f", expected a finite number. {remedy}"
-        )
-    return found
+        what = "missing" if np.isnan(cells[row]) else f"{cells[row]:g}"
+        after = f", expected a finite number. {remedy if what == 'missing' else DROP}"
+        raise RowError(f"column {name!r} is {what}", row, after)
+    return cells
 
 
 def cell_labels(name, texts, kinds=None):
@@ -268,11 +262,8 @@ def bad_cell(name, texts, text, expected):
         found = "is missing"
     elif is_missing_word(text) and expected == "a label":
         found, more = f"is {quoted(text)}, a word for missing", " Or rename the label."
-    return RowError(
-        f"column {name!r} {found}",
-        texts.row_of(text),
-        f", expected {expected}. {DROP}{more}",
-    )
+    after = f", expected {expected}. {DROP}{more}"
+    return RowError(f"column {name!r} {found}", texts.row_of(text), after)
 
 
 def text_columns(block, n_columns, texts):
@@ -283,19 +274,15 @@ def text_columns(block, n_columns, texts):
         import pyarrow
     except ImportError:
         return _by_python(block, n_columns, texts)
-    types = {
-        place: text_type() if told else pyarrow.float64()
-        for place, told in texts.items()
-    }
+    kinds = {True: text_type(), False: pyarrow.float64()}
+    types = {place: kinds[bool(told)] for place, told in texts.items()}
     _, found = arrow_columns(block, n_columns, types)
     return {place: of_arrow(column) for place, column in found.items()}
 
 
 def _by_python(block, n_columns, texts):
     text = block.decode("utf-8", "backslashreplace")
-    rows = [
-        row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row
-    ]
+    rows = [row for row in _csv_rows(text) if row]
     if {*map(len, rows)} != {n_columns}:
         raise ValueError("the rows are not as long as the header")
     columns = list(zip(*rows, strict=True))

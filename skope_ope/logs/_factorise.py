@@ -12,7 +12,7 @@ import numpy as np
 from skope_ope.logs._row_container import read_only
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # odd, 2**64 over the golden ratio
-HALF = np.uint64(32)
+HALF_WORD = np.uint64(32)
 _BLOCK = 1 << 14  # rows whose words stay in the cache
 _LONG = 256  # bytes; longer texts are sorted
 _DIGIT = 1 << 16  # numpy sorts numbers below it by counting
@@ -34,7 +34,7 @@ def ordered_codes(distinct, codes):
         try:
             order = sorted(range(len(labels)), key=labels.tolist().__getitem__)
         except TypeError:  # of several types: they stay in the order of appearance
-            order = np.argsort(first_rows(codes, len(distinct))[present])
+            order = np.argsort(first_of_codes(codes, len(distinct))[present])
     place = np.zeros(len(distinct), dtype=np.intp)
     place[present[order]] = rank = np.arange(len(present))
     if len(present) < len(distinct) or not np.array_equal(place, rank):
@@ -97,7 +97,7 @@ def _row_hashes(words):
         for column in words[block].T:
             key ^= column
             key *= GOLDEN
-            key ^= key >> HALF
+            key ^= key >> HALF_WORD
     return keys
 
 
@@ -196,10 +196,10 @@ def order_of_codes(codes, n_codes):
 def first_alike(words):
     """Return for every row the first one that has its word, such as a hash of it."""
     codes, some = _codes_of_keys(words)
-    return first_rows(codes, len(some))[codes]
+    return first_of_codes(codes, len(some))[codes]
 
 
-def first_rows(codes, n_codes):
+def first_of_codes(codes, n_codes):
     """Return the first row of each of 0..n_codes-1, the number of rows without one."""
     first = np.full(n_codes, len(codes))
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last one written stays

@@ -69,12 +69,8 @@ class HeldOut:
         n_folds = len(self.train)
         if isinstance(self.train, OtherFolds):
             cells = self.fold * n_codes + codes
-            return [
-                sums_of_others(
-                    np.bincount(cells, one, n_folds * n_codes).reshape(n_folds, n_codes)
-                )
-                for one in weights
-            ]
+            sums = [np.bincount(cells, one, n_folds * n_codes) for one in weights]
+            return [sums_of_others(one.reshape(n_folds, n_codes)) for one in sums]
         sums = [np.empty((n_folds, n_codes)) for _ in weights]
         for k, train in enumerate(self.train):
             part = codes[train]
@@ -239,9 +235,9 @@ def numbered_folds(cv, logs, position):
         )
     n_splits = min(cv, n_units)
     logger = getattr(logs, "logger_index", None)
-    if groups is None and (
-        logger is None or not n_splits <= np.bincount(logger).max() < len(logs)
-    ):  # KFold without shuffling, which lists the rows of all parts
+    if logger is not None and not n_splits <= np.bincount(logger).max() < len(logs):
+        logger = None
+    if groups is None and logger is None:  # KFold, which lists the rows of all parts
         sizes = np.full(n_splits, n_units // n_splits)
         sizes[: n_units % n_splits] += 1
         return np.repeat(np.arange(n_splits), sizes)

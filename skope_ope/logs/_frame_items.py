@@ -38,9 +38,9 @@ class Items:
                 "no page shows an item: all slots are empty. Does item name the right "
                 "columns?"
             )
-        codes = (
-            label_codes(labels, _array(shown.labels)) if shown.labels else shown.page
-        )
+        codes = shown.page
+        if shown.labels:
+            codes = label_codes(labels, _array(shown.labels))
         outside = np.flatnonzero(codes < 0)
         if outside.size:
             label = shown.labels[outside[0]]
@@ -70,18 +70,15 @@ class Items:
         filled = self.slate != EMPTY
         n_shown = filled.sum(axis=1)
         n_slots = self.slate.shape[1]
-        offered, n_offered = self.candidates, len(self.labels)
-        if offered is not None:
-            n_offered = offered.sum(axis=1)
-        slots = np.arange(n_slots)
-        short_ = (n_shown > 0) & (n_shown < np.minimum(n_offered, n_slots))
-        short_ &= (filled == (slots < n_shown[:, None])).all(axis=1)
-        if not short_.any():
-            return
-        if offered is None:
-            offered = np.ones((len(self.slate), len(self.labels)), dtype=bool)
-        there = ~short_[:, None] | (slots < n_shown[:, None])
-        self.candidates = offered[:, None] & there[:, :, None]
+        n_offered = len(self.labels)
+        if self.candidates is not None:
+            n_offered = self.candidates.sum(axis=1)
+        first = np.arange(n_slots) < n_shown[:, None]
+        is_short = (n_shown > 0) & (n_shown < np.minimum(n_offered, n_slots))
+        is_short &= (filled == first).all(axis=1)
+        if is_short.any():
+            there = ~is_short[:, None] | first
+            self.candidates = self.is_offered()[:, None] & there[:, :, None]
 
     def is_offered(self):
         """Tell which items a page offers in any slot, (n_pages, n_items)."""
@@ -115,7 +112,7 @@ def shown_items(frame, names, pages):
         slots.append(np.full(len(at), j))
     row, slot = np.concatenate(rows), np.concatenate(slots)
     if pages.page is not None:
-        return ShownItems(labels, pages.page[row], pages.slot[row])
+        row, slot = pages.page[row], pages.slot[row]
     return ShownItems(labels, row, slot)
 
 
@@ -137,18 +134,20 @@ def labels_at(series, what):
         values = values.astype(np.int64)
     rows = np.flatnonzero(present)
     labels = [plain(label) for label in values.tolist()]
-    kept = []
     for k, label in enumerate(labels):
-        if isinstance(label, bool) or not isinstance(label, (str, int)):
+        if not _is_label(label):
             raise TypeError(
                 f"{what} holds {label!r} at row {rows[k]}. Items are texts or whole "
                 f"numbers.{GIVE_ROWS if isinstance(label, (list, np.ndarray)) else ''}"
             )
-        if label != EMPTY:
-            kept.append(k)
+    kept = [k for k, label in enumerate(labels) if label != EMPTY]
     if len(kept) < len(labels):
         labels, rows = [labels[k] for k in kept], rows[kept]
     return labels, rows
+
+
+def _is_label(value):
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
 def _array(labels):
@@ -171,7 +170,7 @@ def _checked_listing(listing):
     """Return the items that a list names, in its order."""
     labels = [plain(label) for label in listing]
     for label in labels:
-        if isinstance(label, bool) or not isinstance(label, (str, int)):
+        if not _is_label(label):
             raise TypeError(
                 f"candidates lists {label!r}; items are texts or whole numbers. By "
                 "page, pass a dict of lists, or name a column of lists."
@@ -192,10 +191,10 @@ def _mask(offered, labels, pages):
     if every.all():
         mask = np.zeros((n_rows, len(labels)), dtype=bool)
         mask[offered.page, codes] = True
-        return mask if code is None else mask[code]
-    mask = np.zeros((n_rows, pages.n_slots, len(labels)), dtype=bool)
-    mask[offered.page[~every], offered.slot[~every], codes[~every]] = True
-    mask[offered.page[every], :, codes[every]] = True
+    else:
+        mask = np.zeros((n_rows, pages.n_slots, len(labels)), dtype=bool)
+        mask[offered.page[~every], offered.slot[~every], codes[~every]] = True
+        mask[offered.page[every], :, codes[every]] = True
     return mask if code is None else mask[code]
 
 
@@ -241,11 +240,13 @@ def offered_items(candidates, pages, round_, item, by=None):
     if not by_key:
         return None, list(candidates)
     names = [round_] if by is None else _as_names(by)
-    if is_frame(candidates):
+    of_frame, of_query = is_frame(candidates), ""
+    if of_frame:
         candidates = import_narwhals().from_native(candidates, eager_only=True)
-        of_query = _by_instead(candidates.columns, pages) if by is None else ""
-    else:
-        of_query = holder_of(candidates, pages, "candidates") if by is None else ""
+    if by is None and of_frame:
+        of_query = _by_instead(candidates.columns, pages)
+    elif by is None:
+        of_query = holder_of(candidates, pages, "candidates")
     if by is None and pages.labels is None:
         raise ValueError(
             "candidates are given by page, but no column names the pages. "
@@ -294,7 +295,7 @@ def _offered_by_lists(lists, pages, keys=None, instead=""):
 
     def add(some, k, j):
         for label in map(plain, some):
-            if isinstance(label, bool) or not isinstance(label, (str, int)):
+            if not _is_label(label):
                 raise TypeError(
                     f"candidates of {called(k)} hold {label!r}. Items are texts "
                     "or whole numbers."
@@ -306,10 +307,9 @@ def _offered_by_lists(lists, pages, keys=None, instead=""):
     for k, some in enumerate(lists):
         if some is None or isinstance(some, float) or not _is_list(some):
             lacks = some is None or some != some
-            found = "is missing" if lacks else f"is {some!r}"
-            remedy = "Split texts, e.g. with .str.split(',')."
+            found, remedy = f"is {some!r}", "Split texts, e.g. with .str.split(',')."
             if lacks:
-                remedy = instead or "Add it, or drop the pages."
+                found, remedy = "is missing", instead or "Add it, or drop the pages."
             raise ValueError(
                 f"candidates must be a list of items for every page; it {found} for "
                 f"{called(k)}. {remedy}"
@@ -367,7 +367,7 @@ def item_features_of(features, items, item, pages, by=None):
         return _by_key(features, items, item, pages, by)
     if features is None or not (is_frame(features) or isinstance(features, Mapping)):
         return features, None
-    frame = names = None
+    names = None
     if isinstance(features, Mapping):
         keys = list(features)
     else:
@@ -381,7 +381,7 @@ def item_features_of(features, items, item, pages, by=None):
                 f"item_features has two rows for item {key!r}. "
                 f"{_features_by_instead(names, pages)}"
             )
-    if frame is None:
+    if names is None:
         table = [np.atleast_1d(one) for one in features.values()]
     else:
         table = _table_of(frame, names, pages)
@@ -410,7 +410,7 @@ def _by_key(features, items, item, pages, by):
             f"item_features_by={by!r} needs item_features as a frame with a row for "
             f"every key and item, got {type(features).__name__}."
         )
-    names = [by] if isinstance(by, str) else list(by)
+    names = _as_names(by)
     keys = PageKeys(pages, names, "item_features_by")
     frame = import_narwhals().from_native(features, eager_only=True)
     lacking = [name for name in names if name not in frame.columns]
@@ -542,9 +542,8 @@ def holder_of(keys, pages, argument):
         if name in pages.of_items or name == pages.round:
             continue
         if wanted & _values_as_keys(pages, name):
-            return (
-                f"Its keys are values of column {name!r}: pass {argument}_by={name!r}."
-            )
+            pass_it = f"pass {argument}_by={name!r}."
+            return f"Its keys are values of column {name!r}: {pass_it}"
     return ""
 
 

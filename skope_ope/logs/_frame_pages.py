@@ -6,7 +6,7 @@ import numpy as np
 
 from skope_ope._user_line import warn_user
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._factorise import factorise, first_rows
+from skope_ope.logs._factorise import factorise, first_of_codes
 from skope_ope.logs._frames import column_of
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import plain
@@ -27,7 +27,7 @@ class FramePages:
                 self._name_rows(round_)
             return
         labels, code = _factorised(frame, round_)
-        first = first_rows(code, len(labels))
+        first = first_of_codes(code, len(labels))
         order = np.argsort(first)  # pages come as their first rows do
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order))
@@ -85,12 +85,11 @@ class FramePages:
             if differ.any():
                 row = int(np.flatnonzero(differ)[0])
                 first = of_page[row]
-                remedy = "Name a column that has one value for a page"
                 raise ValueError(
-                    f"column {name!r} changes within "
-                    f"{self.called(self.page[row])}: {plain(values[first])!r} at row "
-                    f"{first}, {plain(values[row])!r} at row {row}. {remedy}; rewards "
-                    "of single items go to slot_reward."
+                    f"column {name!r} changes within {self.called(self.page[row])}: "
+                    f"{plain(values[first])!r} at row {first}, {plain(values[row])!r} "
+                    f"at row {row}. Name a column that has one value for a page; "
+                    "rewards of single items go to slot_reward."
                 )
 
     def spread(self, values, empty):
@@ -105,9 +104,8 @@ class FramePages:
         if self.page is not None:
             values = _slot_numbers(frame, names[0], empty[self.page, self.slot])
             return self.spread(values, 0.0)
-        return np.column_stack(
-            [_slot_numbers(frame, name, empty[:, j]) for j, name in enumerate(names)]
-        )
+        columns = zip(names, empty.T, strict=True)
+        return np.column_stack([_slot_numbers(frame, *one) for one in columns])
 
 
 def _factorised(frame, name):
@@ -168,14 +166,10 @@ def warn_of_page_reward(slot_reward, slate, names):
     n_pages, n_rewarded = found
     what, given = names[0], names if len(names) > 1 else names[0]
     page = "the column with the reward of the page" if len(names) > 1 else repr(what)
-    warn_user(
-        [
-            LogsWarning(
-                f"slot_reward={given!r} is the same in all slots of each of the "
-                f"{n_pages:,} pages with several items, so it looks like the reward "
-                "of the page. The rewards of slots are added: a page then counts once "
-                f"for every slot. Pass reward={page} and no slot_reward.",
-                float(n_rewarded),
-            )
-        ]
+    told = (
+        f"slot_reward={given!r} is the same in all slots of each of the {n_pages:,} "
+        "pages with several items, so it looks like the reward of the page. The "
+        "rewards of slots are added: a page then counts once for every slot. Pass "
+        f"reward={page} and no slot_reward."
     )
+    warn_user([LogsWarning(told, float(n_rewarded))])

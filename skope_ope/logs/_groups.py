@@ -15,7 +15,7 @@ from skope_ope.logs._factorise import (
     among,
     count_codes,
     distinct_labels,
-    first_rows,
+    first_of_codes,
     objects,
     ordered_codes,
 )
@@ -72,7 +72,7 @@ def _composite(columns):
     for _, distinct, more in columns[1:]:
         # numbers of pairs stay below the square of the number of rounds
         codes = distinct_labels(codes * len(distinct) + more)[1]
-    some = first_rows(codes, codes.max(initial=-1) + 1)
+    some = first_of_codes(codes, codes.max(initial=-1) + 1)
     parts = (labels[some].tolist() for labels, *_ in columns)
     distinct = objects(zip(*parts, strict=True))
     return read_only(distinct.take(codes)), distinct, codes
@@ -114,11 +114,8 @@ def _check_tuples(labels):
             )
         for part in label:
             if is_missing(part):
-                raise RowError(
-                    f"group has a missing label ({part})",
-                    row,
-                    f", in {label!r}. Drop these rows.",
-                )
+                found = f"group has a missing label ({part})"
+                raise RowError(found, row, f", in {label!r}. Drop these rows.")
     return objects(labels)
 
 

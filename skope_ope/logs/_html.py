@@ -41,32 +41,21 @@ def table(header, rows, caption=None, marked=(), left=1, foot=()):
     """Return a table whose cells stand below each other on a narrow screen."""
     words = header[:left] if isinstance(left, int) else left
     kinds = ["word" if name in words else "number" for name in header]
-    head = joined(
-        *(element("th", n, class_=k) for n, k in zip(header, kinds, strict=True))
-    )
+    parts = [element("caption", caption)] if caption else []
+    pairs = zip(header, kinds, strict=True)
+    head = [element("th", name, class_=kind) for name, kind in pairs]
+    parts.append(element("thead", element("tr", *head)))
     body = []
     for i, row in enumerate(rows):
-        cells = zip(row, header, kinds, strict=True)
-        (first, _, _), *others = cells
-        inner = [
-            element("th", _cell(first, kinds[0]), scope="row", class_=kinds[0]),
-            *(
-                element("td", _cell(cell, kind), class_=kind, data_label=name)
-                for cell, name, kind in others
-            ),
-        ]
-        marks = "marked" if i in marked else None
-        body.append(element("tr", *inner, class_=marks))
-    top = element("caption", caption) if caption else ""
-    cells = [element("td", cell) for cell in foot]
-    inner = element(
-        "table",
-        top,
-        element("thead", element("tr", head)),
-        element("tbody", *body),
-        element("tfoot", element("tr", *cells)) if cells else "",
-    )
-    return element("div", inner, class_="wide")
+        inner = [element("th", _cell(row[0], kinds[0]), scope="row", class_=kinds[0])]
+        for cell, name, kind in list(zip(row, header, kinds, strict=True))[1:]:
+            inner.append(element("td", _cell(cell, kind), class_=kind, data_label=name))
+        body.append(element("tr", *inner, class_="marked" if i in marked else None))
+    parts.append(element("tbody", *body))
+    if foot:
+        cells = [element("td", cell) for cell in foot]
+        parts.append(element("tfoot", element("tr", *cells)))
+    return element("div", element("table", *parts), class_="wide")
 
 
 def _cell(cell, kind):
@@ -332,19 +321,11 @@ def interval_bar(scale, value, low, high, label, kind):
     if isfinite(value):
         parts.append(_interval_mark(scale.place(value), kind))
     # what is drawn about the origin of an inner svg moves with it to half the height
-    return element(
-        "svg",
-        _line_of_zero(scale) if scale.zero else "",
-        element("svg", *parts, y="50%", overflow="visible"),
-        class_=f"bar {kind}",
-        role="img",
-        aria_label=label,
-    )
-
-
-def _line_of_zero(scale):
-    x = scale.place(0)
-    return element("line", x1=x, x2=x, y1="0", y2="100%", class_="zero")
+    inner = [element("svg", *parts, y="50%", overflow="visible")]
+    if scale.zero:
+        x = scale.place(0)
+        inner.insert(0, element("line", x1=x, x2=x, y1="0", y2="100%", class_="zero"))
+    return element("svg", *inner, class_=f"bar {kind}", role="img", aria_label=label)
 
 
 def _interval_mark(x, kind):
@@ -389,13 +370,8 @@ def _fitting(texts, room, order):
 def share_bar(share):
     """Return a bar that is filled up to a share between 0 and 1."""
     width = f"{100 * min(max(share, 0), 1):.2f}%"
-    return element(
-        "svg",
-        joined(
-            element("rect", x="0", y="3", width="100%", height="10", class_="whole"),
-            element("rect", x="0", y="3", width=width, height="10", class_="part"),
-        ),
-        class_="share",
-        height="16",
-        aria_hidden="true",
+    whole, part = (
+        element("rect", x="0", y="3", width=one, height="10", class_=name)
+        for one, name in (("100%", "whole"), (width, "part"))
     )
+    return element("svg", whole, part, class_="share", height="16", aria_hidden="true")

@@ -15,7 +15,8 @@ from scipy import sparse
 from scipy.special import bdtrc, pdtr
 
 from skope_ope.logs._coded_labels import column_codes
-from skope_ope.logs._factorise import GOLDEN, HALF, row_blocks
+from skope_ope.logs._factorise import GOLDEN, HALF_WORD, row_blocks
+from skope_ope.logs._labels import has_no_text
 from skope_ope.logs._validation import frame_names, is_frame, is_missing
 
 DISTINCT = 0.999  # share of the fitted rows whose content tells them apart
@@ -126,9 +127,8 @@ class Bits:
         """Tell of every number whether it is in the set."""
         inside = numbers >= 0
         if self._is_sparse:
-            return inside & (
-                places_among(np.where(inside, numbers, 0), self._known) >= 0
-            )
+            inside[inside] = places_among(numbers[inside], self._known) >= 0
+            return inside
         known = np.unpackbits(self._known).view(bool)
         inside &= numbers < len(known)
         return inside & known[np.where(inside, numbers, 0)]
@@ -176,11 +176,9 @@ class Content:
             rows, _, is_known = self._alike(logs)
             return 0.0 if is_known else len(rows) / len(logs)
         words = self._plain_words(logs)
-        return (
-            nan
-            if words is None
-            else len(_found_among(self._distinct, words)[0]) / len(logs)
-        )
+        if words is None:
+            return nan
+        return len(_found_among(self._distinct, words)[0]) / len(logs)
 
     def _try(self, logs, fields):
         """Take these fields if they tell the rows apart."""
@@ -209,9 +207,8 @@ class Content:
         told = _telling_fields(logs)
         if words is None or not set(fields) <= set(told):
             return None
-        return (
-            combined([words, *(told[name]() for name in fields)]) if fields else words
-        )
+        others = [told[name]() for name in fields]
+        return combined([words, *others]) if others else words
 
     def without_rows(self):
         """Return what tells whether rows are known, but not which of them they are."""
@@ -222,8 +219,8 @@ class Content:
     def rows_of(self, logs):
         """Return the known row that has the content of every row of logs; -1: none."""
         rows = self.places_of(logs)
-        found = np.flatnonzero(rows >= 0)
-        if found.size:
+        found = rows >= 0
+        if found.any():
             rows[found] = self._order[rows[found]]
         return rows
 
@@ -240,8 +237,7 @@ class Content:
         """Return the rows with a known content, beyond chance, and its places."""
         # And whether they are known rows: otherwise they may be new rounds of contexts
         # that come back.
-        nothing = np.zeros(0, dtype=int)
-        nothing = nothing, nothing, True
+        nothing = *np.zeros((2, 0), dtype=int), True
         situation = self._situation(logs, self.fields)
         if situation is None:
             return nothing
@@ -464,7 +460,7 @@ def _bits(values):
 
 def _folded(words):
     """Bring the high bits, in which small numbers differ, down to the low ones."""
-    return words ^ (words >> HALF)
+    return words ^ (words >> HALF_WORD)
 
 
 def _multipliers(columns):
@@ -497,9 +493,8 @@ def _label_word(label):
     if isinstance(label, (str, bytes)):
         return _text_word(label)
     if isinstance(label, tuple):
-        return _text_word(
-            b"".join(_label_word(part).to_bytes(8, "little") for part in label)
-        )
+        words = (_label_word(part).to_bytes(8, "little") for part in label)
+        return _text_word(b"".join(words))
     if is_missing(label):
         return _MISSING_WORD
     if isinstance(label, (date, timedelta)):
@@ -509,10 +504,7 @@ def _label_word(label):
             return struct.unpack("<Q", struct.pack("<d", float(label) + 0.0))[0]
         except OverflowError:  # integers of hundreds of digits
             return _text_word(hex(label) if isinstance(label, int) else str(label))
-    kind = type(label)
-    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
-        return _text_word(kind.__name__)  # the text would tell where it lies in memory
-    return _text_word(str(label))
+    return _text_word(type(label).__name__ if has_no_text(label) else str(label))
 
 
 def _as_time(label):
@@ -520,8 +512,7 @@ def _as_time(label):
     if isinstance(label, timedelta):
         return np.array([label], dtype="timedelta64[us]")
     if isinstance(label, datetime) and label.tzinfo is not None:
-        offset = label.utcoffset()
-        label = label.replace(tzinfo=None) - offset
+        label = label.replace(tzinfo=None) - label.utcoffset()
     return np.array([label], dtype="datetime64[us]")
 
 

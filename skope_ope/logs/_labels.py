@@ -116,10 +116,9 @@ def arrays_of_labels(name, labels):
 
 def labels_of_arrays(name, table):
     """Return the labels that `arrays_of_labels` wrote; None where there are none."""
-    if f"{name}_text" in table:
-        return objects(table[f"{name}_text"].tolist())
-    if f"{name}_tuple" in table:
-        return objects(table[f"{name}_tuple"].tolist())
+    for kind in (f"{name}_text", f"{name}_tuple"):
+        if kind in table:
+            return objects(table[kind].tolist())
     if f"{name}_repr" in table:
         return objects(labels_of_texts(table[f"{name}_repr"]))
     return table.get(name)
@@ -149,6 +148,12 @@ def _tuple_arrays(given):
 
 PRIME = 2**31 - 1
 ROOT = 48271  # a primitive root of the prime: its powers are all multipliers there are
+
+
+def has_no_text(label):
+    """Tell whether the text of a label would tell where it lies in memory."""
+    kind = type(label)
+    return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
 
 
 def label_hash(labels):
@@ -181,9 +186,7 @@ def _hash_number(label):
         return int(label) % PRIME
     if isinstance(label, tuple):
         text = ",".join(str(_hash_number(part)) for part in label)
-    elif type(label).__str__ is object.__str__ and (
-        type(label).__repr__ is object.__repr__
-    ):
+    elif has_no_text(label):
         raise TypeError(
             f"a label is {label!r}: its text holds a memory address, so its hash "
             "changes between processes. Use texts, numbers or tuples of them."

@@ -53,15 +53,14 @@ def bandit_summary(logs):
         f"{counts.max():,} times)",
         "features": f"{logs.n_features} ({type(logs.context).__name__})",
         "reward": f"{value_range(logs.reward)}, mean {figure(logs.reward.mean())}",
-        "propensity": "unknown"
-        if logs.propensity is None
-        else value_range(logs.propensity),
+        "propensity": "unknown",
     }
+    if logs.propensity is not None:
+        out["propensity"] = value_range(logs.propensity)
     if logs.reward_range is not None:
         out["reward range"] = " to ".join(map(figure, logs.reward_range))
     if logs.loggers is not None:
-        sizes = np.bincount(logs.logger_index, minlength=len(logs.loggers))
-        pairs = zip(logs.loggers.tolist(), sizes.tolist(), strict=True)
+        pairs = zip(logs.loggers.tolist(), logs._logger_counts.tolist(), strict=True)
         out["loggers"] = ", ".join(f"{name}: {size:,}" for name, size in pairs)
     if logs.group is not None:
         out["groups"] = f"{logs.n_groups:,}"

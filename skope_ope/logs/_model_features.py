@@ -57,11 +57,8 @@ def odd_part(context):
 
 def oddities(context):
     """Return what is odd in a context, a set of pairs of a column and a kind."""
-    return {
-        (series.name, kind)
-        for series in series_of(context)
-        for kind, _ in _oddities(series)
-    }
+    found = ((one.name, _oddities(one)) for one in series_of(context))
+    return {(name, kind) for name, odd in found for kind, _ in odd}
 
 
 def _oddities(series):
@@ -119,53 +116,42 @@ def encoding_note(message, context):
             "A part of the log, such as a fold, may lack some categories. Use "
             "OneHotEncoder(handle_unknown='ignore')."
         )
+    columns, what, remedy = [], "", ""
     if "contains NaN" in message:
-        columns = missing_columns(context)
-        shown = ", ".join(map(repr, columns[:NOTED]))
-        return columns and (
-            f"The context has missing values ({shown}), which this model does not "
-            "accept. Fit it in a Pipeline that fills them: "
-            "make_pipeline(ContextEncoder(), model) or "
-            "make_pipeline(SimpleImputer(), model)."
+        columns, what = missing_columns(context), "has missing values"
+        remedy = (
+            "Fit it in a Pipeline that fills them: make_pipeline(ContextEncoder(), "
+            "model) or make_pipeline(SimpleImputer(), model)."
         )
-    if "could not convert string to float" not in message:
-        return None
-    columns = names_of_texts(context)
-    if not columns:
-        return None
+    elif "could not convert string to float" in message:
+        columns, what = names_of_texts(context), "holds texts"
+        remedy = (
+            "Encode them in a Pipeline: make_pipeline(ContextEncoder(), model). Or "
+            "name them in your ColumnTransformer."
+        )
     shown = ", ".join(map(repr, columns[:NOTED]))
-    return (
-        f"The context holds texts ({shown}), which this model does not accept. Encode "
-        "them in a Pipeline: make_pipeline(ContextEncoder(), model). Or name them in "
-        "your ColumnTransformer."
-    )
+    does_not = "which this model does not accept"
+    told = f"The context {what} ({shown}), {does_not}. {remedy}"
+    return told if columns else None
 
 
 def has_other_columns(context):
     """Tell whether a frame has columns that many models do not take."""
     # These are all but numbers and booleans, and those with missing values.
-    series = series_of(context)
-    plain = all(
-        one.dtype.is_numeric() or type(one.dtype).__name__ == "Boolean"
-        for one in series
-    )
+    types = [one.dtype for one in series_of(context)]
+    plain = all(one.is_numeric() or type(one).__name__ == "Boolean" for one in types)
     return not plain or bool(missing_columns(context))
 
 
 def names_of_texts(context):
     """Return the names of the columns of a frame that hold texts."""
-    return [
-        one.name for one in series_of(context) if type(one.dtype).__name__ in TEXT_TYPES
-    ]
+    found = series_of(context)
+    return [one.name for one in found if type(one.dtype).__name__ in TEXT_TYPES]
 
 
 def missing_columns(context):
     """Return the names of the columns of a frame that have missing values, or NaN."""
-    return [
-        one.name
-        for one in series_of(context)
-        if one.is_null().any() or (one.dtype.is_float() and one.is_nan().any())
-    ]
+    return [one.name for one in series_of(context) if gaps_of(one).any()]
 
 
 def series_of(context):

@@ -178,9 +178,8 @@ def action_count_z(logs):
     mean, variance = logs._action_count_law
     variance = variance * group_sizes(logs._group_sizes)[0]
     excess = logs._action_counts - mean
-    return np.divide(
-        excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
-    )
+    out = np.zeros(len(mean))
+    return np.divide(excess, np.sqrt(variance), out=out, where=variance > 0)
 
 
 def least_possible(n_rounds, n_actions):

@@ -30,9 +30,7 @@ NONE = "-"
 def decimals(errors: Iterable[float]) -> int:
     """Return the decimal places that suit standard errors of about this size."""
     known = [error for error in errors if error > 0 and math.isfinite(error)]
-    if not known:
-        return DEFAULT_PLACES
-    return _decimal_places(median(known), ERROR_DIGITS)
+    return _decimal_places(median(known), ERROR_DIGITS) if known else DEFAULT_PLACES
 
 
 def fixed(x: float | None, places: int, sign: str = "", unit: str = "") -> str:
@@ -61,8 +59,7 @@ def figure(x: float | None, digits: int = FIGURE_DIGITS, sign: str = "") -> str:
     """Return a number by itself, with so many significant digits at most."""
     if x is None or math.isnan(x):
         return NONE
-    x = float(x)
-    size = abs(x)
+    x, size = float(x), abs(x)
     if x == 0:
         return "0"
     if not LEAST <= size < MOST:
@@ -82,7 +79,7 @@ def aligned(values: Sequence[float | None], digits: int = FIGURE_DIGITS) -> list
     if max(known) < LEAST:
         return [figure(x, digits) for x in values]
     texts = [fixed(x, places) for x in values]
-    while places and all(text.endswith("0") or not _digit(text) for text in texts):
+    while places and all(t.endswith("0") or not t[-1].isdigit() for t in texts):
         places -= 1  # zeros at the end of all of them tell nothing
         texts = [fixed(x, places) for x in values]
     return texts
@@ -133,10 +130,6 @@ def called(x: float, places: int) -> str:
 def _decimal_places(size, digits, most=MOST_PLACES):
     places = max(0, digits - 1 - math.floor(math.log10(size)))
     return places if most is None else min(places, most)
-
-
-def _digit(text):
-    return text[-1].isdigit()
 
 
 # -- aligned tables and paragraphs as plain text, for terminals ------------------------
@@ -267,6 +260,5 @@ def _warned_rows(warned, recommended):
     name, _ = _warned_first(warned, recommended)
     text = f"{name[1]} of {name[0]}" if isinstance(name, tuple) else str(name)
     more = len(warned) - 1
-    if not more:
-        return text
-    return f"{text}; alike in {more} other row{'s' if more > 1 else ''}"
+    rows = "row" if more == 1 else "rows"
+    return f"{text}; alike in {more} other {rows}" if more else text

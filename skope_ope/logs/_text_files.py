@@ -83,9 +83,10 @@ def open_bytes(path):
     except (EOFError, OSError, zlib.error) as error:
         if getattr(error, "errno", None) is not None:  # of the machine
             raise
+        kind = "gzip" if magic.startswith(GZIP_MAGIC) else "zstd"
         raise ValueError(
-            f"{path}: the {'gzip' if magic.startswith(GZIP_MAGIC) else 'zstd'} data "
-            f"are damaged or cut off ({error}). Copy or download the file again."
+            f"{path}: the {kind} data are damaged or cut off ({error}). Copy or "
+            "download the file again."
         ) from error
 
 
@@ -194,6 +195,5 @@ def whole_number(text):
 def quoted(found):
     """Return what was found as messages show it, cut where it is long."""
     text = repr(found)
-    if len(text) <= SHOWN_TEXT:
-        return text
-    return f"{text[:SHOWN_TEXT]}... ({len(text):,} characters)"
+    cut = f"{text[:SHOWN_TEXT]}... ({len(text):,} characters)"
+    return cut if len(text) > SHOWN_TEXT else text

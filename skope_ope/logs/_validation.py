@@ -43,12 +43,10 @@ def as_numbers(name, values, ndim=1, finite=True, first="row"):
         )
     if array.ndim != ndim:
         remedy = ""
-        if ndim == 1:
-            remedy = (
-                " Flatten it with np.ravel."
-                if array.ndim
-                else f" Repeat the number for every round: np.full(n_rounds, {array})."
-            )
+        if ndim == 1 and array.ndim:
+            remedy = " Flatten it with np.ravel."
+        elif ndim == 1:
+            remedy = f" Repeat the number for every round: np.full(n_rounds, {array})."
         raise ValueError(
             f"{name} must have {ndim} dimension(s), got shape {array.shape}.{remedy}"
         )
@@ -65,9 +63,8 @@ def as_array(name, values, labels=None):
         values = by_label(name, values, labels)
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
-        raise RowError(
-            f"{name} is masked", row, ": drop these rows or fill the values."
-        )
+        remedy = ": drop these rows or fill the values."
+        raise RowError(f"{name} is masked", row, remedy)
     try:
         return np.asarray(values)
     except ValueError as error:  # rows of different lengths
@@ -169,11 +166,8 @@ def present_labels(name, values):
         return array
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        raise RowError(
-            f"{name} has a missing label ({array[row]})",
-            row,
-            f" ({int(missing.sum())} such rows). Drop these rows.",
-        )
+        many = f" ({int(missing.sum())} such rows). Drop these rows."
+        raise RowError(f"{name} has a missing label ({array[row]})", row, many)
     return array
 
 
@@ -214,11 +208,8 @@ def label_codes(labels, values):
                 codes = np.full(len(values), -1, dtype=np.intp)
                 codes[inside] = label_codes(labels, values[inside])
                 return codes
-            if (
-                high - low + 1 == len(labels)
-                and labels[0] == low
-                and _follow_on(labels)
-            ):
+            whole = high - low + 1 == len(labels) and labels[0] == low
+            if whole and (np.diff(labels) == 1).all():
                 return offsets(values, low)
             table = np.full(high - low + 1, -1, dtype=np.intp)
             table[offsets(labels, low)] = np.arange(len(labels))
@@ -228,9 +219,8 @@ def label_codes(labels, values):
     if short and len(values) >= MANY_TEXTS:
         values, codes = distinct_labels(values)
     position = {label: i for i, label in enumerate(labels.tolist())}
-    found = np.fromiter(
-        (position.get(v, -1) for v in values.tolist()), np.intp, len(values)
-    )
+    places = (position.get(value, -1) for value in values.tolist())
+    found = np.fromiter(places, np.intp, len(values))
     return found if codes is None else found[codes]
 
 
@@ -239,22 +229,15 @@ def class_targets(logs, codes=None):
     labels = logs.actions
     codes = logs.action_index if codes is None else codes
     kind = labels.dtype.kind
-    if (
-        kind in "SV"
-        or (kind == "f" and (labels % 1 != 0).any())
-        or (kind == "O" and not all(isinstance(label, str) for label in labels))
-    ):
-        return codes, True
-    return labels[codes], False
+    fractions = kind == "f" and (labels % 1 != 0).any()
+    objects = kind == "O" and not all(isinstance(label, str) for label in labels)
+    other = kind in "SV" or fractions or objects
+    return (codes, True) if other else (labels[codes], False)
 
 
 def plain(value):
     """Python's own object for a numpy scalar, as messages show it."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _follow_on(labels):
-    return bool((np.diff(labels) == 1).all())
 
 
 def short(labels):
@@ -263,11 +246,10 @@ def short(labels):
     return f"[{shown}{', ...' if len(labels) > 8 else ''}]"
 
 
-def check_propensity(
-    propensity,
-    n_rounds,
-    instead="estimate the propensities with PropensityEstimator",
-):
+ESTIMATE_THEM = "estimate the propensities with PropensityEstimator"
+
+
+def check_propensity(propensity, n_rounds, instead=ESTIMATE_THEM):
     """Return propensities in (0, 1]; `instead` is what else one may do."""
     # A number is that of all rounds.
     if isinstance(propensity, Real) and not isinstance(propensity, (bool, np.bool_)):
@@ -438,11 +420,8 @@ def check_sample_weight(sample_weight, n_rounds):
     check_length("sample_weight", weight, n_rounds)
     if weight.size and weight.min() < 0:
         row = int(np.flatnonzero(weight < 0)[0])
-        raise RowError(
-            f"sample_weight must not be negative, got {weight[row]:.6g}",
-            row,
-            ". Use 1 / (probability of being kept).",
-        )
+        found = f"sample_weight must not be negative, got {weight[row]:.6g}"
+        raise RowError(found, row, ". Use 1 / (probability of being kept).")
     if weight.size and not weight.any():
         raise ValueError("sample_weight is zero everywhere: no round counts.")
     return weight
@@ -467,12 +446,9 @@ def check_timestamp(timestamp, n_rounds):
     check_length("timestamp", timestamp, n_rounds)
     missing = np.flatnonzero(~np.isfinite(timestamp))  # NaT, NaN and infinity
     if missing.size:
-        found = timestamp[missing[0]]
-        raise RowError(
-            f"timestamp is {'infinite' if np.isinf(found) else 'missing'}",
-            missing[0],
-            f" ({missing.size} such rows). Drop these rows.",
-        )
+        found = "infinite" if np.isinf(timestamp[missing[0]]) else "missing"
+        many = f" ({missing.size} such rows). Drop these rows."
+        raise RowError(f"timestamp is {found}", missing[0], many)
     return keep(given, timestamp)
 
 

@@ -116,9 +116,8 @@ def chosen_columns(context):
 
 def dense_columns(context, chosen):
     """Return some columns of an array or a sparse matrix as an array."""
-    if sparse.issparse(context):
-        return context[:, chosen].toarray()
-    return context[:, chosen]
+    some = context[:, chosen]
+    return some.toarray() if sparse.issparse(some) else some
 
 
 def columns_tested(context):
@@ -272,16 +271,8 @@ def _constant_and_alike(context, n_rounds, random_state):
 
 
 def _note(name, found, advice, columns, number, effect=float("nan")):
-    return Finding(
-        name,
-        "note",
-        capital(found),
-        advice,
-        float(number),
-        effect,
-        columns=columns[:10],
-        category=LogsWarning,
-    )
+    about = {"number": float(number), "effect": effect, "columns": columns[:10]}
+    return Finding(name, "note", capital(found), advice, **about, category=LogsWarning)
 
 
 def _column_arrays(context, chosen):
@@ -331,9 +322,8 @@ def _missing_in_series(series):
 
 def _one_value(values):
     first = values[0]
-    if first != first:  # NaN
-        return bool((values != values).all())
-    return bool((values == first).all())
+    same = values != values if first != first else values == first  # NaN
+    return bool(same.all())
 
 
 def _twins(columns):

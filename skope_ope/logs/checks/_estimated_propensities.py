@@ -52,16 +52,12 @@ def _rarely_logged(logs):
     if not len(few):
         return []
     worst = few[np.argsort(counts[few], kind="stable")[:ACTIONS_NAMED]]
-    return [
-        Finding(
-            "few_rounds_of_action",
-            "warning",
-            f"{len(few):,} of {len(counts):,} actions have fewer than {FEWEST_SEEN} "
-            f"rounds, {plain(logs.actions[worst[0]])!r} has {counts[worst[0]]:,}: a "
-            "classifier cannot learn their propensities.",
-            "Merge rare actions, collect more rounds, or record the propensities.",
-            float(counts[worst[0]]),
-            actions=[plain(one) for one in logs.actions[worst]],
-            category=LowOverlapWarning,
-        )
-    ]
+    found = (
+        f"{len(few):,} of {len(counts):,} actions have fewer than {FEWEST_SEEN} "
+        f"rounds, {plain(logs.actions[worst[0]])!r} has {counts[worst[0]]:,}: a "
+        "classifier cannot learn their propensities."
+    )
+    advice = "Merge rare actions, collect more rounds, or record the propensities."
+    about = {"number": float(counts[worst[0]]), "category": LowOverlapWarning}
+    about["actions"] = map(plain, logs.actions[worst])
+    return [Finding("few_rounds_of_action", "warning", found, advice, **about)]

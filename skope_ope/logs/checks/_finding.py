@@ -45,9 +45,8 @@ class Finding:
 
     def __post_init__(self):
         if self.severity not in SEVERITIES:
-            raise ValueError(
-                f"severity must be one of {SEVERITIES}, got {self.severity}"
-            )
+            known = f"severity must be one of {SEVERITIES}"
+            raise ValueError(f"{known}, got {self.severity}")
         if isinstance(self.advice, str):
             object.__setattr__(self, "advice", (self.advice,))
         for name in ("advice", "rows", "columns", "actions", "spares"):

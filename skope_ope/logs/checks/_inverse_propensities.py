@@ -35,12 +35,9 @@ class Excess:
         """Tell whether it is far beyond chance and large."""
         # Where 1/p is the same in all rounds there is no error. Then it counts how
         # probable it is that nothing else was drawn: at most ratio to the power -n.
-        return (
-            self.n >= FEWEST_CLUSTERS
-            and self.z > z
-            and self.ratio > ratio
-            and self.n * log(self.ratio) > z**2 / 2
-        )
+        if self.n < FEWEST_CLUSTERS or self.z <= z or self.ratio <= ratio:
+            return False
+        return self.n * log(self.ratio) > z**2 / 2
 
 
 class InversePropensities:
@@ -142,12 +139,11 @@ class InversePropensities:
     def _sizes(self, cells):
         """Return how many actions of some cells each round could take."""
         cells = cells.reshape(self.n_loggers, self.n_actions).astype(float)
+        several = self.n_loggers > 1
         if self.available is None:
             sizes = cells.sum(axis=1)
-            return (
-                sizes[self.logger] if self.n_loggers > 1 else sizes.repeat(len(self.p))
-            )
-        mine = cells[self.logger] if self.n_loggers > 1 else cells
+            return sizes[self.logger] if several else sizes.repeat(len(self.p))
+        mine = cells[self.logger] if several else cells
         return (self.available * mine).sum(axis=1)
 
     def too_small(self):

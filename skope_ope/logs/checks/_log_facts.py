@@ -170,19 +170,14 @@ def _few_groups(groups):
     found = f"The rounds belong to {n_groups:,} group{'s' * (n_groups > 1)}"
     if effective < 0.8 * n_groups:
         found += f", which count as {figure(effective)}, for some are much larger"
-    return [
-        Finding(
-            "few_groups",
-            "warning",
-            f"{found}.",
-            f"Standard errors rest on the groups; below {FEW_GROUPS} they are too "
-            "small: use logs of more groups, or finer groups if the rounds of a group "
-            "do not depend on each other.",
-            effective,
-            float(groups.sizes.max() / groups.n_rounds),
-            category=FewGroupsWarning,
-        )
-    ]
+    advice = (
+        f"Standard errors rest on the groups; below {FEW_GROUPS} they are too small: "
+        "use logs of more groups, or finer groups if the rounds of a group do not "
+        "depend on each other."
+    )
+    about = {"number": effective, "category": FewGroupsWarning}
+    about["effect"] = float(groups.sizes.max() / groups.n_rounds)
+    return [Finding("few_groups", "warning", f"{found}.", advice, **about)]
 
 
 def _unseen_actions(logs):
@@ -192,19 +187,14 @@ def _unseen_actions(logs):
     shown = ", ".join(map(repr, unseen[:UNSEEN_NAMED]))
     if len(unseen) > UNSEEN_NAMED:
         shown += f" and {len(unseen) - UNSEEN_NAMED:,} more"
-    return [
-        Finding(
-            "unseen_actions",
-            "note",
-            f"Never logged of {logs.n_actions:,} actions: {len(unseen):,} ({shown}).",
-            "A policy that takes them can only be valued by a model of the rewards; "
-            "take actions out of `actions` that do not exist any more.",
-            float(len(unseen)),
-            len(unseen) / logs.n_actions,
-            actions=unseen[:10],
-            category=SupportWarning,
-        )
-    ]
+    found = f"Never logged of {logs.n_actions:,} actions: {len(unseen):,} ({shown})."
+    advice = (
+        "A policy that takes them can only be valued by a model of the rewards; take "
+        "actions out of `actions` that do not exist any more."
+    )
+    about = {"number": float(len(unseen)), "effect": len(unseen) / logs.n_actions}
+    about |= {"actions": unseen[:10], "category": SupportWarning}
+    return [Finding("unseen_actions", "note", found, advice, **about)]
 
 
 # -- sums behind the facts that an audit tells of a log, which add up over parts -------

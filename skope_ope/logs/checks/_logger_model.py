@@ -61,9 +61,7 @@ def _action_shares(action, n_actions, offered, weight):
     counts = np.bincount(action, weight, minlength=n_actions)
     if offered is None:
         return counts / counts.sum()
-    if weight is None:
-        weight = np.ones(len(action))
-    times = weight @ offered
+    times = offered.sum(axis=0) if weight is None else weight @ offered
     return np.divide(counts, times, out=np.zeros(n_actions), where=times > 0)
 
 
@@ -98,11 +96,10 @@ def logger_features(logs, rows, without=None):
     for column in context_columns(logs.context, rows):
         if width >= LOGGER_FEATURES:
             break
-        if without is not None and column.name == without:
-            continue
-        part = _indicators(column) if column.categorical else _filled_numbers(column)
-        parts.append(part)
-        width += part.shape[1]
+        if without is None or column.name != without:
+            textual = column.categorical
+            parts.append(_indicators(column) if textual else _filled_numbers(column))
+            width += parts[-1].shape[1]
     if not parts:
         return np.empty((len(rows), 0))
     X = np.hstack(parts)[:, :LOGGER_FEATURES].astype(float)

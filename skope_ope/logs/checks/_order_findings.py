@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._factorise import first_rows
+from skope_ope.logs._factorise import first_of_codes
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
@@ -17,6 +17,7 @@ from skope_ope.logs.sums._order_sums import OrderSums
 
 TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds
+SORTED = "sorted_rounds"
 DRIFT_CHANCE = 1e-4
 DRIFT_EFFECT = 0.2  # change of the mean reward, in mean absolute rewards
 FEWEST_IN_ORDER = 50  # rounds or groups: Kolmogorov's law is one of many
@@ -28,10 +29,9 @@ FEW_CHOICES = 20  # of an action: its mean would follow its rewards
 def order_findings(logs, random_state=None):
     """Return what the order of the rounds tells about the log."""
     logs = in_stored_order(logs)
-    found = _time_disorder(logs)
-    by_value = _sorted_rounds(logs)
-    if by_value:  # then neither the end nor a trend says anything about time
-        return {}, found + by_value
+    found = _time_disorder(logs) + _sorted_rounds(logs)
+    if any(one.name == SORTED for one in found):  # the end and trends say nothing then
+        return {}, found
     late = trailing_zero_findings(logs)
     arrived = logs[: late[0].rows[0]] if late else logs  # what is missing is no drift
     return {}, found + late + _reward_drift(arrived)
@@ -39,10 +39,9 @@ def order_findings(logs, random_state=None):
 
 def order_findings_of_sums(sums, sample):
     """Return the same of a log that is read part by part."""
-    found = _disorder_of_sums(sums)
-    by_value = _sorted_rounds(sample)
-    if by_value:
-        return found + by_value
+    found = _time_disorder(sums) + _sorted_rounds(sample)
+    if any(one.name == SORTED for one in found):
+        return found
     late = trailing_zero_findings(sums)
     if late:
         sample = sample[sample.row_id.position < late[0].rows[0]]
@@ -69,10 +68,9 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
     length = len(reward) - 1 - _last_rewarded(reward)
     if length == len(reward) or length <= TRAILING_SHARE * len(reward):
         return []
-    if logs.group is None:
-        n_rewarded = np.count_nonzero(reward)
-        if _chance_of_end(len(reward), n_rewarded, length) >= chance_below:
-            return []
+    known = len(reward), np.count_nonzero(reward), length
+    if logs.group is None and _chance_of_end(*known) >= chance_below:
+        return []
     return _trailing_zeros(OrderSums.of(logs), chance_below, range(len(logs)))
 
 
@@ -85,9 +83,8 @@ def _chance_of_end(n, n_rewarded, n_last):
 def _trailing_zeros(order, chance_below, names=None):
     """Return the finding from what is known of the order of the rounds."""
     n_rounds, length = order.n, order.n_trailing
-    if not order.is_known or not order.n_rewarded:
-        return []
-    if length <= TRAILING_SHARE * n_rounds:
+    is_short = length <= TRAILING_SHARE * n_rounds
+    if is_short or not order.is_known or not order.n_rewarded:
         return []
     n_units, n_rewarded, n_last, gaps = order.units()
     if n_rewarded > n_units - n_last or not n_rewarded:
@@ -197,7 +194,7 @@ def _largest_partial_sum(deviation, logs):
     """Return the largest partial sum in units of the sum's spread, and its row."""
     steps, first = deviation, None
     if logs.group is not None:
-        first = np.sort(first_rows(logs.group_index, logs.n_groups))
+        first = np.sort(first_of_codes(logs.group_index, logs.n_groups))
         totals = np.bincount(logs.group_index, deviation)
         steps = totals[logs.group_index[first]]
     sums = np.abs(np.cumsum(steps))
@@ -228,36 +225,31 @@ def _within_choices(logs, deviation):
 
 
 def _time_disorder(logs):
-    time = logs.timestamp
-    if time is None or len(time) < 2:
+    """Return a note where time decreases in logs, or in sums of their parts."""
+    if isinstance(logs, LogSums):
+        rows, n_rounds = (), logs.n_logged
+        n_back = sum(one.n_backwards for one in logs.orders.values())
+        where = f"at {n_back:,} rows"
+    else:
+        time, n_rounds = logs.timestamp, len(logs)
+        back = [] if time is None else np.flatnonzero(time[1:] < time[:-1]) + 1
+        rows, n_back = list(map(int, back[:10])), len(back)
+        where = f"at row {rows[0]:,} and {n_back - 1:,} more rows" if n_back else ""
+    if not n_back:
         return []
-    back = np.flatnonzero(time[1:] < time[:-1]) + 1
-    if not len(back):
-        return []
-    shown = f"at row {back[0]:,} and {len(back) - 1:,} more rows"
-    return [_disorder(shown, len(back), len(time), back[:10].tolist())]
-
-
-def _disorder_of_sums(sums):
-    back = sum(one.n_backwards for one in sums.orders.values())
-    if not back:
-        return []
-    return [_disorder(f"at {back:,} rows", back, sums.n_logged, ())]
-
-
-def _disorder(where, n_rows, n_rounds, rows):
-    return Finding(
+    found = Finding(
         "time_disorder",
         "note",
         f"The timestamp decreases {where}.",
         "Replay, RejectionSampling, DRns and checks of the order take rounds as they "
         "are stored: sort the logs by time before you use these. Values of other "
         "evaluators do not depend on the order.",
-        float(n_rows),
-        n_rows / n_rounds,
-        rows=rows,
+        float(n_back),
+        n_back / n_rounds,
+        rows,
         category=LogsWarning,
     )
+    return [found]
 
 
 def _sorted_rounds(logs):
@@ -270,18 +262,14 @@ def _sorted_rounds(logs):
         by = "action"
     if by is None or _in_time(logs.timestamp):
         return []
-    return [
-        Finding(
-            "sorted_rounds",
-            "warning",
-            f"The rounds are sorted by {by}, not by time.",
-            "Sort them by time, or shuffle them where it is not known: folds of "
-            "consecutive rounds now hold rounds of one kind, and Replay, "
-            "RejectionSampling and DRns see a history that never was. Drift and "
-            "rewards that are missing at the end cannot be seen in this order.",
-            category=LogsWarning,
-        )
-    ]
+    found = f"The rounds are sorted by {by}, not by time."
+    advice = (
+        "Sort them by time, or shuffle them where it is not known: folds of "
+        "consecutive rounds now hold rounds of one kind, and Replay, "
+        "RejectionSampling and DRns see a history that never was. Drift and rewards "
+        "that are missing at the end cannot be seen in this order."
+    )
+    return [Finding(SORTED, "warning", found, advice, category=LogsWarning)]
 
 
 def _is_sorted(values):

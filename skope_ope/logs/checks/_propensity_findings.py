@@ -61,8 +61,7 @@ def tested_propensities(logs, held=None):
     if logs._lowest_propensity >= 1 - 1e-9:
         told = {what: "not possible: all propensities are 1"}
         return told, [] if logs.n_actions == 1 else [_certain()]
-    names = None if held is None else held.row_id.position
-    held = logs if held is None else held
+    names, held = (None, logs) if held is None else (held.row_id.position, held)
     # seeded: the answer is always the same
     rows = sampled_rows(len(held), SUMMED_ROUNDS, 0)
     share = uneven_weight(held, rows)
@@ -129,14 +128,15 @@ def propensity_findings(logs, random_state=0):
 
 # -- notes ----------------------------------------------------------------------------
 def _certain():
-    return Finding(
-        "certain_propensities",
-        "note",
+    found = (
         "All propensities are 1: the logger is said to have had no choice, and the log "
-        "tells nothing about other actions in the same context.",
-        "If the logger did draw its actions, 1 stands for unknown propensities: record "
-        "them, or build the logs without and estimate them.",
+        "tells nothing about other actions in the same context."
     )
+    advice = (
+        "If the logger did draw its actions, 1 stands for unknown propensities: record "
+        "them, or build the logs without and estimate them."
+    )
+    return Finding("certain_propensities", "note", found, advice)
 
 
 def _unknown_propensities(logs):
@@ -365,14 +365,14 @@ def _too_large(logs, inverse):
     p = inverse.p
     lowest = p == p.min()
     advice = [
-        "Contexts differ in the actions that were offered: pass `available`.",
         "The propensities are those of the likeliest action, or those of a logger that "
         "explored less.",
         ROWS_OF_PAGES,
         estimate_advice(logs),
     ]
-    if logs.available is not None or logs.logging_proba is not None:
-        del advice[0]
+    if logs.available is None and logs.logging_proba is None:
+        differ = "Contexts differ in the actions that were offered: pass `available`."
+        advice.insert(0, differ)
     show = p == p.max()
     if lowest.mean() > 0.01 and len(np.unique(p)) > MANY_PROPENSITIES:
         show = lowest

@@ -123,10 +123,9 @@ class _Repeats:
 
 def _beside_context(logs):
     """Return what is alike in a situation but the context, as a text."""
-    of_group = logs.group is not None
-    named = ["in a group at one time"] if of_group else []
-    named += ["for one logger"] if getattr(logs, "logger", None) is not None else []
-    return "".join(f" {one}" for one in named)
+    at_once = "" if logs.group is None else " in a group at one time"
+    logger = "" if getattr(logs, "logger", None) is None else " for one logger"
+    return at_once + logger
 
 
 def _misfits(logs, rows, whole):
@@ -136,29 +135,25 @@ def _misfits(logs, rows, whole):
     if not hasattr(logs, "action_index"):
         return False  # of slates nothing else is tested
     distinct = rows[first_alike(whole) == np.arange(len(rows))]
+    tests = quick_propensity_findings, fitted_propensity_findings
     return all(
-        any(
-            one.is_alarm
-            for found in (quick_propensity_findings, fitted_propensity_findings)
-            for one in found(part)[1]
-        )
+        any(one.is_alarm for test in tests for one in test(part)[1])
         for part in (logs, logs[distinct])
     )
 
 
 def _misled(test, rows):
     """Return a note where the wrong propensities explain the repeats."""
-    return Finding(
-        "repeated_rounds",
-        "note",
+    found = (
         f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
-        f"before in the same context, where the propensities predict "
+        "before in the same context, where the propensities predict "
         f"{figure(test.expected)}. But these do not fit the logged actions, so that "
-        "whether there are copies cannot be told.",
-        "Correct the propensities, and audit the log again.",
-        float(test.z),
-        float(test.share),
-        category=LogsWarning,
+        "whether there are copies cannot be told."
+    )
+    advice = "Correct the propensities, and audit the log again."
+    about = float(test.z), float(test.share)
+    return Finding(
+        "repeated_rounds", "note", found, advice, *about, category=LogsWarning
     )
 
 
@@ -183,10 +178,8 @@ def _repeats_finding(test, whole, rows, logs):
     pairs = np.column_stack([rows[test.first[shown]], rows[shown]])
     alike = "None of them equals an earlier round in all fields."
     if same.any():
-        alike = (
-            f"{int(same.sum()):,} of them equal an earlier round in all fields, as row "
-            f"{_equals(logs, pairs)}."
-        )
+        alike = f"{int(same.sum()):,} of them equal an earlier round in all fields, "
+        alike += f"as row {_equals(logs, pairs)}."
     return Finding(
         "repeated_rounds",
         "error" if many else "warning",
@@ -218,19 +211,14 @@ def _unexplained(situation, whole, copies, rows, why, logs):
     first = first_alike(whole)[copies[:5]]
     pairs = np.column_stack([rows[first], rows[copies[:5]]])
     share = len(copies) / len(rows)
-    return [
-        Finding(
-            "repeated_rounds",
-            "note",
-            f"{share:.1%} of the rounds equal an earlier one in all fields, as row "
-            f"{_equals(logs, pairs)}, and hardly a context comes back "
-            f"with anything else. Whether they are copies cannot be tested: {why}.",
-            "Drop them if they were logged or joined twice.",
-            effect=share,
-            rows=pairs.ravel().tolist(),
-            category=LogsWarning,
-        )
-    ]
+    found = (
+        f"{share:.1%} of the rounds equal an earlier one in all fields, as row "
+        f"{_equals(logs, pairs)}, and hardly a context comes back with anything else. "
+        f"Whether they are copies cannot be tested: {why}."
+    )
+    advice = "Drop them if they were logged or joined twice."
+    about = {"rows": pairs.ravel().tolist(), "effect": share, "category": LogsWarning}
+    return [Finding("repeated_rounds", "note", found, advice, **about)]
 
 
 def _chances(logs, rows):

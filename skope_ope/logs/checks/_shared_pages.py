@@ -199,9 +199,8 @@ class _Pages:
         self.share, self.group = shares_of_pages(logs, rows, weighted)
         unit = self.all if self.group is None else self.group
         is_first = np.random.RandomState(0).random_sample(int(unit.max()) + 1) < 0.5
-        self.first, self.second = (
-            np.flatnonzero(half) for half in (is_first[unit], ~is_first[unit])
-        )
+        self.first = np.flatnonzero(is_first[unit])
+        self.second = np.flatnonzero(~is_first[unit])
         n_candidates = logs.max_candidates
         first = self.slate[self.first]
         count = np.bincount(first[first != EMPTY], minlength=n_candidates)
@@ -319,15 +318,14 @@ def _never_together(pages, offers, kept):
 
 
 def _pages_looked_at(pages):
-    told, n_candidates = f"{len(pages.all):,} pages", pages.logs.max_candidates
-    if len(pages.all) < len(pages.logs):
-        told += f" of {len(pages.logs):,}"
-    told += " compared"
-    if len(pages.kept) < n_candidates:
-        told += (
-            f", the {len(pages.kept):,} most frequent of {n_candidates:,} candidates"
-        )
-    return told
+    told = pages_compared(len(pages.all), len(pages.logs))
+    n_kept, n = len(pages.kept), pages.logs.max_candidates
+    return told + f", the {n_kept:,} most frequent of {n:,} candidates" * (n_kept < n)
+
+
+def pages_compared(n_pages, n_all):
+    """Say how many pages are compared, and of how many where these are not all."""
+    return f"{n_pages:,} pages{f' of {n_all:,}' * (n_pages < n_all)} compared"
 
 
 def _pair(pages, one, other):

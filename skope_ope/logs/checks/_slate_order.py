@@ -22,6 +22,7 @@ from skope_ope.logs.checks._propensity_findings import chance_of
 from skope_ope.logs.checks._shared_pages import (
     FEWEST_PAGES,
     SURE_OF_PAGES,
+    pages_compared,
     shares_of_pages,
     uniform_pair_findings,
 )
@@ -86,7 +87,7 @@ def uniform_order_findings(logs):
         effects.append(_correlation(z, items.place[asked], about[0]))
     total = log_mean_exp(evidence)
     best = int(np.argmax(evidence)) // len(TILTS)
-    facts = {ORDER_FACT: _pages_compared(logs, rows)}
+    facts = {ORDER_FACT: pages_compared(len(rows), len(logs))}
     if not (total > SURE_OF_PAGES and effects[best] > ORDER_EFFECT):
         return facts, []
     found = (
@@ -262,11 +263,6 @@ def _correlation(z, place, share):
     both = float((share[:, None] * z * -place).sum())
     squares = [float((share[:, None] * one**2).sum()) for one in (z, place)]
     return both / sqrt(squares[0] * squares[1]) if min(squares) > 0 else 0.0
-
-
-def _pages_compared(logs, rows):
-    of_all = "" if len(rows) == len(logs) else f" of {len(logs):,}"
-    return f"{len(rows):,} pages{of_all} compared"
 
 
 # -- the tests of the logger that every value of slates makes --------------------------
