@@ -93,10 +93,9 @@ def _copies_on_write():
     return int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
 
 
-KEPT = (  # by copies, beside the fields
-    *("columns", "_origin", "_position", "_in_order"),
-    *("_by_position", "_files", "_labels"),
-)
+# What copies keep beside the fields.
+KEPT = "columns", "_origin", "_position", "_in_order", "_files", "_labels"
+KEPT += ("_by_position",)
 
 
 class RowContainer:
