@@ -135,7 +135,9 @@ def test_both_readings_agree_on_nasty_files(tmp_path, monkeypatch, part):
     rng, path, found = np.random.default_rng(part), tmp_path / "log.csv", []
     for seed in range(200):
         path.write_bytes(nasty(rng))
-        monkeypatch.setattr(_csv_file, "SIZE", int(rng.choice([2**22, 2**22, 60])))
+        monkeypatch.setattr(
+            _csv_file, "TEXT_BYTES", int(rng.choice([2**22, 2**22, 60]))
+        )
         monkeypatch.setattr(_csv_parts, "BLOCK", int(rng.choice([2**25, 2**25, 60])))
         with monkeypatch.context() as without:
             found.append(hold_together(path, (part, seed)))

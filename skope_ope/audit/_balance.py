@@ -23,9 +23,9 @@ from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._context_columns import (
     capital,
-    columns_of,
     columns_tested,
-    listed,
+    context_columns,
+    in_words,
     sampled_rows,
 )
 from skope_ope.logs.checks._finding import Finding
@@ -52,7 +52,7 @@ def balance_of(rounds, random_state):
     omega = np.ones(len(w)) if omega is None else omega
     largest = UNSEEN * max(1 / float(logs.propensity.min()), float(w.max()))
     measure = _Measure(w, omega, group, largest)
-    columns = columns_of(logs.context, rows)
+    columns = context_columns(logs.context, rows)
     label = partial(_label, logs.context, rows)
     parts = [(column, *part) for column in columns for part in _parts(column, label)]
     found = [(column, what, measure(values)) for column, what, values in parts]
@@ -157,7 +157,7 @@ def _finding(off, logs):
     return Finding(
         "covariate_imbalance",
         "warning",
-        f"{capital(listed(told))}: the weighted rounds have other contexts than the "
+        f"{capital(in_words(told))}: the weighted rounds have other contexts than the "
         "log. Correct weights do not change the contexts.",
         with_dropped(
             (

@@ -15,7 +15,7 @@ from skope_ope.evaluators.scavenging._predictability import (
 from skope_ope.exceptions import ExplorationWarning, LoggerWarning, PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step, propensity_by_action
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, plain
+from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
@@ -143,7 +143,7 @@ def _contradictions(logs):
     if p is None or proba is None:
         return []
     own = proba[np.arange(len(p)), logs.logger_index]
-    off = np.flatnonzero(np.abs(p - own) > PROBABILITY_TOLERANCE)
+    off = np.flatnonzero(np.abs(p - own) > PROBA_TOLERANCE)
     if not off.size:
         return []
     of = np.unique(logs.logger_index[off])

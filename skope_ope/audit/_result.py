@@ -18,7 +18,7 @@ from skope_ope.evaluators.core._diagnostics import (
 )
 from skope_ope.logs._html import card, joined, pairs, table
 from skope_ope.logs._shown_numbers import (
-    column,
+    aligned,
     decimals,
     fixed,
     share,
@@ -240,7 +240,7 @@ def _column(name, values, places):
         return [number_text(value) for value in values]
     if is_share(name):
         return list(map(share, values))
-    texts = column(values)
+    texts = aligned(values)
     if places is None or not any("." in text for text in texts):
         return texts
     return [fixed(value, places) for value in values]

@@ -11,12 +11,12 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import (
     capital,
-    columns_of,
-    listed,
+    context_columns,
+    in_words,
     rows_apart,
 )
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._lost_rows import DROPPED, lacks_zeros
+from skope_ope.logs.checks._lost_rows import UNLOGGED, lacks_zeros
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 50
@@ -34,7 +34,7 @@ def reward_leak_findings(logs, random_state=0):
     if len(rows) < FEWEST_ROUNDS or not varies(reward) or not logs.n_features:
         return {}, []
     reward = reward / np.abs(reward).max()  # squares of huge rewards overflow
-    columns = columns_of(logs.context, rows)
+    columns = context_columns(logs.context, rows)
     action = getattr(logs, "action_index", None)
     action = None if action is None else action[rows]
     found = _single_columns(columns, reward)
@@ -62,7 +62,7 @@ def _single_columns(columns, reward):
     told.sort(key=lambda one: -one[0])
     r2, what, column = told[0]
     label, others = capital(column.label), [one.label for _, _, one in told[1:]]
-    more = f" The same holds for {listed(others)}." if others else ""
+    more = f" The same holds for {in_words(others)}." if others else ""
     finding = Finding(
         "reward_leak",
         "error",
@@ -179,7 +179,7 @@ def _needed(X, owner, taken, reward, half):
 
 
 def _model_finding(columns, score, taken, reward):
-    labels = listed([column.label for column in columns])
+    labels = in_words([column.label for column in columns])
     with_action = "" if taken is None else " and the action"
     written = (
         "One of these columns was written after the reward, or is computed from it: "
@@ -196,7 +196,7 @@ def _model_finding(columns, score, taken, reward):
         "warning",
         f"A model of {labels}{with_action} predicts the reward almost perfectly: R^2 "
         f"{score:.4f} on held-out rounds.",
-        (written, world, *((DROPPED,) if lacks_zeros(reward) else ())),
+        (written, world, *((UNLOGGED,) if lacks_zeros(reward) else ())),
         number=score,
         effect=score,
         columns=[column.name for column in columns],
@@ -234,7 +234,7 @@ def sure_rewards(columns, reward, action, n_rounds):
     column, what, count = found[0]
     label = capital(column.label)
     others = [one.label for one, _, _ in found[1:]]
-    more = f" The same is true of values of {listed(others)}." if others else ""
+    more = f" The same is true of values of {in_words(others)}." if others else ""
     looked_at = f"{len(reward):,} rounds"
     if len(reward) < n_rounds:
         looked_at += f" drawn from {n_rounds:,}"

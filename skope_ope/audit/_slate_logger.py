@@ -20,8 +20,8 @@ from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
-from skope_ope.logs.checks._shared_pages import NAME, pair_findings
-from skope_ope.logs.checks._slate_order import NAME as ORDER
+from skope_ope.logs.checks._shared_pages import PAIR_NAME, pair_findings
+from skope_ope.logs.checks._slate_order import SORTED_PAGES
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST = 30  # rounds
@@ -91,7 +91,7 @@ def slate_logger_findings(logs, random_state=0):
     if uniform:
         told, found = logs._quick_propensity_findings
         # the others are told before
-        pages = [one for one in found if one.name in (NAME, ORDER)]
+        pages = [one for one in found if one.name in (PAIR_NAME, SORTED_PAGES)]
         facts, findings = facts | told, pages + findings
     if len(rows) < FEWEST:
         facts[WHAT] = f"not possible: fewer than {FEWEST} independent rounds"

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from skope_ope.logs._labels import PLAIN
+from skope_ope.logs._labels import STORED_KINDS
 from skope_ope.readers._zip_files import check_unpacked_size, read_members
 
 SUFFIXES = (".npz", ".arrow")
@@ -115,7 +115,7 @@ def _array_of(content):
     array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
     dtype = array.dtype
     kinds = {dtype[name].kind for name in dtype.names or ()} or {dtype.kind}
-    if not kinds.issubset(PLAIN) or array.size > len(content):
+    if not kinds.issubset(STORED_KINDS) or array.size > len(content):
         raise ValueError(f"an array of shape {array.shape} holds {dtype}")
     return array
 

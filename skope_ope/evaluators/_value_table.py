@@ -12,10 +12,10 @@ from skope_ope._pairs import WithPairs
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._intervals import intervals_of
 from skope_ope.intervals._weighted_rewards import check_level
-from skope_ope.logs._html import listed, table_html, with_bars
+from skope_ope.logs._html import paragraphs, table_html, with_bars
 from skope_ope.logs._shown_numbers import (
     LEFT,
-    NUMBERS,
+    NUMBER_FIELDS,
     bias_notes,
     counts,
     error_text,
@@ -294,7 +294,7 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
         records = self.to_records()
         places = places_of(records)
         columns = {name: [str(r[name]) for r in records] for name in self._index}
-        for title, name in NUMBERS.items():
+        for title, name in NUMBER_FIELDS.items():
             text = error_text if name == "standard_error" else fixed
             columns[title] = [text(record[name], places) for record in records]
         columns["interval"] = [record["interval"] for record in records]
@@ -323,7 +323,7 @@ class ValueTable(WithPairs, Mapping["Any", "PolicyValue"]):
             bold=marked,
             foot=foot,
             left=(*self._index, *LEFT),
-            details={f"Warnings ({len(told)})": listed(told) if told else ""},
+            details={f"Warnings ({len(told)})": paragraphs(told) if told else ""},
         )
 
 

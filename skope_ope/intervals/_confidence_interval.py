@@ -8,7 +8,7 @@ from math import nan
 
 from scipy.special import ndtri, stdtrit
 
-from skope_ope.logs._html import card, doubts, headline, interval_picture, pairs
+from skope_ope.logs._html import card, doubts, interval_picture, main_number, pairs
 from skope_ope.logs._shown_numbers import (
     called,
     figure,
@@ -115,7 +115,7 @@ class ConfidenceInterval(tuple[float, float]):
         picture = interval_picture(nan, *self, f"{level} interval {limits}")
         return card(
             f"{level} interval",
-            headline(limits, "", picture),
+            main_number(limits, "", picture),
             pairs(facts),
             details=doubts(self.warnings),
         )

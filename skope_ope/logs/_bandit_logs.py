@@ -12,7 +12,7 @@ import numpy as np
 
 from skope_ope.exceptions import RowError
 from skope_ope.logs import _propensity_audit
-from skope_ope.logs._coded_labels import coded_labels, encoded
+from skope_ope.logs._coded_labels import coded_as, coded_labels
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import Framed
@@ -23,14 +23,13 @@ from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_labels import check_row_labels, labels_to_keep
 from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (
+    Checked,
     as_array,
     as_numbers,
     check_length,
     check_probabilities,
     check_propensity,
-    check_reward_range,
     check_sample_weight,
-    check_timestamp,
     plain,
 )
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLogs(Framed, Grouped, Recognised, RowContainer):
+class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
     The constructor validates every field. Nothing changes the logs later: arrays are
@@ -203,59 +202,31 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         if n_rounds == 0:
             raise ValueError("the logs are empty: at least one round is needed.")
         check_length("context", self.context, n_rounds)
-        found = encoded("action", coded, actions, "actions")
+        found = coded_as("action", coded, actions, "actions")
         state["actions"], state["action_index"] = found
         if actions is None:  # then each of them was logged
             state["_unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
-        state["_labels"] = labels_to_keep(
-            {
-                "context": context,
-                "action": action,
-                "reward": reward,
-                "propensity": propensity,
-                "logging_proba": logging_proba,
-                "logger": logger,
-                "logger_proba": logger_proba,
-                "available": available,
-                "timestamp": timestamp,
-                "group": group,
-                "sample_weight": sample_weight,
-            },
-            n_rounds,
-        )
-        state["reward_range"] = None
-        state["reward"] = self._check_reward(reward)
-        if reward_range is not None:
-            state["reward_range"] = check_reward_range(reward_range, self.reward)
+        told = {
+            "propensity": propensity,
+            "logging_proba": logging_proba,
+            "logger_proba": logger_proba,
+        }
+        others = {
+            "available": available,
+            "timestamp": timestamp,
+            "sample_weight": sample_weight,
+        }
+        given = {"context": context, "action": action, "reward": reward, **told}
+        given |= {"logger": logger, **others, "group": group}
+        state["_labels"] = labels_to_keep(given, n_rounds)
+        self._set_reward(reward, reward_range)
         self._set_logger(logger)
         self._set_group(group)
-        for name, value in (
-            ("available", available),
-            ("timestamp", timestamp),
-            ("sample_weight", sample_weight),
-            ("action_context", action_context),
-            ("propensity", propensity),
-            ("logging_proba", logging_proba),
-            ("logger_proba", logger_proba),
-        ):
+        fields = {**others, "action_context": action_context, **told}
+        for name, value in fields.items():  # `available` comes first
             self._set(name, value)
         state["propensity"] = agreed_propensity(self)
-
-    def _set(self, name, value):
-        if name == "group":
-            self._set_group(value)
-        elif value is None and name != "reward":
-            self.__dict__[name] = None
-        else:
-            self.__dict__[name] = getattr(self, f"_check_{name}")(value)
-
-    def _check_reward(self, reward):
-        reward = as_numbers("reward", reward)
-        check_length("reward", reward, len(self))
-        if self.reward_range is not None:
-            check_reward_range(self.reward_range, reward)
-        return reward
 
     def _check_propensity(self, propensity):
         return check_propensity(propensity, len(self))
@@ -288,9 +259,6 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             )
         return read_only(available)
 
-    def _check_timestamp(self, timestamp):
-        return check_timestamp(timestamp, len(self))
-
     def _check_sample_weight(self, sample_weight):
         return check_sample_weight(sample_weight, len(self))
 
@@ -320,7 +288,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             check_length("logger", coded[0], len(self))
             state["logger"] = coded[0]
             listed = logger.labels if getattr(logger, "listed", False) else None
-            found = encoded("logger", coded, listed, "loggers")
+            found = coded_as("logger", coded, listed, "loggers")
             state["loggers"], state["logger_index"] = found
 
     _check_logger_proba = check_logger_proba
@@ -416,28 +384,23 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     @cached_property
     def _quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of propensities."""
-        from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+        from skope_ope.logs.checks import _propensity_findings as tests
 
-        return quick_propensity_findings(self)
+        return tests.quick_propensity_findings(self)
 
     @cached_property
     def _estimated_propensity_findings(self) -> Any:
         """The same of estimated propensities, which decisions and audits ask for."""
-        from skope_ope.logs.checks._estimated_propensities import (
-            estimated_propensity_findings,
-        )
+        from skope_ope.logs.checks import _estimated_propensities as tests
 
-        return estimated_propensity_findings(self)
+        return tests.estimated_propensity_findings(self)
 
     @cached_property
     def _learning_findings(self) -> Any:
         """Finding where the propensities of the first rounds follow earlier rewards."""
-        from skope_ope.logs.checks._adaptive_logger import (
-            MOST_ROUNDS,
-            learning_findings,
-        )
+        from skope_ope.logs.checks import _adaptive_logger as tests
 
-        return learning_findings(self, MOST_ROUNDS)
+        return tests.learning_findings(self, tests.FIRST_ROUNDS)
 
     @property
     def _weighs_unevenly(self) -> bool:
@@ -464,9 +427,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     propensities_drift = cached_property(_propensity_audit.propensities_drift)
 
     def __repr__(self):
-        sizes = ("n_features", "n_actions")
-        parts = [f"n_rounds={len(self)}"]
-        parts += [f"{name}={getattr(self, name)}" for name in sizes]
+        sizes = ("n_rounds", "n_features", "n_actions")
+        parts = [f"{name}={getattr(self, name)}" for name in sizes]
         if self.loggers is not None:
             parts.append(f"n_loggers={len(self.loggers)}")
         if self.propensity is None:

@@ -31,35 +31,33 @@ def coded_labels(name, values, copy=True):
     if array.dtype.kind != "O":
         check = check_labels if copy else present_labels
         array = check(name, values)
-        return array, *_distinct(name, array)
+        return array, *_distinct_checked(name, array)
     try:
-        distinct, codes = _distinct(name, array)
+        distinct, codes = _distinct_checked(name, array)
     except TypeError:
         check_labels(name, values)  # a missing label is told first
         raise
-    if _any_missing(distinct):
+    if distinct.dtype.kind == "O" and any(map(is_missing, distinct)):
         check_labels(name, values)  # names the row
     return keep(values, array) if copy else array, distinct, codes
-
-
-def _any_missing(distinct):
-    return distinct.dtype.kind == "O" and any(map(is_missing, distinct))
 
 
 def encode_labels(name, values, labels=None, labels_name=None):
     """Return (ordered labels, codes) of a 1-d array of labels."""
     # The labels are the sorted distinct values, or those given, in their order.
-    return encoded(name, (values, *_distinct(name, values)), labels, labels_name)
+    return coded_as(
+        name, (values, *_distinct_checked(name, values)), labels, labels_name
+    )
 
 
-def _distinct(name, values):
+def _distinct_checked(name, values):
     try:
         return distinct_labels(values)
     except TypeError as error:  # what cannot be hashed
         raise _not_ordered(name, error) from error
 
 
-def encoded(name, coded, labels=None, labels_name=None):
+def coded_as(name, coded, labels=None, labels_name=None):
     """Return what `encode_labels` does, from what `coded_labels` returns."""
     values, distinct, codes = coded
     if labels is None:

@@ -7,13 +7,13 @@ from itertools import combinations
 
 import numpy as np
 
-from skope_ope.logs._factorise import factorise
+from skope_ope.logs._factorise import factorise, objects
 from skope_ope.logs._validation import check_labels, is_frame, short
 
-SHOWN = 8  # names in a message
+NAMES_SHOWN = 8  # names in a message
 
 
-def named_columns(columns, actions=None, logging_proba=None):
+def columns_by_name(columns, actions=None, logging_proba=None):
     """Get the columns that are named, in the order of the actions where dicts tell."""
     if isinstance(columns, str):
         raise TypeError(
@@ -31,8 +31,8 @@ def named_columns(columns, actions=None, logging_proba=None):
             labels = check_labels("actions", actions).tolist()
             if set(labels) != set(some):
                 raise ValueError(
-                    f"{what} names columns for {short(_objects(some))}, but the "
-                    f"actions are {short(_objects(labels))}. Name one column for each "
+                    f"{what} names columns for {short(objects(some))}, but the "
+                    f"actions are {short(objects(labels))}. Name one column for each "
                     "action."
                 )
             given[what] = tuple(some[label] for label in labels)
@@ -50,10 +50,8 @@ def refuse_one_table(argument, names, frame):
     width, found, values = 0, "an array", "values"
     if isinstance(single, str) and single in frame.columns:
         width = _width_of_lists(frame.get_column(single))
-        found, values = (
-            f"the column {single!r}, which holds lists",
-            f"frame[{single!r}]",
-        )
+        found = f"the column {single!r}, which holds lists"
+        values = f"frame[{single!r}]"
     elif hasattr(names, "__array__") and not is_frame(names):
         shape = np.shape(names)
         width = shape[1] if len(shape) == 2 else 0
@@ -61,7 +59,7 @@ def refuse_one_table(argument, names, frame):
         return
     name = single if isinstance(single, str) else "proba"
     new = [f"{name}_{j}" for j in range(width)]
-    if width > SHOWN:
+    if width > NAMES_SHOWN:
         pattern = name + "_{j}"
         new = f"[f{pattern!r} for j in range({width})]"
     how = "Make a column of each of its entries"
@@ -98,7 +96,7 @@ def check_order(what, columns, labels, remedy, are="actions"):
             like = [f"{first[:low]}{text}{first[high:]}" for text in texts]
             if names != like and sorted(names) == sorted(like):
                 raise ValueError(
-                    f"{what} names {short(_objects(columns))}, but the {are} are "
+                    f"{what} names {short(objects(columns))}, but the {are} are "
                     f"{short(labels)}. Name the columns in this order{remedy}."
                 )
 
@@ -111,8 +109,3 @@ def check_tables(columns, logging_proba, actions, logger_proba=(), loggers=None)
         remedy = ", or pass a dict that tells the column of every action"
         check_order(what, some, actions, remedy)
     check_order("logger_proba", logger_proba or (), loggers, "", "loggers")
-
-
-def _objects(labels):
-    """Return labels of any kinds as an array."""
-    return np.array(list(labels), dtype=object)

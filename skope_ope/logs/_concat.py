@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._known_rows import FileRows, column_names
+from skope_ope.logs._known_rows import FileRows, names_as_texts
 from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs._row_container import RowContainer, freeze
 from skope_ope.logs._slate_logs import SlateLogs
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     AnyLogs = TypeVar("AnyLogs", BanditLogs, SlateLogs)
 
-SAME = "Build all logs with the same."
-KINDS = "Build all logs with labels of one kind."
+BUILD_ALIKE = "Build all logs with the same."
+ONE_KIND = "Build all logs with labels of one kind."
 ONE_VALUE = {  # what holds for all rounds, and what to do where it differs
     "reward_range": "Give all logs the range that holds for all rewards when you build "
     "them.",
@@ -90,19 +90,19 @@ def concat(logs: Iterable[AnyLogs]) -> AnyLogs:
         values = [getattr(part, name) for part in parts]
         state[name] = values[0]
         _agree(f"{name} is", values, ONE_VALUE[name], by=joblib.hash)
-    state.update(_rows_of(parts), columns={})
+    state.update(_joined_rows(parts), columns={})
     names = [name for name in out._row_fields if name not in CODES]
-    values = {name: _values(name, parts) for name in names}
+    values = {name: _field_values(name, parts) for name in names}
     unite = _unite_actions if isinstance(out, BanditLogs) else _unite_candidates
     state.update(unite(parts, values))
     for name, found in values.items():
-        state[name] = None if found is None else _stacked(name, found)
+        state[name] = None if found is None else _stacked_field(name, found)
     out._set_group(state["group"])
     for name in dict.fromkeys(name for part in parts for name in part.columns):
         found = [part.columns.get(name) for part in parts]
         _check_present(f"column {name!r}", found)
         _check_no_actions(name, found, parts)
-        state["columns"][name] = _stacked(f"column {name!r}", found)
+        state["columns"][name] = _stacked_field(f"column {name!r}", found)
     return out
 
 
@@ -130,7 +130,7 @@ def _checked_parts(logs):
     return parts
 
 
-def _agree(what, values, remedy=SAME, by=None):
+def _agree(what, values, remedy=BUILD_ALIKE, by=None):
     """Raise where values of logs differ; None agrees with all, unless seen `by`."""
     keys = values if by is None else [by(value) for value in values]
     first = next((k for k, key in enumerate(keys) if key is not None), 0)
@@ -142,7 +142,7 @@ def _agree(what, values, remedy=SAME, by=None):
             )
 
 
-def _values(name, parts):
+def _field_values(name, parts):
     """Return a field of all logs, None where none has it."""
     found = [getattr(part, name) for part in parts]
     if all(value is None for value in found):
@@ -160,7 +160,7 @@ def _check_present(name, found):
         )
 
 
-def _rows_of(parts):
+def _joined_rows(parts):
     """Return which rows these are: those of several origins are numbered anew."""
     found = []
     for part in parts:
@@ -184,15 +184,16 @@ def _rows_of(parts):
     begin = int(position[0]) if len(position) else 0
     in_one_run = np.array_equal(position, np.arange(begin, begin + len(position)))
     labels = [part._labels for part in parts]
+    kept = ()
+    if all(map(len, labels)):
+        kept = (labels[0][0].append([one[0] for one in labels[1:]]),)
     return {
         "_origin": origin,
         "_files": files,
         "_position": (begin or None) if in_one_run else freeze(position),
         "_in_order": bool((position[1:] >= position[:-1]).all()),
         "_by_position": any(part._by_position for part in parts),
-        "_labels": (labels[0][0].append([one[0] for one in labels[1:]]),)
-        if all(map(len, labels))
-        else (),
+        "_labels": kept,
     }
 
 
@@ -205,10 +206,8 @@ def _check_once(position, sizes):
     if twice.any():
         first, again = first[twice], again[twice]
         at, begins = np.argmin(again), np.cumsum([0, *sizes])
-        row, other = (
-            f"row {k - begins[part[k]]} of logs {part[k]}"
-            for k in (again[at], first[at])
-        )
+        pair = again[at], first[at]
+        row, other = (f"row {k - begins[part[k]]} of logs {part[k]}" for k in pair)
         raise ValueError(
             f"{row} is {other} ({len(again)} such rows). Every round counts once: "
             "leave the rows out of one of the logs, such as logs[5:]."
@@ -219,7 +218,7 @@ def _united(parts, field, name):
     """Return all labels as they appear; the places of each log's; and all codes."""
     labels = [getattr(part, name) for part in parts]
     kinds = [kind_of_labels(one) or None for one in labels]
-    _agree(f"{field} holds", kinds, KINDS)
+    _agree(f"{field} holds", kinds, ONE_KIND)
     every = np.concatenate(labels)
     first = {label: row for row, label in reversed([*enumerate(every.tolist())])}
     united = freeze(every[sorted(first.values())])
@@ -251,8 +250,8 @@ def _unite_actions(parts, values):
         state |= {"loggers": loggers, "logger_index": codes}
         if values["logger_proba"] is not None:
             _check_all_known("logger_proba", places, loggers)
-            tables = _widened(values["logger_proba"], places, len(loggers))
-            values["logger_proba"] = tables
+            proba = values["logger_proba"]
+            values["logger_proba"] = _widened(proba, places, len(loggers))
     return state
 
 
@@ -315,21 +314,20 @@ def _unite_candidates(parts, values):
     return state
 
 
-def _stacked(name, found):
+def _stacked_field(name, found):
     """Return rows below each other, after a look at their kinds and shapes."""
     if name == "context":
         _agree("context is", [*map(_container, found)])
     if is_frame(found[0]):
-        _agree("context has the columns", [*map(column_names, found)])
-        for column, types in zip(
-            column_names(found[0]), zip(*map(_types, found), strict=True), strict=True
-        ):
-            _agree(f"column {column!r} of the context holds", types)
+        _agree("context has the columns", [*map(names_as_texts, found)])
+        types = zip(*map(_types, found), strict=True)
+        for column, some in zip(names_as_texts(found[0]), types, strict=True):
+            _agree(f"column {column!r} of the context holds", some)
     else:
         _agree(f"{name} has rows of shape", [values.shape[1:] for values in found])
     if name != "context":
         kinds = [kind_of_labels(values) or None for values in found]
-        _agree(f"{name} holds", kinds, KINDS)
+        _agree(f"{name} holds", kinds, ONE_KIND)
     return freeze(stack_rows(found))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -33,7 +34,7 @@ def scale_of(values):
     return (float(known.mean()) if known.size else 0.0), spread or 1.0
 
 
-def columns_of(texts, counts, most):
+def category_columns(texts, counts, most):
     """Return the column of every text, and how many texts have one to themselves."""
     order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
     kept = order[: most - 1] if len(order) > most else order
@@ -42,7 +43,7 @@ def columns_of(texts, counts, most):
     return columns, len(kept)
 
 
-def names_of(name, columns):
+def category_names(name, columns):
     """Return what the columns of a text feature hold, such as "city = Rome"."""
     held = {}
     for text, j in columns.items():
@@ -147,7 +148,8 @@ class ContextEncoder(TransformerMixin, Estimator):
             columns = self._columns_of(X)
             self._kinds = [kind for kind, _ in columns]
             self._parts = [
-                parts_of(kind, views, self.max_categories) for kind, views in columns
+                encoder_parts(kind, views, self.max_categories)
+                for kind, views in columns
             ]
         self._is_scaler = sparse.issparse(X)
         widths = [part.width for parts in self._parts for _, part in parts]
@@ -174,8 +176,7 @@ class ContextEncoder(TransformerMixin, Estimator):
         X = self._checked(X, reset=False)
         if self._is_scaler and not is_frame(X):
             scale = np.array([parts[0][1].scale for parts in self._parts])
-            rows = sparse.csr_matrix(X)
-            rows = rows.multiply(1 / scale).tocsr()
+            rows = sparse.csr_matrix(X).multiply(1 / scale).tocsr()
             return rows if self._is_sparse else rows.toarray()
         columns = self._columns_of(X, self._kinds)
         found = [
@@ -212,11 +213,9 @@ class ContextEncoder(TransformerMixin, Estimator):
                     "input_features should have length equal to number of features "
                     f"({self.n_features_in_}), got {len(names)}"
                 )
-        out = []
-        for name, parts in zip(names, self._parts, strict=True):
-            for _, part in parts:
-                out += part.names(name)
-        return np.array(out, dtype=object)
+        pairs = zip(names, self._parts, strict=True)
+        out = [part.names(name) for name, parts in pairs for _, part in parts]
+        return np.array([*chain(*out)], dtype=object)
 
     def _checked(self, X, reset):
         """Return an array or sparse matrix of numbers, or a frame as it is."""
@@ -367,40 +366,38 @@ class Categories:
 
     def names(self, name):
         """Return what the columns hold."""
-        named = names_of(f"{name}{self.what}", self.columns)
+        named = category_names(f"{name}{self.what}", self.columns)
         return [*named, f"{name} is missing"] if self.missing else named
 
 
-def parts_of(kind, views, max_categories):
+def encoder_parts(kind, views, max_categories):
     """Return what is learned from a column: pairs of a view's position and a part."""
     if kind == "text":
-        return [(0, _categories(views[0], max_categories))]
+        return [(0, _category_part(views[0], max_categories))]
     mean, spread = scale_of(views[0])
-    if kind == "truth":
-        out = [(0, Number(0.0, 1.0, fill=mean))]
-    else:
-        out = [(0, Number(mean, spread))]
+    truth = kind == "truth"
+    out = [(0, Number(0.0, 1.0, fill=mean) if truth else Number(mean, spread))]
     if np.isnan(views[0]).any():
         out.append((0, Missing()))
     if kind == "date":
         days = {day: j for j, day in enumerate(WEEKDAYS)}
         out.append((1, Categories(days, len(days), False, " weekday")))
         if len(views[2][0]) > 1:  # else these are dates without a time
-            out.append((2, _categories(views[2], HOURS, " hour")))
+            out.append((2, _category_part(views[2], HOURS, " hour")))
     return out
 
 
-def _categories(values, most, what=""):
+def _category_part(values, most, what=""):
     texts, codes = values
     counts = np.bincount(codes[codes >= 0], minlength=len(texts))
     missing = not what and bool((codes < 0).any())  # dates have a flag already
-    return Categories(*columns_of(texts, counts, most), missing, what)
+    return Categories(*category_columns(texts, counts, most), missing, what)
 
 
 # -- columns of frames as arrays: numbers, texts with codes, and what dates tell -------
 
 DAY, HOUR = np.timedelta64(1, "D"), np.timedelta64(1, "h")
-KINDS = {
+DTYPE_KINDS = {
     "Boolean": "truth",
     "String": "text",
     "Categorical": "text",
@@ -412,12 +409,12 @@ KINDS = {
     "Time": "number",
 }
 # What objects in a column may be, from the narrower type on.
-OBJECTS = (
+OBJECT_KINDS = (
     ((bool, np.bool_), "truth"),
     ((Real, Decimal, timedelta, time), "number"),
     ((date,), "date"),
 )
-MANY = (dict, list, tuple, set, bytes, np.ndarray)  # no single values
+NOT_SINGLE = (dict, list, tuple, set, bytes, np.ndarray)  # no single values
 
 
 def kind_of_column(series):
@@ -427,27 +424,27 @@ def kind_of_column(series):
         return "number"
     if name == "Object":
         values = series.drop_nulls().to_list()
-        for types, kind in OBJECTS:
+        for types, kind in OBJECT_KINDS:
             if values and all(isinstance(one, types) for one in values):
                 return kind
-        if not any(isinstance(one, MANY) for one in values):
+        if not any(isinstance(one, NOT_SINGLE) for one in values):
             return "text"
-    if name not in KINDS:
+    if name not in DTYPE_KINDS:
         raise TypeError(
             f"column {series.name!r} of the context holds values of type {name}, which "
             "ContextEncoder does not accept. Convert it to numbers, texts or dates, or "
             "leave it out."
         )
-    return KINDS[name]
+    return DTYPE_KINDS[name]
 
 
 def views_of(series, kind):
     """Return what can be read of a column as a tuple of views."""
     if kind == "text":
-        return (_coded(series),)
+        return (_coded_series(series),)
     if kind == "date":
         return _views_of_dates(series)
-    numbers = _numbers(series)
+    numbers = _series_numbers(series)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
         raise ValueError(
@@ -457,13 +454,13 @@ def views_of(series, kind):
     return (numbers,)
 
 
-def _numbers(series):
+def _series_numbers(series):
     if series.dtype.is_numeric() and not series.is_null().any():
         return series.to_numpy().astype(np.float64)
-    return np.array([_number(one) for one in series.to_list()], dtype=np.float64)
+    return np.array([_object_number(one) for one in series.to_list()], dtype=np.float64)
 
 
-def _number(value):
+def _object_number(value):
     if isinstance(value, timedelta):
         return value / timedelta(days=1)
     if isinstance(value, time):
@@ -475,7 +472,7 @@ def _is_missing(value):
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _coded(series):
+def _coded_series(series):
     missing = series.is_null().to_numpy().astype(bool)
     codes = np.full(len(missing), -1, dtype=np.intp)
     present = series.drop_nulls().to_list()

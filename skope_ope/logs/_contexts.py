@@ -7,7 +7,7 @@ from scipy import sparse
 from skope_ope.logs._row_container import freeze, read_only
 from skope_ope.logs._validation import as_array, check_length, is_frame
 
-LISTED = 100  # columns in a message
+COLUMNS_LISTED = 100  # columns in a message
 
 
 def check_context(context):
@@ -81,12 +81,14 @@ def check_context_names(context, fields):
         raise ValueError(f"the context names column {twice[0]!r} twice.")
 
 
-def choose_context(
-    others, context, exclude, *, say=("context", "exclude", "context=[]")
-):
+def choose_context(others, context, exclude, say=("context", "exclude", "context=[]")):
     """Return the columns of the context, by name or by exclusion."""
     by_name, by_exclusion, none = say
-    more = f" and {len(others) - LISTED:,} more" if len(others) > LISTED else ""
+    more = (
+        f" and {len(others) - COLUMNS_LISTED:,} more"
+        if len(others) > COLUMNS_LISTED
+        else ""
+    )
     if exclude is None and context is None and others:
         raise ValueError(
             "name the columns of the context: those that were known before the "
@@ -94,7 +96,7 @@ def choose_context(
             f"value wrong. Name the columns of the context with {by_name}, or the "
             f"columns to leave out with {by_exclusion}. {none} is for logs without "
             "features. Columns that are not used yet: "
-            f"{', '.join(map(repr, others[:LISTED]))}{more}."
+            f"{', '.join(map(repr, others[:COLUMNS_LISTED]))}{more}."
         )
     if exclude is None:
         return list(context or ())

@@ -21,7 +21,7 @@ from skope_ope.logs._text_files import (
     ALL_BLANK,
     BLANK,
     CARRIAGE_RETURN,
-    LONGEST,
+    LONGEST_LINE,
     NULL,
     UTF8_MARK,
     UTF16,
@@ -31,15 +31,15 @@ from skope_ope.logs._text_files import (
     quoted,
     too_long,
 )
-from skope_ope.logs._texts import TRUTH, Texts, parse_labels, texts_of
+from skope_ope.logs._texts import TRUTH, Texts, coded_texts, parse_labels
 
-FIRST = 2**16  # bytes
-SIZE = 2**22  # bytes that are held as text at a time
+FIRST_BYTES = 2**16  # bytes
+TEXT_BYTES = 2**22  # bytes that are held as text at a time
 COMMA, NEWLINE, RETURN, QUOTE = b',\n\r"'
 LINE_ENDS = re.compile(rb"[\r\n]*")
-REMEDY = "Put the whole cell into quotes, and double the quotes inside it."
-INSIDE = f"a quote stands inside a cell. {REMEDY}"
-BEHIND = f"text follows a closing quote. {REMEDY}"
+QUOTE_REMEDY = "Put the whole cell into quotes, and double the quotes inside it."
+INSIDE = f"a quote stands inside a cell. {QUOTE_REMEDY}"
+BEHIND = f"text follows a closing quote. {QUOTE_REMEDY}"
 UNCLOSED = "a quote is opened and never closed. Close it; inside quotes, double it."
 
 
@@ -48,7 +48,7 @@ class CsvFile:
 
     def __init__(self, name, opened):
         self.name, self._opened = name, opened
-        for size in (FIRST, LONGEST):
+        for size in (FIRST_BYTES, LONGEST_LINE):
             with opened() as stream:
                 data = stream.read(size)
             start, end = _first_row(data)
@@ -56,16 +56,16 @@ class CsvFile:
                 break
         if data.startswith(UTF16_MARKS):
             raise ValueError(f"{name} {UTF16}")
-        if end == start and len(data) == LONGEST:
+        if end == start and len(data) == LONGEST_LINE:
             raise self._error(0, ALL_BLANK)
         if end == start:
             raise ValueError(f"{name} is empty. Name a file with logged rounds.")
-        if end == LONGEST:
+        if end == LONGEST_LINE:
             raise self._error(start, too_long())
         self._check(data[start:end], start)
         self._start, self._line = end, 1 + data.count(b"\n", 0, end)
         text = data[start:end].decode("utf-8", "backslashreplace")
-        self.header = [name.strip() for name in next(_rows(text))]
+        self.header = [name.strip() for name in next(_csv_rows(text))]
         other = next((mark for mark in ";\t|" if mark in text), None)
         if len(self.header) == 1 and other:
             raise ValueError(
@@ -78,7 +78,9 @@ class CsvFile:
         """Yield the first byte and the bytes of stretches of whole rows."""
         # A first one that is small tells which columns hold texts; `size` is that of
         # all.
-        sizes = chain([size or min(FIRST, SIZE)], repeat(size or SIZE))
+        sizes = chain(
+            [size or min(FIRST_BYTES, TEXT_BYTES)], repeat(size or TEXT_BYTES)
+        )
         with self._opened() as stream:
             stream.read(self._start)
             start, rest, more = self._start, b"", True
@@ -87,7 +89,7 @@ class CsvFile:
                 more = stream.read(next(sizes))
                 data = rest + more
                 stop = last_end(data) if more else len(data)
-                if len(data) - stop > LONGEST:
+                if len(data) - stop > LONGEST_LINE:
                     self._check(data[stop:], start + stop)
                     raise self._error(start + stop, too_long())
                 block, rest = data[:stop], data[stop:]
@@ -105,7 +107,7 @@ class CsvFile:
         """Yield the line on which a row begins, and its cells."""
         line = self._line
         for _, block in self.blocks():
-            reader = _rows(block.decode("utf-8", "backslashreplace"))
+            reader = _csv_rows(block.decode("utf-8", "backslashreplace"))
             first = line
             try:
                 for row in reader:
@@ -143,12 +145,12 @@ class CsvFile:
         """Return the error for a byte of the file, with its line."""
         line = 1
         with self._opened() as stream:
-            while at and (data := stream.read(min(at, SIZE))):
+            while at and (data := stream.read(min(at, TEXT_BYTES))):
                 line, at = line + data.count(b"\n"), at - len(data)
         return ValueError(f"{self.name}, line {line}: {what}")
 
 
-def _rows(text):
+def _csv_rows(text):
     return csv.reader(io.StringIO(text, newline=""), strict=True)
 
 
@@ -198,27 +200,25 @@ def _fault(block):
 
 # -- cells of csv files as numbers, labels and texts: the same for files and for parts
 
-MANY = 100  # texts that tell whether others may be of a type
+TEXTS_TRIED = 100  # texts that tell whether others may be of a type
 DROP = "Correct or drop the row."
 # words for missing, in any case and with blanks around them; "none" only in place of a
 # number, as a label it may be an action: to do nothing
 MISSING = {"", "na", "n/a", "nan", "null"}
-NUMBERS = {**dict.fromkeys((*MISSING, "none"), np.nan), **TRUTH}
-SPELT = [
-    spelt(word)
-    for word in sorted({*NUMBERS} - {*TRUTH})
-    for spelt in (str.lower, str.upper, str.capitalize)
-] + ["NaN"]
+NUMBER_WORDS = {**dict.fromkeys((*MISSING, "none"), np.nan), **TRUTH}
+_WORDS = sorted({*NUMBER_WORDS} - {*TRUTH})
+SPELT = [f(one) for one in _WORDS for f in (str.lower, str.upper, str.capitalize)]
+SPELT.append("NaN")
 
 
-def is_missing(text):
+def is_missing_word(text):
     """Tell whether a text is a word for a missing one."""
     return text.strip().lower() in MISSING
 
 
 def cell_number(text):
     """Return the number that a cell holds, NaN where it is missing."""
-    word = NUMBERS.get(text.strip().lower())
+    word = NUMBER_WORDS.get(text.strip().lower())
     return number(text) if word is None else float(word)
 
 
@@ -231,30 +231,26 @@ def numbers_of(name, cells, remedy=DROP, optional=False):
                 values[code] = cell_number(text)
             except ValueError:
                 raise bad_cell(name, cells, text, "a number") from None
-        found = values[cells.codes]
-    else:
-        found = cells
-    bad = ~np.isfinite(found)
+        cells = values[cells.codes]
+    bad = ~np.isfinite(cells)
     if optional:
-        bad &= ~np.isnan(found)
+        bad &= ~np.isnan(cells)
     if bad.any():
         row = int(bad.argmax())
-        what = "missing" if np.isnan(found[row]) else f"{found[row]:g}"
-        remedy = remedy if what == "missing" else DROP
-        raise RowError(
-            f"column {name!r} is {what}", row, f", expected a finite number. {remedy}"
-        )
-    return found
+        what = "missing" if np.isnan(cells[row]) else f"{cells[row]:g}"
+        after = f", expected a finite number. {remedy if what == 'missing' else DROP}"
+        raise RowError(f"column {name!r} is {what}", row, after)
+    return cells
 
 
-def labels_of(name, texts, kinds=None):
+def cell_labels(name, texts, kinds=None):
     """Return distinct labels and the codes of the rows, without blanks around them."""
     stripped, codes = [text.strip() for text in texts.values], texts.codes
     if not MISSING.isdisjoint(map(str.lower, stripped)):
-        text = next(filter(is_missing, texts.values))
+        text = next(filter(is_missing_word, texts.values))
         raise bad_cell(name, texts, text, "a label")
     if stripped != texts.values:
-        merged = texts_of(stripped)
+        merged = coded_texts(stripped)
         stripped, codes = merged.values, merged.codes[codes]
     return parse_labels(stripped, kinds), codes
 
@@ -264,13 +260,10 @@ def bad_cell(name, texts, text, expected):
     found, more = f"is {quoted(text)}", ""
     if not text.strip():
         found = "is missing"
-    elif is_missing(text) and expected == "a label":
+    elif is_missing_word(text) and expected == "a label":
         found, more = f"is {quoted(text)}, a word for missing", " Or rename the label."
-    return RowError(
-        f"column {name!r} {found}",
-        texts.row_of(text),
-        f", expected {expected}. {DROP}{more}",
-    )
+    after = f", expected {expected}. {DROP}{more}"
+    return RowError(f"column {name!r} {found}", texts.row_of(text), after)
 
 
 def text_columns(block, n_columns, texts):
@@ -281,19 +274,15 @@ def text_columns(block, n_columns, texts):
         import pyarrow
     except ImportError:
         return _by_python(block, n_columns, texts)
-    types = {
-        place: text_type() if told else pyarrow.float64()
-        for place, told in texts.items()
-    }
+    kinds = {True: text_type(), False: pyarrow.float64()}
+    types = {place: kinds[bool(told)] for place, told in texts.items()}
     _, found = arrow_columns(block, n_columns, types)
     return {place: of_arrow(column) for place, column in found.items()}
 
 
 def _by_python(block, n_columns, texts):
     text = block.decode("utf-8", "backslashreplace")
-    rows = [
-        row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row
-    ]
+    rows = [row for row in _csv_rows(text) if row]
     if {*map(len, rows)} != {n_columns}:
         raise ValueError("the rows are not as long as the header")
     columns = list(zip(*rows, strict=True))
@@ -305,7 +294,7 @@ def _by_python(block, n_columns, texts):
                 raise ValueError
             found[place] = np.fromiter(numbers(cells), np.float64, len(cells))
         except ValueError:
-            found[place] = texts_of(cells)
+            found[place] = coded_texts(cells)
     return found
 
 
@@ -380,7 +369,7 @@ def missing_among(texts):
 
 def cast(texts, kind):
     """Return texts of pyarrow with another type."""
-    texts[:MANY].cast(kind)  # an error costs something for every text
+    texts[:TEXTS_TRIED].cast(kind)  # an error costs something for every text
     return texts.cast(kind)
 
 

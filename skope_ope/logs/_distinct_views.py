@@ -118,12 +118,9 @@ def _check_time(logs, order, same_user):
     back = np.flatnonzero(same_user & (time[1:] < time[:-1]))
     if back.size:
         row = int(order[back[0] + 1])
-        warnings.warn(
-            LogsWarning(
-                f"timestamp decreases within a group at row {row} ({back.size} such "
-                "rows): rounds are taken in the order in which they are stored. Sort "
-                "the logs by time.",
-                row,
-            ),
-            stacklevel=5,
+        told = (
+            f"timestamp decreases within a group at row {row} ({back.size} such rows): "
+            "rounds are taken in the order in which they are stored. Sort the logs by "
+            "time."
         )
+        warnings.warn(LogsWarning(told, row), stacklevel=5)

@@ -11,8 +11,8 @@ import numpy as np
 
 from skope_ope.logs._row_container import read_only
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, 2**64 over the golden ratio
-_HALF = np.uint64(32)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # odd, 2**64 over the golden ratio
+HALF_WORD = np.uint64(32)
 _BLOCK = 1 << 14  # rows whose words stay in the cache
 _LONG = 256  # bytes; longer texts are sorted
 _DIGIT = 1 << 16  # numpy sorts numbers below it by counting
@@ -20,10 +20,10 @@ _DIGIT = 1 << 16  # numpy sorts numbers below it by counting
 
 def factorise(values):
     """Return (distinct labels, codes) of a 1-d array of labels."""
-    return count_integers(values) or in_order(*distinct_labels(values))
+    return count_integers(values) or ordered_codes(*distinct_labels(values))
 
 
-def in_order(distinct, codes):
+def ordered_codes(distinct, codes):
     """Return what `factorise` does, from distinct labels that are in any order."""
     # Labels that no row has are left out.
     present = np.flatnonzero(count_codes(codes, len(distinct)))
@@ -34,9 +34,7 @@ def in_order(distinct, codes):
         try:
             order = sorted(range(len(labels)), key=labels.tolist().__getitem__)
         except TypeError:  # of several types: they stay in the order of appearance
-            first = np.full(len(distinct), len(codes))
-            first[codes[::-1]] = np.arange(len(codes))[::-1]
-            order = np.argsort(first[present])
+            order = np.argsort(first_of_codes(codes, len(distinct))[present])
     place = np.zeros(len(distinct), dtype=np.intp)
     place[present[order]] = rank = np.arange(len(present))
     if len(present) < len(distinct) or not np.array_equal(place, rank):
@@ -47,7 +45,7 @@ def in_order(distinct, codes):
 def among(labels, codes, counts):
     """Return what `factorise` does, from its answer for more rows than these."""
     if labels.dtype.kind == "O" and not _rises(labels):
-        return in_order(labels, codes)
+        return ordered_codes(labels, codes)
     present = counts > 0
     if present.all():
         return labels, codes
@@ -76,9 +74,9 @@ def distinct_labels(values):
         values = (values + 0).astype(values.dtype, copy=False)  # -0.0 is 0.0
     words = np.ascontiguousarray(values).view(f"u{gcd(values.itemsize, 8)}")
     words = words.reshape(len(values), -1)
-    codes, rows = _codes_of_keys(_keys(words))
+    codes, rows = _codes_of_keys(_row_hashes(words))
     labels = words[rows]
-    for block in _blocks(len(words)):
+    for block in row_blocks(len(words)):
         if not (labels.take(codes[block], axis=0) == words[block]).all():
             return np.unique(values, return_inverse=True)  # two labels have one key
     return values[rows], codes
@@ -91,15 +89,15 @@ def _looked_up(values):
     return objects(code_of), codes
 
 
-def _keys(words):
+def _row_hashes(words):
     """Return a 64-bit hash of every row of words, shape (n_rounds,)."""
     keys = np.zeros(len(words), dtype=np.uint64)
-    for block in _blocks(len(words)):
+    for block in row_blocks(len(words)):
         key = keys[block]
         for column in words[block].T:
             key ^= column
-            key *= _MULTIPLIER
-            key ^= key >> _HALF
+            key *= GOLDEN
+            key ^= key >> HALF_WORD
     return keys
 
 
@@ -107,7 +105,7 @@ def _codes_of_keys(keys):
     """Return a code for every key, and a row that has the key of every code."""
     # The first bits of a key name a slot, of which one row takes possession. Rows with
     # its key follow it; the few others look for another slot, among themselves.
-    keys = keys * _MULTIPLIER
+    keys = keys * GOLDEN
     bits = max(len(keys).bit_length(), 8)
     slot = (keys >> np.uint64(64 - bits)).view(np.int64)
     rows = np.arange(len(keys))
@@ -124,8 +122,9 @@ def _codes_of_keys(keys):
     return place[leader], some
 
 
-def _blocks(n_rows):
-    return (slice(start, start + _BLOCK) for start in range(0, n_rows, _BLOCK))
+def row_blocks(n_rows, size=_BLOCK):
+    """Return slices of consecutive rows."""
+    return (slice(start, start + size) for start in range(0, n_rows, size))
 
 
 def objects(labels):
@@ -164,8 +163,8 @@ def count_codes(codes, n_codes):
     """Return how often each of 0..n_codes-1 occurs."""
     size = max(1 << 16, n_codes)
     counts = np.zeros(n_codes, dtype=np.intp)
-    for start in range(0, len(codes), size):  # bincount copies what is read-only
-        counts += np.bincount(codes[start : start + size], minlength=n_codes)
+    for some in row_blocks(len(codes), size):  # bincount copies what is read-only
+        counts += np.bincount(codes[some], minlength=n_codes)
     return counts
 
 
@@ -173,8 +172,7 @@ def sums_of_codes(codes, values, n_codes):
     """Return the sum of the values of each of 0..n_codes-1."""
     size = max(1 << 16, n_codes)
     sums = np.zeros(n_codes)
-    for start in range(0, len(codes), size):  # as above
-        some = slice(start, start + size)
+    for some in row_blocks(len(codes), size):  # as above
         sums += np.bincount(codes[some], values[some], n_codes)
     return sums
 
@@ -198,6 +196,11 @@ def order_of_codes(codes, n_codes):
 def first_alike(words):
     """Return for every row the first one that has its word, such as a hash of it."""
     codes, some = _codes_of_keys(words)
-    first = np.empty(len(some), dtype=np.intp)
-    first[codes[::-1]] = np.arange(len(words))[::-1]  # the last one written stays
-    return first[codes]
+    return first_of_codes(codes, len(some))[codes]
+
+
+def first_of_codes(codes, n_codes):
+    """Return the first row of each of 0..n_codes-1, the number of rows without one."""
+    first = np.full(n_codes, len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last one written stays
+    return first

@@ -34,13 +34,13 @@ class HeldOut:
     def __init__(self, logs, cv):
         self.logs = logs
         position = repeated_positions(logs)
-        if _is_number(cv):
+        if _is_fold_count(cv):
             self.fold = numbered_folds(cv, logs, position)
             self.train = OtherFolds(self.fold)
             return
         self.fold = np.full(len(logs), UNCOVERED)
         self.train = []
-        for k, (train, test) in enumerate(_checked(cv, logs, position)):
+        for k, (train, test) in enumerate(_checked_folds(cv, logs, position)):
             self.train.append(train)
             self.fold[test[self.fold[test] == UNCOVERED]] = k
         if (self.fold == UNCOVERED).all():
@@ -69,12 +69,8 @@ class HeldOut:
         n_folds = len(self.train)
         if isinstance(self.train, OtherFolds):
             cells = self.fold * n_codes + codes
-            return [
-                sums_of_others(
-                    np.bincount(cells, one, n_folds * n_codes).reshape(n_folds, n_codes)
-                )
-                for one in weights
-            ]
+            sums = [np.bincount(cells, one, n_folds * n_codes) for one in weights]
+            return [sums_of_others(one.reshape(n_folds, n_codes)) for one in sums]
         sums = [np.empty((n_folds, n_codes)) for _ in weights]
         for k, train in enumerate(self.train):
             part = codes[train]
@@ -142,7 +138,7 @@ def repeated_positions(logs):
 
 def folds_of(cv, logs, y=None):
     """Return checked pairs (train, test) of row numbers."""
-    folds = list(_checked(cv, logs, repeated_positions(logs), y))
+    folds = list(_checked_folds(cv, logs, repeated_positions(logs), y))
     empty = [k for k, (_, test) in enumerate(folds) if not test.size]
     if empty or not folds:
         where = f" in fold {empty[0]}" if empty else ""
@@ -150,8 +146,8 @@ def folds_of(cv, logs, y=None):
     return folds
 
 
-def _checked(cv, logs, position, y=None):
-    for k, parts in enumerate(_split(cv, logs, position, y)):
+def _checked_folds(cv, logs, position, y=None):
+    for k, parts in enumerate(_fold_pairs(cv, logs, position, y)):
         try:
             train, test = parts
         except (TypeError, ValueError) as error:
@@ -198,12 +194,12 @@ def _as_rows(rows, n_rounds):
     return rows
 
 
-def _is_number(cv):
+def _is_fold_count(cv):
     return cv is None or isinstance(cv, (int, np.integer))
 
 
-def _split(cv, logs, position, y=None):
-    if _is_number(cv):
+def _fold_pairs(cv, logs, position, y=None):
+    if _is_fold_count(cv):
         fold = numbered_folds(cv, logs, position)
         parts = enumerate(OtherFolds(fold))
         return ((train, np.flatnonzero(fold == k)) for k, train in parts)
@@ -239,9 +235,9 @@ def numbered_folds(cv, logs, position):
         )
     n_splits = min(cv, n_units)
     logger = getattr(logs, "logger_index", None)
-    if groups is None and (
-        logger is None or not n_splits <= np.bincount(logger).max() < len(logs)
-    ):  # KFold without shuffling, which lists the rows of all parts
+    if logger is not None and not n_splits <= np.bincount(logger).max() < len(logs):
+        logger = None
+    if groups is None and logger is None:  # KFold, which lists the rows of all parts
         sizes = np.full(n_splits, n_units // n_splits)
         sizes[: n_units % n_splits] += 1
         return np.repeat(np.arange(n_splits), sizes)

@@ -14,7 +14,7 @@ from skope_ope.logs._validation import is_frame, label_codes, plain, short
 GIVE_ROWS = " Give each item of a list a row of its own, e.g. with .explode(column)."
 
 
-class Shown:
+class ShownItems:
     """Labels of items, and where they stand."""
 
     def __init__(self, labels, page, slot, code=None):
@@ -32,15 +32,15 @@ class Items:
     def of(cls, shown, offered, listing, pages):
         """Give every item its index."""
         found = [*shown.labels, *(offered.labels if offered is not None else ())]
-        labels = _ordered(found) if listing is None else _checked_listing(listing)
+        labels = _ordered_items(found) if listing is None else _checked_listing(listing)
         if not len(labels):
             raise ValueError(
                 "no page shows an item: all slots are empty. Does item name the right "
                 "columns?"
             )
-        codes = (
-            label_codes(labels, _array(shown.labels)) if shown.labels else shown.page
-        )
+        codes = shown.page
+        if shown.labels:
+            codes = label_codes(labels, _array(shown.labels))
         outside = np.flatnonzero(codes < 0)
         if outside.size:
             label = shown.labels[outside[0]]
@@ -70,18 +70,15 @@ class Items:
         filled = self.slate != EMPTY
         n_shown = filled.sum(axis=1)
         n_slots = self.slate.shape[1]
-        offered, n_offered = self.candidates, len(self.labels)
-        if offered is not None:
-            n_offered = offered.sum(axis=1)
-        slots = np.arange(n_slots)
-        short_ = (n_shown > 0) & (n_shown < np.minimum(n_offered, n_slots))
-        short_ &= (filled == (slots < n_shown[:, None])).all(axis=1)
-        if not short_.any():
-            return
-        if offered is None:
-            offered = np.ones((len(self.slate), len(self.labels)), dtype=bool)
-        there = ~short_[:, None] | (slots < n_shown[:, None])
-        self.candidates = offered[:, None] & there[:, :, None]
+        n_offered = len(self.labels)
+        if self.candidates is not None:
+            n_offered = self.candidates.sum(axis=1)
+        first = np.arange(n_slots) < n_shown[:, None]
+        is_short = (n_shown > 0) & (n_shown < np.minimum(n_offered, n_slots))
+        is_short &= (filled == first).all(axis=1)
+        if is_short.any():
+            there = ~is_short[:, None] | first
+            self.candidates = self.is_offered()[:, None] & there[:, :, None]
 
     def is_offered(self):
         """Tell which items a page offers in any slot, (n_pages, n_items)."""
@@ -106,20 +103,20 @@ def fills_slots(policy):
 
 
 def shown_items(frame, names, pages):
-    """Return what the columns of items show, as `Shown`."""
+    """Return what the columns of items show, as `ShownItems`."""
     labels, rows, slots = [], [], []
     for j, name in enumerate(names):
-        found, at = labels_of(frame.get_column(name), f"column {name!r}")
+        found, at = labels_at(frame.get_column(name), f"column {name!r}")
         labels += found
         rows.append(at)
         slots.append(np.full(len(at), j))
     row, slot = np.concatenate(rows), np.concatenate(slots)
     if pages.page is not None:
-        return Shown(labels, pages.page[row], pages.slot[row])
-    return Shown(labels, row, slot)
+        row, slot = pages.page[row], pages.slot[row]
+    return ShownItems(labels, row, slot)
 
 
-def labels_of(series, what):
+def labels_at(series, what):
     """Return the labels of a column that are there, and their rows."""
     present = ~series.is_null().to_numpy().astype(bool)
     values = series.drop_nulls().to_numpy()
@@ -137,25 +134,27 @@ def labels_of(series, what):
         values = values.astype(np.int64)
     rows = np.flatnonzero(present)
     labels = [plain(label) for label in values.tolist()]
-    kept = []
     for k, label in enumerate(labels):
-        if isinstance(label, bool) or not isinstance(label, (str, int)):
+        if not _is_label(label):
             raise TypeError(
                 f"{what} holds {label!r} at row {rows[k]}. Items are texts or whole "
                 f"numbers.{GIVE_ROWS if isinstance(label, (list, np.ndarray)) else ''}"
             )
-        if label != EMPTY:
-            kept.append(k)
+    kept = [k for k, label in enumerate(labels) if label != EMPTY]
     if len(kept) < len(labels):
         labels, rows = [labels[k] for k in kept], rows[kept]
     return labels, rows
+
+
+def _is_label(value):
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
 def _array(labels):
     return np.array(labels, dtype=str if isinstance(labels[0], str) else None)
 
 
-def _ordered(labels):
+def _ordered_items(labels):
     """Return the distinct labels in their order."""
     texts = {label for label in labels if isinstance(label, str)}
     numbers = {label for label in labels if not isinstance(label, str)}
@@ -171,7 +170,7 @@ def _checked_listing(listing):
     """Return the items that a list names, in its order."""
     labels = [plain(label) for label in listing]
     for label in labels:
-        if isinstance(label, bool) or not isinstance(label, (str, int)):
+        if not _is_label(label):
             raise TypeError(
                 f"candidates lists {label!r}; items are texts or whole numbers. By "
                 "page, pass a dict of lists, or name a column of lists."
@@ -179,7 +178,7 @@ def _checked_listing(listing):
     if len(set(labels)) != len(labels):
         twice = next(label for k, label in enumerate(labels) if label in labels[:k])
         raise ValueError(f"candidates lists {twice!r} twice.")
-    _ordered(labels)  # of one kind
+    _ordered_items(labels)  # of one kind
     return _array(labels) if labels else np.zeros(0, dtype=np.intp)
 
 
@@ -192,10 +191,10 @@ def _mask(offered, labels, pages):
     if every.all():
         mask = np.zeros((n_rows, len(labels)), dtype=bool)
         mask[offered.page, codes] = True
-        return mask if code is None else mask[code]
-    mask = np.zeros((n_rows, pages.n_slots, len(labels)), dtype=bool)
-    mask[offered.page[~every], offered.slot[~every], codes[~every]] = True
-    mask[offered.page[every], :, codes[every]] = True
+    else:
+        mask = np.zeros((n_rows, pages.n_slots, len(labels)), dtype=bool)
+        mask[offered.page[~every], offered.slot[~every], codes[~every]] = True
+        mask[offered.page[every], :, codes[every]] = True
     return mask if code is None else mask[code]
 
 
@@ -222,8 +221,8 @@ PASS_ROUND = (
 )
 
 
-def candidates_of(candidates, pages, round_, item, by=None):
-    """Return who could be shown by page as `Shown`, and a list of all items."""
+def offered_items(candidates, pages, round_, item, by=None):
+    """Return who could be shown by page as `ShownItems`, and a list of all items."""
     candidates = _as_dict(candidates)
     by_key = is_frame(candidates) or isinstance(candidates, Mapping)
     if by is not None and not by_key:
@@ -235,15 +234,19 @@ def candidates_of(candidates, pages, round_, item, by=None):
     if candidates is None:
         return None, None
     if isinstance(candidates, str):
-        return _of_lists(pages.frame.get_column(candidates).to_list(), pages), None
+        return _offered_by_lists(
+            pages.frame.get_column(candidates).to_list(), pages
+        ), None
     if not by_key:
         return None, list(candidates)
-    names = [round_] if by is None else _names(by)
-    if is_frame(candidates):
+    names = [round_] if by is None else _as_names(by)
+    of_frame, of_query = is_frame(candidates), ""
+    if of_frame:
         candidates = import_narwhals().from_native(candidates, eager_only=True)
-        of_query = _by_instead(candidates.columns, pages) if by is None else ""
-    else:
-        of_query = holder_of(candidates, pages, "candidates") if by is None else ""
+    if by is None and of_frame:
+        of_query = _by_instead(candidates.columns, pages)
+    elif by is None:
+        of_query = holder_of(candidates, pages, "candidates")
     if by is None and pages.labels is None:
         raise ValueError(
             "candidates are given by page, but no column names the pages. "
@@ -252,11 +255,11 @@ def candidates_of(candidates, pages, round_, item, by=None):
     keys = PageKeys(pages, names, "candidates_by")
     if isinstance(candidates, Mapping):
         lists = [candidates.get(key) for key in keys.keys]
-        return _of_lists(lists, pages, keys, of_query), None
-    return _of_frame(candidates, pages, keys, item, of_query), None
+        return _offered_by_lists(lists, pages, keys, of_query), None
+    return _offered_by_frame(candidates, pages, keys, item, of_query), None
 
 
-def _names(by):
+def _as_names(by):
     return [by] if isinstance(by, str) else list(by)
 
 
@@ -285,14 +288,14 @@ def _by_instead(columns, pages):
     return f"It has the column {shared[0]!r}: pass candidates_by={shared[0]!r}."
 
 
-def _of_lists(lists, pages, keys=None, instead=""):
+def _offered_by_lists(lists, pages, keys=None, instead=""):
     """Return the entries of a list for every page or key, or of one for every slot."""
     labels, page, slot = [], [], []
     called = pages.called if keys is None else keys.called
 
     def add(some, k, j):
         for label in map(plain, some):
-            if isinstance(label, bool) or not isinstance(label, (str, int)):
+            if not _is_label(label):
                 raise TypeError(
                     f"candidates of {called(k)} hold {label!r}. Items are texts "
                     "or whole numbers."
@@ -304,10 +307,9 @@ def _of_lists(lists, pages, keys=None, instead=""):
     for k, some in enumerate(lists):
         if some is None or isinstance(some, float) or not _is_list(some):
             lacks = some is None or some != some
-            found = "is missing" if lacks else f"is {some!r}"
-            remedy = "Split texts, e.g. with .str.split(',')."
+            found, remedy = f"is {some!r}", "Split texts, e.g. with .str.split(',')."
             if lacks:
-                remedy = instead or "Add it, or drop the pages."
+                found, remedy = "is missing", instead or "Add it, or drop the pages."
             raise ValueError(
                 f"candidates must be a list of items for every page; it {found} for "
                 f"{called(k)}. {remedy}"
@@ -325,10 +327,10 @@ def _of_lists(lists, pages, keys=None, instead=""):
         for j, one in enumerate(some):
             add(one, k, j)
     at = np.array(page, dtype=np.intp), np.array(slot, dtype=np.intp)
-    return Shown(labels, *at, None if keys is None else keys.code)
+    return ShownItems(labels, *at, None if keys is None else keys.code)
 
 
-def _of_frame(frame, pages, keys, item, instead):
+def _offered_by_frame(frame, pages, keys, item, instead):
     """Return the entries of a frame with a row for every key and candidate."""
     lacking = [name for name in [*keys.names, item] if name not in frame.columns]
     if lacking:
@@ -337,12 +339,12 @@ def _of_frame(frame, pages, keys, item, instead):
             f"{frame.columns}: {lacking[0]!r} is missing. "
             f"{instead or 'Rename its columns.'}"
         )
-    labels, rows = labels_of(frame.get_column(item), f"column {item!r} of candidates")
+    labels, rows = labels_at(frame.get_column(item), f"column {item!r} of candidates")
     place = {key: k for k, key in enumerate(keys.keys)}
     of_row = row_keys(frame, keys.names)
-    labels_at = [(place.get(of_row[row]), k) for k, row in enumerate(rows)]
-    labels_at = [(key, k) for key, k in labels_at if key is not None]
-    key = np.array([key for key, _ in labels_at], dtype=np.intp)
+    found = [(place.get(of_row[row]), k) for k, row in enumerate(rows)]
+    found = [(key, labels[k]) for key, k in found if key is not None]
+    key = np.array([key for key, _ in found], dtype=np.intp)
     empty = (np.bincount(key, minlength=len(keys.keys)) == 0)[keys.code]
     if empty.any():
         first = keys.code[int(np.argmax(empty))]
@@ -350,13 +352,13 @@ def _of_frame(frame, pages, keys, item, instead):
             f"candidates has no row for {keys.called(first)} ({int(empty.sum())} such "
             "pages). Add rows, or drop the pages."
         )
-    found = [labels[k] for _, k in labels_at]
-    return Shown(found, key, np.full(len(key), -1), keys.code)
+    labels = [label for _, label in found]
+    return ShownItems(labels, key, np.full(len(key), -1), keys.code)
 
 
 # -- features of items, from tables that name the items --------------------------------
 
-KEYS = ("item", "item_id")
+ITEM_COLUMNS = ("item", "item_id")
 
 
 def item_features_of(features, items, item, pages, by=None):
@@ -365,7 +367,7 @@ def item_features_of(features, items, item, pages, by=None):
         return _by_key(features, items, item, pages, by)
     if features is None or not (is_frame(features) or isinstance(features, Mapping)):
         return features, None
-    frame = names = None
+    names = None
     if isinstance(features, Mapping):
         keys = list(features)
     else:
@@ -379,7 +381,7 @@ def item_features_of(features, items, item, pages, by=None):
                 f"item_features has two rows for item {key!r}. "
                 f"{_features_by_instead(names, pages)}"
             )
-    if frame is None:
+    if names is None:
         table = [np.atleast_1d(one) for one in features.values()]
     else:
         table = _table_of(frame, names, pages)
@@ -408,7 +410,7 @@ def _by_key(features, items, item, pages, by):
             f"item_features_by={by!r} needs item_features as a frame with a row for "
             f"every key and item, got {type(features).__name__}."
         )
-    names = [by] if isinstance(by, str) else list(by)
+    names = _as_names(by)
     keys = PageKeys(pages, names, "item_features_by")
     frame = import_narwhals().from_native(features, eager_only=True)
     lacking = [name for name in names if name not in frame.columns]
@@ -459,13 +461,13 @@ def _instead_of_text(name, pages):
 def _keys_of(frame, features, item):
     """Return the items of a frame of features, and the names of the others."""
     names = list(frame.columns)
-    key = next((name for name in (item, *KEYS) if name in names), None)
+    key = next((name for name in (item, *ITEM_COLUMNS) if name in names), None)
     if key is not None:
         names.remove(key)
         return frame.get_column(key).to_list(), names
     if hasattr(features, "index") and type(features.index).__name__ != "RangeIndex":
         return features.index.tolist(), names
-    known = ", ".join(map(repr, dict.fromkeys((item, *KEYS))))
+    known = ", ".join(map(repr, dict.fromkeys((item, *ITEM_COLUMNS))))
     raise ValueError(
         f"item_features needs a column that names the items, called {known}; it "
         f"has {', '.join(map(repr, names))}."
@@ -488,7 +490,7 @@ def _table_of(frame, names, pages):
 
 # -- keys of pages: what tables of candidates and of features are looked up by ---------
 
-ASKED = 200  # keys that are compared with the columns of pages
+MOST_KEYS_COMPARED = 200  # keys that are compared with the columns of pages
 
 
 class PageKeys:
@@ -531,20 +533,21 @@ def row_keys(frame, names):
 def holder_of(keys, pages, argument):
     """Return what to pass where the keys are values of another column, or ''."""
     keys = [plain(key) for key in keys]
-    if not keys or any(key in keys[:ASKED] for key in _values(pages, pages.round)):
+    if not keys or any(
+        key in keys[:MOST_KEYS_COMPARED] for key in _values_as_keys(pages, pages.round)
+    ):
         return ""
     wanted = set(keys)
     for name in pages.rows.columns:
         if name in pages.of_items or name == pages.round:
             continue
-        if wanted & _values(pages, name):
-            return (
-                f"Its keys are values of column {name!r}: pass {argument}_by={name!r}."
-            )
+        if wanted & _values_as_keys(pages, name):
+            pass_it = f"pass {argument}_by={name!r}."
+            return f"Its keys are values of column {name!r}: {pass_it}"
     return ""
 
 
-def _values(pages, name):
+def _values_as_keys(pages, name):
     """Return the values of a column that can be keys."""
     if name is None:
         return set()

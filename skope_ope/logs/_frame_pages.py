@@ -6,13 +6,13 @@ import numpy as np
 
 from skope_ope._user_line import warn_user
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._factorise import factorise
+from skope_ope.logs._factorise import factorise, first_of_codes
 from skope_ope.logs._frames import column_of
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import plain
 
 
-class Pages:
+class FramePages:
     """The pages of a frame."""
 
     def __init__(self, frame, round_, slot, is_long, n_slots, of_items=()):
@@ -27,8 +27,7 @@ class Pages:
                 self._name_rows(round_)
             return
         labels, code = _factorised(frame, round_)
-        first = np.full(len(labels), len(code))
-        first[code[::-1]] = np.arange(len(code))[::-1]
+        first = first_of_codes(code, len(labels))
         order = np.argsort(first)  # pages come as their first rows do
         rank = np.empty(len(order), dtype=np.intp)
         rank[order] = np.arange(len(order))
@@ -86,12 +85,11 @@ class Pages:
             if differ.any():
                 row = int(np.flatnonzero(differ)[0])
                 first = of_page[row]
-                remedy = "Name a column that has one value for a page"
                 raise ValueError(
-                    f"column {name!r} changes within "
-                    f"{self.called(self.page[row])}: {plain(values[first])!r} at row "
-                    f"{first}, {plain(values[row])!r} at row {row}. {remedy}; rewards "
-                    "of single items go to slot_reward."
+                    f"column {name!r} changes within {self.called(self.page[row])}: "
+                    f"{plain(values[first])!r} at row {first}, {plain(values[row])!r} "
+                    f"at row {row}. Name a column that has one value for a page; "
+                    "rewards of single items go to slot_reward."
                 )
 
     def spread(self, values, empty):
@@ -104,11 +102,10 @@ class Pages:
         """Return the rewards of the slots, 0 where a slot is empty."""
         empty = slate < 0
         if self.page is not None:
-            values = _numbers(frame, names[0], empty[self.page, self.slot])
+            values = _slot_numbers(frame, names[0], empty[self.page, self.slot])
             return self.spread(values, 0.0)
-        return np.column_stack(
-            [_numbers(frame, name, empty[:, j]) for j, name in enumerate(names)]
-        )
+        columns = zip(names, empty.T, strict=True)
+        return np.column_stack([_slot_numbers(frame, *one) for one in columns])
 
 
 def _factorised(frame, name):
@@ -116,7 +113,7 @@ def _factorised(frame, name):
     return factorise(getattr(found, "values", found))
 
 
-def _numbers(frame, name, empty):
+def _slot_numbers(frame, name, empty):
     """Return a column of rewards; those of empty slots may be missing."""
     series = frame.get_column(name)
     missing = series.is_null().to_numpy().astype(bool)
@@ -140,7 +137,9 @@ def _numbers(frame, name, empty):
 
 # -- whether what is given as the rewards of slots is the reward of the page -----------
 
-FEWEST = 10  # pages with a reward, and others: chance does not make all slots equal
+FEWEST_REWARDED = (
+    10  # pages with a reward, and others: chance does not make all slots equal
+)
 
 
 def like_page_reward(slot_reward, slate):
@@ -154,7 +153,7 @@ def like_page_reward(slot_reward, slate):
         return None
     usual = np.unique(most, return_counts=True)[1].max()
     n_rewarded = int(np.count_nonzero(most))
-    if min(n_rewarded, len(most) - usual) < FEWEST:
+    if min(n_rewarded, len(most) - usual) < FEWEST_REWARDED:
         return None
     return len(most), n_rewarded
 
@@ -167,14 +166,10 @@ def warn_of_page_reward(slot_reward, slate, names):
     n_pages, n_rewarded = found
     what, given = names[0], names if len(names) > 1 else names[0]
     page = "the column with the reward of the page" if len(names) > 1 else repr(what)
-    warn_user(
-        [
-            LogsWarning(
-                f"slot_reward={given!r} is the same in all slots of each of the "
-                f"{n_pages:,} pages with several items, so it looks like the reward "
-                "of the page. The rewards of slots are added: a page then counts once "
-                f"for every slot. Pass reward={page} and no slot_reward.",
-                float(n_rewarded),
-            )
-        ]
+    told = (
+        f"slot_reward={given!r} is the same in all slots of each of the {n_pages:,} "
+        "pages with several items, so it looks like the reward of the page. The "
+        "rewards of slots are added: a page then counts once for every slot. Pass "
+        f"reward={page} and no slot_reward."
     )
+    warn_user([LogsWarning(told, float(n_rewarded))])

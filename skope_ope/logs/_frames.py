@@ -18,12 +18,12 @@ from skope_ope.exceptions import RowError
 from skope_ope.logs._coded_labels import column_codes
 from skope_ope.logs._columns_of_labels import (
     check_tables,
-    named_columns,
+    columns_by_name,
     refuse_one_table,
 )
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._row_labels import index_of, is_anew
-from skope_ope.logs._validation import is_frame, remedy_of
+from skope_ope.logs._validation import frame_names, is_frame, remedy_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-LABELS = ("action", "logger", "group")
+# Codes, and what is no field of rounds or has columns of its own.
+NO_COLUMNS = "action_index", "logger_index", "_group_code", "context", "action_context"
+LABEL_FIELDS = ("action", "logger", "group")
 
 
 def import_narwhals():
@@ -130,25 +132,71 @@ class Framed:
         ... )
         BanditLogs(n_rounds=2, n_features=1, n_actions=2)
         """
-        return _from_frame(
-            cls,
-            frame,
-            single={
-                "action": action,
-                "reward": reward,
-                "propensity": propensity,
-                "logger": logger,
-                "timestamp": timestamp,
-                "group": group,
-                "sample_weight": sample_weight,
-            },
-            tables={"logging_proba": logging_proba, "logger_proba": logger_proba},
-            context=context,
-            exclude=exclude,
-            columns=columns,
-            actions=actions,
-            reward_range=reward_range,
+        frame = opened_frame(frame)
+        single = {
+            "action": action,
+            "reward": reward,
+            "propensity": propensity,
+            "logger": logger,
+            "timestamp": timestamp,
+            "group": group,
+            "sample_weight": sample_weight,
+        }
+        single = {field: name for field, name in single.items() if name is not None}
+        tables = {"logging_proba": logging_proba, "logger_proba": logger_proba}
+        for field, name in single.items():
+            check_name(field, name, frame)
+        constant = constant_propensity(single, frame)
+        for field in ("action", "reward"):
+            if field not in single:
+                raise ValueError(f"from_frame needs the name of the {field} column.")
+        if not isinstance(columns, (str, Mapping)):
+            columns = names_of("columns", columns)
+        for name, some in columns.items() if isinstance(columns, Mapping) else ():
+            if _holds_values(some):  # others may be several names
+                check_name(name, some, frame)
+        columns, actions, tables["logging_proba"] = columns_by_name(
+            columns, actions, tables["logging_proba"]
         )
+        for field, names in tables.items():
+            refuse_one_table(field, names, frame)
+        tables = {field: names_of(field, names) for field, names in tables.items()}
+        for name, some in columns.items():
+            for one in some if isinstance(some, tuple) else [some]:
+                check_name(name, one, frame)
+        used = [*single.values(), *chain(*tables.values())]
+        for some in columns.values():
+            used += some if isinstance(some, tuple) else [some]
+        if context is not None:
+            context = names_of("context", context)
+            check_context_names(context, single)
+        if exclude is not None:
+            exclude = names_of("exclude", exclude)
+        named = (*used, *(context or ()), *(exclude or ()))
+        check_named(frame, named)
+        others = [name for name in frame.columns if name not in used]
+        context = choose_context(others, context, exclude)
+        fields = constant | {
+            field: column_of(frame, name, field in LABEL_FIELDS, field)
+            for field, name in single.items()
+        }
+        for field, names in tables.items():
+            if names:
+                fields[field] = columns_of(frame, tuple(names))
+        with remedies_of_frames():
+            logs = cls(
+                context_of_frame(frame, context),
+                actions=actions,
+                reward_range=reward_range,
+                **fields,
+            )
+        remember_labels(logs, frame)
+        proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
+        check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
+        if columns:
+            added = {name: columns_of(frame, some) for name, some in columns.items()}
+            logs = logs.with_columns(**added)
+        return logs
 
     def to_frame(
         self, backend: Literal["pandas", "polars", "pyarrow"] | None = None
@@ -167,71 +215,10 @@ class Framed:
             Fields with a column per action are named like `logging_proba_<action>`.
             Groups of several parts become `group_0`, `group_1`, ...
         """
-        return _to_frame(self, backend)
+        return joined_frame(self.context, _columns_of_fields(self), backend)
 
 
-def _from_frame(
-    cls, frame, *, single, tables, context, exclude, columns, actions, reward_range
-):
-    """Build `cls` from the named columns of `frame`."""
-    frame = opened(frame)
-    single = {field: name for field, name in single.items() if name is not None}
-    for field, name in single.items():
-        check_name(field, name, frame)
-    constant = constant_propensity(single, frame)
-    for field in ("action", "reward"):
-        if field not in single:
-            raise ValueError(f"from_frame needs the name of the {field} column.")
-    if not isinstance(columns, (str, Mapping)):
-        columns = names_of("columns", columns)
-    for name, some in columns.items() if isinstance(columns, Mapping) else ():
-        if _holds_values(some):  # others may be several names
-            check_name(name, some, frame)
-    columns, actions, tables["logging_proba"] = named_columns(
-        columns, actions, tables["logging_proba"]
-    )
-    for field, names in tables.items():
-        refuse_one_table(field, names, frame)
-    tables = {field: names_of(field, names) for field, names in tables.items()}
-    for name, some in columns.items():
-        for one in some if isinstance(some, tuple) else [some]:
-            check_name(name, one, frame)
-    used = [*single.values(), *chain(*tables.values())]
-    for some in columns.values():
-        used += some if isinstance(some, tuple) else [some]
-    if context is not None:
-        context = names_of("context", context)
-        check_context_names(context, single)
-    if exclude is not None:
-        exclude = names_of("exclude", exclude)
-    named = (*used, *(context or ()), *(exclude or ()))
-    check_named(frame, named)
-    others = [name for name in frame.columns if name not in used]
-    context = choose_context(others, context, exclude)
-    fields = constant | {
-        field: column_of(frame, name, field in LABELS, field)
-        for field, name in single.items()
-    }
-    for field, names in tables.items():
-        if names:
-            fields[field] = columns_of(frame, tuple(names))
-    with remedies_of_frames():
-        logs = cls(
-            features_of(frame, context),
-            actions=actions,
-            reward_range=reward_range,
-            **fields,
-        )
-    remember_labels(logs, frame)
-    proba, of_loggers = tables["logging_proba"], tables["logger_proba"]
-    check_tables(columns, proba, logs.actions, of_loggers, logs.loggers)
-    if columns:
-        added = {name: columns_of(frame, some) for name, some in columns.items()}
-        logs = logs.with_columns(**added)
-    return logs
-
-
-def opened(frame):
+def opened_frame(frame):
     """Return the narwhals frame of a table, or raise."""
     if not is_frame(frame):
         raise TypeError(
@@ -258,7 +245,7 @@ def check_named(frame, named):
         )
 
 
-def features_of(frame, context):
+def context_of_frame(frame, context):
     """Return the columns of the context as a native frame, or (n_rounds, 0)."""
     if context:  # names of pandas columns may be numbers, which need `col`
         return frame.select(import_narwhals().col(*context)).to_native()
@@ -303,18 +290,16 @@ def constant_propensity(single, frame):
 
 def check_name(argument, name, frame):
     """Raise where values are given in place of the name of a column."""
-    if _is_name(name) or (isinstance(name, tuple) and name in frame.columns):
+    if _may_be_name(name) or (isinstance(name, tuple) and name in frame.columns):
         return
-    needed = "the name of a column"
-    if argument == "propensity":
-        needed += " or one number"
+    or_number = " or one number" if argument == "propensity" else ""
     raise TypeError(
-        f"{argument} must be {needed}, got {_called(name)}. "
-        f"{_added(argument, name, frame)}"
+        f"{argument} must be the name of a column{or_number}, got {_called(name)}. "
+        f"{_how_to_add(argument, name, frame)}"
     )
 
 
-def _is_name(value):
+def _may_be_name(value):
     """Tell whether something may be the name of a column: a text, a number, a date."""
     if isinstance(value, (str, np.generic)):
         return True
@@ -344,10 +329,9 @@ def _called(value):
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def _added(argument, value, frame):
+def _how_to_add(argument, value, frame):
     """Return how values become a column of the frame."""
-    column = {"propensity": "p"}.get(argument, argument)
-    values = "..."
+    column, values = "p" if argument == "propensity" else argument, "..."
     if isinstance(value, Mapping) and frame.implementation.is_pandas():
         values = "frame[column].map(values)"
     elif callable(value) and frame.implementation.is_pandas():
@@ -368,15 +352,13 @@ def names_of(argument, names):
     if isinstance(names, str):
         raise TypeError(f"{needed}, got the text {names!r}. Use [{names!r}].")
     if is_frame(names):
-        columns = list(getattr(names, "column_names", None) or names.columns)
-        raise TypeError(f"{needed}, got {_called(names)}. Use {columns}.")
+        raise TypeError(f"{needed}, got {_called(names)}. Use {frame_names(names)}.")
     whole = not isinstance(names, Iterable) or isinstance(names, Mapping)
     if whole or _holds_values(names):
         raise TypeError(f"{needed}, got {_called(names)}.")
     listed = list(names)
-    strange = [
-        one for one in listed if not _is_name(one) and not isinstance(one, tuple)
-    ]
+    strange = [one for one in listed if not isinstance(one, tuple)]
+    strange = [one for one in strange if not _may_be_name(one)]
     if strange:
         raise TypeError(f"{needed}, and the list holds {_called(strange[0])}.")
     return listed
@@ -387,8 +369,7 @@ def column_of(frame, name, labels=False, field=None):
     coded = column_codes(series.to_native()) if labels else None
     if coded is not None:
         return coded
-    kind = str(series.dtype)
-    if kind.startswith("Datetime") and getattr(series.dtype, "time_zone", None):
+    if getattr(series.dtype, "time_zone", None):
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if series.null_count():
         row = int(np.flatnonzero(series.is_null().to_numpy())[0])
@@ -399,12 +380,7 @@ def column_of(frame, name, labels=False, field=None):
     return series.to_numpy()
 
 
-def _to_frame(logs, backend):
-    """Return a frame of library `backend` with a column per field."""
-    return joined(logs.context, _columns_of_fields(logs), backend)
-
-
-def joined(context, columns, backend):
+def joined_frame(context, columns, backend):
     """Return a frame of library `backend` with the context and further columns."""
     if backend not in (None, *LIBRARIES):
         hint = meant(backend, LIBRARIES)
@@ -414,8 +390,7 @@ def joined(context, columns, backend):
     if is_frame(context):
         features = narwhals.from_native(context, eager_only=True)
         own = str(features.implementation)
-    if backend is None:
-        backend = own or "pandas"
+    backend = backend or own or "pandas"
     if backend == own:  # the columns of the context keep their types
         return add_columns(features, columns)
     if own is not None:
@@ -442,13 +417,10 @@ def _columns_of_fields(logs):
     data = {}
     for name in logs._row_fields:
         value = getattr(logs, name)
-        # the features of the actions are no fields of rounds
-        other = ("action_index", "logger_index", "_group_code")
-        other += ("context", "action_context")
-        if value is None or name in other:
+        if value is None or name in NO_COLUMNS:
             continue
         if value.ndim == 1:
-            data |= parts_of(name, value)
+            data |= parts_of_group(name, value)
             continue
         labels = logs.loggers if name == "logger_proba" else logs.actions
         for j, label in enumerate(labels.tolist()):
@@ -456,7 +428,7 @@ def _columns_of_fields(logs):
     return with_named(data, logs.columns)
 
 
-def parts_of(name, value):
+def parts_of_group(name, value):
     """Return a field by name; composite groups have a column for each part."""
     if value.dtype == object and len(value) and isinstance(value[0], tuple):
         parts = zip(*value.tolist(), strict=True)

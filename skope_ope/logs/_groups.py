@@ -15,13 +15,15 @@ from skope_ope.logs._factorise import (
     among,
     count_codes,
     distinct_labels,
-    in_order,
+    first_of_codes,
     objects,
+    ordered_codes,
 )
 from skope_ope.logs._row_container import read_only
 from skope_ope.logs._validation import (
     as_array,
     check_length,
+    frame_names,
     is_frame,
     is_missing,
     label_array,
@@ -42,7 +44,9 @@ def _coded_group(group, n_rounds):
     if isinstance(group, (list, tuple)) and group and isinstance(group[0], tuple):
         coded = _coded_tuples(group)
     else:
-        columns = [_coded(name, part) for name, part in _columns(group).items()]
+        columns = [
+            _coded_part(name, part) for name, part in _group_columns(group).items()
+        ]
         if not columns:
             raise ValueError("group is a table without columns.")
         coded = columns[0]
@@ -54,7 +58,7 @@ def _coded_group(group, n_rounds):
     return coded
 
 
-def _coded(name, column):
+def _coded_part(name, column):
     try:
         return coded_labels(name, column)
     except TypeError:
@@ -68,8 +72,7 @@ def _composite(columns):
     for _, distinct, more in columns[1:]:
         # numbers of pairs stay below the square of the number of rounds
         codes = distinct_labels(codes * len(distinct) + more)[1]
-    some = np.empty(codes.max(initial=-1) + 1, dtype=np.intp)
-    some[codes[::-1]] = np.arange(len(codes))[::-1]  # the first row of every label
+    some = first_of_codes(codes, codes.max(initial=-1) + 1)
     parts = (labels[some].tolist() for labels, *_ in columns)
     distinct = objects(zip(*parts, strict=True))
     return read_only(distinct.take(codes)), distinct, codes
@@ -84,13 +87,12 @@ def _coded_tuples(labels):
         raise
 
 
-def _columns(group):
+def _group_columns(group):
     """Return the columns of a table by name; labels without parts are one column."""
     if isinstance(group, ColumnCodes):
         return {"group": group}
     if is_frame(group):
-        names = getattr(group, "column_names", None) or group.columns
-        return {f"group (column {name!r})": group[name] for name in list(names)}
+        return {f"group (column {n!r})": group[n] for n in frame_names(group)}
     if isinstance(group, (list, tuple)) and group and isinstance(group[0], list):
         as_array("group", group)  # refuses rows of uneven length
         group = np.array(group, dtype=object)  # keeps numbers and texts what they are
@@ -112,11 +114,8 @@ def _check_tuples(labels):
             )
         for part in label:
             if is_missing(part):
-                raise RowError(
-                    f"group has a missing label ({part})",
-                    row,
-                    f", in {label!r}. Drop these rows.",
-                )
+                found = f"group has a missing label ({part})"
+                raise RowError(found, row, f", in {label!r}. Drop these rows.")
     return objects(labels)
 
 
@@ -147,7 +146,7 @@ class Grouped:
             found, labels, codes = _coded_group(known or group, len(self))
             tidy = known is None and labels.dtype.kind in "iu"
             if not (tidy and (labels[1:] > labels[:-1]).all()):
-                labels, codes = in_order(labels, codes)
+                labels, codes = ordered_codes(labels, codes)
             state["group"], state["_group_labels"] = found, read_only(labels)
             state["_group_code"] = read_only(codes)
         return self.group

@@ -13,7 +13,7 @@ from skope_ope.logs._shown_numbers import figure
 
 # -- markup that is safe by default: whatever is no markup already is escaped ----------
 
-EMPTY = {"circle", "line", "meta", "path", "rect"}  # they hold nothing
+VOID_ELEMENTS = {"circle", "line", "meta", "path", "rect"}  # they hold nothing
 
 
 class Markup(str):
@@ -27,7 +27,7 @@ def element(name, /, *content, **attributes):
         for key, value in attributes.items()
         if value is not None
     )
-    if name in EMPTY:
+    if name in VOID_ELEMENTS:
         return Markup(f"<{name}{told}/>")
     return Markup(f"<{name}{told}>{joined(*content)}</{name}>")
 
@@ -41,32 +41,21 @@ def table(header, rows, caption=None, marked=(), left=1, foot=()):
     """Return a table whose cells stand below each other on a narrow screen."""
     words = header[:left] if isinstance(left, int) else left
     kinds = ["word" if name in words else "number" for name in header]
-    head = joined(
-        *(element("th", n, class_=k) for n, k in zip(header, kinds, strict=True))
-    )
+    parts = [element("caption", caption)] if caption else []
+    pairs = zip(header, kinds, strict=True)
+    head = [element("th", name, class_=kind) for name, kind in pairs]
+    parts.append(element("thead", element("tr", *head)))
     body = []
     for i, row in enumerate(rows):
-        cells = zip(row, header, kinds, strict=True)
-        (first, _, _), *others = cells
-        inner = [
-            element("th", _cell(first, kinds[0]), scope="row", class_=kinds[0]),
-            *(
-                element("td", _cell(cell, kind), class_=kind, data_label=name)
-                for cell, name, kind in others
-            ),
-        ]
-        marks = "marked" if i in marked else None
-        body.append(element("tr", *inner, class_=marks))
-    top = element("caption", caption) if caption else ""
-    cells = [element("td", cell) for cell in foot]
-    inner = element(
-        "table",
-        top,
-        element("thead", element("tr", head)),
-        element("tbody", *body),
-        element("tfoot", element("tr", *cells)) if cells else "",
-    )
-    return element("div", inner, class_="wide")
+        inner = [element("th", _cell(row[0], kinds[0]), scope="row", class_=kinds[0])]
+        for cell, name, kind in list(zip(row, header, kinds, strict=True))[1:]:
+            inner.append(element("td", _cell(cell, kind), class_=kind, data_label=name))
+        body.append(element("tr", *inner, class_="marked" if i in marked else None))
+    parts.append(element("tbody", *body))
+    if foot:
+        cells = [element("td", cell) for cell in foot]
+        parts.append(element("tfoot", element("tr", *cells)))
+    return element("div", element("table", *parts), class_="wide")
 
 
 def _cell(cell, kind):
@@ -115,7 +104,7 @@ def card(
         for name, inside in (details or {}).items()
         if inside
     ]
-    style = element("style", Markup(STYLE))
+    style = element("style", Markup(CARD_STYLE))
     top = element("div", *head)
     return str(element("div", style, top, *content, *told, *hidden, class_="skope-ope"))
 
@@ -185,13 +174,13 @@ def tag(text: str, alarms: bool) -> Markup:
     return element("span", text, class_="tag" if alarms else "tag quiet")
 
 
-def headline(number: str, words: str, picture: object = "") -> Markup:
+def main_number(number: str, words: str, picture: object = "") -> Markup:
     """Return the main number of a card, words beside it, and its picture."""
     big, told = element("span", number, class_="big"), element("span", words)
     return element("div", big, told, picture, class_="main")
 
 
-def listed(texts: Iterable[str]) -> Markup:
+def paragraphs(texts: Iterable[str]) -> Markup:
     """Return sentences as paragraphs."""
     return joined(*(element("p", text) for text in texts))
 
@@ -284,7 +273,7 @@ def _rules():
     return f"{CARD}{{{LIGHT}}}{dark}{themes}{rules}"
 
 
-STYLE = _rules()
+CARD_STYLE = _rules()
 
 
 # -- intervals as bars of inline SVG, which needs no script and no picture file --------
@@ -330,24 +319,16 @@ def interval_bar(scale, value, low, high, label, kind):
         parts.append(element("line", x1=ends[0], x2=ends[1], y1="0", y2="0"))
         parts += [element("line", x1=x, x2=x, y1="-5", y2="5") for x in ends]
     if isfinite(value):
-        parts.append(_mark(scale.place(value), kind))
+        parts.append(_interval_mark(scale.place(value), kind))
     # what is drawn about the origin of an inner svg moves with it to half the height
-    return element(
-        "svg",
-        _line_of_zero(scale) if scale.zero else "",
-        element("svg", *parts, y="50%", overflow="visible"),
-        class_=f"bar {kind}",
-        role="img",
-        aria_label=label,
-    )
+    inner = [element("svg", *parts, y="50%", overflow="visible")]
+    if scale.zero:
+        x = scale.place(0)
+        inner.insert(0, element("line", x1=x, x2=x, y1="0", y2="100%", class_="zero"))
+    return element("svg", *inner, class_=f"bar {kind}", role="img", aria_label=label)
 
 
-def _line_of_zero(scale):
-    x = scale.place(0)
-    return element("line", x1=x, x2=x, y1="0", y2="100%", class_="zero")
-
-
-def _mark(x, kind):
+def _interval_mark(x, kind):
     if kind != "chosen":
         return element("circle", cx=x, cy="0", r="5")
     diamond = element("path", d="M0 -7 L7 0 L0 7 L-7 0 Z")
@@ -359,7 +340,7 @@ def axis(scale, text_of, room=inf):
     # Zero, where it is drawn as a line, and the ends are labelled first.
     parts = []
     texts = [text_of(tick) for tick in scale.ticks]
-    shown = _apart(texts, room, _first_labelled(scale))
+    shown = _fitting(texts, room, _first_labelled(scale))
     for i, tick in enumerate(scale.ticks):
         x = scale.place(tick)
         parts.append(element("line", x1=x, x2=x, y1="0", y2="5"))
@@ -376,7 +357,7 @@ def _first_labelled(scale):
     return list(dict.fromkeys([*zero, n - 1, 0, *middle, *range(n)]))
 
 
-def _apart(texts, room, order):
+def _fitting(texts, room, order):
     """Return the numbers of texts that fit beside each other, in the order given."""
     step, shown = room / (len(texts) - 1), []
     for i in order:
@@ -389,13 +370,8 @@ def _apart(texts, room, order):
 def share_bar(share):
     """Return a bar that is filled up to a share between 0 and 1."""
     width = f"{100 * min(max(share, 0), 1):.2f}%"
-    return element(
-        "svg",
-        joined(
-            element("rect", x="0", y="3", width="100%", height="10", class_="whole"),
-            element("rect", x="0", y="3", width=width, height="10", class_="part"),
-        ),
-        class_="share",
-        height="16",
-        aria_hidden="true",
+    whole, part = (
+        element("rect", x="0", y="3", width=one, height="10", class_=name)
+        for one, name in (("100%", "whole"), (width, "part"))
     )
+    return element("svg", whole, part, class_="share", height="16", aria_hidden="true")

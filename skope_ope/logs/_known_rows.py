@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows that something was fitted on, recognised wherever they come back."""
 
-import hashlib
 import struct
 from copy import copy
 from datetime import date, datetime, timedelta
@@ -16,11 +15,13 @@ from scipy import sparse
 from scipy.special import bdtrc, pdtr
 
 from skope_ope.logs._coded_labels import column_codes
-from skope_ope.logs._validation import is_frame, is_missing
+from skope_ope.logs._factorise import GOLDEN, HALF_WORD, row_blocks
+from skope_ope.logs._labels import has_no_text
+from skope_ope.logs._validation import frame_names, is_frame, is_missing
 
 DISTINCT = 0.999  # share of the fitted rows whose content tells them apart
 WHOLE = 0.99  # share of the contexts that come back whose action comes back, too
-CHANCE = 1e-3  # that rounds drawn anew look like those that come back
+ANEW_CHANCE = 1e-3  # that rounds drawn anew look like those that come back
 _SITUATION = ~np.uint64(2**24 - 1)  # 40 bits tell the situation, 24 what was done
 SPARSE = 64  # positions per row from which on rows are few of many
 _REST = np.uint64(40)
@@ -126,9 +127,8 @@ class Bits:
         """Tell of every number whether it is in the set."""
         inside = numbers >= 0
         if self._is_sparse:
-            return inside & (
-                places_among(np.where(inside, numbers, 0), self._known) >= 0
-            )
+            inside[inside] = places_among(numbers[inside], self._known) >= 0
+            return inside
         known = np.unpackbits(self._known).view(bool)
         inside &= numbers < len(known)
         return inside & known[np.where(inside, numbers, 0)]
@@ -149,10 +149,10 @@ class Content:
 
     def __init__(self, logs):
         self.n_features = logs.n_features
-        self.names = column_names(logs.context) if is_frame(logs.context) else None
+        self.names = names_as_texts(logs.context) if is_frame(logs.context) else None
         self.fields = self.words = self._order = None
         self.repeats = 1.0
-        fields = list(_fields(logs))
+        fields = list(_telling_fields(logs))
         # where all fields do not tell the rows apart, some of them do not either
         if not self._try(logs, []) and fields and self._try(logs, fields):
             for size in range(1, len(fields)):
@@ -176,9 +176,9 @@ class Content:
             rows, _, is_known = self._alike(logs)
             return 0.0 if is_known else len(rows) / len(logs)
         words = self._plain_words(logs)
-        return (
-            nan if words is None else len(_find(self._distinct, words)[0]) / len(logs)
-        )
+        if words is None:
+            return nan
+        return len(_found_among(self._distinct, words)[0]) / len(logs)
 
     def _try(self, logs, fields):
         """Take these fields if they tell the rows apart."""
@@ -187,7 +187,7 @@ class Content:
             words = _word(situation, done, split)
             order = np.argsort(words)
             ordered = words[order]
-            alike = _alike(ordered & _SITUATION if split else ordered)
+            alike = _repeats_before(ordered & _SITUATION if split else ordered)
             self.repeats = min(self.repeats, float(alike.sum() / max(len(words), 1)))
             if alike.sum() <= (1 - DISTINCT) * len(words):
                 self.fields, self._split = tuple(fields), split
@@ -201,15 +201,14 @@ class Content:
         """Return a word for the context and these fields, None where one is lacking."""
         words = logs._context_words if logs.n_features == self.n_features else None
         if self.names is not None and is_frame(logs.context):
-            names = column_names(logs.context)
+            names = names_as_texts(logs.context)
             if names != self.names and set(self.names) <= set(names):
                 words = context_words(logs.context, self.names)
-        told = _fields(logs)
+        told = _telling_fields(logs)
         if words is None or not set(fields) <= set(told):
             return None
-        return (
-            combined([words, *(told[name]() for name in fields)]) if fields else words
-        )
+        others = [told[name]() for name in fields]
+        return combined([words, *others]) if others else words
 
     def without_rows(self):
         """Return what tells whether rows are known, but not which of them they are."""
@@ -220,8 +219,8 @@ class Content:
     def rows_of(self, logs):
         """Return the known row that has the content of every row of logs; -1: none."""
         rows = self.places_of(logs)
-        found = np.flatnonzero(rows >= 0)
-        if found.size:
+        found = rows >= 0
+        if found.any():
             rows[found] = self._order[rows[found]]
         return rows
 
@@ -238,13 +237,12 @@ class Content:
         """Return the rows with a known content, beyond chance, and its places."""
         # And whether they are known rows: otherwise they may be new rounds of contexts
         # that come back.
-        nothing = np.zeros(0, dtype=int)
-        nothing = nothing, nothing, True
+        nothing = *np.zeros((2, 0), dtype=int), True
         situation = self._situation(logs, self.fields)
         if situation is None:
             return nothing
         words = _word(situation, done_words(logs), self._split)
-        rows, found = _find(self.words, words)
+        rows, found = _found_among(self.words, words)
         if not len(rows):
             return nothing
         n_found = _n_distinct(found)
@@ -252,7 +250,7 @@ class Content:
             return nothing
         is_known = True
         if self._split and len(rows) < len(words):
-            _, contexts = _find(self.words & _SITUATION, words & _SITUATION)
+            _, contexts = _found_among(self.words & _SITUATION, words & _SITUATION)
             is_known = n_found >= WHOLE * _n_distinct(contexts)
         return rows, found, is_known
 
@@ -264,7 +262,7 @@ class Content:
         n_pairs = len(self.words) * _RATES / (2 if self._split else 4)
         few_here = pdtr(self._n_shared // 2, n_pairs)
         many_there = bdtrc(n_found - 1, n_asked, _RATES)
-        return (few_here * many_there).max() < CHANCE
+        return (few_here * many_there).max() < ANEW_CHANCE
 
 
 class Recognised:
@@ -291,7 +289,7 @@ def done_words(logs):
     return combined(words.T)
 
 
-def _fields(logs):
+def _telling_fields(logs):
     """Return what else tells rows apart: by name, a function that gives words."""
     told = {}
     for name in ("timestamp", "group", "slot_reward", "reward"):
@@ -308,12 +306,12 @@ def _word(situation, done, split):
     return combined([situation, done])
 
 
-def _alike(ordered):
+def _repeats_before(ordered):
     """Tell of sorted words which of them repeat the one before."""
     return np.append(False, ordered[1:] == ordered[:-1])[: len(ordered)]
 
 
-def _find(known, words):
+def _found_among(known, words):
     """Return the words that are among known ones, and their first places there."""
     # most words of other rounds are told by their first bits, without a search
     shift = np.uint64(64 - min(24, 4 + len(known).bit_length()))
@@ -327,7 +325,7 @@ def _find(known, words):
 
 
 def _n_distinct(ordered):
-    return len(ordered) - int(_alike(ordered).sum())
+    return len(ordered) - int(_repeats_before(ordered).sum())
 
 
 # -- which rows these are: of files, from any scan, and of logs, wherever joined -------
@@ -370,16 +368,13 @@ class FileRows:
 
 
 def _key_word(key):
-    digest = blake2b(repr(key).encode("utf-8", "replace"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 2
+    return _text_word(repr(key).encode("utf-8", "replace")) >> 2
 
 
 # -- A number for what stands in a row, the same wherever the row is built again -------
 
-_HALF = np.uint64(32)
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, 2**64 over the golden ratio
 _ENTRIES = 1 << 17  # of a block of a table: it stays in the cache
-_MISSING = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
+_MISSING_WORD = struct.unpack("<Q", struct.pack("<d", float("nan")))[0]
 
 
 def context_words(context, columns=None):
@@ -392,7 +387,7 @@ def context_words(context, columns=None):
     # so that sparse rows have the hash of dense ones.
     if is_frame(context):
         sums = np.zeros(context.shape[0], dtype=np.uint64)
-        for j, column in enumerate(_columns(context, columns)):
+        for j, column in enumerate(_frame_columns(context, columns)):
             sums += _folded(column_words(column)) * _multipliers(np.array([j]))
     elif sparse.issparse(context):
         sums = _sparse_sums(context)
@@ -416,7 +411,7 @@ def column_words(values):
         missing = np.isnat(values)
         told = values.astype(f"{kind}8[us]").view(np.int64)
         words = mixed(told.view(np.uint64) + np.uint64(ord(kind)))
-        words[missing] = _MISSING
+        words[missing] = _MISSING_WORD
         return words
     labels = values.tolist()
     try:
@@ -429,7 +424,7 @@ def column_words(values):
 
 def mixed(words):
     """Return the words after the finaliser of splitmix64."""
-    words = words + _STEP
+    words = words + GOLDEN
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
@@ -443,13 +438,13 @@ def combined(columns):
     return mixed(sums)
 
 
-def column_names(frame):
+def names_as_texts(frame):
     """Return the names of the columns of a frame as texts."""
-    return [str(name) for name in getattr(frame, "column_names", frame.columns)]
+    return list(map(str, frame_names(frame)))
 
 
-def _columns(frame, names):
-    own = column_names(frame)
+def _frame_columns(frame, names):
+    own = names_as_texts(frame)
     for j in range(len(own)) if names is None else map(own.index, names):
         if hasattr(frame, "iloc"):
             yield frame.iloc[:, j]
@@ -465,7 +460,7 @@ def _bits(values):
 
 def _folded(words):
     """Bring the high bits, in which small numbers differ, down to the low ones."""
-    return words ^ (words >> _HALF)
+    return words ^ (words >> HALF_WORD)
 
 
 def _multipliers(columns):
@@ -476,9 +471,7 @@ def _dense_sums(context):
     n_rounds, n_features = context.shape
     factors = _multipliers(np.arange(n_features))
     sums = np.zeros(n_rounds, dtype=np.uint64)
-    size = max(1, _ENTRIES // max(1, n_features))
-    for start in range(0, n_rounds, size):
-        block = slice(start, start + size)
+    for block in row_blocks(n_rounds, max(1, _ENTRIES // max(1, n_features))):
         sums[block] = _folded(_bits(context[block])) @ factors
     return sums
 
@@ -498,24 +491,20 @@ def _label_word(label):
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, (str, bytes)):
-        return _digest(label)
+        return _text_word(label)
     if isinstance(label, tuple):
-        return _digest(
-            b"".join(_label_word(part).to_bytes(8, "little") for part in label)
-        )
+        words = (_label_word(part).to_bytes(8, "little") for part in label)
+        return _text_word(b"".join(words))
     if is_missing(label):
-        return _MISSING
+        return _MISSING_WORD
     if isinstance(label, (date, timedelta)):
         return int(column_words(_as_time(label))[0])
     if isinstance(label, Number) and not isinstance(label, complex):
         try:
             return struct.unpack("<Q", struct.pack("<d", float(label) + 0.0))[0]
         except OverflowError:  # integers of hundreds of digits
-            return _digest(hex(label) if isinstance(label, int) else str(label))
-    kind = type(label)
-    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
-        return _digest(kind.__name__)  # the text would tell where it lies in memory
-    return _digest(str(label))
+            return _text_word(hex(label) if isinstance(label, int) else str(label))
+    return _text_word(type(label).__name__ if has_no_text(label) else str(label))
 
 
 def _as_time(label):
@@ -523,12 +512,11 @@ def _as_time(label):
     if isinstance(label, timedelta):
         return np.array([label], dtype="timedelta64[us]")
     if isinstance(label, datetime) and label.tzinfo is not None:
-        offset = label.utcoffset()
-        label = label.replace(tzinfo=None) - offset
+        label = label.replace(tzinfo=None) - label.utcoffset()
     return np.array([label], dtype="datetime64[us]")
 
 
-def _digest(text):
+def _text_word(text):
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

@@ -35,23 +35,23 @@ def kind_of_labels(labels):
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
 
 
-def joined(kinds):
+def kind_of_parts(kinds):
     """Return the kind of tuples whose parts have these kinds."""
     return ", ".join(kinds) if all(kinds) else UNKNOWN
 
 
 def _kind_of_label(label):
     if isinstance(label, tuple):
-        return joined([*map(_kind_of_label, label)])
+        return kind_of_parts([*map(_kind_of_label, label)])
     return next((kind for some, kind in OF_CLASS if isinstance(label, some)), UNKNOWN)
 
 
 # -- labels as texts and arrays that tell them apart, for files that hold no objects
 
-TIMES = {"date": datetime.date, "datetime": datetime.datetime}
+TIME_TYPES = {"date": datetime.date, "datetime": datetime.datetime}
 WRITTEN = bool, int, float, complex, str, bytes, type(None)
 NOT_FINITE = ("inf", "-inf", "nan")
-PLAIN = "biufUSmM"  # kinds of arrays that are stored as they are
+STORED_KINDS = "biufUSmM"  # kinds of arrays that are stored as they are
 ENDINGS = "_text", "_repr", "_tuple"  # of the names of the others
 
 
@@ -60,7 +60,7 @@ def text_of_label(label, of=""):
     if isinstance(label, np.generic):
         label = label.item()
     kind = type(label)
-    if kind in TIMES.values():
+    if kind in TIME_TYPES.values():
         return f"{kind.__name__} {label.isoformat()}"
     if kind is datetime.timedelta:
         return f"timedelta {label.days} {label.seconds} {label.microseconds}"
@@ -80,8 +80,8 @@ def text_of_label(label, of=""):
 def label_of_text(text):
     """Return the label that `text_of_label` wrote."""
     kind, _, rest = text.partition(" ")
-    if kind in TIMES:
-        return TIMES[kind].fromisoformat(rest)
+    if kind in TIME_TYPES:
+        return TIME_TYPES[kind].fromisoformat(rest)
     if kind == "timedelta":
         return datetime.timedelta(*map(int, rest.split()))
     if kind == "Decimal":
@@ -103,12 +103,12 @@ def labels_of_texts(texts):
 
 def arrays_of_labels(name, labels):
     """Return labels as a dict of one array without objects."""
-    if labels.dtype.kind in PLAIN:
+    if labels.dtype.kind in STORED_KINDS:
         return {name: np.asarray(labels)}
     given = labels.tolist()
     if _are_texts(given):
         return {f"{name}_text": np.array(given, dtype=str)}
-    fields = _fields(given)
+    fields = _tuple_arrays(given)
     if fields is not None:
         return {f"{name}_tuple": np.rec.fromarrays(fields).view(np.ndarray)}
     return {f"{name}_repr": texts_of_labels(given, name)}
@@ -116,10 +116,9 @@ def arrays_of_labels(name, labels):
 
 def labels_of_arrays(name, table):
     """Return the labels that `arrays_of_labels` wrote; None where there are none."""
-    if f"{name}_text" in table:
-        return objects(table[f"{name}_text"].tolist())
-    if f"{name}_tuple" in table:
-        return objects(table[f"{name}_tuple"].tolist())
+    for kind in (f"{name}_text", f"{name}_tuple"):
+        if kind in table:
+            return objects(table[kind].tolist())
     if f"{name}_repr" in table:
         return objects(labels_of_texts(table[f"{name}_repr"]))
     return table.get(name)
@@ -130,7 +129,7 @@ def _are_texts(given):
     return all(isinstance(one, str) and one[-1:] != "\0" for one in given)
 
 
-def _fields(given):
+def _tuple_arrays(given):
     """Return an array for every part of tuples, None where they are no such."""
     if set(map(type, given)) != {tuple} or len(set(map(len, given))) > 1:
         return None
@@ -151,6 +150,12 @@ PRIME = 2**31 - 1
 ROOT = 48271  # a primitive root of the prime: its powers are all multipliers there are
 
 
+def has_no_text(label):
+    """Tell whether the text of a label would tell where it lies in memory."""
+    kind = type(label)
+    return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+
+
 def label_hash(labels):
     """Return a number in 0..PRIME-1 for every label, shape (n_rounds,)."""
     # Integers g become ``(g % PRIME) * ROOT % PRIME``, which data frames and databases
@@ -165,12 +170,14 @@ def label_hash(labels):
         numbers = labels.astype(np.int64) % PRIME
     else:
         distinct, codes = factorise(labels)
-        numbers = np.fromiter(map(_number, distinct.tolist()), np.int64, len(distinct))
+        numbers = np.fromiter(
+            map(_hash_number, distinct.tolist()), np.int64, len(distinct)
+        )
         numbers = numbers[codes]
     return numbers * ROOT % PRIME
 
 
-def _number(label):
+def _hash_number(label):
     if type(label) is str:  # most are
         return zlib.crc32(label.encode("utf-8", "surrogatepass")) % PRIME
     if isinstance(label, np.generic):
@@ -178,10 +185,8 @@ def _number(label):
     if isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
         return int(label) % PRIME
     if isinstance(label, tuple):
-        text = ",".join(str(_number(part)) for part in label)
-    elif type(label).__str__ is object.__str__ and (
-        type(label).__repr__ is object.__repr__
-    ):
+        text = ",".join(str(_hash_number(part)) for part in label)
+    elif has_no_text(label):
         raise TypeError(
             f"a label is {label!r}: its text holds a memory address, so its hash "
             "changes between processes. Use texts, numbers or tuples of them."

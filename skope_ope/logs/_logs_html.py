@@ -10,7 +10,7 @@ from skope_ope.logs._html import Markup, card, pairs, share_bar, table
 from skope_ope.logs._shown_numbers import figure, fixed, share
 from skope_ope.logs._validation import value_range
 
-SHOWN = 5  # actions, the most frequent ones
+ACTIONS_SHOWN = 5  # actions, the most frequent ones
 
 
 def logs_html(logs) -> str:
@@ -20,16 +20,16 @@ def logs_html(logs) -> str:
     content = [pairs(facts)]
     counts = getattr(logs, "_action_counts", None)  # slates have none
     if counts is not None and len(logs):
-        content.insert(0, _shares(logs.actions, counts))
+        content.insert(0, _action_table(logs.actions, counts))
     return card(type(logs).__name__, *content, lead=lead)
 
 
-def _shares(labels, counts) -> Markup:
+def _action_table(labels, counts) -> Markup:
     """Return the most frequent actions with bars of their shares."""
     order = np.argsort(-counts, kind="stable")
     total = counts.sum()
-    told = [(str(labels[k]), int(counts[k])) for k in order[:SHOWN]]
-    rest = counts[order[SHOWN:]]
+    told = [(str(labels[k]), int(counts[k])) for k in order[:ACTIONS_SHOWN]]
+    rest = counts[order[ACTIONS_SHOWN:]]
     if len(rest):
         told.append((f"{len(rest):,} others", int(rest.sum())))
     rows = [
@@ -53,15 +53,14 @@ def bandit_summary(logs):
         f"{counts.max():,} times)",
         "features": f"{logs.n_features} ({type(logs.context).__name__})",
         "reward": f"{value_range(logs.reward)}, mean {figure(logs.reward.mean())}",
-        "propensity": "unknown"
-        if logs.propensity is None
-        else value_range(logs.propensity),
+        "propensity": "unknown",
     }
+    if logs.propensity is not None:
+        out["propensity"] = value_range(logs.propensity)
     if logs.reward_range is not None:
         out["reward range"] = " to ".join(map(figure, logs.reward_range))
     if logs.loggers is not None:
-        sizes = np.bincount(logs.logger_index, minlength=len(logs.loggers))
-        pairs = zip(logs.loggers.tolist(), sizes.tolist(), strict=True)
+        pairs = zip(logs.loggers.tolist(), logs._logger_counts.tolist(), strict=True)
         out["loggers"] = ", ".join(f"{name}: {size:,}" for name, size in pairs)
     if logs.group is not None:
         out["groups"] = f"{logs.n_groups:,}"

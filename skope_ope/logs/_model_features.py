@@ -40,12 +40,12 @@ def check_features(logs, whose, takes_missing):
 # A part of a log, such as the rounds of an action, may have none of them although the
 # log has some.
 
-FIRST = 100  # rows that are looked at before the others: most texts are no numbers
+FIRST_ROWS = 100  # rows that are looked at before the others: most texts are no numbers
 
 
 def odd_rows(context):
     """Return a few rows that show what is odd in the columns of a context."""
-    rows = {row for series in columns_of(context) for _, row in _oddities(series)}
+    rows = {row for series in series_of(context) for _, row in _oddities(series)}
     return np.array(sorted(rows), dtype=np.intp)
 
 
@@ -57,11 +57,8 @@ def odd_part(context):
 
 def oddities(context):
     """Return what is odd in a context, a set of pairs of a column and a kind."""
-    return {
-        (series.name, kind)
-        for series in columns_of(context)
-        for kind, _ in _oddities(series)
-    }
+    found = ((one.name, _oddities(one)) for one in series_of(context))
+    return {(name, kind) for name, odd in found for kind, _ in odd}
 
 
 def _oddities(series):
@@ -69,11 +66,11 @@ def _oddities(series):
     missing = gaps_of(series)
     if missing.any():
         yield "gap", int(missing.argmax())
-    if type(series.dtype).__name__ in TEXTS:
-        for part in (slice(0, FIRST), slice(FIRST, None)):
+    if type(series.dtype).__name__ in TEXT_TYPES:
+        for part in (slice(0, FIRST_ROWS), slice(FIRST_ROWS, None)):
             values = series[part].to_list()
             for row in np.flatnonzero(~missing[part]).tolist():
-                if not _is_number(values[row]):
+                if not _spells_number(values[row]):
                     yield "text", part.start + row
                     return
 
@@ -86,7 +83,7 @@ def gaps_of(series):
     return missing
 
 
-def _is_number(value):
+def _spells_number(value):
     try:
         float(value)
     except (TypeError, ValueError):
@@ -97,7 +94,7 @@ def _is_number(value):
 # -- what to do where a model does not take texts or missing values of a context -------
 
 NOTED = 10  # columns in a note
-TEXTS = "String", "Categorical", "Enum", "Object"
+TEXT_TYPES = "String", "Categorical", "Enum", "Object"
 
 
 @contextmanager
@@ -119,56 +116,45 @@ def encoding_note(message, context):
             "A part of the log, such as a fold, may lack some categories. Use "
             "OneHotEncoder(handle_unknown='ignore')."
         )
+    columns, what, remedy = [], "", ""
     if "contains NaN" in message:
-        columns = missing_columns(context)
-        shown = ", ".join(map(repr, columns[:NOTED]))
-        return columns and (
-            f"The context has missing values ({shown}), which this model does not "
-            "accept. Fit it in a Pipeline that fills them: "
-            "make_pipeline(ContextEncoder(), model) or "
-            "make_pipeline(SimpleImputer(), model)."
+        columns, what = missing_columns(context), "has missing values"
+        remedy = (
+            "Fit it in a Pipeline that fills them: make_pipeline(ContextEncoder(), "
+            "model) or make_pipeline(SimpleImputer(), model)."
         )
-    if "could not convert string to float" not in message:
-        return None
-    columns = text_columns(context)
-    if not columns:
-        return None
+    elif "could not convert string to float" in message:
+        columns, what = names_of_texts(context), "holds texts"
+        remedy = (
+            "Encode them in a Pipeline: make_pipeline(ContextEncoder(), model). Or "
+            "name them in your ColumnTransformer."
+        )
     shown = ", ".join(map(repr, columns[:NOTED]))
-    return (
-        f"The context holds texts ({shown}), which this model does not accept. Encode "
-        "them in a Pipeline: make_pipeline(ContextEncoder(), model). Or name them in "
-        "your ColumnTransformer."
-    )
+    does_not = "which this model does not accept"
+    told = f"The context {what} ({shown}), {does_not}. {remedy}"
+    return told if columns else None
 
 
 def has_other_columns(context):
     """Tell whether a frame has columns that many models do not take."""
     # These are all but numbers and booleans, and those with missing values.
-    series = columns_of(context)
-    plain = all(
-        one.dtype.is_numeric() or type(one.dtype).__name__ == "Boolean"
-        for one in series
-    )
+    types = [one.dtype for one in series_of(context)]
+    plain = all(one.is_numeric() or type(one).__name__ == "Boolean" for one in types)
     return not plain or bool(missing_columns(context))
 
 
-def text_columns(context):
+def names_of_texts(context):
     """Return the names of the columns of a frame that hold texts."""
-    return [
-        one.name for one in columns_of(context) if type(one.dtype).__name__ in TEXTS
-    ]
+    found = series_of(context)
+    return [one.name for one in found if type(one.dtype).__name__ in TEXT_TYPES]
 
 
 def missing_columns(context):
     """Return the names of the columns of a frame that have missing values, or NaN."""
-    return [
-        one.name
-        for one in columns_of(context)
-        if one.is_null().any() or (one.dtype.is_float() and one.is_nan().any())
-    ]
+    return [one.name for one in series_of(context) if gaps_of(one).any()]
 
 
-def columns_of(context):
+def series_of(context):
     """Return the columns of a frame; none of what is no frame with names."""
     if not is_frame(context):
         return []

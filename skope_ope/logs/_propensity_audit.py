@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln
 
-from skope_ope.logs._factorise import rows_of_codes
+from skope_ope.logs._factorise import row_blocks, rows_of_codes
+from skope_ope.logs._validation import PROBA_TOLERANCE
 
 if TYPE_CHECKING:
     from skope_ope._types import Array
     from skope_ope.logs._bandit_logs import BanditLogs
 
-SURPRISE = 1e-5  # chances below this are told
+SURPRISING_CHANCE = 1e-5  # chances below this are told
 DRIFT_Z = 6  # standard errors, one comparison per action
-ROUNDING = 1e-6  # of probabilities in single precision
-BLOCK = 8192  # rows; nothing as long as the logs is made
+AUDITED_ROWS = 8192  # at a time; nothing as long as the logs is made
 
 
 def acting_loggers(logs):
@@ -56,7 +56,7 @@ def inverse_propensity_z(logs: BanditLogs) -> float:
     total = square = 0.0
     grouped = None if logs.group is None else np.zeros((2, logs.n_groups))
     offered = logs.n_actions - len(logs._unseen)
-    for rows in _blocks(logs):
+    for rows in row_blocks(len(logs), AUDITED_ROWS):
         if logs.available is not None:
             offered = (logs.available[rows] & (logs._action_counts > 0)).sum(axis=1)
         gap = 1 / logs.propensity[rows] - offered
@@ -140,7 +140,7 @@ def propensity_by_action(logs: BanditLogs) -> Array | None:
         Zero for actions that were never logged.
     """
     by_action = np.zeros(logs.n_actions)
-    for rows in _blocks(logs):  # most loggers differ in the first
+    for rows in row_blocks(len(logs), AUDITED_ROWS):  # most loggers differ in the first
         code, p = logs.action_index[rows], logs.propensity[rows]
         new = by_action[code] == 0
         by_action[code[new]] = p[new]
@@ -151,7 +151,7 @@ def propensity_by_action(logs: BanditLogs) -> Array | None:
 
 def law_by_action(by_action, n_rounds):
     """Return the law where the propensity belongs to the action alone, else None."""
-    if by_action is None or abs(by_action.sum() - 1) > ROUNDING:
+    if by_action is None or abs(by_action.sum() - 1) > PROBA_TOLERANCE:
         return None
     mean = n_rounds * by_action
     return mean, mean * (1 - by_action)
@@ -161,18 +161,14 @@ def uniform_law(logs):
     """Return the law of uniform choices among the offered actions."""
     # None where the propensities tell that they were not uniform.
     mean, variance = np.zeros((2, logs.n_actions))
-    for rows in _blocks(logs):
+    for rows in row_blocks(len(logs), AUDITED_ROWS):
         mu = logs.available[rows] / logs.available[rows].sum(axis=1)[:, None]
         taken = mu[np.arange(len(mu)), logs.action_index[rows]]
-        if np.abs(taken - logs.propensity[rows]).max() > ROUNDING:
+        if np.abs(taken - logs.propensity[rows]).max() > PROBA_TOLERANCE:
             return None
         mean += mu.sum(axis=0)
         variance += (mu * (1 - mu)).sum(axis=0)
     return mean, variance
-
-
-def _blocks(logs):
-    return (slice(start, start + BLOCK) for start in range(0, len(logs), BLOCK))
 
 
 def action_count_z(logs):
@@ -182,14 +178,13 @@ def action_count_z(logs):
     mean, variance = logs._action_count_law
     variance = variance * group_sizes(logs._group_sizes)[0]
     excess = logs._action_counts - mean
-    return np.divide(
-        excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
-    )
+    out = np.zeros(len(mean))
+    return np.divide(excess, np.sqrt(variance), out=out, where=variance > 0)
 
 
 def least_possible(n_rounds, n_actions):
     """Return what no propensity of a log of this size should lie below."""
-    return SURPRISE / (n_rounds * n_actions)
+    return SURPRISING_CHANCE / (n_rounds * n_actions)
 
 
 def count_chance(excess, variance, sizes=None):

@@ -57,9 +57,8 @@ def take_rows(values, key):
     """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
     if isinstance(key, np.ndarray) and isinstance(values, np.ndarray):
         if values.ndim > 1 and len(values) and not values.strides[0]:
-            return np.broadcast_to(
-                values[0], (len(key), *values.shape[1:])
-            )  # all alike
+            shape = len(key), *values.shape[1:]
+            return np.broadcast_to(values[0], shape)  # all alike
         return values.take(key, axis=0)  # thrice as fast as values[key]
     if isinstance(key, slice):
         return _slice_rows(values, key)
@@ -92,6 +91,11 @@ def _slice_rows(values, key):
 def _copies_on_write():
     """Tell whether what is written to a part of a frame leaves the frame alone."""
     return int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
+
+
+# What copies keep beside the fields.
+KEPT = "columns", "_origin", "_position", "_in_order", "_files", "_labels"
+KEPT += ("_by_position",)
 
 
 class RowContainer:
@@ -200,7 +204,7 @@ class RowContainer:
         key = self._row_key(key)
         out = object.__new__(type(self))
         state = out.__dict__
-        for name in self._carried_fields:
+        for name in (*self._carried_fields, "_origin", "_by_position", "_files"):
             state[name] = getattr(self, name)
         for name in self._row_fields:
             value = getattr(self, name)
@@ -209,10 +213,7 @@ class RowContainer:
             state[name] = value
         columns = {k: freeze(take_rows(v, key)) for k, v in self.columns.items()}
         state["columns"] = columns
-        state["_origin"] = self._origin
         state["_position"] = position = freeze(self._positions_at(key))
-        state["_by_position"] = self._by_position
-        state["_files"] = self._files
         state["_labels"] = tuple(labels[key] for labels in self._labels)
         if isinstance(key, np.ndarray):
             state["_in_order"] = _ascends(key) or _ascends(position)
@@ -269,17 +270,7 @@ class RowContainer:
     def _copy(self):
         """Copy shallowly: the same rows, without cached properties."""
         out = object.__new__(type(self))
-        names = (*self._row_fields, *self._carried_fields)
-        for name in (
-            *names,
-            "columns",
-            "_origin",
-            "_position",
-            "_in_order",
-            "_by_position",
-            "_files",
-            "_labels",
-        ):
+        for name in (*self._row_fields, *self._carried_fields, *KEPT):
             out.__dict__[name] = getattr(self, name)
         return out
 

@@ -70,7 +70,7 @@ def _first_difference(index, other):
     return low
 
 
-def _shown(index, row):
+def _label_at(index, row):
     return repr(index[row : row + 1].tolist()[0])
 
 
@@ -94,19 +94,17 @@ def check_labels_of(
     bring = "bring the rows into this order"
     if code and index.is_unique:
         bring += f", values.loc[{code}]"
-    start = f"the index of {name} has the label {_shown(index, row)}"
+    start = f"the index of {name} has the label {_label_at(index, row)}"
+    found, end = "The labels are the same, in another order. ", "the order is right"
     if not same:
         found = "These are labels of other rows. Pass the same rows."
-        end = f"if the order is right, {drop}."
     elif not anew:
-        found = f"The labels are the same, in another order. B{bring[1:]}."
-        end = f"if the order is right, {drop}."
+        found += f"B{bring[1:]}."
     else:
-        found = "The labels are the same, in another order. Labels 0, 1, 2, ... may "
-        found += "also be those of a new frame."
-        end = f"if these go together, {drop}. If not, {bring}."
-    found = f", where {other_name} has {_shown(other, row)}. {found}"
-    found += f" Rows count by their positions: {end}"
+        found += "Labels 0, 1, 2, ... may also be those of a new frame."
+        end, drop = "these go together", f"{drop}. If not, {bring}"
+    found = f", where {other_name} has {_label_at(other, row)}. {found}"
+    found += f" Rows count by their positions: if {end}, {drop}."
     if same and (is_made or (is_table and is_anew(index))):
         warn_user([LogsWarning(f"{start} at row {row}{found}", float(row))])
     else:
@@ -125,21 +123,14 @@ def labels_to_keep(fields, n_rounds):
         is_table = values.ndim > 1
         if name not in ("context", "group"):
             group = fields["group"]
-            keys = _keys(index, context, group, {}, ("context", "group"))
+            keys = _index_keys(index, context, group, {}, ("context", "group"))
             if _is_a_key(name, index, keys, is_table):
                 continue
+        made = common is not None and index.equals(common)
         for other_name, other in seen:
-            check_labels_of(
-                name,
-                index,
-                f"that of {other_name}",
-                other,
-                is_table=is_table,
-                code=f"{other_name}.index",
-                is_made=other_name == "context"
-                and common is not None
-                and index.equals(common),
-            )
+            how = {"is_table": is_table, "is_made": made and other_name == "context"}
+            told, code = f"that of {other_name}", f"{other_name}.index"
+            check_labels_of(name, index, told, other, code=code, **how)
         seen.append((name, index))
         if not kept and name != "context" and not is_anew(index):
             kept = (index,)
@@ -171,7 +162,7 @@ def check_row_labels(name, values, logs):
     if any(index.equals(one) for one in known):
         return
     called = ("logs.context", "logs.group")
-    keys = _keys(index, logs.context, logs.group, logs.columns, called)
+    keys = _index_keys(index, logs.context, logs.group, logs.columns, called)
     if _is_a_key(name, index, keys, is_table):
         return
     frame = [("the frame that the logs were built from", one) for one in logs._labels]
@@ -190,12 +181,11 @@ def check_row_labels(name, values, logs):
         told, code = "the row of the logs", "logs.row_id.position"
         for expected in (positions, pandas.RangeIndex(n_rounds)):
             if first_of_another_row(index, expected)[1]:
-                check_labels_of(
-                    name, index, told, expected, is_table=is_table, code=code
-                )
+                how = {"is_table": is_table, "code": code}
+                check_labels_of(name, index, told, expected, **how)
 
 
-def _keys(index, context, group, columns, called):
+def _index_keys(index, context, group, columns, called):
     """Yield what an index may have as its labels, with its name and its code."""
     # Sums by user, for instance, have the users as their index.
     pandas, n_rounds = sys.modules["pandas"], len(index)
@@ -236,14 +226,8 @@ def _is_a_key(name, index, keys, is_table):
         if index.equals(key):
             return True
         if not by_chance and _counts_alike(index, key):
-            check_labels_of(
-                name,
-                index,
-                told,
-                key.set_names(index.names),
-                is_table=is_table,
-                code=code,
-            )
+            key = key.set_names(index.names)
+            check_labels_of(name, index, told, key, is_table=is_table, code=code)
     return False
 
 
@@ -254,6 +238,5 @@ def check_output_labels(name, values, X):
     own = index_of(X, n_rounds)
     if index is None or own is None or is_anew(index):
         return
-    check_labels_of(
-        name, index, "that of X", own, is_table=values.ndim > 1, code="X.index"
-    )
+    how = {"is_table": values.ndim > 1, "code": "X.index"}
+    check_labels_of(name, index, "that of X", own, **how)

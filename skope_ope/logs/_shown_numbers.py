@@ -19,9 +19,9 @@ from statistics import median
 from skope_ope._harmless import harmless
 
 ERROR_DIGITS = 2  # significant digits of a typical standard error
-DIGITS = 4  # of a number that has no error
+FIGURE_DIGITS = 4  # of a number that has no error
 MOST_PLACES = 8
-PLACES = 4  # where no error is known
+DEFAULT_PLACES = 4  # where no error is known
 LEAST, MOST = 1e-4, 1e15  # what is smaller or larger has an exponent
 WORTH = 4  # standard errors in the width of an interval
 NONE = "-"
@@ -30,9 +30,7 @@ NONE = "-"
 def decimals(errors: Iterable[float]) -> int:
     """Return the decimal places that suit standard errors of about this size."""
     known = [error for error in errors if error > 0 and math.isfinite(error)]
-    if not known:
-        return PLACES
-    return _places(median(known), ERROR_DIGITS)
+    return _decimal_places(median(known), ERROR_DIGITS) if known else DEFAULT_PLACES
 
 
 def fixed(x: float | None, places: int, sign: str = "", unit: str = "") -> str:
@@ -57,30 +55,31 @@ def error_text(x: float | None, places: int, unit: str = "") -> str:
     return fixed(x, places, unit=unit)
 
 
-def figure(x: float | None, digits: int = DIGITS, sign: str = "") -> str:
+def figure(x: float | None, digits: int = FIGURE_DIGITS, sign: str = "") -> str:
     """Return a number by itself, with so many significant digits at most."""
     if x is None or math.isnan(x):
         return NONE
-    x = float(x)
-    size = abs(x)
+    x, size = float(x), abs(x)
     if x == 0:
         return "0"
     if not LEAST <= size < MOST:
         return f"{x:{sign}.{digits}g}"
-    text = fixed(x, 0 if x.is_integer() else _places(size, digits, most=None), sign)
+    text = fixed(
+        x, 0 if x.is_integer() else _decimal_places(size, digits, most=None), sign
+    )
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def column(values: Sequence[float | None], digits: int = DIGITS) -> list[str]:
+def aligned(values: Sequence[float | None], digits: int = FIGURE_DIGITS) -> list[str]:
     """Return the numbers of a column in one format."""
     known = [abs(x) for x in values if x is not None and math.isfinite(x) and x]
     if all(float(x).is_integer() for x in known):
         return [fixed(x, 0) for x in values]
-    places = _places(max(known), digits)
+    places = _decimal_places(max(known), digits)
     if max(known) < LEAST:
         return [figure(x, digits) for x in values]
     texts = [fixed(x, places) for x in values]
-    while places and all(text.endswith("0") or not _digit(text) for text in texts):
+    while places and all(t.endswith("0") or not t[-1].isdigit() for t in texts):
         places -= 1  # zeros at the end of all of them tell nothing
         texts = [fixed(x, places) for x in values]
     return texts
@@ -103,7 +102,7 @@ def share(x: float | None, places: int = 1) -> str:
     return fixed(100 * x, places, unit="%")
 
 
-def level_text(level: float, digits: int = DIGITS) -> str:
+def level_text(level: float, digits: int = FIGURE_DIGITS) -> str:
     """Return a level in percent: 0.95 is "95%", 0.999 is "99.9%"."""
     return f"{100 * level:.{digits}g}%"
 
@@ -128,13 +127,9 @@ def called(x: float, places: int) -> str:
     return fixed(x, places) if math.isfinite(x) else f"{x}"
 
 
-def _places(size, digits, most=MOST_PLACES):
+def _decimal_places(size, digits, most=MOST_PLACES):
     places = max(0, digits - 1 - math.floor(math.log10(size)))
     return places if most is None else min(places, most)
-
-
-def _digit(text):
-    return text[-1].isdigit()
 
 
 # -- aligned tables and paragraphs as plain text, for terminals ------------------------
@@ -169,13 +164,13 @@ def wrapped(text, first="", rest=None):
 
 # -- what tables show of values: numbers, marks, and notes below them ------------------
 
-NUMBERS = {  # of a row by what stands above them
+NUMBER_FIELDS = {  # of a row by what stands above them
     "value": "value",
     "std. error": "standard_error",
     "95% low": "low",
     "95% high": "high",
 }
-BIASED = (
+BIAS_NOTE = (
     "These intervals leave out a bias of their evaluators. They may miss the "
     "policy's value, however many rounds there are."
 )
@@ -214,10 +209,10 @@ def stars_of(reasons):
 def marks_of(records):
     """Return what marks each row: that it is recommended, or biased by design."""
     stars = stars_of(record.get("leaves_bias_out") for record in records)
-    return [_mark(record, stars) for record in records]
+    return [_row_mark(record, stars) for record in records]
 
 
-def _mark(record, stars):
+def _row_mark(record, stars):
     if record.get("recommended"):
         lost = "SupportWarning" in record.get("warnings", "")
         return "recommended, in part never logged" if lost else "recommended"
@@ -229,7 +224,7 @@ def bias_notes(records):
     """Return what the marks of biased rows mean, in lines for below the table."""
     stars = stars_of(record.get("leaves_bias_out") for record in records)
     notes = [f"{star} leaves out {reason}" for reason, star in stars.items()]
-    return [*notes, BIASED] if notes else []
+    return [*notes, BIAS_NOTE] if notes else []
 
 
 def numbered_warnings(values, recommended=()):
@@ -248,23 +243,22 @@ def numbered_warnings(values, recommended=()):
     numbers = {key: i for i, key in enumerate(alike, 1)}
     marks = [", ".join(str(numbers[key]) for key in found) for found in rows]
     notes = [
-        f"[{i}] {key[0]} ({_told_of(alike[key], recommended)})"
-        f": {_chosen(alike[key], recommended)[1]}"
+        f"[{i}] {key[0]} ({_warned_rows(alike[key], recommended)})"
+        f": {_warned_first(alike[key], recommended)[1]}"
         for key, i in numbers.items()
     ]
     return [f"[{mark}]" if mark else "" for mark in marks], notes
 
 
-def _chosen(warned, recommended):
+def _warned_first(warned, recommended):
     """Return the row, and its warning, that stands for others."""
     name = next((name for name in warned if name in recommended), next(iter(warned)))
     return name, warned[name]
 
 
-def _told_of(warned, recommended):
-    name, _ = _chosen(warned, recommended)
+def _warned_rows(warned, recommended):
+    name, _ = _warned_first(warned, recommended)
     text = f"{name[1]} of {name[0]}" if isinstance(name, tuple) else str(name)
     more = len(warned) - 1
-    if not more:
-        return text
-    return f"{text}; alike in {more} other row{'s' if more > 1 else ''}"
+    rows = "row" if more == 1 else "rows"
+    return f"{text}; alike in {more} other {rows}" if more else text

@@ -11,27 +11,27 @@ import numpy as np
 
 from skope_ope._meant import meant
 from skope_ope._types import ArrayLike, Frame, Label
-from skope_ope.logs._columns_of_labels import named_columns
+from skope_ope.logs._columns_of_labels import columns_by_name
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._frame_items import (
     Items,
-    candidates_of,
     fills_slots,
     item_features_of,
+    offered_items,
     shown_items,
 )
-from skope_ope.logs._frame_pages import Pages, warn_of_page_reward
+from skope_ope.logs._frame_pages import FramePages, warn_of_page_reward
 from skope_ope.logs._frames import (
     check_name,
     check_named,
     column_of,
     columns_of,
     constant_propensity,
-    features_of,
-    joined,
+    context_of_frame,
+    joined_frame,
     names_of,
-    opened,
-    parts_of,
+    opened_frame,
+    parts_of_group,
     remember_labels,
     with_named,
 )
@@ -40,7 +40,7 @@ from skope_ope.logs._row_container import take_rows
 if TYPE_CHECKING:
     from skope_ope.logs._slate_logs import SlateLogs
 
-FORMS = ("wide", "long")
+FRAME_FORMS = ("wide", "long")
 
 
 class SlateFramed:
@@ -183,45 +183,38 @@ class SlateFramed:
         >>> list(logs.to_frame().columns)
         ['age', 'slot_1', 'slot_2', 'slot_reward_1', 'slot_reward_2', 'reward']
         """
-        named = PageColumns(
-            frame,
-            item=item,
-            round=round,
-            slot=slot,
-            slot_reward=slot_reward,
-            of_page={
-                "reward": reward,
-                "propensity": propensity,
-                "timestamp": timestamp,
-                "group": group,
-            },
-            context=context,
-            exclude=exclude,
-            candidates=candidates,
-            columns=columns,
-        )
+        single = {
+            "reward": reward,
+            "propensity": propensity,
+            "timestamp": timestamp,
+            "group": group,
+        }
+        places = {"round": round, "slot": slot}
+        named = PageColumns(frame, item, slot_reward, places, single, candidates)
+        named.choose(context, exclude, columns)
         frame, item = named.frame, named.item
         of_items = [*named.items, *named.rewards]
-        pages = Pages(frame, round, slot, named.is_long, len(named.items), of_items)
+        pages = FramePages(
+            frame, round, slot, named.is_long, len(named.items), of_items
+        )
         pages.check_constant(named.constant_names)
         numbered = Items.of(
             shown_items(frame, named.items, pages),
-            *candidates_of(candidates, pages, round, item, candidates_by),
+            *offered_items(candidates, pages, round, item, candidates_by),
             pages,
         )
         if fills_slots(logging_policy):
             numbered.shorten()
         fields = named.fields(pages.frame)
         if named.rewards:
-            fields["slot_reward"] = pages.slot_values(
-                frame, named.rewards, numbered.slate
-            )
-            warn_of_page_reward(fields["slot_reward"], numbered.slate, named.rewards)
+            rewards = pages.slot_values(frame, named.rewards, numbered.slate)
+            warn_of_page_reward(rewards, numbered.slate, named.rewards)
+            fields["slot_reward"] = rewards
         features, names = item_features_of(
             item_features, numbered, item, pages, item_features_by
         )
         logs = cls(
-            features_of(pages.frame, named.context),
+            context_of_frame(pages.frame, named.context),
             numbered.slate,
             fields.pop("reward", None),
             n_candidates=len(numbered.labels),
@@ -257,10 +250,9 @@ class SlateFramed:
             the other fields that are set. `candidates` is a column of lists if pages
             differ in them.
         """
-        if form not in FORMS:
-            raise ValueError(
-                f"form must be one of {FORMS}, got {form!r}.{meant(form, FORMS)}"
-            )
+        if form not in FRAME_FORMS:
+            hint = meant(form, FRAME_FORMS)
+            raise ValueError(f"form must be one of {FRAME_FORMS}, got {form!r}.{hint}")
         n_rounds, n_slots = self.slate.shape
         labels = _labels_of_slots(self)
         data, context = {}, self.context
@@ -279,7 +271,7 @@ class SlateFramed:
         for name in ("reward", "propensity", "timestamp", "group"):
             value = getattr(self, name)
             if value is not None:
-                of_page |= parts_of(name, value)
+                of_page |= parts_of_group(name, value)
         candidates = _lists_of_candidates(self)
         if candidates is not None:
             of_page["candidates"] = candidates
@@ -299,13 +291,12 @@ class SlateFramed:
                 f"logs.columns has a column {clash!r}, the name that a field of the "
                 "logs gets in the frame. Rename that column."
             )
-        return joined(context, {**data, **of_page}, backend)
+        return joined_frame(context, {**data, **of_page}, backend)
 
 
 def _labels_of_slots(logs):
     """Return a list of the labels in all slots, page after page; None: empty."""
-    slate = logs.slate
-    labels = slate
+    slate = labels = logs.slate
     if logs.item_id is not None:
         labels = np.take_along_axis(logs.item_id, np.maximum(slate, 0), axis=1)
     empty = (slate < 0).ravel().tolist()
@@ -319,20 +310,17 @@ def _lists_of_candidates(logs):
     """Get the labels that every page offers as lists, or None: all offer the same."""
     # A page whose slots differ in them has a list of lists.
     offered, labels = logs.offered, logs.item_id
-    n_rounds, n_candidates = len(logs), logs.max_candidates
+    shape = len(logs), logs.max_candidates
     if labels is None:
-        labels = np.broadcast_to(np.arange(n_candidates), (n_rounds, n_candidates))
+        labels = np.broadcast_to(np.arange(shape[1]), shape)
     if offered is None:
         if (labels == labels[:1]).all():
             return None
-        offered = np.ones((n_rounds, n_candidates), dtype=bool)
+        offered = np.ones(shape, dtype=bool)
+    pairs = zip(labels, offered, strict=True)
     if offered.ndim == 2:
-        pairs = zip(labels, offered, strict=True)
         return [row[mask].tolist() for row, mask in pairs]
-    return [
-        [row[mask].tolist() for mask in masks]
-        for row, masks in zip(labels, offered, strict=True)
-    ]
+    return [[row[mask].tolist() for mask in masks] for row, masks in pairs]
 
 
 # -- which columns of a frame of pages mean what ---------------------------------------
@@ -341,45 +329,9 @@ def _lists_of_candidates(logs):
 class PageColumns:
     """The named columns of a frame of pages, checked."""
 
-    def __init__(
-        self,
-        frame,
-        *,
-        item,
-        round,
-        slot,
-        slot_reward,
-        of_page,
-        context,
-        exclude,
-        candidates,
-        columns,
-    ):
-        self.frame = frame = opened(frame)
-        self.single = {k: name for k, name in of_page.items() if name is not None}
-        self._check_single()
-        self.is_long = not isinstance(item, (list, tuple))
-        if self.is_long:
-            check_name("item", item, frame)
-        self.items = [item] if self.is_long else list(item)
-        self.item = item if self.is_long else "item"
-        self.rewards = _reward_columns(slot_reward, self.items, self.is_long)
-        _check_form(self.items, round, slot, self.is_long)
-        places = {"round": round, "slot": slot}
-        places = {k: name for k, name in places.items() if name is not None}
-        for field, name in places.items():
-            check_name(field, name, frame)
-        self.constant = constant_propensity(self.single, frame)
-        self.columns = named_columns(columns)[0]
-        carried = []
-        for some in self.columns.values():
-            carried += some if isinstance(some, tuple) else [some]
-        used = [*self.single.values(), *self.items, *self.rewards, *places.values()]
-        used += [*carried, *_column_of_lists(candidates, frame)]
-        self.context = self._context_of(context, exclude, used)
-        self.constant_names = [*self.context, *self.single.values(), *carried]
-
-    def _check_single(self):
+    def __init__(self, frame, item, slot_reward, places, single, candidates):
+        self.frame = frame = opened_frame(frame)
+        self.single = {k: name for k, name in single.items() if name is not None}
         if isinstance(self.single.get("propensity"), (list, tuple)):
             raise TypeError(
                 "propensity is the probability of the whole page: one column or one "
@@ -387,10 +339,28 @@ class PageColumns:
                 "on its own, pass logging_policy=ProductSlatePolicy(slot_proba)."
             )
         for field, name in self.single.items():
-            check_name(field, name, self.frame)
+            check_name(field, name, frame)
+        self.is_long = not isinstance(item, (list, tuple))
+        if self.is_long:
+            check_name("item", item, frame)
+        self.items = [item] if self.is_long else list(item)
+        self.item = item if self.is_long else "item"
+        self.rewards = _reward_columns(slot_reward, self.items, self.is_long)
+        _check_form(self.items, *places.values(), self.is_long)
+        places = {k: name for k, name in places.items() if name is not None}
+        for field, name in places.items():
+            check_name(field, name, frame)
+        self.constant = constant_propensity(self.single, frame)
+        self._used = [*self.single.values(), *self.items, *self.rewards]
+        self._used += [*places.values(), *_column_of_lists(candidates, frame)]
 
-    def _context_of(self, context, exclude, used):
-        frame = self.frame
+    def choose(self, context, exclude, columns):
+        """Take the columns of the context, and further ones."""
+        frame, self.columns = self.frame, columns_by_name(columns)[0]
+        carried = []
+        for some in self.columns.values():
+            carried += some if isinstance(some, tuple) else [some]
+        used = [*self._used, *carried]
         context = None if context is None else names_of("context", context)
         exclude = None if exclude is None else names_of("exclude", exclude)
         check_named(frame, (*used, *(context or ()), *(exclude or ())))
@@ -398,7 +368,8 @@ class PageColumns:
             check_context_names(context, {**self.single, "action": self.items[0]})
             _check_not_context(context, [*self.items, *self.rewards])
         others = [name for name in frame.columns if name not in used]
-        return list(choose_context(others, context, exclude))
+        self.context = list(choose_context(others, context, exclude))
+        self.constant_names = [*self.context, *self.single.values(), *carried]
 
     def fields(self, rows):
         """Return the fields that have one value for a page."""

@@ -27,11 +27,10 @@ from skope_ope.logs._slate_fields import (
 )
 from skope_ope.logs._slate_frames import SlateFramed
 from skope_ope.logs._validation import (
+    Checked,
     as_numbers,
     check_length,
     check_propensity,
-    check_reward_range,
-    check_timestamp,
     value_range,
 )
 
@@ -41,11 +40,12 @@ if TYPE_CHECKING:
 
     from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 
-WEIGHT = "sample_weight"  # name of the column that weights the rounds
+REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
+WEIGHT_COLUMN = "sample_weight"  # name of the column that weights the rounds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
+class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
     """Logs of (context, slate, reward), one row per round.
 
     A slate has one index per slot, which names a candidate of the round. -1 marks an
@@ -164,6 +164,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         "item_feature_names",
     )
 
+    _counted_by = "slate"
+
     def __init__(
         self,
         context: Contexts,
@@ -189,48 +191,33 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         n_rounds = len(slate)
         check_length("context", self.context, n_rounds, "slate")
         self._start_rows()
-        state["_labels"] = labels_to_keep(
-            {
-                "context": context,
-                "slate": given,
-                "reward": reward,
-                "n_candidates": n_candidates,
-                "candidates": candidates,
-                "item_id": item_id,
-                "slot_reward": slot_reward,
-                "propensity": propensity,
-                "timestamp": timestamp,
-                "group": group,
-            },
-            n_rounds,
-        )
-        state["slot_reward"] = (
-            None if slot_reward is None else check_slot_reward(slot_reward, slate)
-        )
+        indexed = {
+            "context": context,
+            "slate": given,
+            "reward": reward,
+            "n_candidates": n_candidates,
+            "candidates": candidates,
+            "item_id": item_id,
+            "slot_reward": slot_reward,
+            "propensity": propensity,
+            "timestamp": timestamp,
+            "group": group,
+        }
+        state["_labels"] = labels_to_keep(indexed, n_rounds)
+        self._set("slot_reward", slot_reward)
         if reward is None:
             if slot_reward is None:
                 raise ValueError("reward is None: pass it, or slot_reward.")
             reward = self.slot_reward.sum(axis=1)
-        state["reward"] = as_numbers("reward", reward)
-        check_length("reward", self.reward, n_rounds, "slate")
-        if reward_range is not None:
-            reward_range = check_reward_range(reward_range, self.reward)
-        state["reward_range"] = reward_range
+        self._set_reward(reward, reward_range)
         self._set_candidates(n_candidates, candidates)
-        state["item_id"] = None if item_id is None else self._check_item_id(item_id)
-        state["item_features"] = (
-            None if item_features is None else self._check_features(item_features)
-        )
-        state["item_feature_names"] = check_feature_names(
-            item_feature_names, self.item_features
-        )
-        state["logging_policy"] = check_logging_policy(logging_policy)
-        state["propensity"] = (
-            None if propensity is None else _check_slate_proba(propensity, n_rounds)
-        )
-        state["timestamp"] = (
-            None if timestamp is None else check_timestamp(timestamp, n_rounds)
-        )
+        self._set("item_id", item_id)
+        self._set("item_features", item_features)
+        names = check_feature_names(item_feature_names, self.item_features)
+        state["item_feature_names"] = names
+        self._set("logging_policy", logging_policy)
+        self._set("propensity", propensity)
+        self._set("timestamp", timestamp)
         self._set_group(group)
 
     def _set_candidates(self, n_candidates, candidates):
@@ -241,8 +228,6 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
             candidates = self._check_candidates(candidates)
             state["candidates"] = candidates
             most = candidates.shape[-1]
-            if n_candidates is None:
-                n_candidates = most
         if n_candidates is None:
             n_candidates = most
         limit = as_numbers("n_candidates", n_candidates, min(np.ndim(n_candidates), 1))
@@ -295,11 +280,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
             )
         rows, slots = np.nonzero(self.slate != EMPTY)
         shown = self.slate[rows, slots]
-        offered = (
-            candidates[rows, shown]
-            if candidates.ndim == 2
-            else candidates[rows, slots, shown]
-        )
+        at = (rows, shown) if candidates.ndim == 2 else (rows, slots, shown)
+        offered = candidates[at]
         if not offered.all():
             first = int(np.flatnonzero(~offered)[0])
             raise RowError(
@@ -317,16 +299,13 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
             raise ValueError(f"item_id must have shape {shape}, got {item_id.shape}.")
         return read_only(item_id)
 
-    def _check_features(self, item_features):
+    def _check_item_features(self, item_features):
         ndim = np.ndim(item_features)
         first = "item" if ndim == 2 else "row"
         array = as_numbers("item_features", item_features, ndim, first=first)
         want = {2: (self.max_candidates,), 3: (len(self), self.max_candidates)}
-        if (
-            array.ndim == 2
-            and len(array) != self.max_candidates
-            and self._names_rows(len(array))
-        ):
+        is_catalogue = array.ndim == 2 and len(array) != self.max_candidates
+        if is_catalogue and self._names_rows(len(array)):
             return array
         if array.ndim not in want or array.shape[:-1] != want[array.ndim]:
             raise ValueError(
@@ -369,31 +348,26 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         logs : SlateLogs
             New logs with the same `row_id`; other fields are shared.
         """
-        out, n_rounds = self._copy(), len(self)
-        checks = {
-            "logging_policy": check_logging_policy,
-            "propensity": lambda values: _check_slate_proba(values, n_rounds),
-            "reward": self._check_reward,
-            "timestamp": lambda values: check_timestamp(values, n_rounds),
-            "group": out._set_group,
-        }
+        out = self._copy()
         for name, values in fields.items():
-            if name not in checks:
+            if name not in REPLACEABLE:
                 raise ValueError(
-                    f"{name!r} cannot be replaced, only {sorted(checks)}. Build new "
-                    "logs for other fields."
+                    f"{name!r} cannot be replaced, only {REPLACEABLE}. Build new logs "
+                    "for other fields."
                 )
             check_row_labels(name, values, self)
-            absent = values is None and name not in ("reward", "group")
-            out.__dict__[name] = None if absent else checks[name](values)
+            out._set(name, values)
         return out
 
-    def _check_reward(self, reward):
-        reward = as_numbers("reward", reward)
-        check_length("reward", reward, len(self), "slate")
-        if self.reward_range is not None:
-            check_reward_range(self.reward_range, reward)
-        return reward
+    def _check_slot_reward(self, slot_reward):
+        return check_slot_reward(slot_reward, self.slate)
+
+    def _check_logging_policy(self, policy):
+        return check_logging_policy(policy)
+
+    def _check_propensity(self, propensity):
+        instead = "pass the logging_policy instead"
+        return check_propensity(propensity, len(self), instead)
 
     def __len__(self) -> int:
         return len(self.slate)
@@ -423,9 +397,8 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
         offered = np.arange(self.max_candidates) < limit[:, None]
         if self.candidates is None:
             return offered
-        return self.candidates & (
-            offered if self.candidates.ndim == 2 else offered[:, None]
-        )
+        wide = self.candidates.ndim == 2
+        return self.candidates & (offered if wide else offered[:, None])
 
     @cached_property
     def _offered_counts(self) -> Any:
@@ -489,10 +462,10 @@ class SlateLogs(SlateFramed, Grouped, Recognised, RowContainer):
 
 def column_weights(logs, of_part=False):
     """Return the weights of slate logs or None; those `of_part` may all be zero."""
-    if WEIGHT not in logs.columns:
+    if WEIGHT_COLUMN not in logs.columns:
         return None
-    name = f"the column {WEIGHT!r}"
-    weight = as_numbers(name, logs.columns[WEIGHT])
+    name = f"the column {WEIGHT_COLUMN!r}"
+    weight = as_numbers(name, logs.columns[WEIGHT_COLUMN])
     if weight.size and not (weight.min() >= 0 and (of_part or weight.any())):
         raise ValueError(
             f"{name} weights the rounds: it must be non-negative and positive "
@@ -514,7 +487,3 @@ def check_logging_policy(policy):
         "ProductSlatePolicy(slot_proba), the probability of the logged slate alone as "
         "propensity=..."
     )
-
-
-def _check_slate_proba(propensity, n_rounds):
-    return check_propensity(propensity, n_rounds, "pass the logging_policy instead")

@@ -19,8 +19,8 @@ UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 UTF16 = "is encoded in UTF-16. Save it as UTF-8."
 NULL = "holds a null byte. Name a text file in UTF-8."
-MANY = " Folders and globs are for scan_logs, in Python."
-LONGEST = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
+MANY_FILES = " Folders and globs are for scan_logs, in Python."
+LONGEST_LINE = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
 BLANK = 2**20  # lines without a word, one after the other: they unpack to any number
 ALL_BLANK = (
     f"{BLANK:,} blank lines begin here. Drop them, or name a file with logged rounds."
@@ -47,11 +47,11 @@ def read_lines(path):
     # are not UTF-8 are kept as escapes, so that names stay distinct.
     path = os.fspath(path)
     with open_bytes(path) as stream:
-        lines = iter(partial(stream.readline, LONGEST + 1), b"")
+        lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
         written = 0
         for number, line in enumerate(lines, start=1):
-            if number == 1 or len(line) > LONGEST or b"\0" in line:
-                line = _checked(path, number, line)
+            if number == 1 or len(line) > LONGEST_LINE or b"\0" in line:
+                line = _checked_line(path, number, line)
             if not line.isspace():
                 written = number
             elif number - written > BLANK:
@@ -76,16 +76,17 @@ def open_bytes(path):
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{path}: no such file. Check the path; relative ones start at "
-            f"{os.getcwd()}.{MANY if '*' in str(path) else ''}"
+            f"{os.getcwd()}.{MANY_FILES if '*' in str(path) else ''}"
         ) from error
     except IsADirectoryError as error:
-        raise ValueError(f"{path} is a folder. Name one file.{MANY}") from error
+        raise ValueError(f"{path} is a folder. Name one file.{MANY_FILES}") from error
     except (EOFError, OSError, zlib.error) as error:
         if getattr(error, "errno", None) is not None:  # of the machine
             raise
+        kind = "gzip" if magic.startswith(GZIP_MAGIC) else "zstd"
         raise ValueError(
-            f"{path}: the {'gzip' if magic.startswith(GZIP_MAGIC) else 'zstd'} data "
-            f"are damaged or cut off ({error}). Copy or download the file again."
+            f"{path}: the {kind} data are damaged or cut off ({error}). Copy or "
+            "download the file again."
         ) from error
 
 
@@ -106,7 +107,7 @@ def sample_lines(path, n_lines):
     for number, line in islice(read_lines(path), n_lines):
         sample.append((number, line))
         size += len(line)
-        if size > LONGEST:
+        if size > LONGEST_LINE:
             break
     return sample
 
@@ -116,9 +117,9 @@ def first_line(path):
     return next((line.lstrip() for _, line in read_lines(path) if line.strip()), "")
 
 
-def _checked(path, number, line):
+def _checked_line(path, number, line):
     """Return a line without a byte order mark, if it is one of text."""
-    if len(line) > LONGEST:
+    if len(line) > LONGEST_LINE:
         raise ValueError(f"{path}, line {number}: {too_long()}")
     if number == 1:
         if line.startswith(UTF16_MARKS):
@@ -134,8 +135,8 @@ def _checked(path, number, line):
 def too_long():
     """Return what is said of a line that is too long."""
     return (
-        f"longer than {LONGEST:,} bytes, the most that a line may have. Name a text "
-        "file whose lines end with a line feed."
+        f"longer than {LONGEST_LINE:,} bytes, the most that a line may have. Name a "
+        "text file whose lines end with a line feed."
     )
 
 
@@ -159,7 +160,7 @@ def utc_microseconds(text):
 # Python's own `float` and `int` also take underscores ("0_1.0" is 1 to them) and digits
 # of any script, which a file holds by accident only.
 
-SHOWN = 60  # characters of a text in a message
+SHOWN_TEXT = 60  # characters of a text in a message
 INT64_DIGITS = 18  # that many digits always fit
 
 
@@ -194,6 +195,5 @@ def whole_number(text):
 def quoted(found):
     """Return what was found as messages show it, cut where it is long."""
     text = repr(found)
-    if len(text) <= SHOWN:
-        return text
-    return f"{text[:SHOWN]}... ({len(text):,} characters)"
+    cut = f"{text[:SHOWN_TEXT]}... ({len(text):,} characters)"
+    return cut if len(text) > SHOWN_TEXT else text

@@ -11,7 +11,7 @@ import numpy as np
 
 TRUTH = {"true": True, "false": False}
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
-LIMIT = 2**63  # of 64 bits
+INT64_LIMIT = 2**63  # of 64 bits
 LONGEST_FLOAT = 25  # characters; no float is written longer
 
 
@@ -34,7 +34,7 @@ class Texts:
         return int((self.codes == self.values.index(text)).argmax())
 
 
-def texts_of(cells, seen=None):
+def coded_texts(cells, seen=None):
     """Return cells as `Texts`, in the order in which they first occur."""
     seen = {} if seen is None else seen
     codes = [seen.setdefault(cell, len(seen)) for cell in cells]
@@ -42,7 +42,7 @@ def texts_of(cells, seen=None):
 
 
 def _is_integer(text):
-    return bool(INTEGER.fullmatch(text)) and -LIMIT <= int(text) < LIMIT
+    return bool(INTEGER.fullmatch(text)) and -INT64_LIMIT <= int(text) < INT64_LIMIT
 
 
 def _is_float(whole, text):
@@ -62,7 +62,7 @@ def _of_truth(text):
 
 # kinds of labels that are no texts: whether a text is the one way to write such a
 # label, and how it is read. 7 and 007, 1.1 and 1.10, true and 1 are two labels
-KINDS = {
+LABEL_KINDS = {
     "integer": (_is_integer, int),
     "float": (partial(_is_float, ".0"), float),
     "short": (partial(_is_float, ""), float),
@@ -73,13 +73,15 @@ KINDS = {
 }
 
 
-def kinds_of(texts, kinds=tuple(KINDS)):
+def kinds_of(texts, kinds=tuple(LABEL_KINDS)):
     """Return those of some kinds of labels that all texts are of, in their order."""
-    return [kind for kind in kinds if all(map(KINDS[kind][0], texts))]
+    return [kind for kind in kinds if all(map(LABEL_KINDS[kind][0], texts))]
 
 
 def parse_labels(texts, kinds=None):
     """Turn distinct texts into ints, floats or booleans where all of them are such."""
     # That is the first of `kinds`, by default of `kinds_of` these texts.
     kinds = kinds_of(texts) if kinds is None else kinds
-    return np.array([KINDS[kinds[0]][1](text) for text in texts] if kinds else texts)
+    return np.array(
+        [LABEL_KINDS[kinds[0]][1](text) for text in texts] if kinds else texts
+    )

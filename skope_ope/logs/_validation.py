@@ -15,7 +15,7 @@ from skope_ope.logs._row_container import keep, read_only
 from skope_ope.logs._shown_numbers import figure
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
-PROBABILITY_TOLERANCE = 1e-6
+PROBA_TOLERANCE = 1e-6
 MANY_TEXTS = 1000  # of which few are distinct, as a rule
 LONG_TEXT = 128  # bytes: longer ones are not hashed
 
@@ -43,12 +43,10 @@ def as_numbers(name, values, ndim=1, finite=True, first="row"):
         )
     if array.ndim != ndim:
         remedy = ""
-        if ndim == 1:
-            remedy = (
-                " Flatten it with np.ravel."
-                if array.ndim
-                else f" Repeat the number for every round: np.full(n_rounds, {array})."
-            )
+        if ndim == 1 and array.ndim:
+            remedy = " Flatten it with np.ravel."
+        elif ndim == 1:
+            remedy = f" Repeat the number for every round: np.full(n_rounds, {array})."
         raise ValueError(
             f"{name} must have {ndim} dimension(s), got shape {array.shape}.{remedy}"
         )
@@ -65,9 +63,8 @@ def as_array(name, values, labels=None):
         values = by_label(name, values, labels)
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
-        raise RowError(
-            f"{name} is masked", row, ": drop these rows or fill the values."
-        )
+        remedy = ": drop these rows or fill the values."
+        raise RowError(f"{name} is masked", row, remedy)
     try:
         return np.asarray(values)
     except ValueError as error:  # rows of different lengths
@@ -143,6 +140,11 @@ def is_frame(values):
     )
 
 
+def frame_names(frame):
+    """Return the names of the columns of a table of any library."""
+    return list(getattr(frame, "column_names", None) or frame.columns)
+
+
 def check_labels(name, values):
     """Return labels without missing ones, as logs keep them."""
     return keep(values, present_labels(name, values))
@@ -164,11 +166,8 @@ def present_labels(name, values):
         return array
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        raise RowError(
-            f"{name} has a missing label ({array[row]})",
-            row,
-            f" ({int(missing.sum())} such rows). Drop these rows.",
-        )
+        many = f" ({int(missing.sum())} such rows). Drop these rows."
+        raise RowError(f"{name} has a missing label ({array[row]})", row, many)
     return array
 
 
@@ -209,7 +208,8 @@ def label_codes(labels, values):
                 codes = np.full(len(values), -1, dtype=np.intp)
                 codes[inside] = label_codes(labels, values[inside])
                 return codes
-            if high - low + 1 == len(labels) and labels[0] == low and _rises(labels):
+            whole = high - low + 1 == len(labels) and labels[0] == low
+            if whole and (np.diff(labels) == 1).all():
                 return offsets(values, low)
             table = np.full(high - low + 1, -1, dtype=np.intp)
             table[offsets(labels, low)] = np.arange(len(labels))
@@ -219,9 +219,8 @@ def label_codes(labels, values):
     if short and len(values) >= MANY_TEXTS:
         values, codes = distinct_labels(values)
     position = {label: i for i, label in enumerate(labels.tolist())}
-    found = np.fromiter(
-        (position.get(v, -1) for v in values.tolist()), np.intp, len(values)
-    )
+    places = (position.get(value, -1) for value in values.tolist())
+    found = np.fromiter(places, np.intp, len(values))
     return found if codes is None else found[codes]
 
 
@@ -230,22 +229,15 @@ def class_targets(logs, codes=None):
     labels = logs.actions
     codes = logs.action_index if codes is None else codes
     kind = labels.dtype.kind
-    if (
-        kind in "SV"
-        or (kind == "f" and (labels % 1 != 0).any())
-        or (kind == "O" and not all(isinstance(label, str) for label in labels))
-    ):
-        return codes, True
-    return labels[codes], False
+    fractions = kind == "f" and (labels % 1 != 0).any()
+    objects = kind == "O" and not all(isinstance(label, str) for label in labels)
+    other = kind in "SV" or fractions or objects
+    return (codes, True) if other else (labels[codes], False)
 
 
 def plain(value):
     """Python's own object for a numpy scalar, as messages show it."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _rises(labels):
-    return bool((np.diff(labels) == 1).all())
 
 
 def short(labels):
@@ -254,11 +246,10 @@ def short(labels):
     return f"[{shown}{', ...' if len(labels) > 8 else ''}]"
 
 
-def check_propensity(
-    propensity,
-    n_rounds,
-    instead="estimate the propensities with PropensityEstimator",
-):
+ESTIMATE_THEM = "estimate the propensities with PropensityEstimator"
+
+
+def check_propensity(propensity, n_rounds, instead=ESTIMATE_THEM):
     """Return propensities in (0, 1]; `instead` is what else one may do."""
     # A number is that of all rounds.
     if isinstance(propensity, Real) and not isinstance(propensity, (bool, np.bool_)):
@@ -316,7 +307,7 @@ def _refuse_booleans(propensity):
 
 def check_agreement(propensity, name, told):
     """Raise where propensities are not what another field tells of them."""
-    off = np.abs(told - propensity) > PROBABILITY_TOLERANCE
+    off = np.abs(told - propensity) > PROBA_TOLERANCE
     if off.any():
         row = int(np.flatnonzero(off)[0])
         raise RowError(
@@ -332,7 +323,7 @@ def by_label(name, values, labels):
     # Columns without names are taken in their order.
     if not is_frame(values):
         return values
-    names = list(getattr(values, "column_names", None) or values.columns)
+    names = frame_names(values)
     wanted = labels.tolist()
     unnamed = (list(range(len(names))), [f"column_{j}" for j in range(len(names))])
     if sorted(map(str, names)) == sorted(map(str, wanted)):
@@ -381,7 +372,7 @@ def check_distributions(name, array, available=None, first_row=0):
                 row + first_row,
                 ", where it is not available. Renormalise over the available actions.",
             )
-    low, high = 1 - PROBABILITY_TOLERANCE, 1 + PROBABILITY_TOLERANCE
+    low, high = 1 - PROBA_TOLERANCE, 1 + PROBA_TOLERANCE
     if not (sums.min() >= low and sums.max() <= high):  # NaN fails, too
         off = ~((sums >= low) & (sums <= high))
         row = int(np.flatnonzero(off)[0])
@@ -429,11 +420,8 @@ def check_sample_weight(sample_weight, n_rounds):
     check_length("sample_weight", weight, n_rounds)
     if weight.size and weight.min() < 0:
         row = int(np.flatnonzero(weight < 0)[0])
-        raise RowError(
-            f"sample_weight must not be negative, got {weight[row]:.6g}",
-            row,
-            ". Use 1 / (probability of being kept).",
-        )
+        found = f"sample_weight must not be negative, got {weight[row]:.6g}"
+        raise RowError(found, row, ". Use 1 / (probability of being kept).")
     if weight.size and not weight.any():
         raise ValueError("sample_weight is zero everywhere: no round counts.")
     return weight
@@ -458,13 +446,41 @@ def check_timestamp(timestamp, n_rounds):
     check_length("timestamp", timestamp, n_rounds)
     missing = np.flatnonzero(~np.isfinite(timestamp))  # NaT, NaN and infinity
     if missing.size:
-        found = timestamp[missing[0]]
-        raise RowError(
-            f"timestamp is {'infinite' if np.isinf(found) else 'missing'}",
-            missing[0],
-            f" ({missing.size} such rows). Drop these rows.",
-        )
+        found = "infinite" if np.isinf(timestamp[missing[0]]) else "missing"
+        many = f" ({missing.size} such rows). Drop these rows."
+        raise RowError(f"timestamp is {found}", missing[0], many)
     return keep(given, timestamp)
+
+
+class Checked:
+    """Logs that keep a field after a look at it: `_check_<name>` for each."""
+
+    _counted_by = "action"  # the field whose rows count
+
+    def _set(self, name, value):
+        if name == "group":
+            self._set_group(value)
+        elif value is None and name != "reward":
+            self.__dict__[name] = None
+        else:
+            self.__dict__[name] = getattr(self, f"_check_{name}")(value)
+
+    def _check_reward(self, reward):
+        reward = as_numbers("reward", reward)
+        check_length("reward", reward, len(self), self._counted_by)
+        if self.reward_range is not None:
+            check_reward_range(self.reward_range, reward)
+        return reward
+
+    def _set_reward(self, reward, reward_range):
+        state = self.__dict__
+        state["reward_range"] = None
+        state["reward"] = self._check_reward(reward)
+        if reward_range is not None:
+            state["reward_range"] = check_reward_range(reward_range, self.reward)
+
+    def _check_timestamp(self, timestamp):
+        return check_timestamp(timestamp, len(self))
 
 
 def value_range(values):

@@ -21,7 +21,7 @@ from skope_ope.logs._labels import kind_of_labels
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._validation import (
-    PROBABILITY_TOLERANCE,
+    PROBA_TOLERANCE,
     as_array,
     check_distributions,
     label_codes,
@@ -335,7 +335,7 @@ def _check_shape(policy, proba, shape):
 def report_unknown(labels, proba, logs, unknown="raise"):
     """Raise, or warn, where a policy takes actions that the logs do not know."""
     mass = proba.sum(axis=1)
-    wrong = np.flatnonzero(mass > PROBABILITY_TOLERANCE)
+    wrong = np.flatnonzero(mass > PROBA_TOLERANCE)
     if not wrong.size:
         return
     found = labels[proba.max(axis=0) > 0].tolist()

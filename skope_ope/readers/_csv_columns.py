@@ -15,14 +15,14 @@ from skope_ope.exceptions import LogsWarning, RowError
 from skope_ope.logs._csv_file import (
     CsvFile,
     bad_cell,
+    cell_labels,
     cell_number,
-    is_missing,
-    labels_of,
+    is_missing_word,
     numbers_of,
     text_columns,
 )
 from skope_ope.logs._text_files import empty_file, open_bytes, quoted, utc_microseconds
-from skope_ope.logs._texts import Texts, texts_of
+from skope_ope.logs._texts import Texts, coded_texts
 from skope_ope.logs._validation import DROP_REWARDS
 
 MOSTLY_NUMBERS = 0.9  # share of numbers from which a text among them is told
@@ -80,7 +80,7 @@ def read_cells(file, texts, report=None):
             )
         for place, part in found.items():
             if isinstance(part, Texts):
-                part = texts_of(part.values, seen[place]).codes[part.codes]
+                part = coded_texts(part.values, seen[place]).codes[part.codes]
             parts[place].append(part)
         n_rows += len(part)
         if report is not None:
@@ -101,7 +101,7 @@ def _fill(part, found, place):
 
 
 def _csv_label(name, cells, file):
-    labels, codes = labels_of(name, cells)
+    labels, codes = cell_labels(name, cells)
     return labels[codes]
 
 
@@ -134,7 +134,9 @@ def _csv_feature(name, cells, file):
             ),
             stacklevel=5,
         )
-    known = texts_of(["" if is_missing(text) else text for text in cells.values])
+    known = coded_texts(
+        ["" if is_missing_word(text) else text for text in cells.values]
+    )
     return Texts(known.codes[cells.codes], known.values)
 
 

@@ -19,7 +19,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._text_files import quoted
 from skope_ope.logs._texts import parse_labels
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE
+from skope_ope.logs._validation import PROBA_TOLERANCE
 from skope_ope.readers._user_tables import UserTable
 
 CONSTRAINTS = {
@@ -511,7 +511,7 @@ def _stated_split(weights, variation):
             f"the share of variation {texts[bad]!r} in weights must be in (0, 1], got "
             f"{share[bad]:g}."
         )
-    if abs(share.sum() - 1) > PROBABILITY_TOLERANCE:
+    if abs(share.sum() - 1) > PROBA_TOLERANCE:
         raise ValueError(
             f"weights must sum to 1, got {share.sum():.6g}. They are the shares of the "
             "users in the experiment, not of all traffic."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._text_files import (
-    LONGEST,
+    LONGEST_LINE,
     empty_file,
     first_line,
     read_lines,
@@ -298,11 +298,11 @@ def _line_blocks(path):
         if line.strip():
             block.append((number, line))
             size += len(line)
-            if size > LONGEST:
+            if size > LONGEST_LINE:
                 raise ValueError(
                     f"{path}, line {block[0][0]}: the event that begins there is "
-                    f"longer than {LONGEST:,} characters, the maximum. Put an empty "
-                    "line between events; format='cb' has one event per line."
+                    f"longer than {LONGEST_LINE:,} characters, the maximum. Put an "
+                    "empty line between events; format='cb' has one event per line."
                 )
         elif block:
             yield block[0][0], block

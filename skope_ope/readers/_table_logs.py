@@ -16,12 +16,12 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._columns_of_labels import check_order
 from skope_ope.logs._context_encoder import (
     MAX_CATEGORIES,
-    columns_of,
-    names_of,
+    category_columns,
+    category_names,
     scale_of,
 )
 from skope_ope.logs._texts import Texts, parse_labels
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, row_sums
+from skope_ope.logs._validation import PROBA_TOLERANCE, row_sums
 from skope_ope.readers._read_table import (
     LINE_OF,
     check_names,
@@ -50,7 +50,7 @@ class TableEncoder:
         """Return what the columns of the context hold, such as "city = Rome"."""
         out = []
         for name, part in self.parts.items():
-            out += names_of(name, part) if isinstance(part, dict) else [name]
+            out += category_names(name, part) if isinstance(part, dict) else [name]
         return out
 
     def transform(self, features):
@@ -78,7 +78,7 @@ class TableEncoder:
 def _columns_of_texts(name, texts):
     """Return {text: column}; rare texts share the last column."""
     counts = np.bincount(texts.codes, minlength=len(texts.values))
-    columns, n_kept = columns_of(texts.values, counts, MAX_CATEGORIES)
+    columns, n_kept = category_columns(texts.values, counts, MAX_CATEGORIES)
     if n_kept < len(counts):
         warnings.warn(
             LogsWarning(
@@ -271,7 +271,7 @@ def made_whole(path, columns):
     # Other rows stay as they are: the logs refuse them.
     proba = np.column_stack(columns)
     sums = row_sums(proba)
-    off = np.abs(sums - 1) > PROBABILITY_TOLERANCE
+    off = np.abs(sums - 1) > PROBA_TOLERANCE
     if not off.any():
         return proba
     digits, bound = rounding(proba)

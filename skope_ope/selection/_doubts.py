@@ -50,8 +50,8 @@ from skope_ope.exceptions import (
     SupportWarning,
     TailWarning,
 )
-from skope_ope.logs.checks._lost_rows import NAME as LOST_ROWS
-from skope_ope.logs.checks._slate_order import NAME as SORTED_PAGES
+from skope_ope.logs.checks._lost_rows import LOST_ROWS
+from skope_ope.logs.checks._slate_order import SORTED_PAGES
 
 BOTH = frozenset((BETTER, WORSE))
 NEITHER = frozenset()

@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 
 from skope_ope.exceptions import RowError
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, check_distributions
+from skope_ope.logs._validation import PROBA_TOLERANCE, check_distributions
 
 BLOCK = 20_000  # rows: with fewer, calls take as long as what they do
 CHUNK_ENTRIES = 1 << 18  # answers asked for at once, where nothing else is said
@@ -45,7 +45,7 @@ def check_chances(chances, n_rows, first_row):
             f"the policy gave probabilities of shape {np.shape(chances)} for one "
             f"action per row, expected {(n_rows,)}."
         )
-    fine = (chances >= 0) & (chances <= 1 + PROBABILITY_TOLERANCE)
+    fine = (chances >= 0) & (chances <= 1 + PROBA_TOLERANCE)
     if not fine.all():
         row = int(np.flatnonzero(~fine)[0])
         raise RowError(

@@ -17,7 +17,7 @@ from skope_ope.intervals import (
     fieller_interval,
 )
 from skope_ope.intervals._ratio import ratio_error, ratio_limits
-from skope_ope.logs._html import card, doubts, headline, interval_picture, pairs
+from skope_ope.logs._html import card, doubts, interval_picture, main_number, pairs
 from skope_ope.logs._shown_numbers import (
     called,
     decimals,
@@ -256,7 +256,7 @@ class Lift:
             facts["it leaves out"] = self.leaves_bias_out
         return card(
             "Lift",
-            headline(
+            main_number(
                 told,
                 f"95% interval {limits} ({interval.method})",
                 interval_picture(*about, zero=True, unit="%"),

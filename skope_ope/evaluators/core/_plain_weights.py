@@ -24,7 +24,7 @@ from skope_ope.intervals import (
     log_smoothing_interval,
 )
 from skope_ope.logs._known_range import known_range
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE
+from skope_ope.logs._validation import PROBA_TOLERANCE
 
 ROUNDING = 1e-9  # relative: weights that differ by less are the same
 LEFT_BEHIND = "left behind"  # the weights of a value that was pickled
@@ -171,7 +171,7 @@ def _check_recorded(logs, method, instead):
         found = "they are estimated"
     elif proba is not None:
         told = proba[np.arange(len(logs)), logs.action_index]
-        off = np.abs(told - logs.propensity) > PROBABILITY_TOLERANCE
+        off = np.abs(told - logs.propensity) > PROBA_TOLERANCE
         if off.any():
             row = int(off.argmax())
             found = (

@@ -35,7 +35,7 @@ from skope_ope.evaluators.core._warnings import (
     outside_warnings,
 )
 from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
-from skope_ope.logs._html import card, doubts, headline, interval_picture, pairs
+from skope_ope.logs._html import card, doubts, interval_picture, main_number, pairs
 from skope_ope.logs._shown_numbers import called, counts, decimals, fixed, span
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class PolicyValue(
             facts["it leaves out"] = self.leaves_bias_out
         return card(
             self.estimator,
-            headline(value, told, picture),
+            main_number(value, told, picture),
             pairs(facts),
             details=doubts((*self.warnings, *interval.warnings))
             | {"Diagnostics": self.diagnostics._table()},

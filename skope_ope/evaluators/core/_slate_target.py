@@ -6,7 +6,7 @@ import numpy as np
 
 from skope_ope.logs._row_container import RowContainer, own
 from skope_ope.logs._row_labels import check_row_labels
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
+from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
 from skope_ope.policies.slate._slate_policy import as_slate_array, slate_policy
 from skope_ope.policies.slate._slate_tables import entries
 
@@ -108,7 +108,7 @@ class SlateTarget:
                 f"slate_proba of {type(policy).__name__} must have shape "
                 f"({len(logs)},), got {proba.shape}."
             )
-        if not (proba.min() >= 0 and proba.max() <= 1 + PROBABILITY_TOLERANCE):
+        if not (proba.min() >= 0 and proba.max() <= 1 + PROBA_TOLERANCE):
             raise ValueError(
                 "slate_proba must lie in [0, 1], got "
                 f"{proba.min():.6g} to {proba.max():.6g}."
@@ -182,7 +182,7 @@ def _check_logged(array, logs):
             "probabilities of the logged candidates must have shape (n_rounds, "
             f"n_slots) = {logs.slate.shape}, got {array.shape}."
         )
-    if not (array.min() >= 0 and array.max() <= 1 + PROBABILITY_TOLERANCE):
+    if not (array.min() >= 0 and array.max() <= 1 + PROBA_TOLERANCE):
         raise ValueError(
             "policy must hold probabilities of the logged candidates in [0, 1], got "
             f"{array.min():.6g} to {array.max():.6g}. Slates are integers."
@@ -192,7 +192,7 @@ def _check_logged(array, logs):
 
 def _check_marginals(table, start):
     """Raise unless every slot has probabilities that sum to at most one."""
-    most = 1 + PROBABILITY_TOLERANCE
+    most = 1 + PROBA_TOLERANCE
     total = table @ np.ones(table.shape[2])  # faster than a sum over a short axis
     if not (table.min(initial=0) >= 0 and total.max(initial=0) <= most):  # also NaN
         low, total = table.min(axis=(1, 2)), total.max(axis=1)

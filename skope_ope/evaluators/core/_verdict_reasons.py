@@ -25,7 +25,7 @@ from skope_ope.exceptions import (
 from skope_ope.logs._shown_numbers import counts, figure
 from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._lost_rows import DROPPED
+from skope_ope.logs.checks._lost_rows import UNLOGGED
 
 COMPARE = "Compare with an evaluator whose interval leaves nothing out."
 NO_PROPENSITIES = (
@@ -183,7 +183,7 @@ def _missing_weight(grounds, thresholds):
         f"The weights of the logged rounds average {share:.0%} less than expected. "
         "About this share of the policy's decisions would be in rare rounds of large "
         "weight, and the log has none of these, or the logger never takes them.",
-        f"{ADVICE[0]} {COLLECT} Also possible: {DROPPED[0].lower()}{DROPPED[1:]}",
+        f"{ADVICE[0]} {COLLECT} Also possible: {UNLOGGED[0].lower()}{UNLOGGED[1:]}",
     )
 
 

@@ -6,7 +6,8 @@ from math import inf
 
 import numpy as np
 
-from skope_ope.logs._propensity_audit import ROUNDING, propensity_by_action
+from skope_ope.logs._propensity_audit import propensity_by_action
+from skope_ope.logs._validation import PROBA_TOLERANCE
 
 LOGGED = "largest logged weight"
 FROM_LOGGER, FROM_ACTIONS = "logging_proba", "propensities of the actions"
@@ -140,8 +141,8 @@ def _completed_by_action(logs):
     if by_action is None:
         return None
     left = 1 - by_action.sum()
-    if left < -ROUNDING:  # of contexts, or clipped: more than one logger has
+    if left < -PROBA_TOLERANCE:  # of contexts, or clipped: more than one logger has
         return None
-    if len(logs._unseen) and left > ROUNDING:
+    if len(logs._unseen) and left > PROBA_TOLERANCE:
         by_action[logs._unseen] = left / len(logs._unseen)
     return by_action

@@ -13,7 +13,7 @@ from skope_ope.evaluators.core._weight_bound import (
     largest_but,
 )
 from skope_ope.logs._labels import texts_of_labels
-from skope_ope.logs._propensity_audit import ROUNDING
+from skope_ope.logs._validation import PROBA_TOLERANCE
 
 ALL_ACTIONS = SimpleNamespace(logged_only=False)  # a policy that is asked for all
 
@@ -65,9 +65,9 @@ class WeightLimits:
             return largest_but(spare * self.n, self.bins, self.mass, self.found)
         p, most, mass = np.array(list(self.actions.values())).T
         left, unseen = 1 - p.sum(), p == 0
-        if left < -ROUNDING:
+        if left < -PROBA_TOLERANCE:
             return 0.0
-        p = np.where(unseen & (left > ROUNDING), left / max(unseen.sum(), 1), p)
+        p = np.where(unseen & (left > PROBA_TOLERANCE), left / max(unseen.sum(), 1), p)
         ratio = np.divide(most, p, out=np.zeros_like(p), where=p > 0)
         order = np.argsort(-ratio, kind="stable")
         above = np.cumsum(mass[order])

@@ -15,7 +15,7 @@ from skope_ope.evaluators.frames._columns import (
     where,
 )
 from skope_ope.evaluators.frames._frame_query import INSTEAD, LARGEST
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, plain
+from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 
 TINIEST = float(np.finfo(np.float64).tiny)  # one over less is infinite
 
@@ -178,7 +178,7 @@ class FrameRounds:
                 1 + 1e-9,
             )
             return PolicyColumns(self, found[0], None)
-        near = PROBABILITY_TOLERANCE
+        near = PROBA_TOLERANCE
         whole = self.query.define(total(found))
         fit = [one >= 0 for one in found] + [whole >= 1 - near, whole <= 1 + near]
         self.query.check(

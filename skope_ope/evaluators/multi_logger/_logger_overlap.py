@@ -17,7 +17,7 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
-from skope_ope.logs._shown_numbers import column, share, text_table
+from skope_ope.logs._shown_numbers import aligned, share, text_table
 from skope_ope.logs.lazy._kind_of import kind_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class LoggerOverlap:
             header += [str(label) for label in self.loggers]
         names = ("mean_reward", "min_propensity", TARGET_NAMES[1])
         means, least, largest = (
-            column([record.get(name) for record in self._records], 3) for name in names
+            aligned([record.get(name) for record in self._records], 3) for name in names
         )
         rows = []
         for i, record in enumerate(self._records):

@@ -42,7 +42,7 @@ from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs._slate_fields import EMPTY, has_slot_rewards, row_of_another_reward
-from skope_ope.logs.checks._lost_rows import NAME as LOST_ROWS
+from skope_ope.logs.checks._lost_rows import LOST_ROWS
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 

@@ -31,14 +31,14 @@ from skope_ope.logs.checks._finding import Finding
 WINDOWS = 1, 4  # m
 NEARBY = 16  # runs on both sides, whose changes give the unit
 RECURRENT = 0.05  # of the runs have the probability of the last but one: contexts
-BLOCK = 16  # runs whose sum is one draw
+RUNS_OF_DRAW = 16  # runs whose sum is one draw
 FEWEST_BLOCKS = 12
-CHANCE = 1e-6  # of one window
-EFFECT = 0.03  # correlation
+WINDOW_CHANCE = 1e-6  # of one window
+LEARNING_EFFECT = 0.03  # correlation
 FEW_SEGMENTS = 100  # rounds per distinct context, on average
-TINY = 1e-12
-NOTHING = 1.0, 0.0
-MOST_ROUNDS = 5_000  # that every value looks at: loggers learn most at the start
+NO_SPREAD = 1e-12
+NO_EVIDENCE = 1.0, 0.0
+FIRST_ROUNDS = 5_000  # that every value looks at: loggers learn most at the start
 AUDITED = 200_000  # likewise of an audit, in memory as of files
 
 
@@ -56,13 +56,13 @@ def learning_findings(logs, most=AUDITED):
         rounds = np.argsort(logs.row_id.position, kind="stable")[rounds]
     logs = logs[rounds]
     p, reward = logs.propensity, moderate(logs.reward)
-    sequences = Sequences(_alike(logs), p, reward)
+    sequences = Sequences(_compared_codes(logs), p, reward)
     evidence = [sequences.follow(m) for m in WINDOWS]
     if logs.logging_proba is not None and logs.loggers is None:
         known = logs.logging_proba, logs.action_index
         evidence.append(follow_at_once(*known, p, reward))
     chance, correlation = min(evidence)
-    if not (chance < CHANCE and correlation > EFFECT):
+    if not (chance < WINDOW_CHANCE and correlation > LEARNING_EFFECT):
         return []
     return [
         Finding(
@@ -79,15 +79,15 @@ def learning_findings(logs, most=AUDITED):
                 "The context holds earlier rewards, as counts of clicks do, and the "
                 "logger reads them: rounds depend on each other all the same.",
             ),
-            number=chance,
-            effect=correlation,
+            chance,
+            correlation,
             category=AdaptiveLoggerWarning,
             spares=("AdaptiveIPS", "AdaptiveDR", "mean reward"),
         )
     ]
 
 
-def _alike(logs):
+def _compared_codes(logs):
     """Return codes of the rounds whose probabilities are compared."""
     # Those of the same action and logger; and, of contexts with few values, such as
     # segments of users, those of the same context.
@@ -133,15 +133,15 @@ class Sequences:
             first = np.arange(len(p))
         self.code = code[first]
         self.reward = np.add.reduceat(reward, first)
-        self.rewards, self.ps = _sums(self.reward), _sums(p[first])
+        self.rewards, self.ps = _running_sums(self.reward), _running_sums(p[first])
         self.counts = np.append(first, len(p)).astype(float)
 
     def follow(self, m, rise=None):
         """Return (chance, correlation) with windows of m runs."""
         # codes rise: where those m runs before and after are one, all between are
         inside = self.code[2 * m :] == self.code[: -2 * m]
-        if np.count_nonzero(inside) < FEWEST_BLOCKS * BLOCK:
-            return NOTHING
+        if np.count_nonzero(inside) < FEWEST_BLOCKS * RUNS_OF_DRAW:
+            return NO_EVIDENCE
         r_last, r_next = _sums_around(self.rewards, m)
         n_last, n_next = _sums_around(self.counts, m)
         usual = (r_last / n_last + r_next / n_next) / 2
@@ -153,13 +153,13 @@ class Sequences:
         else:
             rise = rise[m:-m][inside]
         unit = np.sqrt(_mean_nearby(rise * rise))
-        rise = np.divide(rise, unit, out=np.zeros(len(rise)), where=unit > TINY)
+        rise = np.divide(rise, unit, out=np.zeros(len(rise)), where=unit > NO_SPREAD)
         product = rise * luck
-        blocks = np.add.reduceat(product, np.arange(0, len(product), BLOCK))
+        blocks = np.add.reduceat(product, np.arange(0, len(product), RUNS_OF_DRAW))
         spread = blocks.std(ddof=1) * np.sqrt(len(blocks))
         size = np.sqrt((rise @ rise) * (luck @ luck))
-        if not (spread > TINY * size and np.isfinite(size)):
-            return NOTHING
+        if not (spread > NO_SPREAD * size and np.isfinite(size)):
+            return NO_EVIDENCE
         total = float(product.sum())
         chance = float(stdtr(len(blocks) - 1, -total / spread))
         return chance, total / float(size)
@@ -173,7 +173,7 @@ def follow_at_once(proba, code, p, reward):
     return own.follow(WINDOWS[-1], rise[own.order])
 
 
-def _sums(values):
+def _running_sums(values):
     """Return the sum of the values before every place, the end included."""
     return np.concatenate([[0.0], np.cumsum(values)])
 
@@ -186,7 +186,7 @@ def _sums_around(sums, m):
 
 def _mean_nearby(values):
     """Return the mean of every value and its neighbours on both sides."""
-    sums = np.pad(_sums(values), NEARBY, mode="edge")
+    sums = np.pad(_running_sums(values), NEARBY, mode="edge")
     one_side = np.minimum(np.arange(len(values)), NEARBY)
     total = sums[2 * NEARBY + 1 :] - sums[: len(values)]
     return np.maximum(total, 0.0) / (one_side + 1 + one_side[::-1])

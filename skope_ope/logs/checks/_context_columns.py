@@ -17,17 +17,17 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import is_frame, is_missing
+from skope_ope.logs._validation import frame_names, is_frame, is_missing
 from skope_ope.logs.checks._finding import Finding
 
-MOST_COLUMNS = 200  # that a check looks at one by one
-MOST_CATEGORIES = 512  # that are told apart; the others count as one
-MOST_NAMED = 5  # columns in a sentence
-FEW_VALUES = 64  # distinct numbers that are taken as they are
+COLUMNS_TESTED = 200  # that a check looks at one by one
+CATEGORIES_APART = 512  # that are told apart; the others count as one
+COLUMNS_NAMED = 5  # columns in a sentence
+FEW_NUMBERS = 64  # distinct numbers that are taken as they are
 
 
 @dataclass(frozen=True)
-class Column:
+class ContextColumn:
     """One column of the context."""
 
     name: object  # its name in a frame, its position elsewhere
@@ -44,22 +44,15 @@ class Column:
         return label_of(self.name, self.named)
 
 
-def column_names(context):
-    """Return the names of the columns of a frame, positions elsewhere."""
-    if is_frame(context):
-        return list(getattr(context, "column_names", None) or context.columns)
-    return range(context.shape[1])
-
-
 def label_of(name, named):
     """Return what messages call a column."""
     return f"column {name!r}" if named else f"context column {name}"
 
 
-def listed(texts):
+def in_words(texts):
     """Return some texts as a list in a sentence."""
-    more = len(texts) - MOST_NAMED
-    shown = [*texts[:MOST_NAMED], *([f"{more:,} more"] if more > 0 else [])]
+    more = len(texts) - COLUMNS_NAMED
+    shown = [*texts[:COLUMNS_NAMED], *([f"{more:,} more"] if more > 0 else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
@@ -90,8 +83,8 @@ def rows_apart(logs, most, random):
     return np.sort(random.permutation(of_group)[:most])
 
 
-def columns_of(context, rows=None):
-    """Return the columns of some rows, at most `MOST_COLUMNS` of them."""
+def context_columns(context, rows=None):
+    """Return the columns of some rows, at most `COLUMNS_TESTED` of them."""
     # Of wide contexts these are the ones with the most entries that are not zero (a
     # sparse matrix) or the first ones.
     if rows is not None:
@@ -100,59 +93,62 @@ def columns_of(context, rows=None):
     if is_frame(context):
         frame = import_narwhals().from_native(context, eager_only=True)
         names = list(frame.columns)
-        return [_column(names[j], frame.get_column(names[j]), True) for j in chosen]
+        return [
+            _context_column(names[j], frame.get_column(names[j]), True) for j in chosen
+        ]
     context = dense_columns(context, chosen)
     return [
-        Column(int(j), moderate(np.asarray(context[:, k], dtype=float)), False, False)
+        ContextColumn(
+            int(j), moderate(np.asarray(context[:, k], dtype=float)), False, False
+        )
         for k, j in enumerate(chosen)
     ]
 
 
 def chosen_columns(context):
     """Return the positions of the columns that are looked at one by one."""
-    chosen = np.arange(min(context.shape[1], MOST_COLUMNS))
+    chosen = np.arange(min(context.shape[1], COLUMNS_TESTED))
     if sparse.issparse(context) and len(chosen) < context.shape[1]:
         filled = np.bincount(context.indices, minlength=context.shape[1])
-        chosen = np.sort(np.argsort(-filled, kind="stable")[:MOST_COLUMNS])
+        chosen = np.sort(np.argsort(-filled, kind="stable")[:COLUMNS_TESTED])
     return chosen
 
 
 def dense_columns(context, chosen):
     """Return some columns of an array or a sparse matrix as an array."""
-    if sparse.issparse(context):
-        return context[:, chosen].toarray()
-    return context[:, chosen]
+    some = context[:, chosen]
+    return some.toarray() if sparse.issparse(some) else some
 
 
 def columns_tested(context):
     """Say which columns the checks look at where these are not all, else None."""
-    if context.shape[1] <= MOST_COLUMNS:
+    if context.shape[1] <= COLUMNS_TESTED:
         return None
     which = "those with the most entries" if sparse.issparse(context) else "the first"
-    return f"{MOST_COLUMNS} of {context.shape[1]:,} ({which})"
+    return f"{COLUMNS_TESTED} of {context.shape[1]:,} ({which})"
 
 
-def _column(name, series, named):
+def _context_column(name, series, named):
     values = series.to_numpy()
     kind = values.dtype.kind
     if kind in "biuf":
-        return Column(name, moderate(values.astype(float)), False, named)
+        return ContextColumn(name, moderate(values.astype(float)), False, named)
     if kind in "mM":
         times = values.astype(np.int64).astype(float)
-        return Column(name, np.where(np.isnat(values), np.nan, times), False, named)
+        return ContextColumn(
+            name, np.where(np.isnat(values), np.nan, times), False, named
+        )
     missing = series.is_null().to_numpy().astype(bool)
     labels = values.tolist()
-    if all(
-        isinstance(v, (Real, Decimal)) or gone
-        for v, gone in zip(labels, missing, strict=True)
-    ):
-        numbers = [
-            nan if gone else float(v) for v, gone in zip(labels, missing, strict=True)
-        ]
-        return Column(name, moderate(np.array(numbers)), False, named)
+    pairs = list(zip(labels, missing, strict=True))
+    if all(isinstance(v, (Real, Decimal)) or gone for v, gone in pairs):
+        numbers = [nan if gone else float(v) for v, gone in pairs]
+        return ContextColumn(name, moderate(np.array(numbers)), False, named)
     texts = np.array([str(label) for label in labels], dtype=object)
     codes, labels = _by_frequency(texts)
-    return Column(name, np.where(missing, nan, codes), True, named, tuple(labels))
+    return ContextColumn(
+        name, np.where(missing, nan, codes), True, named, tuple(labels)
+    )
 
 
 def _by_frequency(texts):
@@ -166,7 +162,7 @@ def _by_frequency(texts):
 
 def binned(column, n_bins=16):
     """Return codes from 0 on of the values of a column: bins, or the values."""
-    # Categories and few distinct numbers stay what they are (at most `MOST_CATEGORIES`
+    # Categories and few distinct numbers stay what they are (at most `CATEGORIES_APART`
     # of them); other numbers fall into bins of equal counts. Missing values are a
     # separate bin, and so are values that make more than a bin's share.
     values = column.values
@@ -174,9 +170,9 @@ def binned(column, n_bins=16):
     known = values[~missing]
     codes = np.zeros(len(values), dtype=np.intp)
     if column.categorical:
-        codes[~missing] = 1 + np.minimum(known, MOST_CATEGORIES).astype(np.intp)
+        codes[~missing] = 1 + np.minimum(known, CATEGORIES_APART).astype(np.intp)
         return codes
-    distinct = _few_distinct(known, max(FEW_VALUES, n_bins))
+    distinct = _few_distinct(known, max(FEW_NUMBERS, n_bins))
     if distinct is None:
         ordered = np.sort(known)  # quantiles of infinite numbers, too
         edges = ordered[np.arange(1, n_bins) * len(ordered) // n_bins]
@@ -196,31 +192,26 @@ def _few_distinct(values, most):
 
 # -- what is odd about single columns of the context, whatever they mean ---------------
 
-SAMPLE = 1000  # rounds that show which columns may be constant or alike
+ROUNDS_SAMPLED = 1000  # rounds that show which columns may be constant or alike
 
 
 def column_findings(logs, random_state=0):
     """Return missing values, constant columns and columns that are there twice."""
     context, n_rounds = logs.context, len(logs)
-    names, named = column_names(context), is_frame(context)
-    missing = _missing(context)
-    facts = {}
-    if missing:
-        facts["missing values"] = {
-            "column": [names[j] for j in missing],
-            "rounds": list(missing.values()),
-        }
+    named = is_frame(context)
+    names = frame_names(context) if named else range(context.shape[1])
+    missing = _missing_by_column(context)
+    facts, findings = {}, []
     part = columns_tested(context)
-    if part is not None:
-        facts["columns tested"] = part
     constant, alike = _constant_and_alike(context, n_rounds, random_state)
 
     def labels(which):
-        return listed([label_of(names[j], named) for j in which])
+        return in_words([label_of(names[j], named) for j in which])
 
-    findings = []
     if missing:
-        most = max(missing.values())
+        lacking, counts = [names[j] for j in missing], list(missing.values())
+        facts["missing values"] = {"column": lacking, "rounds": counts}
+        most = max(counts)
         findings.append(
             _note(
                 "missing_values",
@@ -229,16 +220,19 @@ def column_findings(logs, random_state=0):
                 "Models and policies must take them, as trees on histograms do, or "
                 "fill them. What is missing only where something happened later "
                 "gives away what happened.",
-                [names[j] for j in missing],
+                lacking,
                 most,
                 most / n_rounds,
             )
         )
+    if part is not None:
+        facts["columns tested"] = part
     if constant and n_rounds > 1:
         findings.append(
             _note(
                 "constant_column",
-                f"{labels(constant)} {_have(constant)} the same value in all rounds.",
+                f"{labels(constant)} {'has' if len(constant) == 1 else 'have'} the "
+                "same value in all rounds.",
                 "Such a column tells nothing: check whether its values were lost.",
                 [names[j] for j in constant],
                 len(constant),
@@ -252,7 +246,7 @@ def column_findings(logs, random_state=0):
         findings.append(
             _note(
                 "duplicate_column",
-                f"{capital(listed(pairs))}.",
+                f"{capital(in_words(pairs))}.",
                 "Keep one of each: models share out weight between copies at random.",
                 [names[j] for _, j in alike],
                 len(alike),
@@ -264,41 +258,34 @@ def column_findings(logs, random_state=0):
 def _constant_and_alike(context, n_rounds, random_state):
     """Return columns of one value, and pairs of equal ones: what a sample shows."""
     # Only columns that are constant or alike in the sample are read in all rounds.
-    rows = sampled_rows(n_rounds, SAMPLE, random_state)
-    some = _columns(take_rows(context, rows), chosen_columns(context))
+    rows = sampled_rows(n_rounds, ROUNDS_SAMPLED, random_state)
+    some = _column_arrays(take_rows(context, rows), chosen_columns(context))
     still = [j for j, values in some.items() if _one_value(values)]
     twins = [pair for pair in _twins(some) if pair[1] not in still]
-    whole = _columns(context, sorted({*still, *chain(*twins)}))
+    whole = _column_arrays(context, sorted({*still, *chain(*twins)}))
     constant = [j for j in still if _one_value(whole[j])]
     if sparse.issparse(context):
-        constant = _without_entry(context)
-    return constant, [(i, j) for i, j in twins if _same(whole[i], whole[j])]
+        filled = np.bincount(context.indices, minlength=context.shape[1])
+        constant = np.flatnonzero(filled == 0).tolist()
+    return constant, [(i, j) for i, j in twins if _are_equal(whole[i], whole[j])]
 
 
 def _note(name, found, advice, columns, number, effect=float("nan")):
-    return Finding(
-        name,
-        "note",
-        capital(found),
-        (advice,),
-        number=float(number),
-        effect=effect,
-        columns=columns[:10],
-        category=LogsWarning,
-    )
+    about = {"number": float(number), "effect": effect, "columns": columns[:10]}
+    return Finding(name, "note", capital(found), advice, **about, category=LogsWarning)
 
 
-def _columns(context, chosen):
+def _column_arrays(context, chosen):
     """Return some columns as arrays, by position."""
     if is_frame(context):
         frame = import_narwhals().from_native(context, eager_only=True)
         names = list(frame.columns)
-        return {j: _plain(frame.get_column(names[j]).to_numpy()) for j in chosen}
+        return {j: _with_none(frame.get_column(names[j]).to_numpy()) for j in chosen}
     table = dense_columns(context, chosen)
     return {int(j): table[:, k] for k, j in enumerate(chosen)}
 
 
-def _plain(values):
+def _with_none(values):
     """Return objects with None for what is missing, whatever the library calls it."""
     if values.dtype != object:
         return values
@@ -307,7 +294,7 @@ def _plain(values):
     return out
 
 
-def _missing(context):
+def _missing_by_column(context):
     """Return how many values are missing or infinite, by column that has some."""
     if is_frame(context):
         frame = import_narwhals().from_native(context, eager_only=True)
@@ -333,16 +320,10 @@ def _missing_in_series(series):
     return int((~np.isfinite(values.astype(float))).sum())
 
 
-def _without_entry(context):
-    filled = np.bincount(context.indices, minlength=context.shape[1])
-    return np.flatnonzero(filled == 0).tolist()
-
-
 def _one_value(values):
     first = values[0]
-    if first != first:  # NaN
-        return bool((values != values).all())
-    return bool((values == first).all())
+    same = values != values if first != first else values == first  # NaN
+    return bool(same.all())
 
 
 def _twins(columns):
@@ -357,22 +338,18 @@ def _twins(columns):
     return pairs
 
 
-def _same(a, b):
+def _are_equal(a, b):
     missing = a != a
     return bool(np.array_equal(missing, b != b) and (a == b)[~missing].all())
 
 
-def _have(columns):
-    return "has" if len(columns) == 1 else "have"
-
-
 # -- columns of the context that name who a round belongs to ---------------------------
 
-FEWEST = 100  # values: fewer are categories
+FEWEST_LABELS = 100  # values: fewer are categories
 MOST_ALONE = 0.95  # values per round: more, and hardly one comes back
 LEAST_ALONE = 0.01  # fewer, and each has a hundred rounds: a shop or a country
 # Numbers that come back are also prices and counts: only a name tells them apart.
-NAMES = re.compile(
+GROUP_NAMES = re.compile(
     r"(^|[_\W])(id|uid|uuid|user|visitor|customer|client|member|session|account)s?"
     r"($|[_\W])",
     re.IGNORECASE,
@@ -387,26 +364,24 @@ def group_column_findings(logs, random_state=None):
     names = list(frame.columns)
     found = []
     for name in (names[j] for j in chosen_columns(logs.context)):
-        if NAMES.search(str(name)):
+        if GROUP_NAMES.search(str(name)):
             n_values = frame.get_column(name).n_unique()
             share = n_values / len(logs)
-            if n_values >= FEWEST and LEAST_ALONE <= share <= MOST_ALONE:
-                found.append(_finding(name, n_values, len(logs)))
+            if n_values >= FEWEST_LABELS and LEAST_ALONE <= share <= MOST_ALONE:
+                found.append(_group_finding(name, n_values, len(logs)))
     return {}, found
 
 
-def _finding(name, n_values, n_rounds):
+def _group_finding(name, n_values, n_rounds):
     label = label_of(name, named=True)
     return Finding(
         "group_in_context",
         "note",
         f"{capital(label)} has {n_values:,} values in {n_rounds:,} rounds, and they "
         "come back: is it a group, such as a user?",
-        (
-            f"If so, pass group={name!r} and leave it out of the context. Then the "
-            "standard errors count groups, and models cannot learn single groups by "
-            "heart.",
-        ),
+        f"If so, pass group={name!r} and leave it out of the context. Then the "
+        "standard errors count groups, and models cannot learn single groups by "
+        "heart.",
         effect=1 - n_values / n_rounds,
         columns=[name],
     )
@@ -414,17 +389,17 @@ def _finding(name, n_values, n_rounds):
 
 # -- numbers of moderate size, for sums of squares -------------------------------------
 
-HUGE = 1e100  # squares of more, and sums of them, may be infinite
+HUGE_NUMBER = 1e100  # squares of more, and sums of them, may be infinite
 
 
 def moderate(values):
     """Get numbers whose squares are neither infinite nor zero by their size alone."""
     # They are divided by a power of two, which changes no digit, where the largest is
-    # above `HUGE` or below its inverse.
+    # above `HUGE_NUMBER` or below its inverse.
     finite = np.isfinite(values)
     if not finite.all():
         values = np.where(finite, values, np.nan)
     largest = np.abs(values).max(where=finite, initial=0.0)
-    if largest == 0 or 1 / HUGE < largest < HUGE:
+    if largest == 0 or 1 / HUGE_NUMBER < largest < HUGE_NUMBER:
         return values
     return np.ldexp(values, -int(np.frexp(largest)[1]))

@@ -6,8 +6,10 @@ from math import log
 
 import numpy as np
 
-FLOOR = 0.01  # share of the uniform distribution in every prediction
-LARGEST = 1e9  # ratio that counts: more is no better evidence, and sums stay finite
+LEAST_RATIO = 0.01  # share of the uniform distribution in every prediction
+LARGEST_RATIO = (
+    1e9  # ratio that counts: more is no better evidence, and sums stay finite
+)
 STAKES = (0.1, 0.5, 1.0)
 SURE = log(1000)  # right propensities exceed it in one log of a thousand
 SURE_FORWARD = log(100)  # of predictions from the past, fair for loggers that learn
@@ -22,8 +24,10 @@ def probability_ratio(predicted, propensity, n_offered):
     # does not tell how many more of them there are, and shares for all of those that
     # happen to be logged could add up to more than one.
     known = predicted > 0
-    ratio = ((1 - FLOOR) * predicted + known * FLOOR / n_offered) / propensity
-    return np.minimum(ratio, LARGEST)
+    ratio = (
+        (1 - LEAST_RATIO) * predicted + known * LEAST_RATIO / n_offered
+    ) / propensity
+    return np.minimum(ratio, LARGEST_RATIO)
 
 
 def log_e_value(ratio, share=None, group=None):
@@ -90,7 +94,7 @@ def log_mean_exp(logs):
 
 def mean_gain(ratio, share=None):
     """Return the mean of ln f, weighted by `share`; f below .01 counts as that."""
-    return float(np.average(np.log(np.maximum(ratio, FLOOR)), weights=share))
+    return float(np.average(np.log(np.maximum(ratio, LEAST_RATIO)), weights=share))
 
 
 def misfit_effect(ratio, share=None):

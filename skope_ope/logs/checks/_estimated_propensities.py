@@ -13,8 +13,8 @@ from skope_ope.logs.checks._propensity_findings import tested_propensities
 from skope_ope.logs.checks._propensity_fit import fitted_logger
 
 ESTIMATED_PROPENSITIES = "estimated_propensities"
-FEWEST_ROUNDS = 20  # of an action, from which a classifier learns
-MOST_ACTIONS = 10  # that are named
+FEWEST_SEEN = 20  # of an action, from which a classifier learns
+ACTIONS_NAMED = 10  # that are named
 OTHER_CLASSIFIER = (
     "estimate them with a classifier that can learn the rule of the logger and does "
     "not overfit, such as HistGradientBoostingClassifier(max_iter=30, "
@@ -33,10 +33,10 @@ def estimated_propensity_findings(logs):
     facts, found = tested_propensities(logs)
     told, more = fitted_logger(logs)
     alarms = [replace(one, advice=BETTER_MODEL) for one in found + more if one.is_alarm]
-    return facts | told, [_estimated(), *alarms, *_thin(logs)]
+    return facts | told, [_estimated_note(), *alarms, *_rarely_logged(logs)]
 
 
-def _estimated():
+def _estimated_note():
     return Finding(
         ESTIMATED_PROPENSITIES,
         "note",
@@ -45,23 +45,19 @@ def _estimated():
     )
 
 
-def _thin(logs):
+def _rarely_logged(logs):
     """Find actions of which an estimate has learned from few rounds."""
     counts = logs._action_counts
-    few = np.flatnonzero((counts > 0) & (counts < FEWEST_ROUNDS))
+    few = np.flatnonzero((counts > 0) & (counts < FEWEST_SEEN))
     if not len(few):
         return []
-    worst = few[np.argsort(counts[few], kind="stable")[:MOST_ACTIONS]]
-    return [
-        Finding(
-            "few_rounds_of_action",
-            "warning",
-            f"{len(few):,} of {len(counts):,} actions have fewer than {FEWEST_ROUNDS} "
-            f"rounds, {plain(logs.actions[worst[0]])!r} has {counts[worst[0]]:,}: a "
-            "classifier cannot learn their propensities.",
-            ("Merge rare actions, collect more rounds, or record the propensities.",),
-            number=float(counts[worst[0]]),
-            actions=[plain(one) for one in logs.actions[worst]],
-            category=LowOverlapWarning,
-        )
-    ]
+    worst = few[np.argsort(counts[few], kind="stable")[:ACTIONS_NAMED]]
+    found = (
+        f"{len(few):,} of {len(counts):,} actions have fewer than {FEWEST_SEEN} "
+        f"rounds, {plain(logs.actions[worst[0]])!r} has {counts[worst[0]]:,}: a "
+        "classifier cannot learn their propensities."
+    )
+    advice = "Merge rare actions, collect more rounds, or record the propensities."
+    about = {"number": float(counts[worst[0]]), "category": LowOverlapWarning}
+    about["actions"] = map(plain, logs.actions[worst])
+    return [Finding("few_rounds_of_action", "warning", found, advice, **about)]

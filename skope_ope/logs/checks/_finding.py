@@ -16,7 +16,7 @@ from skope_ope.logs._shown_numbers import figure, wrapped
 from skope_ope.logs._validation import plain
 
 SEVERITIES = ("error", "warning", "note")
-STEPS = "What to check, most likely first:"
+STEPS_HEAD = "What to check, most likely first:"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Finding:
     # may be wrong. "note": worth knowing; no alarm
     severity: str
     found: str  # A sentence that says what was found, with its number
-    advice: tuple = ()  # what to do: the most likely cause first
+    advice: tuple = ()  # what to do: a text, or several, the most likely cause first
     # What triggered it: a number of standard errors, a chance, a share, the natural
     # logarithm of an e-value; the sentence says which
     number: float = nan
@@ -45,9 +45,10 @@ class Finding:
 
     def __post_init__(self):
         if self.severity not in SEVERITIES:
-            raise ValueError(
-                f"severity must be one of {SEVERITIES}, got {self.severity}"
-            )
+            known = f"severity must be one of {SEVERITIES}"
+            raise ValueError(f"{known}, got {self.severity}")
+        if isinstance(self.advice, str):
+            object.__setattr__(self, "advice", (self.advice,))
         for name in ("advice", "rows", "columns", "actions", "spares"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
@@ -62,13 +63,13 @@ class Finding:
         if len(self.advice) < 2:
             return " ".join((self.found, *self.advice))
         steps = " ".join(f"({i}) {one}" for i, one in enumerate(self.advice, 1))
-        return f"{self.found} {STEPS} {steps}"
+        return f"{self.found} {STEPS_HEAD} {steps}"
 
     def __str__(self):
         head = f"[{self.severity}] {self.name}: "
         if len(self.advice) < 2:
             return "\n".join(wrapped(head + self.text))
-        lines = wrapped(f"{head}{self.found} {STEPS}")
+        lines = wrapped(f"{head}{self.found} {STEPS_HEAD}")
         for i, one in enumerate(self.advice, 1):
             lines += wrapped(one, f"({i}) ")
         return "\n".join(lines)
@@ -83,7 +84,7 @@ class Finding:
 # -- A finding as HTML, as short texts and as a plain record ---------------------------
 
 SOME = 6  # columns, actions or rows of a finding
-LONGEST = 40  # characters of a label
+LONGEST_LABEL = 40  # characters of a label
 EFFECT_TOLD = ("low_overlap",)  # by the rounds that the sentence names
 
 
@@ -103,18 +104,9 @@ def plain_record(value):
 
 def finding_record(finding):
     """Return a finding as a dict of plain numbers and words."""
-    return plain_record(
-        {
-            "severity": finding.severity,
-            "finding": finding.name,
-            "number": finding.number,
-            "effect": finding.effect,
-            "columns": finding.columns,
-            "actions": finding.actions,
-            "rows": finding.rows,
-            "text": finding.text,
-        }
-    )
+    names = ("number", "effect", "columns", "actions", "rows", "text")
+    told = {name: getattr(finding, name) for name in names}
+    return plain_record({"severity": finding.severity, "finding": finding.name, **told})
 
 
 def finding_html(finding, answer):
@@ -125,7 +117,7 @@ def finding_html(finding, answer):
         told.append(element("p", finding.text))
     else:
         steps = element("ol", *(element("li", one) for one in finding.advice))
-        told += [element("p", f"{finding.found} {STEPS}"), steps]
+        told += [element("p", f"{finding.found} {STEPS_HEAD}"), steps]
     where = "; ".join(places(finding))
     told += [element("p", where, class_="note")] if where else []
     return element("div", *told, class_="finding")
@@ -147,4 +139,4 @@ def places(finding):
 def short_label(label):
     """Return a label as a short text."""
     text = harmless(label)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}..."

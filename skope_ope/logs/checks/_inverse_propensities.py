@@ -11,15 +11,15 @@ import numpy as np
 from skope_ope.logs._propensity_audit import uneven_weight
 
 FEWEST_CLUSTERS = 30  # rounds or groups, from which a mean is judged
-MANY_ROUNDS = 15  # in one half of the rounds: an action that the other half tests
+OFTEN_IN_HALF = 15  # in one half of the rounds: an action that the other half tests
 OFTEN_ENOUGH = 50  # rounds of an action, for what is missing
 HEAVY = 4  # 1/p above sqrt(n) / 4 stands for more of the kind, not seen yet:
 UNSEEN_PER_SEEN = 40  # so much more
 HARDLY_A_CHOICE = 0.99  # a probability that leaves others unseen in most logs
-MOST_CELLS = 1_000_000  # loggers times actions
+MOST_PAIRS = 1_000_000  # loggers times actions
 GRIDS = (1, 2, 3)  # decimals of rounded propensities
-MOST_NAMED = 10  # rows
-FEW_VALUES = 5  # with one decimal, that loggers are set to: .5, .9
+ROWS_NAMED = 10  # rows
+FEW_DECIMALS = 5  # with one decimal, that loggers are set to: .5, .9
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,9 @@ class Excess:
         """Tell whether it is far beyond chance and large."""
         # Where 1/p is the same in all rounds there is no error. Then it counts how
         # probable it is that nothing else was drawn: at most ratio to the power -n.
-        return (
-            self.n >= FEWEST_CLUSTERS
-            and self.z > z
-            and self.ratio > ratio
-            and self.n * log(self.ratio) > z**2 / 2
-        )
+        if self.n < FEWEST_CLUSTERS or self.z <= z or self.ratio <= ratio:
+            return False
+        return self.n * log(self.ratio) > z**2 / 2
 
 
 class InversePropensities:
@@ -64,7 +61,7 @@ class InversePropensities:
         self.n_actions = logs.n_actions
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
         # too many to tell apart: what each of them never does is not known
-        self.pooled = n_loggers > 1 and n_loggers * logs.n_actions > MOST_CELLS
+        self.pooled = n_loggers > 1 and n_loggers * logs.n_actions > MOST_PAIRS
         self.n_loggers = 1 if self.pooled else n_loggers
 
     def names(self, places):
@@ -73,7 +70,7 @@ class InversePropensities:
 
     def shown(self, mask):
         """Return the same of the first rounds of `held` that a mask shows."""
-        return self._named(np.flatnonzero(mask)[:MOST_NAMED])
+        return self._named(np.flatnonzero(mask)[:ROWS_NAMED])
 
     def of(self, some):
         """Return the same of some of the rounds, given as a mask."""
@@ -132,7 +129,7 @@ class InversePropensities:
         # Actions that are chosen by their counts in the same rounds would look too
         # frequent.
         often = [self._counts(self._half == other) for other in (1, 0)]
-        return np.array(often) >= MANY_ROUNDS
+        return np.array(often) >= OFTEN_IN_HALF
 
     @cached_property
     def frequent(self):
@@ -142,12 +139,11 @@ class InversePropensities:
     def _sizes(self, cells):
         """Return how many actions of some cells each round could take."""
         cells = cells.reshape(self.n_loggers, self.n_actions).astype(float)
+        several = self.n_loggers > 1
         if self.available is None:
             sizes = cells.sum(axis=1)
-            return (
-                sizes[self.logger] if self.n_loggers > 1 else sizes.repeat(len(self.p))
-            )
-        mine = cells[self.logger] if self.n_loggers > 1 else cells
+            return sizes[self.logger] if several else sizes.repeat(len(self.p))
+        mine = cells[self.logger] if several else cells
         return (self.available * mine).sum(axis=1)
 
     def too_small(self):
@@ -177,7 +173,7 @@ class InversePropensities:
         should = float(expected.sum())
         if should <= 0:
             return Excess(1.0, 0.0, n)
-        return Excess(1 + total / should, _ratio(total, error), n)
+        return Excess(1 + total / should, _in_errors(total, error), n)
 
     def _sum_and_error(self, gap, rows):
         """Return the sum of some rounds' numbers, its error, and how many tell."""
@@ -225,7 +221,7 @@ class InversePropensities:
             unseen = UNSEEN_PER_SEEN * every * (every > 1 / least)
         missing = float((could - mine - unseen).sum())
         _, error, n = self._sum_and_error(np.minimum(mine, sqrt(n)) - could, rows)
-        return Excess(1 + missing / float(could.sum()), _ratio(missing, error), n)
+        return Excess(1 + missing / float(could.sum()), _in_errors(missing, error), n)
 
     def _could_take(self, often, least):
         """Return how many of the frequent actions each round could have taken."""
@@ -235,7 +231,7 @@ class InversePropensities:
         return (self.mu >= least) @ of_action.astype(float)
 
 
-def _ratio(total, error):
+def _in_errors(total, error):
     return total / error if error > 0 else (inf if total > 0 else 0.0)
 
 
@@ -251,7 +247,7 @@ def rounding_error(p, n_actions):
             rest = 1 - values[-1] if len(values) == 2 else 1
             if len(values) <= 2 and abs(rest - others * values[0]) < 1e-6:
                 return 0.0
-            if digits == 1 and len(values) < FEW_VALUES:
+            if digits == 1 and len(values) < FEW_DECIMALS:
                 digits = 2
             return 0.5 * 10.0**-digits
     return 0.0

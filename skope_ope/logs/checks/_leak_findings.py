@@ -12,17 +12,17 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import estimating_step, least_possible
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._context_columns import (
-    Column,
+    ContextColumn,
     binned,
     capital,
-    columns_of,
     columns_tested,
-    listed,
+    context_columns,
+    in_words,
     rows_apart,
 )
 from skope_ope.logs.checks._e_value import (
-    FLOOR,
     LEAST_EFFECT,
+    LEAST_RATIO,
     SURE,
     SURE_FORWARD,
     crosswise,
@@ -39,17 +39,17 @@ from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
 
 IGNORED = "propensity_ignores_context"
-MOST_ROUNDS = 10_000
-FEWEST_ROUNDS = 100
+ROUNDS_APART = 10_000
+FEWEST_APART = 100
 DENSE = 1_000_000  # numbers that are counted without sorting
-PRIOR = 5.0  # rounds of every bin that follow the frequencies of the actions
+PRIOR_ROUNDS = 5.0  # rounds of every bin that follow the frequencies of the actions
 MOST_BINS = 256
 ALMOST_ALL = 0.8  # of the surprise about an action, told by a single column
 FEWEST_ALONE, MOST_ALONE, ALONE_Z = 20, 20, 3.0  # rounds, actions; standard errors
-MOSTLY = 0.5  # of it: more than a column tells that only the logger looks at
+MOST_OF_IT = 0.5  # of it: more than a column tells that only the logger looks at
 
 
-def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
+def action_leak_findings(logs, random_state=0, most=ROUNDS_APART):
     r"""Return a finding where single columns tell the action better than p does."""
     # Rounds are cut into quarters in time. The frequencies of the actions in the bins
     # of a column, learned from the odd ones, are a bet against the propensities of the
@@ -71,16 +71,16 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
     action = logs.action_index[rows]
     part = columns_tested(logs.context)
     facts = {} if part is None else {"columns tested": part}
-    if len(rows) < FEWEST_ROUNDS or (action == action[0]).all():
+    if len(rows) < FEWEST_APART or (action == action[0]).all():
         return facts, []
-    columns = columns_of(logs.context, rows)
+    columns = context_columns(logs.context, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
     quarter = quarters_by_time(logs._positions_at(rows))
     plan = crosswise(quarter % 2 if known else random.permutation(len(rows)) % 2)
     halves = [told for _, told in plan]
     one_bin = np.zeros(len(rows), dtype=np.intp)
     frequency = _learned_chance(one_bin, action, logs.n_actions, plan)
-    frequency = np.maximum(frequency, FLOOR / logs.n_actions)  # none is zero
+    frequency = np.maximum(frequency, LEAST_RATIO / logs.n_actions)  # none is zero
     chance = frequency
     if known:
         chance = logs.propensity[rows]
@@ -98,7 +98,7 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
         if known:
             number = log_e_of_parts(ratio, halves)
             sure = number > SURE + n_tests
-        if sure and _matters(ratio):
+        if sure and misfit_effect(ratio) > LEAST_EFFECT:
             ahead = _learned_chance(code, action, logs.n_actions, forwards(quarter))
             ahead = probability_ratio(ahead, chance, logs.n_actions)
             if not known or log_e_forward(ahead, quarter) > SURE_FORWARD + n_tests:
@@ -108,7 +108,7 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
         return facts, []
     if not known:
         return facts, [_unknown_finding(found)]
-    blamed = found[0].told > MOSTLY
+    blamed = found[0].told > MOST_OF_IT
     # not a column that beats wrong frequencies by right ones
     apart = log_e_of_parts(found[0].ratio * (chance / frequency), halves) > SURE
     if not blamed and apart and logs._propensity_by_action is not None:
@@ -116,7 +116,8 @@ def action_leak_findings(logs, random_state=0, most=MOST_ROUNDS):
     if not blamed:  # unless the propensities are wrong without the column, too
         rest = held_out_proba(logs, rows, plan, without=found[0].column.name)
         ratio = probability_ratio(rest, chance, logs.n_actions)
-        blamed = not (log_e_of_parts(ratio, halves) > SURE and _matters(ratio))
+        matters = misfit_effect(ratio) > LEAST_EFFECT
+        blamed = not (matters and log_e_of_parts(ratio, halves) > SURE)
     if not blamed:
         return facts, [_innocent_finding(found)]
     alone = known and _wrong_alone(action, logs.propensity[rows])
@@ -130,7 +131,7 @@ class _Leak:
     # `told` is the share that it tells of what the frequencies of the actions leave
     # open; `ratio` how much likelier than by the propensities it makes each action.
 
-    column: Column
+    column: ContextColumn
     told: float
     number: float
     ratio: np.ndarray
@@ -153,24 +154,20 @@ def _learned_chance(code, action, n_actions, plan):
     pair = code * n_actions + action
     chance = np.full(len(action), np.nan)
     for learned, told in plan:
-        frequency = _counts(action[learned], action[told]) / learned.sum()
-        in_bin = _counts(code[learned], code[told])
-        of_pair = _counts(pair[learned], pair[told])
-        chance[told] = (of_pair + PRIOR * frequency) / (in_bin + PRIOR)
+        frequency = _counts_of_wanted(action[learned], action[told]) / learned.sum()
+        in_bin = _counts_of_wanted(code[learned], code[told])
+        of_pair = _counts_of_wanted(pair[learned], pair[told])
+        chance[told] = (of_pair + PRIOR_ROUNDS * frequency) / (in_bin + PRIOR_ROUNDS)
     return chance
 
 
-def _counts(learned, wanted):
+def _counts_of_wanted(learned, wanted):
     """Return how often each wanted number occurs among the learned ones."""
     size = int(wanted.max()) + 1
     if size <= DENSE:
         return np.bincount(learned, minlength=size)[wanted]
     learned = np.sort(learned)
     return learned.searchsorted(wanted, "right") - learned.searchsorted(wanted)
-
-
-def _matters(ratio):
-    return misfit_effect(ratio) > LEAST_EFFECT
 
 
 def _wrong_alone(action, p):
@@ -187,97 +184,87 @@ def _wrong_alone(action, p):
     return False
 
 
-def _known_finding(leaks, n_rounds, wrong_alone):
-    """Tell of columns that beat propensities which are fine without the first one."""
-    first, others = leaks[0], _so_do(leaks[1:])
-    effect = misfit_effect(first.ratio)
-    better = f"{figure(1 + effect)} times as likely as they say"
-    label = capital(first.column.label)
-    causes = [_written(label), OTHER_LOGGER]
-    if wrong_alone:  # a column that was written later leaves right ones as they are
-        causes = [_other_rule(first.column.label), _written(label)]
+def _leak_finding(leaks, severity, found, advice, effect=None, name="action_leak"):
+    """Return what is found of columns, the first of which a sentence is about."""
     return Finding(
-        "action_leak",
-        "error",
-        f"{label} tells the logged action far better than the propensities do: "
-        f"{better} on average over {n_rounds:,} rounds that were left out.{others}",
-        causes,
-        number=first.number,
-        effect=effect,
+        name,
+        severity,
+        found,
+        advice,
+        leaks[0].number,
+        misfit_effect(leaks[0].ratio) if effect is None else effect,
         columns=[one.column.name for one in leaks],
         category=PropensityWarning,
     )
+
+
+def _known_finding(leaks, n_rounds, wrong_alone):
+    """Tell of columns that beat propensities which are fine without the first one."""
+    better = f"{figure(1 + misfit_effect(leaks[0].ratio))} times as likely as they say"
+    label = capital(leaks[0].column.label)
+    found = (
+        f"{label} tells the logged action far better than the propensities do: "
+        f"{better} on average over {n_rounds:,} rounds that were left out."
+        f"{_so_do(leaks[1:])}"
+    )
+    causes = [_written(label), ANOTHER_LOGGER]
+    if wrong_alone:  # a column that was written later leaves right ones as they are
+        causes = [_other_rule(leaks[0].column.label), _written(label)]
+    return _leak_finding(leaks, "error", found, causes)
 
 
 def _ignored_finding(logs, leaks, n_rounds):
     """Tell of columns that the logger looked at, and its propensities do not."""
-    first, others = leaks[0], _so_do(leaks[1:])
-    label, effect = first.column.label, misfit_effect(first.ratio)
-    return Finding(
-        IGNORED,
-        "error",
+    label, effect = leaks[0].column.label, misfit_effect(leaks[0].ratio)
+    found = (
         "The propensity of each action is the same in every context, but the logged "
         f"actions depend on {label}: it makes them {1 + effect:.3g} times as likely as "
-        f"the propensities say, on average over {n_rounds:,} rounds.{others}",
-        (
-            f"If {label} was known before the action was chosen, the propensities are "
-            "wrong: perhaps they are the shares of the actions in the log. Keep the "
-            "column. Write down the probability of each draw, by the rule that drew "
-            "it, or build the logs without propensities and estimate them with "
-            f"{estimating_step(logs)}.",
-            f"If {label} was written after the action was chosen, take it out of the "
-            "context.",
-        ),
-        number=first.number,
-        effect=effect,
-        columns=[one.column.name for one in leaks],
-        category=PropensityWarning,
+        f"the propensities say, on average over {n_rounds:,} rounds.{_so_do(leaks[1:])}"
     )
+    advice = (
+        f"If {label} was known before the action was chosen, the propensities are "
+        "wrong: perhaps they are the shares of the actions in the log. Keep the "
+        "column. Write down the probability of each draw, by the rule that drew "
+        "it, or build the logs without propensities and estimate them with "
+        f"{estimating_step(logs)}.",
+        f"If {label} was written after the action was chosen, take it out of the "
+        "context.",
+    )
+    return _leak_finding(leaks, "error", found, advice, name=IGNORED)
 
 
 def _innocent_finding(leaks):
     """Tell of columns that beat propensities which are wrong without them, too."""
-    first, others = leaks[0], _so_do(leaks[1:])
-    return Finding(
-        "action_leak",
-        "note",
-        f"{capital(first.column.label)} tells the logged action better than the "
-        f"propensities do.{others} But a model without {first.column.label} does so, "
-        "too: the propensities are wrong, or several columns tell of the decision.",
-        ("Correct the propensities, and audit the log again.",),
-        number=first.number,
-        effect=misfit_effect(first.ratio),
-        columns=[one.column.name for one in leaks],
-        category=PropensityWarning,
+    label = leaks[0].column.label
+    found = (
+        f"{capital(label)} tells the logged action better than the propensities do."
+        f"{_so_do(leaks[1:])} But a model without {label} does so, too: the "
+        "propensities are wrong, or several columns tell of the decision."
     )
+    advice = "Correct the propensities, and audit the log again."
+    return _leak_finding(leaks, "note", found, advice)
 
 
 def _unknown_finding(leaks):
     """Tell of columns that leave little open about the action."""
-    first, others = leaks[0], _so_do(leaks[1:])
-    label = capital(first.column.label)
-    return Finding(
-        "action_leak",
-        "warning",
-        f"{label} tells {first.told:.0%} of what the frequencies of the actions leave "
-        f"open about the logged action.{others}",
-        (
-            _written(label),
-            "The logger follows this column without exploring: then these rounds "
-            "cannot tell what another action would have brought.",
-        ),
-        number=first.number,
-        effect=first.told,
-        columns=[one.column.name for one in leaks],
-        category=PropensityWarning,
+    label, told = capital(leaks[0].column.label), leaks[0].told
+    found = (
+        f"{label} tells {told:.0%} of what the frequencies of the actions leave "
+        f"open about the logged action.{_so_do(leaks[1:])}"
     )
+    advice = (
+        _written(label),
+        "The logger follows this column without exploring: then these rounds "
+        "cannot tell what another action would have brought.",
+    )
+    return _leak_finding(leaks, "warning", found, advice, told)
 
 
 def _so_do(leaks):
-    return f" So do {listed([one.column.label for one in leaks])}." if leaks else ""
+    return f" So do {in_words([one.column.label for one in leaks])}." if leaks else ""
 
 
-OTHER_LOGGER = (
+ANOTHER_LOGGER = (
     "The propensities are not those of this logger: compare them with the code that "
     "draws the actions."
 )

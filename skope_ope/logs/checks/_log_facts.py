@@ -14,8 +14,8 @@ from skope_ope.logs.sums._group_sums import MANY
 from skope_ope.logs.sums._log_sums import LogSums
 from skope_ope.logs.sums._merged_labels import merged_labels, placed
 
-MOST_ACTIONS = 100  # in a table; of more, those logged most and least
-SHOWN = 5
+ACTIONS_LISTED = 100  # in a table; of more, those logged most and least
+UNSEEN_NAMED = 5
 NO_REWARDS = (
     "Check the column of the rewards and the join that brings them.",
     "Wait until rewards have arrived.",
@@ -25,7 +25,7 @@ ALL_REWARDED = (
     "drops them, and log them with reward 0.",
     NO_REWARDS[0],
 )
-FEW_REWARDS = 10  # below it only intervals that know the range of the rewards hold
+FEW_REWARDED = 10  # below it only intervals that know the range of the rewards hold
 FEW_GROUPS = 40  # effective ones
 
 
@@ -40,28 +40,31 @@ def facts_of_sums(sums, group_sizes=None):
     slates = log.actions is None
     facts = {"rounds": log.n, "features": sums.n_features}
     facts |= _slate_facts(sums) if slates else _action_facts(sums)
-    facts |= _range(sums, "reward") | {
+    facts |= _range_facts(sums, "reward") | {
         "reward, share not zero": log.n_rewarded / log.n,
-        "reward, distinct values": f"more than {MOST_VALUES:,}"
+        "reward, distinct values": f"more than {VALUES_COUNTED:,}"
         if sums.values is None
         else len(sums.values),
     }
-    facts |= _range(sums, "propensity")
+    facts |= _range_facts(sums, "propensity")
     groups = None
     if log.groups is not None:
         groups = _Groups(log, group_sizes)
-        facts |= groups.facts()
-    facts |= _range(sums, "sample weight")
-    if log.first_time is not None:
         facts |= {
-            "first time": _plain_time(log.first_time),
-            "last time": _plain_time(log.last_time),
+            "groups": groups.n,
+            "rounds of a group, median": float(np.median(groups.sizes)),
+            "rounds of a group, most": int(groups.sizes.max()),
+            "effective groups": groups.effective,
         }
+    facts |= _range_facts(sums, "sample weight")
+    if log.first_time is not None:
+        facts["first time"] = _plain_time(log.first_time)
+        facts["last time"] = _plain_time(log.last_time)
     findings = [*_few_rewards(log), *_few_groups(groups)]
     return facts, findings if slates else findings + _unseen_actions(log)
 
 
-def _range(sums, name):
+def _range_facts(sums, name):
     if name not in sums.ranges:
         return {}
     low, high, total = sums.ranges[name]
@@ -84,14 +87,6 @@ class _Groups:
         self.effective = float(total * total / square) * self.n / len(self.sizes)
         self.n_rounds = log.n
 
-    def facts(self):
-        return {
-            "groups": self.n,
-            "rounds of a group, median": float(np.median(self.sizes)),
-            "rounds of a group, most": int(self.sizes.max()),
-            "effective groups": self.effective,
-        }
-
 
 def _plain_time(time):
     return str(time) if isinstance(time, np.datetime64) else float(time)
@@ -102,26 +97,26 @@ def _action_facts(sums):
     seen = log.n_actions - len(log._unseen)
     facts = {"number of actions": log.n_actions, "actions logged": seen}
     order = np.arange(log.n_actions)
-    if len(order) > MOST_ACTIONS:
+    if len(order) > ACTIONS_LISTED:
         order = np.argsort(-log._action_counts, kind="stable")
-        half = MOST_ACTIONS // 2
+        half = ACTIONS_LISTED // 2
         order = np.append(order[:half], order[-half:])
     name = "actions" if len(order) == log.n_actions else "actions, most and least"
     facts[name] = {
         "action": log.actions[order].tolist(),
-        **_table(sums.by_label["actions"], log._action_counts, order),
+        **_means_by_code(sums.by_label["actions"], log._action_counts, order),
     }
-    facts |= _range(sums, "offered actions")
+    facts |= _range_facts(sums, "offered actions")
     if log.loggers is not None:
         order = np.flatnonzero(log._logger_counts)
         facts["loggers"] = {
             "logger": log.loggers[order].tolist(),
-            **_table(sums.by_label["loggers"], log._logger_counts, order),
+            **_means_by_code(sums.by_label["loggers"], log._logger_counts, order),
         }
     return facts
 
 
-def _table(totals, counts, order):
+def _means_by_code(totals, counts, order):
     """Return counts and means of the rounds of each code, in this order."""
     table = {"rounds": counts[order].tolist()}
     for name, total in totals.items():
@@ -136,7 +131,7 @@ def _slate_facts(sums):
     return {
         "empty slots, share": float(1 - sums.n_shown.sum() / (sums.log.n * n_slots)),
         "candidates, most": max_candidates,
-        **_range(sums, PER_PAGE),
+        **_range_facts(sums, PER_PAGE),
         "slots": {
             "slot": list(range(n_slots)),
             "share filled": (sums.n_shown / sums.log.n).tolist(),
@@ -148,39 +143,24 @@ def _slate_facts(sums):
 def _few_rewards(log):
     rewarded, n_rounds = log.n_rewarded, log.n
     if n_rounds > 1 and log.reward_low == log.reward_high:
-        every = (
-            "No round has a reward"
-            if not rewarded
-            else (f"All rewards are {figure(log.reward_low)}")
+        every = "No round has a reward"
+        if rewarded:
+            every = f"All rewards are {figure(log.reward_low)}"
+        severity, found = "warning", f"{every}: this log tells no policy from another."
+        advice = ALL_REWARDED if rewarded else NO_REWARDS
+    elif 0 < rewarded < FEW_REWARDED:
+        have = "has" if rewarded == 1 else "have"
+        severity = "note"
+        found = f"Only {rewarded} of {n_rounds:,} rounds {have} a reward."
+        advice = (
+            "State reward_range, so that intervals of few events can be formed, and "
+            "expect them to be wide."
         )
-        return [
-            Finding(
-                "few_rewards",
-                "warning",
-                f"{every}: this log tells no policy from another.",
-                ALL_REWARDED if rewarded else NO_REWARDS,
-                number=float(rewarded),
-                effect=rewarded / n_rounds,
-                category=FewEventsWarning,
-            )
-        ]
-    if not 0 < rewarded < FEW_REWARDS:
+    else:
         return []
-    have = "has" if rewarded == 1 else "have"
-    return [
-        Finding(
-            "few_rewards",
-            "note",
-            f"Only {rewarded} of {n_rounds:,} rounds {have} a reward.",
-            (
-                "State reward_range, so that intervals of few events can be formed, "
-                "and expect them to be wide.",
-            ),
-            number=float(rewarded),
-            effect=rewarded / n_rounds,
-            category=FewEventsWarning,
-        )
-    ]
+    about = float(rewarded), rewarded / n_rounds
+    category = FewEventsWarning
+    return [Finding("few_rewards", severity, found, advice, *about, category=category)]
 
 
 def _few_groups(groups):
@@ -190,51 +170,37 @@ def _few_groups(groups):
     found = f"The rounds belong to {n_groups:,} group{'s' * (n_groups > 1)}"
     if effective < 0.8 * n_groups:
         found += f", which count as {figure(effective)}, for some are much larger"
-    return [
-        Finding(
-            "few_groups",
-            "warning",
-            f"{found}.",
-            (
-                f"Standard errors rest on the groups; below {FEW_GROUPS} they are too "
-                "small: use logs of more groups, or finer groups if the rounds of a "
-                "group do not depend on each other.",
-            ),
-            number=effective,
-            effect=float(groups.sizes.max() / groups.n_rounds),
-            category=FewGroupsWarning,
-        )
-    ]
+    advice = (
+        f"Standard errors rest on the groups; below {FEW_GROUPS} they are too small: "
+        "use logs of more groups, or finer groups if the rounds of a group do not "
+        "depend on each other."
+    )
+    about = {"number": effective, "category": FewGroupsWarning}
+    about["effect"] = float(groups.sizes.max() / groups.n_rounds)
+    return [Finding("few_groups", "warning", f"{found}.", advice, **about)]
 
 
 def _unseen_actions(logs):
     unseen = logs.actions[logs._unseen].tolist()
     if not unseen:
         return []
-    shown = ", ".join(map(repr, unseen[:SHOWN]))
-    if len(unseen) > SHOWN:
-        shown += f" and {len(unseen) - SHOWN:,} more"
-    return [
-        Finding(
-            "unseen_actions",
-            "note",
-            f"Never logged of {logs.n_actions:,} actions: {len(unseen):,} ({shown}).",
-            (
-                "A policy that takes them can only be valued by a model of the "
-                "rewards; take actions out of `actions` that do not exist any more.",
-            ),
-            number=float(len(unseen)),
-            effect=len(unseen) / logs.n_actions,
-            actions=unseen[:10],
-            category=SupportWarning,
-        )
-    ]
+    shown = ", ".join(map(repr, unseen[:UNSEEN_NAMED]))
+    if len(unseen) > UNSEEN_NAMED:
+        shown += f" and {len(unseen) - UNSEEN_NAMED:,} more"
+    found = f"Never logged of {logs.n_actions:,} actions: {len(unseen):,} ({shown})."
+    advice = (
+        "A policy that takes them can only be valued by a model of the rewards; take "
+        "actions out of `actions` that do not exist any more."
+    )
+    about = {"number": float(len(unseen)), "effect": len(unseen) / logs.n_actions}
+    about |= {"actions": unseen[:10], "category": SupportWarning}
+    return [Finding("unseen_actions", "note", found, advice, **about)]
 
 
 # -- sums behind the facts that an audit tells of a log, which add up over parts -------
 
 PER_PAGE = "candidates of a page"
-MOST_VALUES = 1000  # of the rewards, that are counted
+VALUES_COUNTED = 1000  # of the rewards, that are counted
 
 
 class FactSums:
@@ -246,11 +212,8 @@ class FactSums:
         self.shown = self.n_shown = None
         slates = not hasattr(logs, "action_index")
         weight = column_weights(logs, of_part=True) if slates else logs.sample_weight
-        given = {
-            "reward": logs.reward,
-            "propensity": logs.propensity,
-            "sample weight": weight,
-        }
+        given = {"reward": logs.reward, "propensity": logs.propensity}
+        given["sample weight"] = weight
         codes = {}
         if slates:
             self._see_slots(logs)
@@ -273,7 +236,7 @@ class FactSums:
             }
             for labels, (code, n) in codes.items()
         }
-        self.values = _distinct(logs.reward)
+        self.values = _distinct_rewards(logs.reward)
 
     def _see_slots(self, logs):
         filled = logs.slate != EMPTY
@@ -287,16 +250,13 @@ class FactSums:
         """Return the sums of both parts."""
         out = copy(self)
         for labels in self.by_label:
-            merged, *places = merged_labels(
-                *(getattr(one.log, labels) for one in (self, other))
-            )
-            both = [
-                {name: placed(v, at, len(merged)) for name, v in one.items()}
-                for one, at in zip(
-                    (self.by_label[labels], other.by_label[labels]), places, strict=True
-                )
-            ]
-            sums = {name: both[0][name] + both[1][name] for name in both[0]}
+            known = getattr(self.log, labels), getattr(other.log, labels)
+            merged, here, there = merged_labels(*known)
+            sums = {
+                name: placed(one, here, len(merged))
+                + placed(other.by_label[labels][name], there, len(merged))
+                for name, one in self.by_label[labels].items()
+            }
             out.by_label = {**out.by_label, labels: sums}
         out.log = self.log + other.log  # refuses what is not alike
         out.ranges = {}
@@ -307,11 +267,13 @@ class FactSums:
         out.values = None
         if self.values is not None and other.values is not None:
             values = np.union1d(self.values, other.values)
-            out.values = values if len(values) <= MOST_VALUES else None
+            out.values = values if len(values) <= VALUES_COUNTED else None
         if self.shown is not None:
             out.n_shown = self.n_shown + other.n_shown
             width = max(self.shown.shape[1], other.shown.shape[1])
-            out.shown = _wider(self.shown, width) | _wider(other.shown, width)
+            out.shown = _widened_mask(self.shown, width) | _widened_mask(
+                other.shown, width
+            )
         return out
 
     def __radd__(self, other):
@@ -319,19 +281,19 @@ class FactSums:
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
 
-def _distinct(values):
+def _distinct_rewards(values):
     """Return the distinct values, None where they are more than 1,000."""
-    found = np.unique(values[: 4 * MOST_VALUES])
-    if len(found) > MOST_VALUES:
+    found = np.unique(values[: 4 * VALUES_COUNTED])
+    if len(found) > VALUES_COUNTED:
         return None
     place = np.searchsorted(found, values)
     others = values[found.take(place, mode="clip") != values]
     if len(others):
         found = np.union1d(found, others)
-    return found if len(found) <= MOST_VALUES else None
+    return found if len(found) <= VALUES_COUNTED else None
 
 
-def _wider(shown, width):
+def _widened_mask(shown, width):
     out = np.zeros((len(shown), width), dtype=bool)
     out[:, : shown.shape[1]] = shown
     return out

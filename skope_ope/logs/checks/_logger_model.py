@@ -6,11 +6,11 @@ import warnings
 
 import numpy as np
 
-from skope_ope.logs.checks._context_columns import columns_of
+from skope_ope.logs.checks._context_columns import context_columns
 
-MANY_ACTIONS = 20  # above it frequencies alone are predicted
-MOST_CATEGORIES = 16  # of a column of texts, one feature each
-MOST_FEATURES = 64
+ACTIONS_MODELLED = 20  # above it frequencies alone are predicted
+INDICATORS = 16  # of a column of texts, one feature each
+LOGGER_FEATURES = 64
 N_TREES, LEAST_LEAF = 60, 15
 
 
@@ -22,7 +22,7 @@ def held_out_proba(logs, rows, plan, without=None, forest=False):
     # learned of has probability zero.
     action = logs.action_index[rows]
     features = None
-    if len(np.unique(action)) <= MANY_ACTIONS:
+    if len(np.unique(action)) <= ACTIONS_MODELLED:
         features = logger_features(logs, rows, without)
     offered = None if logs.available is None else logs.available[rows]
     weight = None if logs.sample_weight is None else logs.sample_weight[rows]
@@ -33,10 +33,12 @@ def held_out_proba(logs, rows, plan, without=None, forest=False):
         seen = action[learned]
         if features is None or not features.shape[1] or (seen == seen[0]).all():
             could = None if offered is None else offered[learned]
-            proba = _frequencies(seen, logs.n_actions, could, w)[None]
+            proba = _action_shares(seen, logs.n_actions, could, w)[None]
         else:
             proba = np.zeros((len(wanted), logs.n_actions))
-            model = (_grown if forest else _fitted)(features[learned], seen, w)
+            model = (_grown if forest else _fitted_regression)(
+                features[learned], seen, w
+            )
             proba[:, model.classes_] = model.predict_proba(features[wanted])
         could = None if offered is None else offered[wanted]
         out[wanted] = _of_taken(proba, action[wanted], could)
@@ -54,18 +56,16 @@ def _of_taken(proba, action, offered):
     return np.divide(taken, mass, out=np.zeros(len(action)), where=mass > 0)
 
 
-def _frequencies(action, n_actions, offered, weight):
+def _action_shares(action, n_actions, offered, weight):
     """Return shares of the actions, of the rounds in which they were offered."""
     counts = np.bincount(action, weight, minlength=n_actions)
     if offered is None:
         return counts / counts.sum()
-    if weight is None:
-        weight = np.ones(len(action))
-    times = weight @ offered
+    times = offered.sum(axis=0) if weight is None else weight @ offered
     return np.divide(counts, times, out=np.zeros(n_actions), where=times > 0)
 
 
-def _fitted(features, action, weight):
+def _fitted_regression(features, action, weight):
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -87,23 +87,22 @@ def _grown(features, action, weight):
 def logger_features(logs, rows, without=None):
     """Return standardised numbers that tell of the contexts and the loggers of rows."""
     # Texts become indicators of their most frequent values, missing numbers the median
-    # and an indicator. At most `MOST_FEATURES` are kept, those of the first columns.
+    # and an indicator. At most `LOGGER_FEATURES` are kept, those of the first columns.
     parts, width = [], 0
-    if logs.loggers is not None and 1 < len(logs.loggers) <= MANY_ACTIONS:
+    if logs.loggers is not None and 1 < len(logs.loggers) <= ACTIONS_MODELLED:
         codes = np.arange(len(logs.loggers))
         parts.append(logs.logger_index[rows][:, None] == codes)
         width = len(codes)
-    for column in columns_of(logs.context, rows):
-        if width >= MOST_FEATURES:
+    for column in context_columns(logs.context, rows):
+        if width >= LOGGER_FEATURES:
             break
-        if without is not None and column.name == without:
-            continue
-        part = _indicators(column) if column.categorical else _numbers(column)
-        parts.append(part)
-        width += part.shape[1]
+        if without is None or column.name != without:
+            textual = column.categorical
+            parts.append(_indicators(column) if textual else _filled_numbers(column))
+            width += parts[-1].shape[1]
     if not parts:
         return np.empty((len(rows), 0))
-    X = np.hstack(parts)[:, :MOST_FEATURES].astype(float)
+    X = np.hstack(parts)[:, :LOGGER_FEATURES].astype(float)
     largest = np.abs(X).max(axis=0, initial=0)
     X = X / np.where(largest > 0, largest, 1)  # squares of what is left are finite
     spread = X.std(axis=0)
@@ -113,10 +112,10 @@ def logger_features(logs, rows, without=None):
 
 def _indicators(column):
     n_values = int(np.nanmax(column.values, initial=-1)) + 1
-    return column.values[:, None] == np.arange(min(n_values, MOST_CATEGORIES))
+    return column.values[:, None] == np.arange(min(n_values, INDICATORS))
 
 
-def _numbers(column):
+def _filled_numbers(column):
     missing = ~np.isfinite(column.values)
     if not missing.any():
         return column.values[:, None]

@@ -19,10 +19,10 @@ from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._slate_logs import column_weights
 from skope_ope.logs.checks._finding import Finding
 
-NAME = "lost_rows"
+LOST_ROWS = "lost_rows"
 AT_MOST = 0.8  # of the last slots of short pages have a reward, in right logs
 ELSEWHERE = 0.5  # of the slots before: where rewards are dense this tells nothing
-CHANCE = 1e-4  # of an alarm in such logs, over all counts
+ENDED_CHANCE = 1e-4  # of an alarm in such logs, over all counts
 EXPECTED = 20  # pages without a reward: none of them has chance exp(-20)
 LOST = (
     "Rows without a reward were not logged, or a join or filter has dropped them. Log "
@@ -66,7 +66,7 @@ def ended_by_reward_findings(logs, random_state=0):
         pages = _one_of_group(logs, np.flatnonzero(is_short & wanted))
         count, n = int(ended[pages].sum()), len(pages)
         chance = float(binom.sf(count - 1, n, AT_MOST))
-        if n and chance < CHANCE / len(counted):
+        if n and chance < ENDED_CHANCE / len(counted):
             return {}, [_ended(logs, pages, count, chance, share, which)]
     return {}, []
 
@@ -108,21 +108,21 @@ def _one_of_group(logs, rows):
 
 
 def _ended(logs, pages, count, chance, share, which):
-    what = "pages" if logs.group is None else "pages (one of each group)"
-    what += which
+    of_group = "" if logs.group is None else " (one of each group)"
     found = (
-        f"{len(pages):,} {what} end early: they offer more items than they show. "
-        f"{count:,} of them have a reward in their last slot. Of the slots before, "
-        f"{share:.1%} have one. Rows after the last reward of a page may be missing."
+        f"{len(pages):,} pages{of_group}{which} end early: they offer more items than "
+        f"they show. {count:,} of them have a reward in their last slot. Of the slots "
+        f"before, {share:.1%} have one. Rows after the last reward of a page may be "
+        "missing."
     )
     about = {"number": chance, "effect": count / len(pages) - share}
     about |= {"rows": pages[:10].tolist(), "category": PropensityWarning}
-    return Finding(NAME, "error", found, LOST, **about)
+    return Finding(LOST_ROWS, "error", found, LOST, **about)
 
 
 # -- whether the reward of a page was given to each of its slots -----------------------
 
-ADVICE = (
+PAGE_REWARD_ADVICE = (
     "If it is the reward of the page (an order, a session), build the logs with "
     "reward=... and without slot_reward.",
     "If each slot earned it, accept the finding by its name.",
@@ -144,16 +144,16 @@ def page_reward_findings(logs, random_state=None):
         "page, which then counts once for every slot."
     )
     about = {"number": n_rewarded, "effect": 1.0, "category": LogsWarning}
-    return {}, [Finding("page_reward", "error", found, ADVICE, **about)]
+    return {}, [Finding("page_reward", "error", found, PAGE_REWARD_ADVICE, **about)]
 
 
 # -- A cause of many findings: rounds that were dropped before the log was built -------
 
-DROPPED = (
+UNLOGGED = (
     "Rounds were dropped, such as those without a reward (no click, no order): log "
     "every choice, with reward 0 where nothing came of it."
 )
-ALIKE = 0.9  # of the rewards have one sign, as sums that were paid do
+ONE_SIGN = 0.9  # of the rewards have one sign, as sums that were paid do
 
 
 def with_dropped(causes, logs=None):
@@ -161,8 +161,8 @@ def with_dropped(causes, logs=None):
     # That is the first one where no reward is 0 and nearly all have one sign, as in an
     # export of orders. Rewards from which a cost is subtracted have both.
     if lacks_zeros(getattr(logs, "reward", None)):
-        return (f"No reward of the log is 0. {DROPPED}", *causes)
-    return (*causes, DROPPED)
+        return (f"No reward of the log is 0. {UNLOGGED}", *causes)
+    return (*causes, UNLOGGED)
 
 
 def lacks_zeros(reward):
@@ -170,13 +170,13 @@ def lacks_zeros(reward):
     if reward is None or not len(reward) or not (reward != 0).all():
         return False
     positive = np.mean(reward > 0)
-    return bool(max(positive, 1 - positive) >= ALIKE)
+    return bool(max(positive, 1 - positive) >= ONE_SIGN)
 
 
 # -- whether chance left actions out of a log, or the logger could not take them -------
 
-ERRORS = 3  # standard errors of the mean of 1/p
-SURPRISE = 1e-3  # chance below which it did not leave so many out
+GAP_ERRORS = 3  # standard errors of the mean of 1/p
+LEFT_OUT_CHANCE = 1e-3  # chance below which it did not leave so many out
 
 
 def left_out_by_chance(logs):
@@ -190,9 +190,7 @@ def left_out_by_chance(logs):
     known = logs.propensity is not None and logs.logging_proba is None
     if not known or logs.propensity_estimated or not len(logs._unseen):
         return False
-    if logs._weighs_unevenly:
-        return False
-    return is_by_chance(logs, logs._choices)
+    return not logs._weighs_unevenly and is_by_chance(logs, logs._choices)
 
 
 class Choices(NamedTuple):
@@ -211,14 +209,14 @@ class Choices(NamedTuple):
 
 def is_by_chance(logs, told):
     """Tell whether chance left out what was never logged."""
-    if not abs(told.gap) + ERRORS * told.error < told.never / 2:
+    if not abs(told.gap) + GAP_ERRORS * told.error < told.never / 2:
         return False
     n_actions, n_unseen = logs.n_actions, len(logs._unseen)
     if isnan(told.constant):
         expected = told.n_once * max(1.0, 2 * n_actions / told.n)
     else:
         expected = n_actions * (1 - told.constant) ** told.n
-    return bool(pdtrc(n_unseen - 1, expected) >= SURPRISE)
+    return bool(pdtrc(n_unseen - 1, expected) >= LEFT_OUT_CHANCE)
 
 
 def choices_of(logs):

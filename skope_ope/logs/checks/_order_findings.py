@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._factorise import first_of_codes
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
@@ -16,21 +17,21 @@ from skope_ope.logs.sums._order_sums import OrderSums
 
 TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds
+SORTED = "sorted_rounds"
 DRIFT_CHANCE = 1e-4
 DRIFT_EFFECT = 0.2  # change of the mean reward, in mean absolute rewards
-FEWEST = 50  # rounds or groups: Kolmogorov's law is one of many
-TINY = 1e-13  # of the largest reward: rounding
-RARE = 5  # rounds besides those of the most frequent value
-FEW_ROUNDS = 20  # of an action: its mean would follow its rewards
+FEWEST_IN_ORDER = 50  # rounds or groups: Kolmogorov's law is one of many
+REWARD_ROUNDING = 1e-13  # of the largest reward: rounding
+OTHER_ROUNDS = 5  # rounds besides those of the most frequent value
+FEW_CHOICES = 20  # of an action: its mean would follow its rewards
 
 
 def order_findings(logs, random_state=None):
     """Return what the order of the rounds tells about the log."""
     logs = in_stored_order(logs)
-    found = _time_disorder(logs)
-    by_value = _sorted_rounds(logs)
-    if by_value:  # then neither the end nor a trend says anything about time
-        return {}, found + by_value
+    found = _time_disorder(logs) + _sorted_rounds(logs)
+    if any(one.name == SORTED for one in found):  # the end and trends say nothing then
+        return {}, found
     late = trailing_zero_findings(logs)
     arrived = logs[: late[0].rows[0]] if late else logs  # what is missing is no drift
     return {}, found + late + _reward_drift(arrived)
@@ -38,10 +39,9 @@ def order_findings(logs, random_state=None):
 
 def order_findings_of_sums(sums, sample):
     """Return the same of a log that is read part by part."""
-    found = _disorder_of_sums(sums)
-    by_value = _sorted_rounds(sample)
-    if by_value:
-        return found + by_value
+    found = _time_disorder(sums) + _sorted_rounds(sample)
+    if any(one.name == SORTED for one in found):
+        return found
     late = trailing_zero_findings(sums)
     if late:
         sample = sample[sample.row_id.position < late[0].rows[0]]
@@ -68,10 +68,9 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
     length = len(reward) - 1 - _last_rewarded(reward)
     if length == len(reward) or length <= TRAILING_SHARE * len(reward):
         return []
-    if logs.group is None:
-        n_rewarded = np.count_nonzero(reward)
-        if _chance_of_end(len(reward), n_rewarded, length) >= chance_below:
-            return []
+    known = len(reward), np.count_nonzero(reward), length
+    if logs.group is None and _chance_of_end(*known) >= chance_below:
+        return []
     return _trailing_zeros(OrderSums.of(logs), chance_below, range(len(logs)))
 
 
@@ -84,9 +83,8 @@ def _chance_of_end(n, n_rewarded, n_last):
 def _trailing_zeros(order, chance_below, names=None):
     """Return the finding from what is known of the order of the rounds."""
     n_rounds, length = order.n, order.n_trailing
-    if not order.is_known or not order.n_rewarded:
-        return []
-    if length <= TRAILING_SHARE * n_rounds:
+    is_short = length <= TRAILING_SHARE * n_rounds
+    if is_short or not order.is_known or not order.n_rewarded:
         return []
     n_units, n_rewarded, n_last, gaps = order.units()
     if n_rewarded > n_units - n_last or not n_rewarded:
@@ -102,14 +100,13 @@ def _trailing_zeros(order, chance_below, names=None):
         rows = range(first, min(first + 10, order.stop))
     else:
         rows = names[n_rounds - length :][:10]
-    expected = f"{figure(rate * length, 3)} were to be expected"
     return [
         Finding(
             "trailing_zeros",
             "warning",
             f"The last {length:,} of {n_rounds:,} rounds have no reward, where "
-            f"{expected} by the rate before them; chance does this in "
-            f"{_rarely(chance)}.",
+            f"{figure(rate * length, 3)} were to be expected by the rate before them; "
+            f"chance does this in {_rarely(chance)}.",
             (
                 "The rewards of the last rounds have not arrived yet: drop these "
                 "rounds, and all that are younger than the longest delay of a reward.",
@@ -118,9 +115,9 @@ def _trailing_zeros(order, chance_below, names=None):
                 "The rounds are not in the order of time but sorted by their rewards: "
                 "sort them by time.",
             ),
-            number=chance,
-            effect=length / n_rounds,
-            rows=rows,
+            chance,
+            length / n_rounds,
+            rows,
             category=LogsWarning,
         )
     ]
@@ -140,13 +137,6 @@ def _last_rewarded(reward, block=4096):
         if len(rows):
             return start + int(rows[-1])
     return -1
-
-
-def _last_rounds(codes):
-    """Return the last round of every group that has some."""
-    last = np.full(codes.max() + 1, -1)
-    last[codes] = np.arange(len(codes))  # the last one of a group stays
-    return last[last >= 0]
 
 
 def _log_binomial(n, k):
@@ -172,11 +162,12 @@ def _reward_drift(logs):
     before, after = reward[: at + 1].mean(), reward[at + 1 :].mean()
     effect = float(abs(after - before) / np.abs(reward).mean())
     row = int(logs._called(np.array([at]))[0])
+    p_value = "p < 1e-9" if chance < 1e-9 else f"p = {figure(chance, 1)}"
     found = (
         f"The mean reward changes along the log: {figure(before)} up to row {row:,}, "
-        f"{figure(after)} after row {row:,} {_p_value(chance)}."
+        f"{figure(after)} after row {row:,} ({p_value})."
     )
-    number = {"number": path, "effect": effect, "category": LogsWarning}
+    about = {"number": path, "effect": effect, "category": LogsWarning}
     still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])
     if effect < DRIFT_EFFECT or still > 1e-3:
         reason = "The change is small."
@@ -186,7 +177,7 @@ def _reward_drift(logs):
                 "as those of a logger that learns do."
             )
         advice = f"{reason} A value is that of the average over the log's time."
-        return [Finding("reward_drift", "note", found, (advice,), **number)]
+        return [Finding("reward_drift", "note", found, advice, **about)]
     advice = (
         "The world or the definition of the reward has changed: a value from this log "
         "is that of the average over its time, not of today; use the rounds of the "
@@ -196,24 +187,19 @@ def _reward_drift(logs):
         "Rounds that follow each other are alike (sessions, users): pass group=...",
         "The rounds are not in the order of time: sort them by time.",
     )
-    return [Finding("reward_drift", "warning", found, advice, **number)]
-
-
-def _p_value(chance):
-    return "(p < 1e-9)" if chance < 1e-9 else f"(p = {figure(chance, 1)})"
+    return [Finding("reward_drift", "warning", found, advice, **about)]
 
 
 def _largest_partial_sum(deviation, logs):
     """Return the largest partial sum in units of the sum's spread, and its row."""
     steps, first = deviation, None
     if logs.group is not None:
-        first = len(steps) - 1 - _last_rounds(logs.group_index[::-1])
-        first = np.sort(first)
+        first = np.sort(first_of_codes(logs.group_index, logs.n_groups))
         totals = np.bincount(logs.group_index, deviation)
         steps = totals[logs.group_index[first]]
     sums = np.abs(np.cumsum(steps))
     spread = long_run_spread(steps)
-    if len(steps) < FEWEST or spread <= TINY * len(steps):
+    if len(steps) < FEWEST_IN_ORDER or spread <= REWARD_ROUNDING * len(steps):
         return 0.0, 0
     at = int(sums[:-1].argmax())
     return float(sums[at]) / spread, at if first is None else int(first[at + 1]) - 1
@@ -232,45 +218,38 @@ def _within_choices(logs, deviation):
     if logs.logger_index is not None:
         code = code * len(logs.loggers) + logs.logger_index
         code = np.unique(code, return_inverse=True)[1].ravel()
-    rare = np.bincount(code) < FEW_ROUNDS
+    rare = np.bincount(code) < FEW_CHOICES
     code = np.where(rare[code], len(rare), code)  # these count as one
     counts = np.maximum(np.bincount(code), 1)
     return deviation - (np.bincount(code, deviation) / counts)[code]
 
 
 def _time_disorder(logs):
-    time = logs.timestamp
-    if time is None or len(time) < 2:
+    """Return a note where time decreases in logs, or in sums of their parts."""
+    if isinstance(logs, LogSums):
+        rows, n_rounds = (), logs.n_logged
+        n_back = sum(one.n_backwards for one in logs.orders.values())
+        where = f"at {n_back:,} rows"
+    else:
+        time, n_rounds = logs.timestamp, len(logs)
+        back = [] if time is None else np.flatnonzero(time[1:] < time[:-1]) + 1
+        rows, n_back = list(map(int, back[:10])), len(back)
+        where = f"at row {rows[0]:,} and {n_back - 1:,} more rows" if n_back else ""
+    if not n_back:
         return []
-    back = np.flatnonzero(time[1:] < time[:-1]) + 1
-    if not len(back):
-        return []
-    shown = f"at row {back[0]:,} and {len(back) - 1:,} more rows"
-    return [_disorder(shown, len(back), len(time), back[:10].tolist())]
-
-
-def _disorder_of_sums(sums):
-    back = sum(one.n_backwards for one in sums.orders.values())
-    if not back:
-        return []
-    return [_disorder(f"at {back:,} rows", back, sums.n_logged, ())]
-
-
-def _disorder(where, n_rows, n_rounds, rows):
-    return Finding(
+    found = Finding(
         "time_disorder",
         "note",
         f"The timestamp decreases {where}.",
-        (
-            "Replay, RejectionSampling, DRns and checks of the order take rounds "
-            "as they are stored: sort the logs by time before you use these. "
-            "Values of other evaluators do not depend on the order.",
-        ),
-        number=float(n_rows),
-        effect=n_rows / n_rounds,
-        rows=rows,
+        "Replay, RejectionSampling, DRns and checks of the order take rounds as they "
+        "are stored: sort the logs by time before you use these. Values of other "
+        "evaluators do not depend on the order.",
+        float(n_back),
+        n_back / n_rounds,
+        rows,
         category=LogsWarning,
     )
+    return [found]
 
 
 def _sorted_rounds(logs):
@@ -283,28 +262,24 @@ def _sorted_rounds(logs):
         by = "action"
     if by is None or _in_time(logs.timestamp):
         return []
-    return [
-        Finding(
-            "sorted_rounds",
-            "warning",
-            f"The rounds are sorted by {by}, not by time.",
-            (
-                "Sort them by time, or shuffle them where it is not known: folds of "
-                "consecutive rounds now hold rounds of one kind, and Replay, "
-                "RejectionSampling and DRns see a history that never was. Drift and "
-                "rewards that are missing at the end cannot be seen in this order.",
-            ),
-            category=LogsWarning,
-        )
-    ]
+    found = f"The rounds are sorted by {by}, not by time."
+    advice = (
+        "Sort them by time, or shuffle them where it is not known: folds of "
+        "consecutive rounds now hold rounds of one kind, and Replay, "
+        "RejectionSampling and DRns see a history that never was. Drift and rewards "
+        "that are missing at the end cannot be seen in this order."
+    )
+    return [Finding(SORTED, "warning", found, advice, category=LogsWarning)]
 
 
 def _is_sorted(values):
     """Whether values never rise or never fall, and chance would not do that."""
-    if len(values) < FEWEST or not (_monotone(values[:1000]) and _monotone(values)):
+    if len(values) < FEWEST_IN_ORDER or not (
+        _monotone(values[:1000]) and _monotone(values)
+    ):
         return False
     _, counts = np.unique(values, return_counts=True)
-    return len(values) - counts.max() >= RARE
+    return len(values) - counts.max() >= OTHER_ROUNDS
 
 
 def _monotone(values):
@@ -314,7 +289,7 @@ def _monotone(values):
 def _in_runs(code):
     """Whether the rounds of each action are consecutive, and chance would not do it."""
     counts = np.bincount(code)
-    if len(code) < FEWEST or len(code) - counts.max() < RARE:
+    if len(code) < FEWEST_IN_ORDER or len(code) - counts.max() < OTHER_ROUNDS:
         return False
     changes = np.count_nonzero(code[1:] != code[:-1])
     usual = len(code) - counts @ counts / len(code)  # in random order, about

@@ -8,8 +8,7 @@ import numpy as np
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import (
-    ROUNDING,
-    SURPRISE,
+    SURPRISING_CHANCE,
     count_chance,
     estimating_step,
     group_sizes,
@@ -18,12 +17,13 @@ from skope_ope.logs._propensity_audit import (
     uneven_weight,
 )
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._validation import plain
+from skope_ope.logs._validation import PROBA_TOLERANCE, plain
 from skope_ope.logs.checks._context_columns import sampled_rows
 from skope_ope.logs.checks._e_value import SURE, log_e_value, log_mean_exp
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import (
     FEWEST_CLUSTERS,
+    ROWS_NAMED,
     InversePropensities,
 )
 from skope_ope.logs.checks._leak_findings import action_leak_findings
@@ -33,11 +33,10 @@ SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
 RARE, RARE_Z = 1.1, 4.5  # over one action
 LARGE, LARGE_Z = 1.1, 4.0
 ROUGH = 0.02  # of the smallest propensity: rounding that is worth a note
-FEWEST_ROUNDS = 20  # of an action that is told to be too frequent
-MOST_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
-FEW_ROUNDS = 4_000  # whose context columns are looked at
-MANY_VALUES = 20  # of propensities that depend on the context
-MOST_ROWS = 10  # that are named
+FEWEST_TAKEN = 20  # of an action that is told to be too frequent
+SUMMED_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
+LEAK_TESTED = 4_000  # whose context columns are looked at
+MANY_PROPENSITIES = 20  # of propensities that depend on the context
 ROWS_OF_PAGES = "Several rows are one page or list of items: use SlateLogs."
 
 
@@ -47,7 +46,9 @@ def quick_propensity_findings(logs, held=None):
     # log in a thousand) and one that matters: of 5% over all actions, of 10% for one.
     what = "propensity tests"
     if logs.propensity is None:
-        return {what: "not possible: the log has no propensities"}, [_unknown(logs)]
+        return {what: "not possible: the log has no propensities"}, [
+            _unknown_propensities(logs)
+        ]
     if logs.propensity_estimated:
         told = "none here: the propensities were estimated, and an audit tests them"
         return {what: told}, []
@@ -60,14 +61,13 @@ def tested_propensities(logs, held=None):
     if logs._lowest_propensity >= 1 - 1e-9:
         told = {what: "not possible: all propensities are 1"}
         return told, [] if logs.n_actions == 1 else [_certain()]
-    names = None if held is None else held.row_id.position
-    held = logs if held is None else held
+    names, held = (None, logs) if held is None else (held.row_id.position, held)
     # seeded: the answer is always the same
-    rows = sampled_rows(len(held), MOST_ROUNDS, 0)
+    rows = sampled_rows(len(held), SUMMED_ROUNDS, 0)
     share = uneven_weight(held, rows)
     rows = rows if share is None else rows[share > 0]
     least = least_possible(len(logs), logs.n_actions)
-    found = [_impossible(logs, least)]
+    found = [_impossible_propensity(logs, least)]
     if found[0] is not None:
         rows = rows[held.propensity[rows] >= least]
     if len(rows) < FEWEST_CLUSTERS:
@@ -86,18 +86,13 @@ def tested_propensities(logs, held=None):
     told_already = any(one.is_alarm for one in found)
     if names is None and not told_already and logs._propensity_by_action is not None:
         # the usual fault of propensities that were counted afterwards, and cheap to see
-        found += _ignored(logs)
+        leaks = action_leak_findings(logs, 0, LEAK_TESTED)[1]
+        found += [one for one in leaks if one.is_alarm]
     alarms = ", ".join(one.name for one in found if one.is_alarm)
     return {what: alarms or "passed"}, found
 
 
-def _ignored(logs):
-    """Find columns that tell the action, where no propensity depends on the context."""
-    told = action_leak_findings(logs, 0, FEW_ROUNDS)[1]
-    return [one for one in told if one.is_alarm]
-
-
-def _alarm(name, found, advice, number, effect, **more):
+def _propensity_alarm(name, found, advice, number, effect, **more):
     return Finding(
         name,
         "error",
@@ -118,7 +113,7 @@ def estimate_advice(logs):
     )
 
 
-OTHER_LOGGER = (
+OTHER_SOURCE = (
     "The propensities are those of another action, of another version of the logger, "
     "or of a logger that was never in use (1 / number of actions)."
 )
@@ -133,19 +128,18 @@ def propensity_findings(logs, random_state=0):
 
 # -- notes ----------------------------------------------------------------------------
 def _certain():
-    return Finding(
-        "certain_propensities",
-        "note",
+    found = (
         "All propensities are 1: the logger is said to have had no choice, and the log "
-        "tells nothing about other actions in the same context.",
-        (
-            "If the logger did draw its actions, 1 stands for unknown propensities: "
-            "record them, or build the logs without and estimate them.",
-        ),
+        "tells nothing about other actions in the same context."
     )
+    advice = (
+        "If the logger did draw its actions, 1 stands for unknown propensities: record "
+        "them, or build the logs without and estimate them."
+    )
+    return Finding("certain_propensities", "note", found, advice)
 
 
-def _unknown(logs):
+def _unknown_propensities(logs):
     return Finding(
         "unknown_propensities",
         "note",
@@ -165,8 +159,8 @@ def _rounded(logs, inverse):
     step, lowest = inverse.half_step, float(inverse.p.min())
     by_action = logs._propensity_by_action if step else None
     off = inf if by_action is None else abs(by_action.sum() - 1)
-    told = ROUNDING < off <= step * logs.n_actions  # as .33 three times
-    if off < ROUNDING or not (step >= ROUGH * lowest or told):
+    told = PROBA_TOLERANCE < off <= step * logs.n_actions  # as .33 three times
+    if off < PROBA_TOLERANCE or not (step >= ROUGH * lowest or told):
         return None
     effect = step / lowest
     return Finding(
@@ -175,7 +169,7 @@ def _rounded(logs, inverse):
         f"If a rule of your system says exactly {figure(lowest, 3)}, ignore this. All "
         f"propensities are multiples of {figure(2 * step)}. If they were rounded, the "
         f"smallest is off by up to {effect:,.0%}.",
-        ("Then record them with all their digits.",),
+        "Then record them with all their digits.",
         2 * step,
         effect,
         rows=inverse.shown(inverse.held.propensity == lowest),
@@ -183,7 +177,7 @@ def _rounded(logs, inverse):
 
 
 # -- alarms ---------------------------------------------------------------------------
-def _impossible(logs, least):
+def _impossible_propensity(logs, least):
     """Find what right propensities make too rare for a log, however skewed they are."""
     # Of the K actions that the other rounds took, n rounds take one at p or less with a
     # probability of at most n K p. Actions that were taken once do not count: there may
@@ -196,8 +190,8 @@ def _impossible(logs, least):
         return None
     p, rows = p[again], rows[again]
     lowest = float(p[0])
-    chance = SURPRISE * lowest / least  # a bound
-    return _alarm(
+    chance = SURPRISING_CHANCE * lowest / least  # a bound
+    return _propensity_alarm(
         "impossible_propensity",
         f"Row {logs._called(rows)[0]} has propensity {figure(lowest, 3)}: right "
         f"propensities bring one that small into a log of {len(logs):,} rounds with "
@@ -211,7 +205,7 @@ def _impossible(logs, least):
         ),
         chance,
         1 / (len(logs) * lowest),
-        rows=np.sort(rows[:MOST_ROWS]).tolist(),
+        rows=np.sort(rows[:ROWS_NAMED]).tolist(),
     )
 
 
@@ -234,19 +228,16 @@ def _miscounted(logs, inverse):
     chance = logs.n_actions * count_chance(excess, variance, sizes)
     chance[effect <= RARE - 1] = 1
     worst = int(chance.argmin())
-    if chance[worst] >= SURPRISE:
+    if chance[worst] >= SURPRISING_CHANCE:
         return None
     often = excess[worst] > 0
     z = excess[worst] / np.sqrt(max(variance[worst] * group_sizes(sizes)[0], 1e-12))
-    return _alarm(
+    return _propensity_alarm(
         "action_too_frequent" if often else "action_too_rare",
         f"Action {plain(logs.actions[worst])!r} was logged "
         f"{int(counts[worst]):,} times in {int(counts.sum()):,} rounds, where the "
         f"propensities predict {figure(mean[worst])} ({z:+,.1f} standard errors).",
-        (
-            *with_dropped([OTHER_LOGGER], logs),
-            estimate_advice(logs),
-        ),
+        (*with_dropped([OTHER_SOURCE], logs), estimate_advice(logs)),
         z,
         effect[worst],
         actions=(plain(logs.actions[worst]),),
@@ -263,7 +254,7 @@ def _miscalibrated(logs, inverse):
     if evidence <= SURE + log(10):
         return None
     how = "more often" if sharpness > 1 else "less often"
-    return _alarm(
+    return _propensity_alarm(
         "propensity_calibration",
         f"The logger took its likelier actions {how} than `logging_proba` says: its "
         f"temperature divided by {figure(sharpness, 3)} fits the logged actions better "
@@ -289,19 +280,19 @@ def chance_of(evidence):
 def _too_small(logs, inverse):
     all_of_them = inverse.too_small()
     if all_of_them.beyond(SMALL_Z, RARE if logs.propensity_estimated else SMALL):
-        return _alarm(
+        return _propensity_alarm(
             "propensity_too_small",
             f"The mean of 1 / propensity over the frequent actions is "
             f"{figure(all_of_them.ratio, 3)} times their number "
-            f"({_errors(all_of_them.z)} "
-            "above it): the actions were taken more often than the propensities say.",
+            f"({_errors(all_of_them.z)} above it): the actions were taken more often "
+            "than the propensities say.",
             _small_advice(logs),
             all_of_them.z,
             all_of_them.ratio - 1,
-            rows=inverse.names(_smallest(inverse.p, inverse.frequent)),
+            rows=inverse.names(_rows_of_smallest(inverse.p, inverse.frequent)),
         )
     ratios = inverse.by_action()
-    ratios[logs._action_counts < FEWEST_ROUNDS] = 0
+    ratios[logs._action_counts < FEWEST_TAKEN] = 0
     found = []
     for action in np.flatnonzero(ratios > RARE).tolist():
         excess = inverse.too_small_for(action)
@@ -311,7 +302,7 @@ def _too_small(logs, inverse):
         return None
     _, action, excess = max(found)
     label = plain(logs.actions[action])
-    return _alarm(
+    return _propensity_alarm(
         "propensity_too_small",
         f"Action {label!r} was logged {figure(excess.ratio, 3)} times as often as its "
         f"propensities predict ({_errors(excess.z)} more).",
@@ -319,7 +310,7 @@ def _too_small(logs, inverse):
         excess.z,
         excess.ratio - 1,
         actions=(label,),
-        rows=inverse.names(_smallest(inverse.p, inverse.action == action)),
+        rows=inverse.names(_rows_of_smallest(inverse.p, inverse.action == action)),
     )
 
 
@@ -334,12 +325,12 @@ def _said_to_be_certain(logs, inverse):
     excess = inverse.of(choice).too_small()
     if not excess.beyond(SMALL_Z, SMALL):
         return None
-    return _alarm(
+    return _propensity_alarm(
         "propensity_too_small",
         f"Of the rounds with a propensity below 1, the mean of 1 / propensity is "
         f"{figure(excess.ratio, 3)} times the number of actions ({_errors(excess.z)} "
-        "above "
-        "it): in their contexts other rounds must have had a propensity below 1, too.",
+        "above it): in their contexts other rounds must have had a propensity below "
+        "1, too.",
         (
             "The logger explores, and its greedy choices were recorded with propensity "
             "1: record the probability of the draw, 1 - epsilon + epsilon / (number "
@@ -348,7 +339,7 @@ def _said_to_be_certain(logs, inverse):
         ),
         excess.z,
         excess.ratio - 1,
-        rows=inverse.names(_smallest(inverse.p, choice)),
+        rows=inverse.names(_rows_of_smallest(inverse.p, choice)),
     )
 
 
@@ -374,16 +365,16 @@ def _too_large(logs, inverse):
     p = inverse.p
     lowest = p == p.min()
     advice = [
-        "Contexts differ in the actions that were offered: pass `available`.",
         "The propensities are those of the likeliest action, or those of a logger that "
         "explored less.",
         ROWS_OF_PAGES,
         estimate_advice(logs),
     ]
-    if logs.available is not None or logs.logging_proba is not None:
-        del advice[0]
+    if logs.available is None and logs.logging_proba is None:
+        differ = "Contexts differ in the actions that were offered: pass `available`."
+        advice.insert(0, differ)
     show = p == p.max()
-    if lowest.mean() > 0.01 and len(np.unique(p)) > MANY_VALUES:
+    if lowest.mean() > 0.01 and len(np.unique(p)) > MANY_PROPENSITIES:
         show = lowest
         advice.insert(
             0,
@@ -391,7 +382,7 @@ def _too_large(logs, inverse):
             f"{figure(p.min())}: smaller ones were raised to it. Use the ones before "
             "that.",
         )
-    return _alarm(
+    return _propensity_alarm(
         "propensity_too_large",
         f"The mean of 1 / propensity is too small for the number of actions that the "
         f"logger took, by {excess.ratio - 1:,.0%} ({_errors(excess.z)}): propensities "
@@ -399,7 +390,7 @@ def _too_large(logs, inverse):
         advice,
         excess.z,
         excess.ratio - 1,
-        rows=inverse.names(_first(show)),
+        rows=inverse.names(np.flatnonzero(show)[:ROWS_NAMED]),
     )
 
 
@@ -407,22 +398,18 @@ def _errors(z):
     return "without any spread" if np.isinf(z) else f"{z:,.1f} standard errors"
 
 
-def _first(mask):
-    return np.flatnonzero(mask)[:MOST_ROWS]
-
-
-def _smallest(p, mask):
+def _rows_of_smallest(p, mask):
     """Return the rows with the smallest propensities among some, in order."""
     rows = np.flatnonzero(mask)
-    if len(rows) > MOST_ROWS:
-        rows = rows[np.argpartition(p[rows], MOST_ROWS)[:MOST_ROWS]]
+    if len(rows) > ROWS_NAMED:
+        rows = rows[np.argpartition(p[rows], ROWS_NAMED)[:ROWS_NAMED]]
     return np.sort(rows)
 
 
 # -- whether a logger was as sure of its actions as its distribution says --------------
 
 SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
-MOST_CELLS = 32_000  # of the logging distribution, but for
+CALIBRATED_CELLS = 32_000  # of the logging distribution, but for
 FEWEST_CALIBRATED = 1000
 
 
@@ -431,7 +418,7 @@ def calibration_evidence(mu, action, share=None, group=None):
     # With :math:`\mu_\beta \propto \mu^\beta` the likelihood ratios :math:`\prod_i
     # \mu_\beta(a_i | x_i) / \mu(a_i | x_i)` are e-values under right probabilities, and
     # so is their mean over :math:`\beta`.
-    most = max(MOST_CELLS // mu.shape[1], FEWEST_CALIBRATED)
+    most = max(CALIBRATED_CELLS // mu.shape[1], FEWEST_CALIBRATED)
     rows = slice(None, None, -(-len(mu) // most))
     mu, action = mu[rows], action[rows]
     share = None if share is None else share[rows]

@@ -14,10 +14,10 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import uneven_weight
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._validation import plain
-from skope_ope.logs.checks._context_columns import Column, columns_of
+from skope_ope.logs.checks._context_columns import ContextColumn, context_columns
 from skope_ope.logs.checks._e_value import (
-    FLOOR,
     LEAST_EFFECT,
+    LEAST_RATIO,
     SURE,
     SURE_FORWARD,
     crosswise,
@@ -29,18 +29,17 @@ from skope_ope.logs.checks._e_value import (
     quarters_by_time,
 )
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._inverse_propensities import rounding_error
+from skope_ope.logs.checks._inverse_propensities import ROWS_NAMED, rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
 from skope_ope.logs.checks._lost_rows import with_dropped
 from skope_ope.logs.checks._propensity_findings import chance_of, estimate_advice
 
-MOST_ROUNDS = 10_000
-FEWEST_ROUNDS = 30
-MOST_ROWS = 10
+ROUNDS_FITTED = 10_000
+FEWEST_FITTED = 30
 EITHER = log(2)  # two models have their say: each needs twice the evidence
-LEAST_SHARE = 0.01  # of the rounds, in cells with an effect that matters
+LEAST_IN_DOUBT = 0.01  # of the rounds, in cells with an effect that matters
 LEAST_IN_CELLS = 0.25  # weights are then off by the root of it, a half
-MANY_TIMES = 3.0  # effect above which its digits tell nothing
+MANY_TIMES_OVER = 3.0  # effect above which its digits tell nothing
 
 
 def fitted_propensity_findings(logs, random_state=0):
@@ -79,8 +78,8 @@ def fitted_logger(logs, random_state=0):
     p = logs.propensity
     rows, quarter = _drawn_quarters(logs, check_random_state(random_state))
     what = "propensities against a fitted logger"
-    if len(rows) < FEWEST_ROUNDS:
-        return {what: f"not possible: fewer than {FEWEST_ROUNDS} rounds or groups"}, []
+    if len(rows) < FEWEST_FITTED:
+        return {what: f"not possible: fewer than {FEWEST_FITTED} rounds or groups"}, []
     could = logs.n_actions
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
@@ -113,15 +112,16 @@ def fitted_logger(logs, random_state=0):
     known = logs, rows, largest
     bets = cell_bets(*known, plan, share, group)
     sure = log_e_of_parts(bets.f, halves, share, group) - EITHER
-    if sure > SURE and _matters(bets, share):
+    if sure > SURE and _are_far_off(bets, share):
         if is_past_alike(cell_bets(*known, forwards(quarter), share, group).f):
             overall = misfit_effect(bets.f, share)
             return {what: _likelier(overall)}, [
                 _in_cells(*known, share, bets, sure, overall)
             ]
         learns = True
-    told = _likelier(effect) if evidence > SURE else "no fitted model predicts the "
-    told += "" if evidence > SURE else "logged actions better"
+    told = "no fitted model predicts the logged actions better"
+    if evidence > SURE:
+        told = _likelier(effect)
     if learns:
         told = (
             "a fitted model is better, but not by what came before each round: the "
@@ -130,13 +130,13 @@ def fitted_logger(logs, random_state=0):
     return {what: told}, []
 
 
-def _matters(bets, share):
+def _are_far_off(bets, share):
     """Tell whether propensities are far off, in all or in some of the rounds."""
     if misfit_effect(bets.f, share) > LEAST_EFFECT:
         return True
     mine = bets.cell >= 0
     weight = np.ones(len(mine)) if share is None else share
-    enough = weight[mine].sum() >= LEAST_SHARE * weight.sum()
+    enough = weight[mine].sum() >= LEAST_IN_DOUBT * weight.sum()
     gain = np.average(bets.f[mine] - 1, weights=weight[mine]) if enough else 0.0
     return gain > LEAST_IN_CELLS
 
@@ -147,11 +147,13 @@ def _drawn_quarters(logs, random):
     rank = logs.row_id.position
     if logs.group is None:
         rows = np.arange(len(logs)) if weight is None else np.flatnonzero(weight)
-        rows = random.permutation(rows)[:MOST_ROUNDS]
+        rows = random.permutation(rows)[:ROUNDS_FITTED]
         return rows, quarters_by_time(rank[rows])
     order = random.permutation(logs.n_groups)
-    n_groups = int(np.searchsorted(logs._group_sizes[order].cumsum(), MOST_ROUNDS)) + 1
-    if min(n_groups, logs.n_groups) < FEWEST_ROUNDS:
+    n_groups = (
+        int(np.searchsorted(logs._group_sizes[order].cumsum(), ROUNDS_FITTED)) + 1
+    )
+    if min(n_groups, logs.n_groups) < FEWEST_FITTED:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     first = np.full(logs.n_groups, rank.max() + 1)
     np.minimum.at(first, logs.group_index, rank)
@@ -167,7 +169,11 @@ def _likelier(effect):
 
 
 def _by(effect):
-    return f"by {effect:,.1%} on average" if effect < MANY_TIMES else "many times over"
+    return (
+        f"by {effect:,.1%} on average"
+        if effect < MANY_TIMES_OVER
+        else "many times over"
+    )
 
 
 OTHER_PROPENSITIES = (
@@ -183,12 +189,12 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
     """Name the action whose rounds gain most, and the rounds that gain most."""
     action, p = logs.action_index[rows], logs.propensity[rows]
     gain = np.bincount(
-        action, np.log(np.maximum(ratio, FLOOR)), minlength=logs.n_actions
+        action, np.log(np.maximum(ratio, LEAST_RATIO)), minlength=logs.n_actions
     )
     worst = int(gain.argmax())
     mine = action == worst
     label = plain(logs.actions[worst])
-    show = rows[mine][np.argsort(-ratio[mine], kind="stable")[:MOST_ROWS]]
+    show = rows[mine][np.argsort(-ratio[mine], kind="stable")[:ROWS_NAMED]]
     return Finding(
         "propensity_misfit",
         "error",
@@ -230,7 +236,7 @@ def _in_cells(logs, rows, largest, share, bets, evidence, effect):
     weight = np.ones(len(rows)) if share is None else share
     times = (weight[taken] / largest[taken]).sum() / weight[inside].sum()
     columns = bets.columns[bets.part[inside[0]]]
-    shown = taken[np.argsort(largest[taken], kind="stable")[:MOST_ROWS]]
+    shown = taken[np.argsort(largest[taken], kind="stable")[:ROWS_NAMED]]
     return Finding(
         "propensity_misfit",
         "error",
@@ -238,10 +244,7 @@ def _in_cells(logs, rows, largest, share, bets, evidence, effect):
         f"{cell_text(bets, cell)} ({len(inside):,} of {len(rows):,} rounds looked at), "
         f"action {label!r} was logged {figure(times, 3)} times as often as its "
         f"propensities predict ({chance_of(evidence)}).",
-        (
-            *with_dropped([OTHER_RULE], logs),
-            estimate_advice(logs),
-        ),
+        (*with_dropped([OTHER_RULE], logs), estimate_advice(logs)),
         evidence,
         effect,
         rows=np.sort(rows[shown]).tolist(),
@@ -267,17 +270,17 @@ def _in_cells(logs, rows, largest, share, bets, evidence, effect):
 # and shares are learned: the columns are those whose cells deviate most, the shares
 # have the largest likelihood (they are the weights of a mixture).
 
-MOST_COLUMNS = 16  # of which all pairs are tried
-MOST_ACTIONS = 20  # the most frequent ones
+COLUMNS_PAIRED = 16  # of which all pairs are tried
+ACTIONS_APART = 20  # the most frequent ones
 FINE, RESOLUTIONS = 32, (8, 4)  # values of a column: alone, and beside others
 MOST_DEEP = 3  # columns of a cell
-LARGEST = 1e6  # 1 / p that counts: squares stay finite
-FEWEST = 20  # rounds of a cell that is bet on
+LARGEST_INVERSE = 1e6  # 1 / p that counts: squares stay finite
+FEWEST_IN_CELL = 20  # rounds of a cell that is bet on
 LEAST_Z = 3.0  # deviation that is bet on
 NOISE = 2.0  # of half a squared deviation, where nothing deviates
-LOW_Z = (2 * NOISE) ** 0.5
+SCORED_Z = (2 * NOISE) ** 0.5
 LEAST_VARIANCE = 0.01
-DOUBT = 2.0  # rounds that are on the side of the propensities, in every cell
+DOUBTING_ROUNDS = 2.0  # rounds that are on the side of the propensities, in every cell
 N_STEPS = 30
 
 
@@ -294,11 +297,11 @@ class CellBets:
 def cell_bets(logs, rows, largest, plan, share=None, group=None):
     """Return bets in cells of the context, learned from other rounds."""
     n = len(rows)
-    columns = _columns(logs, rows)
+    columns = _cell_columns(logs, rows)
     codes = {
         most: [_coarse(one, most) for one in columns] for most in (FINE, *RESOLUTIONS)
     }
-    inverse = np.minimum(1 / largest, LARGEST)
+    inverse = np.minimum(1 / largest, LARGEST_INVERSE)
     weight = np.ones(n) if share is None else share.astype(float)
     group = np.arange(n) if group is None else group
     action = logs.action_index[rows]
@@ -313,7 +316,7 @@ def cell_bets(logs, rows, largest, plan, share=None, group=None):
             continue
         chosen, code = best
         stakes = sample.apart(code).stakes(code)
-        mine = stakes[code[wanted], sample.known(action[wanted])]
+        mine = stakes[code[wanted], sample.frequent[action[wanted]]]
         kept = 1 - stakes.sum(axis=1)
         f[wanted] = kept[code[wanted]] + mine * inverse[wanted]
         bet = stakes.any(axis=1)[code[wanted]]
@@ -323,13 +326,12 @@ def cell_bets(logs, rows, largest, plan, share=None, group=None):
     return CellBets(f, cell, told, part)
 
 
-def _columns(logs, rows):
-    columns = columns_of(logs.context, rows)[:MOST_COLUMNS]
+def _cell_columns(logs, rows):
+    columns = context_columns(logs.context, rows)[:COLUMNS_PAIRED]
     if logs.loggers is not None and len(logs.loggers) > 1:
         code = logs.logger_index[rows].astype(float)
-        columns.append(
-            Column("logger", code, True, True, tuple(map(str, logs.loggers)))
-        )
+        labels = tuple(map(str, logs.loggers))
+        columns.append(ContextColumn("logger", code, True, True, labels))
     return columns
 
 
@@ -367,21 +369,11 @@ class _Sample:
     @classmethod
     def of(cls, action, inverse, weight, group, mask):
         counts = np.bincount(action[mask], minlength=int(action.max()) + 1)
-        first = np.argsort(-counts, kind="stable")[:MOST_ACTIONS]
+        first = np.argsort(-counts, kind="stable")[:ACTIONS_APART]
         frequent = np.full(len(counts), len(first))
         frequent[first] = np.arange(len(first))
-        return cls(
-            mask,
-            frequent[action[mask]],
-            inverse[mask],
-            weight[mask],
-            group[mask],
-            frequent,
-            len(first) + 1,
-        )
-
-    def known(self, action):
-        return self.frequent[action]
+        parts = (part[mask] for part in (frequent[action], inverse, weight, group))
+        return cls(mask, *parts, frequent, len(first) + 1)
 
     def apart(self, code):
         """Return the sample with the rounds of a group in a cell counted as one."""
@@ -406,14 +398,14 @@ class _Sample:
         n = np.bincount(mine, self.weight, minlength=n_cells)[:, None]
         noise = np.maximum(second - n, LEAST_VARIANCE * np.maximum(n, 1e-9))
         z = (first - n) / np.sqrt(noise)
-        z *= n >= FEWEST
+        z *= n >= FEWEST_IN_CELL
         z[:, -1] = 0  # actions that are not told apart
         return z
 
     def score(self, mine, n_cells):
         """Return how much the cells deviate, beyond what chance does."""
         z = self.deviations(mine, n_cells)
-        z = z[z > LOW_Z]
+        z = z[z > SCORED_Z]
         return float((z @ z) / 2 - NOISE * len(z))
 
     def stakes(self, code):
@@ -430,7 +422,7 @@ class _Sample:
             won = stakes[mine, action] * inverse
             won = weight * won / (won + (1 - stakes.sum(axis=1))[mine])
             won = np.bincount(pair, won, minlength=stakes.size).reshape(stakes.shape)
-            stakes = won / (n + DOUBT)[:, None]
+            stakes = won / (n + DOUBTING_ROUNDS)[:, None]
         return stakes
 
 
@@ -453,16 +445,16 @@ def _best_cells(codes, sample):
             best, resolution = found, most
     if resolution is None:
         return None
-    return best[1], _cells(best[1], codes[resolution], resolution + 1)
+    return best[1], _cell_codes(best[1], codes[resolution], resolution + 1)
 
 
 def _better(found, chosen, parts, width, sample):
-    code = _cells(chosen, parts, width)
+    code = _cell_codes(chosen, parts, width)
     score = sample.score(code, width ** len(chosen))
     return (score, chosen) if score > found[0] else found
 
 
-def _cells(chosen, parts, width):
+def _cell_codes(chosen, parts, width):
     """Return the codes of the cells of some columns."""
     code = parts[chosen[0]]
     for j in chosen[1:]:
@@ -474,10 +466,10 @@ def cell_text(bets, cell):
     """Say which values the columns have in a cell."""
     mine = bets.cell == cell
     columns = bets.columns[bets.part[mine][0]]
-    return " and ".join(f"{one.label} is {_values(one, mine)}" for one in columns)
+    return " and ".join(f"{one.label} is {_cell_values(one, mine)}" for one in columns)
 
 
-def _values(column, mine):
+def _cell_values(column, mine):
     values = column.values[mine]
     values = values[np.isfinite(values)]
     if not len(values):

@@ -16,14 +16,16 @@ from skope_ope.logs.checks._propensity_findings import (
 )
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
-HIGH_Z = 5
+REPEATS_Z = 5
 HIGH_SHARE = 0.02  # of the rounds
 LEAST = 10  # repeats beyond chance
-MANY = 0.1  # copies in all fields: with more, halves of the log share too many rounds
+MANY_COPIES = (
+    0.1  # copies in all fields: with more, halves of the log share too many rounds
+)
 DETECTABLE = 0.2  # copies of this share should be seen, or the facts say they cannot
 AGREE = 0.99  # share of like choices with one probability, where one logger made them
-MOSTLY = 0.9  # of the rounds whose context came before
-MOST = 200_000  # rounds that are looked at, with all others of their contexts
+HARDLY_ELSE = 0.9  # of the rounds whose context came before
+MOST_COMPARED = 200_000  # rounds that are looked at, with all others of their contexts
 _FIRST_BITS = np.uint64(64 - 12)
 
 
@@ -40,7 +42,7 @@ def repeated_findings(logs, random_state=None):
     # actions have been seen and :math:`Q_j` is one: nothing can be told. Rounds of a
     # group may depend on each other: only those at the same time are compared.
     rows = _rows_of_some_contexts(logs._context_words)
-    situation, choice, whole = _keys(logs, rows)
+    situation, choice, whole = _round_words(logs, rows)
     copies = np.flatnonzero(first_alike(whole) < np.arange(len(rows)))
     facts = {"rounds equal to an earlier one in all fields": len(copies) / len(rows)}
     p = _chances(logs, rows)
@@ -48,10 +50,12 @@ def repeated_findings(logs, random_state=None):
         facts["repeated choices"] = f"not possible: {p}"
         return facts, _unexplained(situation, whole, copies, rows, p, logs)
     test = _Repeats(situation, choice, p)
-    facts["repeated choices"] = test.told(_of_situation(logs))
+    facts["repeated choices"] = test.told(_beside_context(logs))
     if test.is_alarm:
         wrong = _misfits(logs, rows, whole)
-        found = _misled(test, rows) if wrong else _finding(test, whole, rows, logs)
+        found = (
+            _misled(test, rows) if wrong else _repeats_finding(test, whole, rows, logs)
+        )
         return facts, [found]
     if not test.open.any():
         why = "no other choice was possible there"
@@ -72,7 +76,7 @@ class _Repeats:
         chance = np.zeros(len(p))
         self.again = first_alike(situation) < np.arange(len(p))
         if self.again.any():
-            order, starts, sizes = _cells(situation)
+            order, starts, sizes = _rows_by_word(situation)
             before = np.cumsum(new[order]) - new[order]
             chance[order] = before - np.repeat(before[starts], sizes)
         # sums of rounded probabilities are not exactly one
@@ -91,7 +95,7 @@ class _Repeats:
     @property
     def is_alarm(self):
         """Whether there are more repeats than chance explains."""
-        beyond = self.z > HIGH_Z and self.excess > LEAST
+        beyond = self.z > REPEATS_Z and self.excess > LEAST
         return bool(self.one_logger and beyond and self.share > HIGH_SHARE)
 
     def told(self, where):
@@ -105,7 +109,7 @@ class _Repeats:
                 "not possible: the propensities of the same action in the same context "
                 "differ, as those of a logger that learns do"
             )
-        seen = DETECTABLE * self.surprise > HIGH_Z * max(self.deviation, 1)
+        seen = DETECTABLE * self.surprise > REPEATS_Z * max(self.deviation, 1)
         if self.again.mean() > 0.5 and not seen:
             return (
                 "not possible: the contexts are few and discrete; copies look like "
@@ -117,12 +121,11 @@ class _Repeats:
         )
 
 
-def _of_situation(logs):
+def _beside_context(logs):
     """Return what is alike in a situation but the context, as a text."""
-    of_group = logs.group is not None
-    named = ["in a group at one time"] if of_group else []
-    named += ["for one logger"] if getattr(logs, "logger", None) is not None else []
-    return "".join(f" {one}" for one in named)
+    at_once = "" if logs.group is None else " in a group at one time"
+    logger = "" if getattr(logs, "logger", None) is None else " for one logger"
+    return at_once + logger
 
 
 def _misfits(logs, rows, whole):
@@ -132,33 +135,29 @@ def _misfits(logs, rows, whole):
     if not hasattr(logs, "action_index"):
         return False  # of slates nothing else is tested
     distinct = rows[first_alike(whole) == np.arange(len(rows))]
+    tests = quick_propensity_findings, fitted_propensity_findings
     return all(
-        any(
-            one.is_alarm
-            for found in (quick_propensity_findings, fitted_propensity_findings)
-            for one in found(part)[1]
-        )
+        any(one.is_alarm for test in tests for one in test(part)[1])
         for part in (logs, logs[distinct])
     )
 
 
 def _misled(test, rows):
     """Return a note where the wrong propensities explain the repeats."""
-    return Finding(
-        "repeated_rounds",
-        "note",
+    found = (
         f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
-        f"before in the same context, where the propensities predict "
+        "before in the same context, where the propensities predict "
         f"{figure(test.expected)}. But these do not fit the logged actions, so that "
-        "whether there are copies cannot be told.",
-        ("Correct the propensities, and audit the log again.",),
-        number=float(test.z),
-        effect=float(test.share),
-        category=LogsWarning,
+        "whether there are copies cannot be told."
+    )
+    advice = "Correct the propensities, and audit the log again."
+    about = float(test.z), float(test.share)
+    return Finding(
+        "repeated_rounds", "note", found, advice, *about, category=LogsWarning
     )
 
 
-def _finding(test, whole, rows, logs):
+def _repeats_finding(test, whole, rows, logs):
     """Return what was found, and what to do, the likely cause first."""
     repeats = np.flatnonzero(test.open & test.repeats)
     same = whole[repeats] == whole[test.first[repeats]]
@@ -171,18 +170,16 @@ def _finding(test, whole, rows, logs):
     if same.mean() < 0.5:
         advice.reverse()
     # copies lie in both halves of a split: a policy is valued on rounds it learned from
-    hardly_else = same.sum() >= MOSTLY * test.again.sum()
-    many = hardly_else and same.sum() >= MANY * len(rows)
+    hardly_else = same.sum() >= HARDLY_ELSE * test.again.sum()
+    many = hardly_else and same.sum() >= MANY_COPIES * len(rows)
     if hasattr(logs, "action_index"):
         advice.append(ROWS_OF_PAGES)
     shown = (repeats[same] if same.any() else repeats)[:5]
     pairs = np.column_stack([rows[test.first[shown]], rows[shown]])
     alike = "None of them equals an earlier round in all fields."
     if same.any():
-        alike = (
-            f"{int(same.sum()):,} of them equal an earlier round in all fields, as row "
-            f"{_equals(logs, pairs)}."
-        )
+        alike = f"{int(same.sum()):,} of them equal an earlier round in all fields, "
+        alike += f"as row {_equals(logs, pairs)}."
     return Finding(
         "repeated_rounds",
         "error" if many else "warning",
@@ -191,9 +188,9 @@ def _finding(test, whole, rows, logs):
         f"{figure(test.expected)} ({test.z:+,.1f} standard errors), as if "
         f"{test.share:.0%} of all rounds were copies. {alike}",
         advice,
-        number=float(test.z),
-        effect=float(test.share),
-        rows=pairs.ravel().tolist(),
+        float(test.z),
+        float(test.share),
+        pairs.ravel().tolist(),
         category=LogsWarning,
     )
 
@@ -214,19 +211,14 @@ def _unexplained(situation, whole, copies, rows, why, logs):
     first = first_alike(whole)[copies[:5]]
     pairs = np.column_stack([rows[first], rows[copies[:5]]])
     share = len(copies) / len(rows)
-    return [
-        Finding(
-            "repeated_rounds",
-            "note",
-            f"{share:.1%} of the rounds equal an earlier one in all fields, as row "
-            f"{_equals(logs, pairs)}, and hardly a context comes back "
-            f"with anything else. Whether they are copies cannot be tested: {why}.",
-            ["Drop them if they were logged or joined twice."],
-            effect=share,
-            rows=pairs.ravel().tolist(),
-            category=LogsWarning,
-        )
-    ]
+    found = (
+        f"{share:.1%} of the rounds equal an earlier one in all fields, as row "
+        f"{_equals(logs, pairs)}, and hardly a context comes back with anything else. "
+        f"Whether they are copies cannot be tested: {why}."
+    )
+    advice = "Drop them if they were logged or joined twice."
+    about = {"rows": pairs.ravel().tolist(), "effect": share, "category": LogsWarning}
+    return [Finding("repeated_rounds", "note", found, advice, **about)]
 
 
 def _chances(logs, rows):
@@ -253,17 +245,17 @@ def _are_estimates(logs):
 
 def _rows_of_some_contexts(words):
     """Return the rows of all contexts, or of enough of them, in the stored order."""
-    if len(words) <= MOST:
+    if len(words) <= MOST_COMPARED:
         return np.arange(len(words))
     first_bits = (words >> _FIRST_BITS).view(np.int64)  # counting beats partitioning
     up_to = np.bincount(first_bits).cumsum()
-    at = np.searchsorted(up_to, MOST, side="right")
+    at = np.searchsorted(up_to, MOST_COMPARED, side="right")
     close = words[first_bits == at]
-    place = MOST - (up_to[at] - len(close))
+    place = MOST_COMPARED - (up_to[at] - len(close))
     return np.flatnonzero(words <= np.partition(close, place)[place])
 
 
-def _keys(logs, rows):
+def _round_words(logs, rows):
     """Return words for the situation, with what was done in it, and for all fields."""
     whole = [done_words(logs)[rows], column_words(logs.reward[rows])]
     parts = [logs._context_words[rows]]
@@ -282,7 +274,7 @@ def _keys(logs, rows):
     return situation, choice, combined([choice, *whole[1:]])
 
 
-def _cells(words):
+def _rows_by_word(words):
     """Return the order of the rows by word, and where every word starts, how often."""
     order = np.argsort(words, kind="stable")
     ordered = words[order]

@@ -23,21 +23,21 @@ from skope_ope.logs.checks._propensity_findings import chance_of
 
 MOST_CANDIDATES = 1000  # of which pairs are counted: arrays of 8 MB
 MOST_WORK = 2_000_000_000  # multiplications, where pages differ in what they offer
-MOST_CELLS = 100_000_000  # candidates by page and slot: 100 MB
-FEWEST = 30  # pages
-PRIOR = 0.5  # pages that are added to every count
-SURE = log(10_000)  # right logs exceed it in one of ten thousand
-EFFECT = 0.1  # root mean squared, of the expected counts of pairs
-NAME = "slate_pairs"
-WHAT = "candidates on the same page"
-ADVICE = (
+MOST_OFFERED_CELLS = 100_000_000  # candidates by page and slot: 100 MB
+FEWEST_PAGES = 30  # pages
+PRIOR_PAGES = 0.5  # pages that are added to every count
+SURE_OF_PAGES = log(10_000)  # right logs exceed it in one of ten thousand
+PAIR_EFFECT = 0.1  # root mean squared, of the expected counts of pairs
+PAIR_NAME = "slate_pairs"
+PAIR_FACT = "candidates on the same page"
+PAIR_ADVICE = (
     "The candidates were not passed, or are those of other pages. If pages differ in "
     "what they can show (the results of a query), pass the candidates of each page: "
     "candidates=... of SlateLogs or SlateLogs.from_frame.",
     "Pages of another logging policy are among these (pages that were not random), or "
     "logging_policy is not the policy that composed these slates.",
 )
-APART = (
+KEPT_APART = (
     "A rule keeps them apart, such as one item per brand: give the policy with this "
     "rule as logging_policy."
 )
@@ -60,10 +60,10 @@ def uniform_pair_findings(logs):
     # at most :math:`e^{-m}` where m pages are expected, and times the number of pairs
     # it bounds that of any such pair.
     n_rounds, n_slots = logs.slate.shape
-    if n_slots < 2 or logs.max_candidates < 2 or n_rounds < FEWEST:
-        return {WHAT: "not possible: fewer than two slots, or few pages"}, []
+    if n_slots < 2 or logs.max_candidates < 2 or n_rounds < FEWEST_PAGES:
+        return {PAIR_FACT: "not possible: fewer than two slots, or few pages"}, []
     n_kept = min(logs.max_candidates, MOST_CANDIDATES)
-    rows, offers = _offers(logs, max(MOST_WORK // n_kept**2, FEWEST))
+    rows, offers = _offers(logs, max(MOST_WORK // n_kept**2, FEWEST_PAGES))
     pages = _Pages(logs, rows, n_kept)
     kept = offers.kinds[:, pages.kept].astype(float)
 
@@ -84,7 +84,7 @@ def uniform_pair_findings(logs):
             mean -= still[:, earlier] * pairs
         own = weight[before, code[:, [slot]]].sum(axis=1)
         ratios.add(own, mean / np.maximum(left, 1))
-    facts, findings = _told(pages, ratios.mean(), expected(pages.all))
+    facts, findings = _pair_evidence(pages, ratios.mean(), expected(pages.all))
     return facts, findings or _never_together(pages, offers, kept)
 
 
@@ -93,7 +93,7 @@ def pair_findings(logs, laws):
     # See `uniform_pair_findings`. Here the weights are those that the counts of the
     # candidates do not explain: `slate_counts` is about these.
     n_rounds, n_slots = logs.slate.shape
-    if n_slots < 2 or logs.max_candidates < 2 or n_rounds < FEWEST:
+    if n_slots < 2 or logs.max_candidates < 2 or n_rounds < FEWEST_PAGES:
         return []
     pages = _Pages(logs, np.arange(n_rounds), MOST_CANDIDATES, weighted=False)
 
@@ -112,7 +112,7 @@ def pair_findings(logs, laws):
         law = laws[pages.second, slot][:, pages.kept]
         mean = np.einsum("ij,ij->i", law, before[:, :-1])
         ratios.add(before[np.arange(len(code)), code[:, slot]], mean)
-    return _told(pages, ratios.mean(), expected(pages.all))[1]
+    return _pair_evidence(pages, ratios.mean(), expected(pages.all))[1]
 
 
 def _offers(logs, most):
@@ -124,13 +124,13 @@ def _offers(logs, most):
         return rows, _Offers(kinds, np.zeros((n_rounds, 1), dtype=np.intp), n_slots)
     # where that is too much, some pages, chosen without a look at their slates
     drawn = np.random.RandomState(0).permutation(n_rounds)
-    fits = max(MOST_CELLS // offered[0].size, FEWEST)
+    fits = max(MOST_OFFERED_CELLS // offered[0].size, FEWEST_PAGES)
     if offered.ndim > 2 and n_rounds > fits:
         rows = np.sort(drawn[:fits])
         offered = offered[rows]
     found = _Offers.of(offered, n_slots)
     if len(found.kinds) > most:
-        few = max(most // (n_slots if offered.ndim > 2 else 1), FEWEST)
+        few = max(most // (n_slots if offered.ndim > 2 else 1), FEWEST_PAGES)
         rows = np.sort(drawn[: min(few, len(rows))])
         found = _Offers.of(logs.offered[rows], n_slots)
     return rows, found
@@ -152,7 +152,7 @@ class _Offers:
     def of(cls, offered, n_slots):
         """Return the offers that a mask tells, by candidate or by slot."""
         n_candidates = offered.shape[-1]
-        kinds, kind = _distinct(offered.reshape(-1, n_candidates))
+        kinds, kind = _distinct_offers(offered.reshape(-1, n_candidates))
         return cls(kinds, kind.reshape(len(offered), -1), n_slots)
 
     def still(self, pages, which, slot):
@@ -199,9 +199,8 @@ class _Pages:
         self.share, self.group = shares_of_pages(logs, rows, weighted)
         unit = self.all if self.group is None else self.group
         is_first = np.random.RandomState(0).random_sample(int(unit.max()) + 1) < 0.5
-        self.first, self.second = (
-            np.flatnonzero(half) for half in (is_first[unit], ~is_first[unit])
-        )
+        self.first = np.flatnonzero(is_first[unit])
+        self.second = np.flatnonzero(~is_first[unit])
         n_candidates = logs.max_candidates
         first = self.slate[self.first]
         count = np.bincount(first[first != EMPTY], minlength=n_candidates)
@@ -230,7 +229,7 @@ class _Pages:
             more = (count.sum(axis=1) + 1) / (expected.sum(axis=1) + 1)
             expected = expected * more * more[:, None]
         weight = np.zeros((len(expected) + 1, len(expected) + 1))
-        weight[:-1, :-1] = (count + PRIOR) / (expected + PRIOR)
+        weight[:-1, :-1] = (count + PRIOR_PAGES) / (expected + PRIOR_PAGES)
         np.fill_diagonal(weight, 0)
         return weight
 
@@ -258,14 +257,14 @@ class _Ratios:
         return np.where(self.count > 0, self.total / np.maximum(self.count, 1), 1.0)
 
 
-def _told(pages, ratio, expected):
+def _pair_evidence(pages, ratio, expected):
     """Return facts and findings of the ratios of the second half."""
-    facts = {WHAT: _compared(pages)}
+    facts = {PAIR_FACT: _pages_looked_at(pages)}
     share, group = pages.share[pages.second], pages.group
     group = None if group is None else group[pages.second]
     evidence = log_e_value(ratio, share, group) if len(ratio) else 0.0
     gain = float(np.average(ratio, weights=share)) - 1 if share.any() else 0.0
-    if not (evidence > SURE and gain > EFFECT**2):
+    if not (evidence > SURE_OF_PAGES and gain > PAIR_EFFECT**2):
         return facts, []
     np.fill_diagonal(expected, 0)
     count = pages.together(pages.all)
@@ -274,14 +273,14 @@ def _told(pages, ratio, expected):
     gap = np.nan_to_num(gap + expected - count, nan=0.0)
     one, other = np.unravel_index(int(gap.argmax()), gap.shape)
     found = (
-        f"{_names(pages, one, other)} are together on {figure(count[one, other])} of "
+        f"{_pair(pages, one, other)} are together on {figure(count[one, other])} of "
         f"{len(pages.all):,} pages, and the logging policy expects "
         f"{figure(expected[one, other])}. Candidates that share some pages share the "
         f"others {figure(gain + 1, 3)} times as often as expected "
         f"({chance_of(evidence)})."
     )
     about = {"number": evidence, "effect": sqrt(gain), "category": PropensityWarning}
-    return facts, [Finding(NAME, "error", found, ADVICE, **about)]
+    return facts, [Finding(PAIR_NAME, "error", found, PAIR_ADVICE, **about)]
 
 
 def _never_together(pages, offers, kept):
@@ -296,7 +295,7 @@ def _never_together(pages, offers, kept):
     np.fill_diagonal(expected, 0)
     n_candidates = pages.logs.max_candidates
     bound = log(n_candidates * (n_candidates - 1) / 2)
-    likely = expected > bound + SURE
+    likely = expected > bound + SURE_OF_PAGES
     if not likely.any():
         return []
     never = likely & (pages.together(pages.all) == 0)
@@ -309,28 +308,27 @@ def _never_together(pages, offers, kept):
     counted = "" if n_pairs == 1 else f" There are {n_pairs:,} such pairs."
     chance = f"1e-{min(int(evidence / log(10)), 12)}"
     found = (
-        f"{_names(pages, one, other)} are never on one page of {len(pages.all):,}, and "
+        f"{_pair(pages, one, other)} are never on one page of {len(pages.all):,}, and "
         f"the logging policy expects {figure(many.max())} (probability below {chance} "
         f"if the log is right).{counted} The log does not tell the value of pages with "
         "both."
     )
     about = {"number": evidence, "effect": 1.0, "category": PropensityWarning}
-    return [Finding(NAME, "warning", found, (APART, *ADVICE), **about)]
+    return [Finding(PAIR_NAME, "warning", found, (KEPT_APART, *PAIR_ADVICE), **about)]
 
 
-def _compared(pages):
-    told, n_candidates = f"{len(pages.all):,} pages", pages.logs.max_candidates
-    if len(pages.all) < len(pages.logs):
-        told += f" of {len(pages.logs):,}"
-    told += " compared"
-    if len(pages.kept) < n_candidates:
-        told += (
-            f", the {len(pages.kept):,} most frequent of {n_candidates:,} candidates"
-        )
-    return told
+def _pages_looked_at(pages):
+    told = pages_compared(len(pages.all), len(pages.logs))
+    n_kept, n = len(pages.kept), pages.logs.max_candidates
+    return told + f", the {n_kept:,} most frequent of {n:,} candidates" * (n_kept < n)
 
 
-def _names(pages, one, other):
+def pages_compared(n_pages, n_all):
+    """Say how many pages are compared, and of how many where these are not all."""
+    return f"{n_pages:,} pages{f' of {n_all:,}' * (n_pages < n_all)} compared"
+
+
+def _pair(pages, one, other):
     """Return what messages call two candidates: their labels, where these are few."""
     numbers, labels = pages.kept[[one, other]], pages.logs.item_id
     if labels is None or (labels[:, numbers] != labels[0, numbers]).any():
@@ -339,7 +337,7 @@ def _names(pages, one, other):
     return f"Items {first!r} and {second!r}"
 
 
-def _distinct(offered):
+def _distinct_offers(offered):
     """Return the kinds of pages by what they offer, and the kind of every page."""
     bits = np.ascontiguousarray(np.packbits(offered, axis=1))
     rows = bits.view(f"V{bits.shape[1]}")[:, 0]

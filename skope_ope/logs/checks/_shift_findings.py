@@ -9,20 +9,20 @@ from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._row_container import in_stored_order
-from skope_ope.logs.checks._context_columns import columns_of
+from skope_ope.logs.checks._context_columns import context_columns
 from skope_ope.logs.checks._finding import Finding
 
-BLOCK, MOST_BLOCKS = 1000, 10  # consecutive rows
-FEWEST_ROUNDS = 100
-CHUNK = 50  # consecutive rows of one half: neighbours are in the same one
+ROWS_IN_BLOCK, MOST_BLOCKS = 1000, 10  # consecutive rows
+FEWEST_BETWEEN = 100
+NEIGHBOURS = 50  # consecutive rows of one half: neighbours are in the same one
 FEW_COLUMNS = 50
 MOST_TARGETS = 5  # frequent actions
 FEW_OF_ACTION = 50
-MOST_LEVELS = 5
+FREQUENT_LEVELS = 5
 PENALTY = 10.0  # rounds
-TINY = 1e-9  # variance of what is the same in all rounds
-SIDES = {-1: "before", 1: "after"}
-HIGH_Z = 6.0
+LEAST_VARIATION = 1e-9  # variance of what is the same in all rounds
+OTHER_ROWS = {-1: "before", 1: "after"}
+SHIFT_Z = 6.0
 LEAST_GAIN = 0.02  # of the variance that is to be explained
 
 
@@ -37,67 +37,58 @@ def shift_findings(logs, random_state=0):
     rows = _consecutive_rows(len(logs), random_state)
     own = _between_neighbours(logs._position, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
-    X = _features(logs.context, rows)
-    if len(own) < FEWEST_ROUNDS or X is None:
+    X = _squared_columns(logs.context, rows)
+    if len(own) < FEWEST_BETWEEN or X is None:
         return {}, []
     action = logs.action_index[rows[own]]
-    by_action = _losses_of_actions(X, own, action)
-    losses = by_action
+    losses = by_action = _losses_of_actions(X, own, action)
     if known:
         losses = _losses_of_propensities(X, own, action, logs.propensity[rows[own]])
-    best = max(SIDES, key=lambda side: _gain(losses, side)[0])
+    best = max(OTHER_ROWS, key=lambda side: _gain(losses, side)[0])
     gain, z = _gain(losses, best)
-    if not (gain > LEAST_GAIN and z > HIGH_Z):
+    if not (gain > LEAST_GAIN and z > SHIFT_Z):
         return {}, []
     own_fits = (
-        known and _gain({best: by_action[0], 0: by_action[best]}, best)[1] > HIGH_Z
+        known and _gain({best: by_action[0], 0: by_action[best]}, best)[1] > SHIFT_Z
     )
-    return {}, [_finding(SIDES[best], gain, z, known, own_fits)]
+    return {}, [_shift_finding(OTHER_ROWS[best], gain, z, known, own_fits)]
 
 
-def _finding(side, gain, z, known, own_fits):
+def _shift_finding(side, gain, z, known, own_fits):
     what = "propensities" if known else "actions"
     found = (
         f"The {what} follow from the context of the row {side}, not of the same row. "
         f"It explains {gain:.1%} more of their variance ({z:,.1f} standard errors, on "
         "rounds that the model did not see)."
     )
-    advice = (
+    advice = [
         "The contexts are shifted by a row against the rest of the log, by a join or a "
-        "lag. Join them by a key, not by their position.",
-    )
-    severity = "error"
+        "lag. Join them by a key, not by their position."
+    ]
+    severity = "error" if known else "warning"
     if own_fits:
         advice = (
             "The propensities are shifted by a row, because the actions follow from "
-            "the contexts of the same rows. Join the propensities by a key.",
+            "the contexts of the same rows. Join the propensities by a key."
         )
-    elif not known:
-        severity = "warning"
-        if side == "after":  # which contexts that tell of the past do, too
-            severity = "note"
-            advice += (
-                "Columns record what was done in the row before: then this is no "
-                "fault.",
-            )
-    return Finding(
-        "shifted_context",
-        severity,
-        found,
-        advice,
-        number=z,
-        effect=gain,
-        category=LogsWarning,
-    )
+    elif not known and side == "after":  # which contexts that tell of the past do, too
+        severity = "note"
+        advice.append(
+            "Columns record what was done in the row before: then this is no fault."
+        )
+    about = {"number": z, "effect": gain, "category": LogsWarning}
+    return Finding("shifted_context", severity, found, advice, **about)
 
 
 def _consecutive_rows(n_rounds, random_state):
     """Return all rows, or blocks of consecutive ones at random."""
-    if n_rounds <= BLOCK * MOST_BLOCKS:
+    if n_rounds <= ROWS_IN_BLOCK * MOST_BLOCKS:
         return np.arange(n_rounds)
     random = check_random_state(random_state)
-    starts = np.sort(random.choice(n_rounds // BLOCK, MOST_BLOCKS, replace=False))
-    return (starts[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+    starts = np.sort(
+        random.choice(n_rounds // ROWS_IN_BLOCK, MOST_BLOCKS, replace=False)
+    )
+    return (starts[:, None] * ROWS_IN_BLOCK + np.arange(ROWS_IN_BLOCK)).ravel()
 
 
 def _between_neighbours(position, rows):
@@ -107,12 +98,12 @@ def _between_neighbours(position, rows):
     return 1 + np.flatnonzero(step[1:] & step[:-1])
 
 
-def _features(context, rows):
+def _squared_columns(context, rows):
     """Return standardised numbers and their squares, and the frequent categories."""
     parts = []
-    for column in columns_of(context, rows)[:FEW_COLUMNS]:
+    for column in context_columns(context, rows)[:FEW_COLUMNS]:
         if column.categorical:
-            parts.append(column.values[:, None] == np.arange(MOST_LEVELS))
+            parts.append(column.values[:, None] == np.arange(FREQUENT_LEVELS))
             continue
         known = np.isfinite(column.values)
         if not known.any():
@@ -146,7 +137,8 @@ def _losses_of_propensities(X, own, action, propensity):
     if not parts:  # too many actions to look at each: their propensities together
         return _losses(X, own, np.log(propensity)[:, None])
     return {
-        side: np.concatenate([part[side] for part in parts]) for side in (0, *SIDES)
+        side: np.concatenate([part[side] for part in parts])
+        for side in (0, *OTHER_ROWS)
     }
 
 
@@ -154,13 +146,11 @@ def _losses(X, own, targets):
     """Squared errors out of fold, in variances, with the context of each side."""
     targets = targets - targets.mean(axis=0)
     variance = float((targets**2).sum() / max(len(targets), 1))
-    if not variance > TINY:
-        return {side: np.zeros(0) for side in (0, *SIDES)}
-    half = own // CHUNK % 2
-    if half.all() or not half.any():
-        return {side: np.zeros(0) for side in (0, *SIDES)}
+    half = own // NEIGHBOURS % 2
+    if not variance > LEAST_VARIATION or half.all() or not half.any():
+        return {side: np.zeros(0) for side in (0, *OTHER_ROWS)}
     out = {}
-    for side in (0, *SIDES):
+    for side in (0, *OTHER_ROWS):
         Z = X[own + side]
         error = np.empty(len(own))
         for told in (half == 0, half == 1):
@@ -179,7 +169,7 @@ def _gain(losses, side):
     # What it explains more than nothing counts: a model of a round's own context that
     # fits another time badly is no sign.
     gains = losses[0] - losses[side]
-    if len(gains) < FEWEST_ROUNDS or not losses[side].mean() < 1 - LEAST_GAIN:
+    if len(gains) < FEWEST_BETWEEN or not losses[side].mean() < 1 - LEAST_GAIN:
         return 0.0, 0.0
     gain, spread = float(gains.mean()), float(gains.std())
     return gain, gain / spread * sqrt(len(gains)) if spread > 0 else 0.0

@@ -15,25 +15,29 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import plain
-from skope_ope.logs.checks._e_value import LARGEST, log_e_value, log_mean_exp
+from skope_ope.logs.checks._e_value import LARGEST_RATIO, log_e_value, log_mean_exp
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._lost_rows import ended_by_reward_findings
 from skope_ope.logs.checks._propensity_findings import chance_of
-from skope_ope.logs.checks._shared_pages import shares_of_pages, uniform_pair_findings
+from skope_ope.logs.checks._shared_pages import (
+    FEWEST_PAGES,
+    SURE_OF_PAGES,
+    pages_compared,
+    shares_of_pages,
+    uniform_pair_findings,
+)
 
-MOST_CELLS = 1_000_000  # slots of pages that are looked at
-MOST_BYTES = 40_000_000  # of what their slots offer
-FEWEST = 30  # pages
-MOST_FEATURES = 10  # of items that are looked at
-RIDGE = 0.01  # added to correlations of features
-PRIOR = 2.0  # pages with an average place that are added to every item
+SLOTS_COMPARED = 1_000_000  # slots of pages that are looked at
+MOST_OFFERED_BYTES = 40_000_000  # of what their slots offer
+MOST_ITEM_FEATURES = 10  # of items that are looked at
+ORDER_RIDGE = 0.01  # added to correlations of features
+PRIOR_PLACES = 2.0  # pages with an average place that are added to every item
 TILTS = (0.2, 0.6, 2.0, 5.0)  # logarithms of odds by standard deviation of a score
-SURE = log(10_000)  # right logs exceed it in one of ten thousand
 BLOCKS = (1 / 8, 1 / 4, 1 / 2)  # pages, drawn by lot: the scores are of those before
-EFFECT = 0.05  # correlation of scores and places
-NAME = "slate_order"
-WHAT = "order of the items on a page"
-ADVICE = (
+ORDER_EFFECT = 0.05  # correlation of scores and places
+SORTED_PAGES = "slate_order"
+ORDER_FACT = "order of the items on a page"
+ORDER_ADVICE = (
     "These pages, or some of them, were sorted by a ranking: leave them out, or give "
     "the policy that composed them as logging_policy.",
     "The position is not the one that was shown: the file was sorted, or it tells "
@@ -58,18 +62,18 @@ def uniform_order_findings(logs):
     #
     # Pages count whose slots offer the same candidates, up to the last one that is
     # filled; slots that offer none are left out.
-    rows = _rows(logs)
-    if len(rows) < FEWEST:
-        return {WHAT: "not possible: few pages with two items or more"}, []
+    rows = _pages_of_two(logs)
+    if len(rows) < FEWEST_PAGES:
+        return {ORDER_FACT: "not possible: few pages with two items or more"}, []
     share, group = shares_of_pages(logs, rows)
     items = _Items(logs, rows)
-    block = _blocks(len(rows), group)
+    block = _page_blocks(len(rows), group)
     asked = block > 0
     sources = {
         "the earlier place on other pages": items.learned(block, share),
         "the lower number": items.linear(items.number(), block, share),
     }
-    features = _features(logs, rows, items.slate)
+    features = _features_shown(logs, rows, items.slate)
     if features is not None:
         told = "the larger score, linear in item_features,"
         sources[told] = items.linear(features, block, share)
@@ -77,12 +81,14 @@ def uniform_order_findings(logs):
     for score in scores:
         z, shown = _standard(score[asked], items.shown[asked]), items.shown[asked]
         about = share[asked], None if group is None else group[asked]
-        evidence += [log_e_value(_ratio(z, shown, tilt), *about) for tilt in TILTS]
+        evidence += [
+            log_e_value(_order_ratio(z, shown, tilt), *about) for tilt in TILTS
+        ]
         effects.append(_correlation(z, items.place[asked], about[0]))
     total = log_mean_exp(evidence)
     best = int(np.argmax(evidence)) // len(TILTS)
-    facts = {WHAT: _compared(logs, rows)}
-    if not (total > SURE and effects[best] > EFFECT):
+    facts = {ORDER_FACT: pages_compared(len(rows), len(logs))}
+    if not (total > SURE_OF_PAGES and effects[best] > ORDER_EFFECT):
         return facts, []
     found = (
         f"The items of a page are not in random order ({chance_of(total)}). "
@@ -90,24 +96,24 @@ def uniform_order_findings(logs):
         + items.worst(share)
     )
     about = {"number": total, "effect": effects[best], "category": PropensityWarning}
-    return facts, [Finding(NAME, "error", found, ADVICE, **about)]
+    return facts, [Finding(SORTED_PAGES, "error", found, ORDER_ADVICE, **about)]
 
 
-def _blocks(n_pages, group):
+def _page_blocks(n_pages, group):
     """Return the block of every page; pages of a group are in one."""
     unit = np.arange(n_pages) if group is None else group
     lot = np.random.RandomState(0).random_sample(int(unit.max()) + 1)
     return np.searchsorted(BLOCKS, lot, side="right")[unit]
 
 
-def _rows(logs):
+def _pages_of_two(logs):
     """Return the pages with two items or more whose slots offer the same."""
     shown = logs.slate != EMPTY
     rows = np.flatnonzero(shown.sum(axis=1) > 1)
-    most = max(MOST_CELLS // logs.n_slots, FEWEST)
+    most = max(SLOTS_COMPARED // logs.n_slots, FEWEST_PAGES)
     by_slot = logs.offered is not None and logs.offered.ndim > 2
     if by_slot:
-        most = max(min(most, MOST_BYTES // logs.offered[0].size), FEWEST)
+        most = max(min(most, MOST_OFFERED_BYTES // logs.offered[0].size), FEWEST_PAGES)
     if len(rows) > most:  # chosen without a look at the order
         rows = np.sort(np.random.RandomState(0).permutation(rows)[:most])
     if not by_slot or not len(rows):
@@ -126,7 +132,7 @@ class _Items:
         self.slate = logs.slate[rows]
         self.shown = self.slate != EMPTY
         self.what = "Candidate" if logs.item_id is None else "Item"
-        self.labels, self.code = _labels(logs, rows, self.slate)
+        self.labels, self.code = _item_labels(logs, rows, self.slate)
         self.n_shown = self.shown.sum(axis=1)
         self.order = self.shown.cumsum(axis=1) - 1
         middle = (self.n_shown[:, None] - 1) / 2
@@ -146,7 +152,7 @@ class _Items:
         for one in range(1, len(BLOCKS) + 1):
             total = self._sum(self.place, block < one, share)
             count = self._sum(1.0, block < one, share)
-            mean = -total / (count + PRIOR)
+            mean = -total / (count + PRIOR_PLACES)
             told = self.shown & (block == one)[:, None]
             score[told] = mean[self.code[told]]
         return score
@@ -168,7 +174,7 @@ class _Items:
             weighted = X * share[block < one, None, None]
             square = np.tensordot(weighted, X, axes=([0, 1], [0, 1]))
             size = np.sqrt(np.diag(square)) + 1e-12
-            ridge = square / size / size[:, None] + RIDGE * np.eye(len(size))
+            ridge = square / size / size[:, None] + ORDER_RIDGE * np.eye(len(size))
             slope = np.tensordot(weighted, y, axes=([0, 1], [0, 1])) / size
             told = block == one
             score[told] = centred[told] @ (np.linalg.solve(ridge, slope) / size)
@@ -191,7 +197,9 @@ class _Items:
         """Return a sentence about the item that is farthest from random order."""
         of_all = np.ones(len(self.shown), dtype=bool)
         count = self._sum(1.0, of_all, share)
-        gap = np.abs(self._sum(self.place, of_all, share)) / np.sqrt(count + PRIOR)
+        gap = np.abs(self._sum(self.place, of_all, share)) / np.sqrt(
+            count + PRIOR_PLACES
+        )
         item = int(gap.argmax())
         count = max(count[item], 1e-300)
         middle = (self.n_shown[:, None] + 1) / 2
@@ -205,7 +213,7 @@ class _Items:
         )
 
 
-def _labels(logs, rows, slate):
+def _item_labels(logs, rows, slate):
     """Return the labels of items, and the place of each slot's label among them."""
     # Numbers of candidates may stand for other items on every page; labels do not.
     labels = logs.item_id
@@ -218,16 +226,16 @@ def _labels(logs, rows, slate):
     return list(found), code.reshape(slate.shape)
 
 
-def _features(logs, rows, slate):
+def _features_shown(logs, rows, slate):
     """Return features of what is shown, the first ones of many; None without any."""
     features = logs.item_features
     if features is None or not features.shape[-1]:
         return None
     if features.ndim == 3:
-        return features[rows[:, None], slate, :MOST_FEATURES]
+        return features[rows[:, None], slate, :MOST_ITEM_FEATURES]
     if len(features) != logs.max_candidates:  # a catalogue
         slate = logs.item_id[rows[:, None], slate]
-    return features[slate, :MOST_FEATURES]
+    return features[slate, :MOST_ITEM_FEATURES]
 
 
 def _standard(score, shown):
@@ -238,7 +246,7 @@ def _standard(score, shown):
     return centred / spread if spread > 1e-12 else centred * 0.0
 
 
-def _ratio(z, shown, tilt):
+def _order_ratio(z, shown, tilt):
     """Return how much likelier scores make the order of each page."""
     utility = tilt * z
     # relative to the largest of a page: then nothing overflows
@@ -247,7 +255,7 @@ def _ratio(z, shown, tilt):
     left = np.cumsum(odds[:, ::-1], axis=1)[:, ::-1]
     own = np.maximum(utility, -600.0) - np.log(np.where(shown, left, 1.0))
     found = np.where(shown, own, 0.0).sum(axis=1) + gammaln(shown.sum(axis=1) + 1.0)
-    return np.exp(np.minimum(found, log(LARGEST)))
+    return np.exp(np.minimum(found, log(LARGEST_RATIO)))
 
 
 def _correlation(z, place, share):
@@ -255,11 +263,6 @@ def _correlation(z, place, share):
     both = float((share[:, None] * z * -place).sum())
     squares = [float((share[:, None] * one**2).sum()) for one in (z, place)]
     return both / sqrt(squares[0] * squares[1]) if min(squares) > 0 else 0.0
-
-
-def _compared(logs, rows):
-    of_all = "" if len(rows) == len(logs) else f" of {len(logs):,}"
-    return f"{len(rows):,} pages{of_all} compared"
 
 
 # -- the tests of the logger that every value of slates makes --------------------------

@@ -14,16 +14,16 @@ from skope_ope.logs._csv_file import (
     arrow_columns,
     bad_cell,
     cast,
+    cell_labels,
     cell_number,
     fits,
-    labels_of,
     last_end,
     missing_among,
     numbers_of,
     of_arrow,
     text_type,
 )
-from skope_ope.logs._texts import KINDS, Texts, kinds_of
+from skope_ope.logs._texts import LABEL_KINDS, Texts, kinds_of
 from skope_ope.logs.lazy._column_types import is_text
 from skope_ope.logs.lazy._log_files import folder_columns
 from skope_ope.logs.lazy._parquet_parts import (
@@ -122,7 +122,7 @@ class CsvPart:
                 return column
         cells = of_arrow(column)
         if name in self.kinds and isinstance(cells, Texts):
-            labels, codes = labels_of(name, cells, self.kinds[name])
+            labels, codes = cell_labels(name, cells, self.kinds[name])
             if is_text(kind):
                 return pyarrow.DictionaryArray.from_arrays(
                     codes.astype(np.int32), labels.tolist()
@@ -177,7 +177,9 @@ def scan_csv(files, labels):
     with ThreadPoolExecutor(READERS) as threads:
         found = list(threads.map(partial(_look, labels=labels), files))
     kinds = {
-        name: [kind for kind in KINDS if all(kind in one[3][name] for one in found)]
+        name: [
+            kind for kind in LABEL_KINDS if all(kind in one[3][name] for one in found)
+        ]
         for name in labels
     }
     parts, schemas = [], []
@@ -211,7 +213,7 @@ def _look(file, labels):
     import pyarrow
 
     csv = csv_file(file)
-    kinds = {name: [*KINDS] for name in labels}
+    kinds = {name: [*LABEL_KINDS] for name in labels}
     places = {name: csv.header.index(name) for name in labels if name in csv.header}
     wanted = dict.fromkeys(places.values() or [0], pyarrow.string())
     blocks, some = [], b""

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from skope_ope._parallel import run_tasks
-from skope_ope.logs._coded_labels import coded_labels, encoded
+from skope_ope.logs._coded_labels import coded_as, coded_labels
 from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs.lazy._part_columns import labels_of, table_of
@@ -43,7 +43,7 @@ def labelled(logs, n_jobs=None):
             stated["n_candidates"] = max(values) + 1
             continue
         values = np.concatenate(values)
-        labels, _ = encoded(field, coded_labels(field, values), None, LISTED_AS[field])
+        labels, _ = coded_as(field, coded_labels(field, values), None, LISTED_AS[field])
         if field == "action":
             stated["actions"] = labels
         else:

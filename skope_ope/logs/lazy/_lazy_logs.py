@@ -13,7 +13,7 @@ import numpy as np
 
 from skope_ope._meant import meant
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._labels import joined
+from skope_ope.logs._labels import kind_of_parts
 from skope_ope.logs.lazy._conditions import filtered
 from skope_ope.logs.lazy._lazy_labels import labelled
 from skope_ope.logs.lazy._lazy_rows import check_size, first_rows, some_rows
@@ -174,7 +174,7 @@ class LazyLogs:
     def _label_kind(self, field):
         """Return the kind of the labels of a field, such as "numbers"; "": unknown."""
         types, names = self._reading.types, self._reading.roles.get(field, ())
-        return joined([self._scanned.label_kind(name, types) for name in names])
+        return kind_of_parts([self._scanned.label_kind(name, types) for name in names])
 
     def _with(self, **changes):
         return self._of(self._scanned, replace(self._reading, **changes))

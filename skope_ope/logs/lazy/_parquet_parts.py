@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from skope_ope._meant import meant
-from skope_ope.logs._contexts import LISTED
+from skope_ope.logs._contexts import COLUMNS_LISTED
 from skope_ope.logs.lazy._column_types import common_type, label_kind
 from skope_ope.logs.lazy._log_files import folder_columns
 from skope_ope.logs.lazy._partitions import STRETCH, ParquetPart
@@ -107,7 +107,7 @@ class Scanned:
         if places:
             raise ValueError(f"{file} has {len(places)} columns called {name!r}.")
         first = self._schemas[0][0]
-        has = ", ".join(map(repr, schema.names[:LISTED]))
+        has = ", ".join(map(repr, schema.names[:COLUMNS_LISTED]))
         if file == first:
             hint = meant(name, schema.names)
             raise ValueError(f"column {name!r} is not in {file}; it has {has}.{hint}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._coded_labels import encode_labels
-from skope_ope.logs._columns_of_labels import named_columns
+from skope_ope.logs._columns_of_labels import columns_by_name
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
 from skope_ope.logs._validation import check_labels, check_reward_range
@@ -196,7 +196,7 @@ def _scan(source, format, labels):
 def _meaning(single, tables, columns, stated):
     """Return names by field and by column, what is stated, and the kind of logs."""
     is_slate = tables["slate"] is not None
-    columns, stated["actions"], tables["logging_proba"] = named_columns(
+    columns, stated["actions"], tables["logging_proba"] = columns_by_name(
         columns, stated["actions"], tables["logging_proba"]
     )
     roles = {}

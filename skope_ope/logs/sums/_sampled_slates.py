@@ -9,7 +9,7 @@ rows of pages are missing. Other slates are not kept.
 import numpy as np
 
 from skope_ope.logs._slate_fields import is_uniform
-from skope_ope.logs._slate_logs import WEIGHT, SlateLogs, column_weights
+from skope_ope.logs._slate_logs import WEIGHT_COLUMN, SlateLogs, column_weights
 
 FEWEST = 2_000  # rounds where pages offer different candidates:
 MOST_BYTES = 8_000_000  # of what these offer
@@ -50,7 +50,7 @@ def columns_of_slates(logs, rows):
         found["slot_reward"] = logs.slot_reward[rows]
     weight = column_weights(logs, of_part=True)
     if weight is not None:
-        found[WEIGHT] = weight[rows]
+        found[WEIGHT_COLUMN] = weight[rows]
     return found
 
 
@@ -76,4 +76,8 @@ def slates_of(sample):
         slot_reward=kept.get("slot_reward"),
         group=kept.get("group"),
     )
-    return logs.with_columns(**{WEIGHT: kept[WEIGHT]}) if WEIGHT in kept else logs
+    return (
+        logs.with_columns(**{WEIGHT_COLUMN: kept[WEIGHT_COLUMN]})
+        if WEIGHT_COLUMN in kept
+        else logs
+    )

@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._coded_labels import encode_labels
-from skope_ope.logs._frames import column_of, opened
+from skope_ope.logs._frames import column_of, opened_frame
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels, check_row_labels
 from skope_ope.logs._slate_logs import EMPTY, column_weights
@@ -441,7 +441,7 @@ def _labels_in_logs(name, logs):
     if name in logs._row_fields and getattr(logs, name) is not None:
         return getattr(logs, name)
     if is_frame(logs.context):
-        frame = opened(logs.context)
+        frame = opened_frame(logs.context)
         if name in frame.columns:
             return column_of(frame, name)
     raise ValueError(

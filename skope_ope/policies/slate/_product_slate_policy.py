@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
+from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
 from skope_ope.policies.slate._slate_base import IndependentSlots
 from skope_ope.policies.slate._slate_tables import entries, offered_slots, row_values
 
@@ -147,7 +147,7 @@ def _check_slot_proba(table, offered):
             f"for candidate {candidate} at row {row}, slot {slot}."
         )
     sums = table.sum(axis=2)
-    wrong = (np.abs(sums - 1) > PROBABILITY_TOLERANCE) & (sums != 0)
+    wrong = (np.abs(sums - 1) > PROBA_TOLERANCE) & (sums != 0)
     if wrong.any():
         row, slot = np.argwhere(wrong)[0]
         raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs._row_labels import check_row_labels
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers, is_frame
+from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers, is_frame
 from skope_ope.logs.lazy._kind_of import refuse_lazy
 from skope_ope.policies._action_probabilities import last_step, unwrap
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy, IndependentSlots
@@ -117,7 +117,7 @@ class GivenMarginals(BaseSlatePolicy):
         offered = logs.offered
         if offered is not None:
             offered = offered[:, None] if offered.ndim == 2 else offered
-            wrong = (table > PROBABILITY_TOLERANCE) & ~offered
+            wrong = (table > PROBA_TOLERANCE) & ~offered
             if wrong.any():
                 row, slot, candidate = np.argwhere(wrong)[0]
                 raise ValueError(

@@ -10,7 +10,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
+from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
 from skope_ope.logs.lazy._kind_of import kind_of
 
 
@@ -205,7 +205,7 @@ def slates_with_proba(slates, proba, name):
         raise ValueError(
             f"proba has {len(proba)} entries, {name} has {len(array)} slates."
         )
-    if (proba < 0).any() or abs(proba.sum() - 1) > PROBABILITY_TOLERANCE:
+    if (proba < 0).any() or abs(proba.sum() - 1) > PROBA_TOLERANCE:
         raise ValueError(
             "proba must be non-negative and sum to 1, got "
             f"minimum {proba.min():.6g}, sum {proba.sum():.9g}."
