@@ -44,7 +44,7 @@ def warning_records(values, caught, level):
         for warning in (*value.warnings, *value._interval(level).warnings)
     ]
     for warning, name in [*named, *((message.message, None) for message in caught)]:
-        if name is None and not _matters(warning):
+        if name is None and not _matters_to_users(warning):
             continue
         text = " ".join(str(warning).split())
         record = found.setdefault(
@@ -61,7 +61,7 @@ def warning_records(values, caught, level):
     return list(found.values())
 
 
-def _matters(warning):
+def _matters_to_users(warning):
     quiet = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
     return isinstance(warning, OPEWarning) or not isinstance(
         warning, (*quiet, ResourceWarning, ImportWarning)
@@ -70,15 +70,15 @@ def _matters(warning):
 
 def to_json(report):
     """Return the report as JSON; what is not a number there is null."""
-    text = json.dumps(_plain(report), indent=2, allow_nan=False)
+    text = json.dumps(_plain_json(report), indent=2, allow_nan=False)
     return text.replace("\x7f", r"\u007f")  # the one control that JSON takes as it is
 
 
-def _plain(value):
+def _plain_json(value):
     if isinstance(value, dict):
-        return {str(name): _plain(entry) for name, entry in value.items()}
+        return {str(name): _plain_json(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_plain_json(entry) for entry in value]
     if isinstance(value, bool | str) or value is None:
         return value
     if hasattr(value, "item"):  # a number of numpy's
@@ -90,7 +90,12 @@ def _plain(value):
 
 def to_text(report):
     """Return the report as text: what was read, the table, notes and warnings."""
-    lines = [*about_lines(report["about"]), "", *_table(report), *_gains(report)]
+    lines = [
+        *about_lines(report["about"]),
+        "",
+        *_value_table(report),
+        *_gain_table(report),
+    ]
     if report.get("recommendation"):
         name, reason = report["recommendation"].values()
         lines += ["", *wrapped(f"Recommended: {name or 'none of these'}; {reason}.")]
@@ -130,9 +135,9 @@ def row_name(policy, evaluator, several):
     return f"{policy}/{evaluator}" if several else evaluator
 
 
-def _table(report):
+def _value_table(report):
     records, extra = report["values"], report["reference_values"]
-    several = _several(report)
+    several = _has_several(report)
     percent = level_text(report["level"])
     has_truth = "truth" in report
     has_other = any("z_on_policy" in record for record in records)
@@ -151,7 +156,7 @@ def _table(report):
     texts["standard_error"] = error_text
     rows = []
     for record, mark, size in zip([*records, *extra], marks, sizes, strict=True):
-        row = _names(record, several)
+        row = _row_names(record, several)
         row += [text(record.get(name), places) for name, text in texts.items()]
         row.append(record.get("interval", ""))
         if has_truth:
@@ -175,12 +180,12 @@ def _table(report):
     return text_table(header, rows, n_left=1 + several, left=LEFT)
 
 
-def _gains(report):
+def _gain_table(report):
     """Return the lines of the gains over the logger, where there are any."""
     records = [record for record in report["values"] if "gain" in record]
     if not records:
         return []
-    several, percent = _several(report), level_text(report["level"])
+    several, percent = _has_several(report), level_text(report["level"])
     header = ["policy", "evaluator"] if several else [""]
     header += ["gain", "std. error", f"{percent} low", f"{percent} high", "interval"]
     gains = [record["gain"] for record in records]
@@ -188,7 +193,7 @@ def _gains(report):
     keys = {"value": "+", "standard_error": "", "low": "+", "high": "+"}
     rows = [
         [
-            *_names(record, several),
+            *_row_names(record, several),
             *(fixed(gain[key], places, sign) for key, sign in keys.items()),
             gain["interval"],
         ]
@@ -198,7 +203,7 @@ def _gains(report):
     return ["", title, *text_table(header, rows, n_left=1 + several, left=LEFT)]
 
 
-def _names(record, several):
+def _row_names(record, several):
     """Return the first cells of a row."""
     if not several:
         return [record["evaluator"]]
@@ -207,7 +212,7 @@ def _names(record, several):
     return [record["evaluator"], ""]
 
 
-def _several(report):
+def _has_several(report):
     return len(report.get("policies", ())) > 1
 
 
@@ -274,7 +279,7 @@ def requirement_lines(report):
     lines = ["", "Requirements"]
     for one in records:
         mark = "holds" if one["holds"] else "DOES NOT HOLD"
-        numbers = f"{_told(one['left'])} against {_told(one['right'])}"
+        numbers = f"{_side_text(one['left'])} against {_side_text(one['right'])}"
         by = f", by {', '.join(one['evaluators'])}" if one["evaluators"] else ""
         because = "".join(f"; {one[key]}" for key in ("because", "note") if one[key])
         lines += wrapped(f"{mark}: {one['text']} ({numbers}{by}){because}.", "  ")
@@ -290,5 +295,5 @@ def _compares_with_logger(record):
     return "logger" in record["text"] and bool(record["evaluators"])
 
 
-def _told(side):
+def _side_text(side):
     return side if isinstance(side, str) else ("nan" if side != side else figure(side))

@@ -14,7 +14,7 @@ from skope_ope.audit._checks import (
     SLATE_POLICY_CHECKS,
 )
 from skope_ope.audit._lazy_audit import lazy_audits, refuse_frame, small_logs
-from skope_ope.audit._model_facts import model_facts
+from skope_ope.audit._model_facts import reward_model_facts
 from skope_ope.audit._result import Audit, explained
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import RowContainer
@@ -114,17 +114,19 @@ def audits(policies, logs, random_state=0, n_jobs=None, *model):
         with rows_told_by_files(logs, few):
             return audits(policies, few, *how)
     slates = isinstance(logs, SlateLogs)
-    facts, findings = _told(SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state)
-    facts |= model_facts(logs, *how)
+    facts, findings = _run_all(
+        SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state
+    )
+    facts |= reward_model_facts(logs, *how)
     of_policies = {}
     for name, policy in policies.items():
         checks = SLATE_POLICY_CHECKS if slates else POLICY_CHECKS
-        told, found = _told(checks, policy, logs, random_state)
+        told, found = _run_all(checks, policy, logs, random_state)
         of_policies[name] = Audit(facts | told, explained(findings + found), True)
     return Audit(facts, explained(findings)), of_policies
 
 
-def _told(checks, *asked):
+def _run_all(checks, *asked):
     """Return all facts and findings of some checks."""
     facts, findings = {}, []
     for check in checks:

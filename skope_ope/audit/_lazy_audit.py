@@ -15,7 +15,7 @@ from skope_ope.audit._checks import (
     POLICY_CHECKS,
     SLATE_POLICY_CHECKS,
 )
-from skope_ope.audit._model_facts import model_facts
+from skope_ope.audit._model_facts import reward_model_facts
 from skope_ope.audit._policy_checks import weight_facts
 from skope_ope.audit._result import Audit, explained
 from skope_ope.evaluators._summarize import summarize
@@ -31,7 +31,7 @@ from skope_ope.logs.checks._order_findings import order_findings_of_sums
 from skope_ope.logs.lazy._lazy_rows import all_rows
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
-MOST_ROUNDS = 200_000  # that are looked at one by one
+MOST_SAMPLED = 200_000  # that are looked at one by one
 
 
 def refuse_frame(lazy):
@@ -50,7 +50,7 @@ def small_logs(lazy, n_jobs=None):
     if lazy.n_rounds == 0:
         raise ValueError("the logs are empty: an audit needs at least one round.")
     # how many a filter keeps the audit itself will tell
-    return None if lazy.n_rounds is None else all_rows(lazy, MOST_ROUNDS, n_jobs)
+    return None if lazy.n_rounds is None else all_rows(lazy, MOST_SAMPLED, n_jobs)
 
 
 def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
@@ -61,23 +61,27 @@ def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
     # at as many from the start on.
     random = check_random_state(random_state)
     lazy = lazy.labelled(n_jobs)
-    fields = lazy._needing(context=False, columns=_weight(lazy))
+    fields = lazy._needing(context=False, columns=_weight_columns(lazy))
     sums = sum_over(fields, _facts_of_part, None, n_jobs)
     if sums is None:
         raise ValueError("the logs are empty: an audit needs at least one round.")
     n_rounds = sums.log.n
-    sample = lazy.sample(min(MOST_ROUNDS, n_rounds), random, n_jobs)._sampled()
-    first = lazy.head(MOST_ROUNDS)
+    sample = lazy.sample(min(MOST_SAMPLED, n_rounds), random, n_jobs)._sampled()
+    first = lazy.head(MOST_SAMPLED)
     sums.n_features = sample.n_features
     facts, found = facts_of_sums(sums)
-    facts = {"rounds": n_rounds, "looked at one by one": _told(sample, first), **facts}
+    facts = {
+        "rounds": n_rounds,
+        "looked at one by one": _looked_at(sample, first),
+        **facts,
+    }
     parts = [_of_sums(sums, sample), *_of_rows(sample, first, random)]
     for told, more in parts:
         if "loggers" in told:
             told["loggers, of the sample"] = told.pop("loggers")
         facts |= told
         found += more
-    facts |= model_facts(sample, random, n_jobs, *model)
+    facts |= reward_model_facts(sample, random, n_jobs, *model)
     whole, of_policies = len(sample) == n_rounds, {}
     for name, policy in policies.items():
         told, more = lazy_policy_findings(policy, lazy, sample, whole, random, n_jobs)
@@ -85,7 +89,7 @@ def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
     return Audit(facts, explained(found)), of_policies
 
 
-def _weight(lazy):
+def _weight_columns(lazy):
     """Return the columns that weight slates."""
     return [name for name in lazy.columns if name == "sample_weight"]
 
@@ -94,7 +98,7 @@ def _facts_of_part(logs, _):
     return FactSums(logs) if len(logs) else None
 
 
-def _told(sample, first):
+def _looked_at(sample, first):
     """Say which rounds were looked at."""
     return (
         f"{len(sample):,} rounds drawn at random (columns, copies, leaks, models, the "
@@ -127,7 +131,7 @@ def _in_the_log(told, sample):
 
 # -- A policy on lazy logs: sums of all rounds, and what a sample of them shows --------
 
-NAME = "policy"
+POLICY_NAME = "policy"
 OF_SUMS = {
     "learned_rounds",
     "unsupported_mass",
@@ -150,7 +154,7 @@ def lazy_policy_findings(policy, lazy, sample, whole, random_state, n_jobs=None)
     if slates or sample.propensity is None:
         of_all = []
         if has_learned(policy):
-            learned = sum_over(lazy, _learned, policy, n_jobs)
+            learned = sum_over(lazy, _learned_in_part, policy, n_jobs)
             of_all = findings_of_learned(learned, has_groups(sample))
             found = [one for one in found if one.name != "learned_rounds"]
         return _of_sample(facts, whole), of_all + found
@@ -173,26 +177,26 @@ def _with_rows_of_log(finding, sample):
     return replace(finding, rows=rows.tolist())
 
 
-def _learned(logs, policy):
+def _learned_in_part(logs, policy):
     return LearnedRounds.of(policy, logs, by_position=True) if len(logs) else None
 
 
 def _of_all_rounds(policy, lazy, n_jobs):
     """Return facts and findings of the weights of all rounds."""
     given = {"evaluators": {"IPS": IPS()}, "n_jobs": n_jobs}
-    sums = summarize({NAME: policy}, lazy, **given)._sums
-    summary = sums.by_evaluator["IPS"].summary(NAME)
+    sums = summarize({POLICY_NAME: policy}, lazy, **given)._sums
+    summary = sums.by_evaluator["IPS"].summary(POLICY_NAME)
     overlap, tally, log = summary.overlap, summary.tally, sums.log
     target = SimpleNamespace(logged_only=not tally.table, array=None)
     found = []
-    if NAME in sums.learned:
-        found = findings_of_learned(sums.learned[NAME], has_groups(log))
+    if POLICY_NAME in sums.learned:
+        found = findings_of_learned(sums.learned[POLICY_NAME], has_groups(log))
     if is_huge(overlap.max_w):
         found.append(huge_finding(overlap.max_w, log))
         return {"largest weight": overlap.max_w}, found
     for one in overlap_findings(overlap, log, target):
         if one.name == "unsupported_mass":
-            one = replace(one, actions=_never_logged(tally, log))
+            one = replace(one, actions=_never_logged_of_sums(tally, log))
         found.append(one)
     facts = weight_facts(overlap)
     if tally.table:
@@ -200,7 +204,7 @@ def _of_all_rounds(policy, lazy, n_jobs):
     return facts, found
 
 
-def _never_logged(tally, log):
+def _never_logged_of_sums(tally, log):
     """Return the never logged actions that the policy wants most."""
     wanted = dict(zip(tally.actions, tally.wanted.sum(axis=0).tolist(), strict=True))
     unseen = [plain(label) for label in log.actions[log._unseen].tolist()]

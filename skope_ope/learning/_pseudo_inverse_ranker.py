@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import Array
 
-CHUNK = 2**18  # rows that are predicted at once
+PREDICTION_CHUNK = 2**18  # rows that are predicted at once
 
 
 class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
@@ -182,7 +182,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         weight /= weight.mean()
         if np.ptp(weight) < 1e-12 or not takes_weights(self.reward_model):
             weight = None
-        X = design(rewards.features, offered)
+        X = design_by_slot(rewards.features, offered)
         y = rewards.mean()[offered]
         self.reward_model_ = fit_weighted(clone(self.reward_model), X, y, weight)
         self.repeats_ = rewards.repeats
@@ -299,11 +299,11 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     def _predicted(self, features, offered):
         """Predictions, -inf where a candidate cannot be shown."""
         values = np.full(offered.shape, -np.inf)
-        parts = max(1, CHUNK // max(1, values[0].size))
+        parts = max(1, PREDICTION_CHUNK // max(1, values[0].size))
         for start in range(0, len(values), parts):
             part = slice(start, start + parts)
             if offered[part].any():
-                X = design(features[part], offered[part])
+                X = design_by_slot(features[part], offered[part])
                 values[part][offered[part]] = predictions_of(self.reward_model_, X)
         if not np.isfinite(values[offered]).all():
             raise ValueError(
@@ -332,7 +332,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         return tags
 
 
-def design(features, offered):
+def design_by_slot(features, offered):
     """Rows (features of the candidate, slot) where a candidate can be shown."""
     if not offered.all():
         query, slot, candidate = np.nonzero(offered)

@@ -45,11 +45,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 
-OBJECTIVES = {
-    "ips": IPSValue,
-    "snips": SNIPSValue,
-    "log_smoothing": LogSmoothingValue,
-}
+OBJECTIVES = {"ips": IPSValue, "snips": SNIPSValue, "log_smoothing": LogSmoothingValue}
 
 
 SPARSE_NORM = 10.0  # root mean square length of a sparse context after scaling

@@ -24,8 +24,8 @@ from skope_ope.logs._shown_numbers import (
     marks_of,
     share,
 )
-from skope_ope.reports._recommendation import Units
-from skope_ope.selection._gain_answers import MOST_ROUNDS, rough
+from skope_ope.reports._recommendation import RewardUnits
+from skope_ope.selection._gain_answers import NO_PLAN, rough
 from skope_ope.selection._policy_comparison import kind_of_mark
 
 MOST_ALARMS = 6  # beside the recommendation; all of them stand below
@@ -85,7 +85,7 @@ def gains(comparison, units):
         limits = f"{units.gain(low)} to {units.gain(high)}"
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
-        if n <= MOST_ROUNDS * comparison.n_rounds:  # not where it is NaN
+        if n <= NO_PLAN * comparison.n_rounds:  # not where it is NaN
             answer += f"; {rough(n)} rounds in all would decide"
         name, kind = str(one["policy"]), kind_of_mark(one)
         bar = interval_bar(
@@ -94,8 +94,8 @@ def gains(comparison, units):
             f"{name}: gain {told}, {limits}",
             kind,
         )
-        lines = _lines(told, limits, *_relative(one))
-        rows.append(_row(_lines(name, answer), bar, lines))
+        lines = _cell_lines(told, limits, *_lift_texts(one))
+        rows.append(_row(_cell_lines(name, answer), bar, lines))
     ticks = axis(scale, lambda x: figure(x, sign="+"))
     rows.append(_row("", ticks, ""))
     percent = level_text(comparison.level)
@@ -117,16 +117,16 @@ def _row(name, picture, figures):
     )
 
 
-def _relative(record):
+def _lift_texts(record):
     """Return the relative gain with its limits, where there is one."""
     lift, low, high = (record[f"lift{end}"] for end in ("", "_low", "_high"))
     if isnan(lift):
         return []
-    limits = f" ({Units.share(low)} to {Units.share(high)})"
-    return [Units.share(lift) + ("" if isnan(low) or isnan(high) else limits)]
+    limits = f" ({RewardUnits.share(low)} to {RewardUnits.share(high)})"
+    return [RewardUnits.share(lift) + ("" if isnan(low) or isnan(high) else limits)]
 
 
-def _lines(first, *others):
+def _cell_lines(first, *others):
     lines = [element("span", one, class_="quiet") for one in others]
     return joined(element("span", first), *lines)
 
@@ -153,14 +153,14 @@ def values(found, comparison, units, level):
         cells = [
             comparison._against,
             known.estimator,
-            *_numbers(known, low, high, units),
+            *_value_cells(known, low, high, units),
         ]
         rows.append([*cells, interval.method, sizes.pop(0), "baseline", ""])
     for one in records:
         value = found[one["policy"], one["evaluator"]]
         mark, told = told_of[one["policy"], one["evaluator"]]
         cells = [one["policy"], one["evaluator"]]
-        cells += _numbers(value, one["low"], one["high"], units)
+        cells += _value_cells(value, one["low"], one["high"], units)
         rows.append([*cells, one["interval"], sizes.pop(0), mark, told])
     marked = [i for i, row in enumerate(rows) if row[8].startswith("recommended")]
     for j in (9, 8):  # columns that nobody needs
@@ -176,7 +176,7 @@ def values(found, comparison, units, level):
     return joined(table(header, rows, marked=marked, left=left), *below)
 
 
-def _numbers(value, low, high, units):
+def _value_cells(value, low, high, units):
     error = units.error(value.standard_error)
     return [units.value(value.value), error, units.value(low), units.value(high)]
 
@@ -195,7 +195,7 @@ def overlap(found):
                 fixed(size, 0),
                 share(size / n),
                 "" if isnan(size) else share_bar(size / n),
-                _weight(known.get("max_weight")),
+                _weight_text(known.get("max_weight")),
                 share(known.get("max_weight_share")),
                 share(known.get("unsupported_mass", known.get("outside_range_share"))),
             ]
@@ -208,7 +208,7 @@ def overlap(found):
     return joined(table(header, rows), element("p", note, class_="quiet"))
 
 
-def _weight(weight):
+def _weight_text(weight):
     return fixed(weight if weight is None or isfinite(weight) else None, 1)
 
 

@@ -12,10 +12,7 @@ from scipy.optimize import brentq
 
 from skope_ope.evaluators._row_names import told_row
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators.core._assumptions import (
-    NOTHING_OUTSIDE,
-    slates_assumed,
-)
+from skope_ope.evaluators.core._assumptions import NOTHING_OUTSIDE, slates_assumed
 from skope_ope.evaluators.core._grounds import ESTIMATED
 from skope_ope.evaluators.core._lift import Lift
 from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
@@ -472,7 +469,7 @@ def rounds_per_group(value):
 
 def gain_format(comparison):
     """Return the function that makes a text of a gain, or of its limit."""
-    places = _places(comparison.differences.values())
+    places = _places_of_values(comparison.differences.values())
     for one in comparison._answers:
         for limit in (one.low, one.high):  # what is not zero does not look like zero
             if 10 ** -(places + MORE_PLACES) < abs(limit) < 0.5 * 10**-places:
@@ -482,9 +479,9 @@ def gain_format(comparison):
 
 def value_format(comparison):
     """Return the function that makes a text of a value, or of its limit."""
-    places = _places(comparison.values())
+    places = _places_of_values(comparison.values())
     return lambda x: fixed(x, places)
 
 
-def _places(values):
+def _places_of_values(values):
     return decimals([value.standard_error for value in values])

@@ -53,18 +53,18 @@ from skope_ope.policies._policies_of_call import policies_by_name
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
 from skope_ope.selection._suggested_doubts import (
     ADAPTIVE,
-    ASKED,
     BLIND,
-    CERTAIN,
-    CERTAIN_LOGGERS,
-    ESTIMATED,
-    HIDDEN,
     LATER_ROUNDS,
+    NO_CHOICE,
+    NO_CHOICES,
     NO_PROPENSITIES_OF_SLATES,
+    NO_RECORDS,
+    NOTHING_HIDDEN,
     POOLED,
     PREDICTED_ITEMS,
-    SLATES,
+    QUESTIONS,
     SLOT_CLICKS,
+    SUMS_OVER_SLOTS,
     THIN,
     UNPREDICTED,
     USERS_ASKED,
@@ -72,13 +72,13 @@ from skope_ope.selection._suggested_doubts import (
     doubts_of,
     with_model_of_actions,
 )
-from skope_ope.selection._suggestion import Suggestion, one_line
+from skope_ope.selection._suggestion import Suggestion, code_of
 
-STEPS = {
+ESTIMATORS = {
     "PropensityEstimator": PropensityEstimator,
     "LoggerPropensityEstimator": LoggerPropensityEstimator,
 }
-SURE = 1 - 1e-9  # a propensity that leaves no choice
+CERTAIN_PROPENSITY = 1 - 1e-9  # a propensity that leaves no choice
 
 
 def suggest(
@@ -159,7 +159,7 @@ def suggest(
 
 def _one(policy, logs, given, seed):
     """Return the suggestion for one policy, or for the log alone."""
-    found = (_for_slates if isinstance(logs, SlateLogs) else _for)(logs, policy)
+    found = (_for_pages if isinstance(logs, SlateLogs) else _for)(logs, policy)
     found["questions"] = _questions(logs)
     if found["stop"] is None:
         told, stop = doubts_of(logs, policy, found)
@@ -179,7 +179,7 @@ def _one(policy, logs, given, seed):
 
 def _questions(logs):
     """Return what only the owner of the logs knows, without what they tell."""
-    return tuple(one for one in ASKED if logs.group is None or one != USERS_ASKED)
+    return tuple(one for one in QUESTIONS if logs.group is None or one != USERS_ASKED)
 
 
 def _with_given(evaluator, given, seed):
@@ -202,7 +202,7 @@ def _answer(situation, evaluator, *reasons, check=None, link, stop=None, assumes
         "reasons": reasons,
         "doubts": {},
         "assumptions": (LATER_ROUNDS, *assumes),
-        "questions": ASKED,
+        "questions": QUESTIONS,
         "link": link,
     }
 
@@ -211,12 +211,12 @@ def _for(logs, policy):
     """Return the answer for logs of single actions."""
     if logs.propensity is None:
         return _without_propensities(logs, policy)
-    if logs.propensity.min() >= SURE and logs.n_actions > 1:
+    if logs.propensity.min() >= CERTAIN_PROPENSITY and logs.n_actions > 1:
         return _of_certain_actions(logs, policy)
     alarms = misfits(logs)
     if logs.propensity_estimated:  # what it says of the same log without them
         if predictability(logs, logs.action_index).certain:
-            stop = CERTAIN
+            stop = NO_CHOICE
             return _answer("deterministic", None, link="guide/propensities", stop=stop)
         found = logs._estimated_propensity_findings[1]
         alarms = [one for one in found if one.severity == "error"]
@@ -240,7 +240,7 @@ def _for(logs, policy):
 
 def _of_misfits(logs, alarms):
     """Return the answer where the logger does not fit what was logged."""
-    stop = f"{_sentence(misfit_reason(logs))} {alarms[0].text}"
+    stop = f"{_as_sentence(misfit_reason(logs))} {alarms[0].text}"
     return _answer("misfit", None, link="guide/audit", stop=stop)
 
 
@@ -249,7 +249,7 @@ def _of_known(logs, more=(), step=None):
     rule = recommended_evaluator(logs, more=more)
     several = acting_loggers(logs) > 1
     check, situation = SNIPS(), "one_logger"
-    assumes, reasons, link = (), [_sentence(rule.reason)], "guide/evaluators"
+    assumes, reasons, link = (), [_as_sentence(rule.reason)], "guide/evaluators"
     if several:
         balanced = rule.name == "BalancedDR"
         situation = "several_loggers" if balanced else "several_loggers_apart"
@@ -261,8 +261,8 @@ def _of_known(logs, more=(), step=None):
     else:
         situation = f"{situation}_unknown"
         evaluator, check = _behind(step, rule.evaluator), _behind(step, check)
-        assumes, link = (HIDDEN, *assumes), "guide/propensities"
-        reasons = [ESTIMATED, *reasons]
+        assumes, link = (NOTHING_HIDDEN, *assumes), "guide/propensities"
+        reasons = [NO_RECORDS, *reasons]
     return _answer(
         situation, evaluator, *reasons, check=check, link=link, assumes=assumes
     )
@@ -278,15 +278,15 @@ def _of_weighted_rounds():
 def _behind(step, evaluator):
     from sklearn.pipeline import make_pipeline
 
-    return make_pipeline(STEPS[step](), clone(evaluator))
+    return make_pipeline(ESTIMATORS[step](), clone(evaluator))
 
 
 def _of_certain_actions(logs, policy):
     """Return the answer where every propensity is 1: only several loggers explore."""
     if acting_loggers(logs) < 2:
-        return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
+        return _answer("deterministic", None, link="guide/propensities", stop=NO_CHOICE)
     if learns(policy):
-        stop = CERTAIN_LOGGERS
+        stop = NO_CHOICES
         return _answer("deterministic", None, link="guide/multi_logger", stop=stop)
     if logs.logger_proba is not None:
         return _of_known(logs)
@@ -300,17 +300,17 @@ def _without_propensities(logs, policy):
     several = acting_loggers(logs) > 1
     asked = predictability(logs, logs.action_index)
     if asked.certain:  # several loggers that act alike have no choice, either
-        return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
+        return _answer("deterministic", None, link="guide/propensities", stop=NO_CHOICE)
     if learns(policy):
         if combined_weights(logs, None) is not None:
             return _of_weighted_rounds()
         if several and _all_certain(logs):
-            stop = CERTAIN_LOGGERS
+            stop = NO_CHOICES
             return _answer("deterministic", None, link="guide/multi_logger", stop=stop)
         situation, evaluator, *reasons = for_learner(logs, known=False)
         evaluator = _behind(step, evaluator)
-        link, assumes = "guide/propensities", (HIDDEN,)
-        reasons = [ESTIMATED, *reasons]
+        link, assumes = "guide/propensities", (NOTHING_HIDDEN,)
+        reasons = [NO_RECORDS, *reasons]
         return _answer(situation, evaluator, *reasons, link=link, assumes=assumes)
     if several:
         return _of_known(logs, more | {"logger_proba"}, step)
@@ -354,7 +354,7 @@ def _offer_strata(logs):
     return strata if strata.max() else None
 
 
-def _for_slates(logs, policy):
+def _for_pages(logs, policy):
     """Return the answer for logs of slates."""
     if alarms := misfits(logs):
         return _of_misfits(logs, alarms)
@@ -363,7 +363,7 @@ def _for_slates(logs, policy):
         return _slates_without_propensities(logs, policy)
     known = logs.logging_policy is not None
     check = SlateIPS() if known else None
-    reasons = [_sentence(rule.reason)]
+    reasons = [_as_sentence(rule.reason)]
     by_slot = has_slot_rewards(logs)
     if known and by_slot:
         check = IndependentSlotIPS()
@@ -378,7 +378,7 @@ def _for_slates(logs, policy):
         *reasons,
         check=check,
         link="guide/slates",
-        assumes=(SLATES,) if known else (),
+        assumes=(SUMS_OVER_SLOTS,) if known else (),
     )
 
 
@@ -400,7 +400,7 @@ def _slates_without_propensities(logs, policy):
     )
 
 
-def _sentence(text):
+def _as_sentence(text):
     """Return a text without a full stop as a sentence."""
     return f"{text[0].upper()}{text[1:]}."
 
@@ -448,10 +448,10 @@ def code_for(found):
     evaluators = [one for one in (found["evaluator"], found["check"]) if one]
     steps = [one[0] for one in evaluators if hasattr(one, "steps")]
     with config_context(print_changed_only=True):
-        return "\n".join(_lines(evaluators, steps))
+        return "\n".join(_code_lines(evaluators, steps))
 
 
-def _lines(evaluators, steps):
+def _code_lines(evaluators, steps):
     last = [one[-1] if hasattr(one, "steps") else one for one in evaluators]
     names = {}
     for where, name in sorted(
@@ -461,12 +461,12 @@ def _lines(evaluators, steps):
     lines = [f"from {where} import {', '.join(own)}" for where, own in names.items()]
     lines.append("")
     if steps:
-        lines.append(f"known = {one_line(steps[0])}.fit_transform(logs)")
+        lines.append(f"known = {code_of(steps[0])}.fit_transform(logs)")
     for place, one in enumerate(last):
         name = "check" if place else "value"
         # a check of a log that needs a step is one on the log with it
         logs = "known" if steps and hasattr(evaluators[place], "steps") else "logs"
-        lines.append(f"{name} = {one_line(one)}.fit({logs}).evaluate(policy)")
+        lines.append(f"{name} = {code_of(one)}.fit({logs}).evaluate(policy)")
     lines.append("print(value.value, value.confidence_interval())")
     if len(last) > 1:
         lines.append("print(check.value)  # about the same, or look for the reason")

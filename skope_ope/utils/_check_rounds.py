@@ -65,7 +65,7 @@ class CheckRounds:
         return BanditLogs(**arguments)
 
 
-def check_rounds(evaluator=None, n_rounds=120, n_actions=3, seed=0):
+def random_rounds(evaluator=None, n_rounds=120, n_actions=3, seed=0):
     """Make rounds with non-negative rewards and weights up to 4 * n_actions."""
     # The logger is uniform where the evaluator assumes that.
     rng = np.random.RandomState(seed)
@@ -143,7 +143,7 @@ def all_kinds(evaluator):
     return (*model_kinds(evaluator), *(("own",) if hasattr(own, "fit") else ()))
 
 
-def fresh(evaluator):
+def seeded_clone(evaluator):
     """Return a clone with fixed seeds."""
     evaluator = clone(evaluator)
     seeds = {
@@ -156,7 +156,7 @@ def fresh(evaluator):
 
 def fit(evaluator, rounds, kind, logs=None):
     """Return a fitted clone; `kind` is one of `all_kinds`, a number or an array."""
-    evaluator = fresh(evaluator)
+    evaluator = seeded_clone(evaluator)
     logs = rounds.logs() if logs is None else logs
     name = kind if isinstance(kind, str) else None
     with quiet():
@@ -169,7 +169,7 @@ def fit(evaluator, rounds, kind, logs=None):
         return evaluator.fit(logs, rounds.q_hat if name == "array" else kind)
 
 
-def evaluate(evaluator, policy, logs=None, sample_weight=None):
+def evaluated(evaluator, policy, logs=None, sample_weight=None):
     """Return the PolicyValue, without the warnings of an evaluation."""
     with quiet():
         return evaluator.evaluate(policy, logs, sample_weight)
@@ -177,7 +177,9 @@ def evaluate(evaluator, policy, logs=None, sample_weight=None):
 
 def value_of(evaluator, rounds, kind, **fields):
     """Return the PolicyValue of a fitted clone on the rounds of its fit."""
-    return evaluate(fit(evaluator, rounds, kind, logs=rounds.logs(**fields)), rounds.pi)
+    return evaluated(
+        fit(evaluator, rounds, kind, logs=rounds.logs(**fields)), rounds.pi
+    )
 
 
 @contextmanager

@@ -93,7 +93,7 @@ def _checks_of(evaluator):
     if isinstance(evaluator, StaticEvaluator):
         yield law.check_blocks_do_not_matter
     yield from cluster.cluster_checks_of(evaluator)
-    if type(evaluator) in limit.LIMITS:
+    if type(evaluator) in limit.SPECIAL_CASES:
         yield limit.check_limits
 
 
@@ -176,7 +176,7 @@ def check_evaluator(
     results = []
     for check in _all_checks(evaluator):
         reason = expected.get(check.__name__)
-        status, found = _outcome(check, evaluator, reason)
+        status, found = _run_check(check, evaluator, reason)
         if status == "failed" and on_fail == "raise":
             raise found
         results.append(
@@ -190,7 +190,7 @@ def check_evaluator(
     return results
 
 
-def _outcome(check, evaluator, reason):
+def _run_check(check, evaluator, reason):
     try:
         check(evaluator)
     except SkipTest as error:
@@ -250,12 +250,12 @@ def parametrize_with_evaluator_checks(
                     evaluator,
                     check,
                     marks=marks,
-                    id=f"{_short(evaluator)}-{check.__name__}",
+                    id=f"{_short_name(evaluator)}-{check.__name__}",
                 )
             )
     return pytest.mark.parametrize(("evaluator", "check"), parameters)
 
 
-def _short(evaluator):
+def _short_name(evaluator):
     with config_context(print_changed_only=True):
         return "".join(repr(evaluator).split())

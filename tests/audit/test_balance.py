@@ -9,7 +9,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from skope_ope import BanditLogs
-from skope_ope.audit._balance import MOST_ROUNDS, balance_of
+from skope_ope.audit._balance import MOST_BALANCED_ROUNDS, balance_of
 from skope_ope.audit._policy_checks import PolicyRounds
 from tests.audit._rounds import softmax_logs
 
@@ -120,7 +120,7 @@ def test_columns_of_all_kinds():
 
 
 def test_many_rounds_are_drawn_from():
-    logs, pi = half_reached(MOST_ROUNDS + 5000)
+    logs, pi = half_reached(MOST_BALANCED_ROUNDS + 5000)
     one, other = (balance(pi, logs)[0][KEY] for _ in range(2))
     assert one == other  # the draw has a seed
     assert one["mean"][0] != pytest.approx(logs.context[:, 0].mean(), rel=1e-9)

@@ -36,7 +36,7 @@ FIELDS = {
 @pytest.fixture
 def few(monkeypatch):
     """Let an audit look at 1,500 rounds one by one."""
-    monkeypatch.setattr(MODULE, "MOST_ROUNDS", 1_500)
+    monkeypatch.setattr(MODULE, "MOST_SAMPLED", 1_500)
 
 
 def columns(seed=0, **faults):

@@ -194,7 +194,7 @@ def test_a_model_is_given_once(lazy_and_logs):
 def test_policies_are_compared_by_exact_differences(
     lazy_and_logs, baseline, few_rounds, monkeypatch
 ):
-    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
+    monkeypatch.setattr(COMPARING, "MOST_READ", few_rounds)
     lazy, logs = lazy_and_logs
     policies = {"new": "pi", "old": "other"}
     for evaluator in (SNIPS(), DoublyRobust(cv=HashKFold(5))):
@@ -225,7 +225,7 @@ def many_files(folder, n=20_000):
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
     """An interval that is only wider than one from the rounds forbids no answer."""
-    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
+    monkeypatch.setattr(COMPARING, "MOST_READ", few_rounds)
     lazy = many_files(tmp_path)
     for evaluator in (SNIPS(), DoublyRobust(cv=HashKFold(2))):
         found = compare_policies({"new": "pi"}, lazy, evaluator=evaluator)
@@ -237,7 +237,7 @@ def test_sums_tell_enough_for_a_decision(tmp_path, monkeypatch, few_rounds):
 @pytest.mark.few_cases(1)
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_slates_are_compared_without_an_evaluator(tmp_path, monkeypatch, few_rounds):
-    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
+    monkeypatch.setattr(COMPARING, "MOST_READ", few_rounds)
     logs, _ = world_of("slates_uniform", grouped=False)
     policies = {"new": WORLDS["slates_uniform"][1]().policies[0]}
     lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
@@ -263,7 +263,7 @@ def test_folds_of_few_rounds_are_those_of_many(lazy_and_logs, monkeypatch):
     evaluator = DoublyRobust(reward_model=Ridge(), cv=3)
     policies = {"new": "pi", "old": "other"}
     read = compare_policies(policies, lazy, evaluator=evaluator)
-    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", 0)
+    monkeypatch.setattr(COMPARING, "MOST_READ", 0)
     summed = compare_policies(policies, lazy, evaluator=evaluator)
     for name in policies:
         assert_allclose(read[name].value, summed[name].value, rtol=1e-9)
@@ -271,7 +271,7 @@ def test_folds_of_few_rounds_are_those_of_many(lazy_and_logs, monkeypatch):
 
 @pytest.mark.parametrize("few_rounds", [0, 200_000])
 def test_gains_over_lazy_logs_refuse_what_walks(lazy_and_logs, monkeypatch, few_rounds):
-    monkeypatch.setattr(COMPARING, "FEW_ROUNDS", few_rounds)
+    monkeypatch.setattr(COMPARING, "MOST_READ", few_rounds)
     lazy, _ = lazy_and_logs
     with pytest.raises(ValueError, match="DRns needs their rounds in order"):
         compare_policies({"new": "pi"}, lazy, evaluator=DRns())

@@ -11,11 +11,11 @@ import pytest
 from skope_ope.audit import Audit, Verdict
 from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.reports._recommendation import Units, recommendation_of
+from skope_ope.reports._recommendation import RewardUnits, recommendation_of
 from skope_ope.selection._doubts import NEITHER, Doubt
 from skope_ope.selection._gain_answers import CANNOT_TELL, GainAnswer, decide
 
-POINTS = Units(True, 2, 2, 2)
+POINTS = RewardUnits(True, 2, 2, 2)
 CLEAN = Audit({}, [])
 
 
@@ -117,7 +117,7 @@ def test_no_share_is_told_of_a_baseline_that_may_be_zero():
 
 
 def test_rewards_that_are_no_shares_are_told_per_round():
-    found = told(NEW, units=Units(False, 4, 4, 4))
+    found = told(NEW, units=RewardUnits(False, 4, 4, 4))
     assert "would have earned 0.0752 instead of 0.0617 per round" in found.sentences[0]
     assert "a gain of 0.0135 per round (95% interval" in found.sentences[0]
 

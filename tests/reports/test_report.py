@@ -19,7 +19,7 @@ from skope_ope import (
     evaluate,
     report,
 )
-from skope_ope._harmless import HIDDEN
+from skope_ope._harmless import HIDDEN_CATEGORIES
 from skope_ope.audit import VerdictThresholds
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from tests.logs.test_markup import EVIL, Reader
@@ -228,12 +228,12 @@ def hostile():
 def test_labels_bring_nothing_into_the_page(hostile):
     for page in (hostile.to_html(), hostile._repr_html_()):
         assert "script" not in Reader(page).tags
-        assert not {c for c in page if category(c) in HIDDEN} - {"\n"}
+        assert not {c for c in page if category(c) in HIDDEN_CATEGORIES} - {"\n"}
     assert hostile.to_html().count("&lt;script&gt;") >= 6
 
 
 def test_labels_bring_nothing_to_the_terminal(hostile):
-    assert not {c for c in str(hostile) if category(c) in HIDDEN} - {"\n"}
+    assert not {c for c in str(hostile) if category(c) in HIDDEN_CATEGORIES} - {"\n"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from skope_ope import UniformPolicy, report
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.logs._html import Scale
-from skope_ope.reports._sections import _relative
+from skope_ope.reports._sections import _lift_texts
 
 LOGS, NEW, _ = make_bandit_logs(
     1500, reward="binary", random_state=1, return_truth=True
@@ -91,8 +91,8 @@ def test_the_table_of_several_says_what_its_intervals_hold_for(found, wrong):
 
 def test_a_relative_gain_without_limits_has_no_empty_ones():
     one = {"lift": 0.5, "lift_low": float("nan"), "lift_high": float("nan")}
-    assert _relative(one) == ["+50%"]
-    assert _relative(one | {"lift_low": 0.25, "lift_high": 1}) == [
+    assert _lift_texts(one) == ["+50%"]
+    assert _lift_texts(one | {"lift_low": 0.25, "lift_high": 1}) == [
         "+50% (+25% to +100%)"
     ]
 

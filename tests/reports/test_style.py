@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from skope_ope.reports._page import STYLE
+from skope_ope.reports._page import PAGE_STYLE
 from tests._contrast import contrast
 
 LIGHT, DARK = (
     dict(re.findall(r"--(\w+):(#[0-9a-f]{6})", part))
-    for part in STYLE.split("@media(prefers-color-scheme:dark)")[:2]
+    for part in PAGE_STYLE.split("@media(prefers-color-scheme:dark)")[:2]
 )
 
 
@@ -24,7 +24,7 @@ def test_texts_can_be_read_and_marks_be_seen(colours, ground):
 
 
 def test_no_text_has_the_colour_of_marks():
-    rules = re.findall(r"([^{}]*)\{([^{}]*)\}", STYLE)
+    rules = re.findall(r"([^{}]*)\{([^{}]*)\}", PAGE_STYLE)
     for selector, rule in rules:
         for name, value in re.findall(r"(?:^|;)\s*(color|fill):([^;]*)", rule):
             if "doubt" in value or "base" in value:
@@ -32,4 +32,4 @@ def test_no_text_has_the_colour_of_marks():
 
 
 def test_the_style_loads_nothing():
-    assert not re.search(r"url|import|http|src", STYLE)
+    assert not re.search(r"url|import|http|src", PAGE_STYLE)

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from skope_ope.reports._recommendation import Units
+from skope_ope.reports._recommendation import RewardUnits
 
-POINTS, PLAIN = Units(True, 2, 3, 2), Units(False, 3, 3, 2)
+POINTS, PLAIN = RewardUnits(True, 2, 3, 2), RewardUnits(False, 3, 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_what_is_rounded_to_zero_has_no_sign():
 
 
 def test_relative_gains_are_whole_percents_or_have_two_digits():
-    assert [Units.share(x) for x in (0.219, -0.0132, 12.3, nan)] == [
+    assert [RewardUnits.share(x) for x in (0.219, -0.0132, 12.3, nan)] == [
         "+22%",
         "-1.3%",
         "+1,230%",
         "-",
     ]
-    assert Units.share(0.219, "") == "22%"
+    assert RewardUnits.share(0.219, "") == "22%"
 
 
 def values(*errors):
@@ -55,18 +55,18 @@ def values(*errors):
 
 def test_places_follow_the_standard_errors():
     # errors of .35 points have two digits, in tables and in sentences
-    units = Units.of(values(0.0035), values(0.0035), percent=True)
+    units = RewardUnits.of(values(0.0035), values(0.0035), percent=True)
     assert (units.of_values, units.of_gains, units.in_words) == (2, 2, 2)
     assert units.worded_gain(0.0135) == "1.35 points"
-    units = Units.of(values(35.0), values(3500.0), percent=False)
+    units = RewardUnits.of(values(35.0), values(3500.0), percent=False)
     assert (units.of_values, units.of_gains, units.in_words) == (0, 0, 0)
 
 
 def test_values_without_an_error_have_places_too():
-    units = Units.of(values(nan), values(0.0), percent=False)
+    units = RewardUnits.of(values(nan), values(0.0), percent=False)
     assert units.value(0.5) == "0.5000"
 
 
 def test_a_gain_agrees_with_the_two_values_in_a_sentence():
-    units = Units.of(values(0.01), values(0.001), percent=True)
+    units = RewardUnits.of(values(0.01), values(0.001), percent=True)
     assert units.worded_value(0.5) == f"{units.worded_limit(0.5)}%"

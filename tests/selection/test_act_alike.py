@@ -23,7 +23,7 @@ def logs():
 
 @pytest.mark.parametrize("block", [7, 4096])
 def test_two_policies(logs, block, monkeypatch):
-    monkeypatch.setattr(_act_alike, "BLOCK", block)
+    monkeypatch.setattr(_act_alike, "ACTS_BLOCK", block)
     table = np.full((50, logs.n_actions), 1 / logs.n_actions)
     assert act_alike(UniformPolicy(), UniformPolicy(), logs)
     assert act_alike(table, UniformPolicy(), logs)

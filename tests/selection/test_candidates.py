@@ -18,10 +18,10 @@ from skope_ope import (
 )
 from skope_ope._inside import fitted_part
 from skope_ope.selection._candidates import (
-    check_evaluator,
     check_policy_of_search,
     is_adaptive,
     is_logs,
+    refuse_others,
     with_propensities,
 )
 from tests.selection._logs import problem
@@ -76,9 +76,9 @@ def test_parts():
     search = GridSearchCV(pipe, {"clip__low": [0.1]})
     search.best_estimator_ = pipe
     assert fitted_part(search) == (pipe[-1], pipe)
-    check_evaluator(last)
+    refuse_others(last)
     with pytest.raises(TypeError, match="got the policy"):
-        check_evaluator(policy)
+        refuse_others(policy)
 
 
 def test_kinds():

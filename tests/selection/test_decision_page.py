@@ -70,7 +70,7 @@ def names_of_doubts():
 def texts_of_stops():
     source = inspect.getsource(_suggested_texts).split("# -- stop -")[1]
     names = re.findall(r"^([A-Z_]+) = ", source, flags=re.M)
-    assert "CERTAIN" in names
+    assert "NO_CHOICE" in names
     misfit = f"{MISFIT[0].upper()}{MISFIT[1:]}"
     return [misfit, *(getattr(_suggested_texts, name) for name in names)]
 

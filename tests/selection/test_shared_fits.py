@@ -24,14 +24,14 @@ from skope_ope import (
     SwitchDR,
 )
 from skope_ope.selection import _shared_fits
-from skope_ope.selection._shared_fits import SharedPolicy, candidates_of
+from skope_ope.selection._shared_fits import SharedPolicy, with_keys
 from tests.selection._logs import problem
 
 FROZEN = Ridge().fit([[0.0], [1.0]], [0.0, 1.0])
 
 
 def keys_of(estimator, grid):
-    return [one.key for one in candidates_of(estimator, list(ParameterGrid(grid)))]
+    return [one.key for one in with_keys(estimator, list(ParameterGrid(grid)))]
 
 
 @pytest.mark.parametrize(

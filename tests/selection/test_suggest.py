@@ -25,7 +25,7 @@ from skope_ope import (
 )
 from skope_ope.base import BaseEvaluator
 from skope_ope.datasets import make_adaptive_logs, make_slate_logs
-from skope_ope.selection._suggestion import one_line
+from skope_ope.selection._suggestion import code_of
 from tests.packaging._tree import ROOT
 from tests.selection import _situations
 from tests.selection._decision_table import TABLE
@@ -37,7 +37,7 @@ QUIET = pytest.mark.filterwarnings("ignore")
 
 
 def as_in_table(evaluator):
-    text = one_line(evaluator)
+    text = code_of(evaluator)
     return re.sub(r"horizon=\d+, random_state=0", "horizon=T", text)
 
 

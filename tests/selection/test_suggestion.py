@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 from skope_ope import SNIPS, PropensityEstimator, suggest
 from skope_ope.selection import Suggestion
-from skope_ope.selection._suggestion import one_line
+from skope_ope.selection._suggestion import code_of
 from tests.selection import _situations
 
 
@@ -56,6 +56,6 @@ def test_copies():
 
 
 def test_one_line():
-    assert one_line(None) == "none"
+    assert code_of(None) == "none"
     pipeline = make_pipeline(PropensityEstimator(), SNIPS())
-    assert one_line(pipeline) == "make_pipeline(PropensityEstimator(), SNIPS())"
+    assert code_of(pipeline) == "make_pipeline(PropensityEstimator(), SNIPS())"

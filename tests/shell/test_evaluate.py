@@ -11,9 +11,9 @@ import pytest
 
 from skope_ope import BanditLogs
 from skope_ope.__main__ import main
-from skope_ope._shell._evaluate import by_logger, model_text, start_report
-from skope_ope._shell._policies import Wanted
-from skope_ope._shell._progress import Progress
+from skope_ope._shell._evaluate import logger_records, model_text, start_report
+from skope_ope._shell._policies import PolicyAsked
+from skope_ope._shell._progress import ProgressLine
 from skope_ope._shell._target import extra_column, learned
 from skope_ope.readers._table_logs import LogFile
 
@@ -30,10 +30,10 @@ def logs_of(logger=None, n=12):
 
 
 def test_loggers_are_listed_where_there_are_a_few():
-    assert by_logger(logs_of(), 0.95) == []
-    assert by_logger(logs_of(["one"] * 12), 0.95) == []
-    assert by_logger(logs_of(np.arange(24), n=24), 0.95) == []
-    records = by_logger(logs_of(["a", "b", "b"] * 4), 0.95)
+    assert logger_records(logs_of(), 0.95) == []
+    assert logger_records(logs_of(["one"] * 12), 0.95) == []
+    assert logger_records(logs_of(np.arange(24), n=24), 0.95) == []
+    records = logger_records(logs_of(["a", "b", "b"] * 4), 0.95)
     assert [record["evaluator"] for record in records] == ["logger a", "logger b"]
     assert [record["value"] for record in records] == [0.0, 1.0]
 
@@ -50,7 +50,9 @@ def test_columns_of_logs_that_know_theirs():
 def test_only_epsilon_greedy_explores(policy, lowest):
     args = SimpleNamespace(random_state=0, epsilon=0.2, learner="logistic")
     logs = logs_of()
-    found, told = learned(Wanted("new", policy), args, logs, Progress(None, False))
+    found, told = learned(
+        PolicyAsked("new", policy), args, logs, ProgressLine(None, False)
+    )
     assert found.predict_proba(logs.context).min() == pytest.approx(lowest)
     assert ("epsilon 0.2" in told) == (policy == "epsilon-greedy")
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from skope_ope._shell import _progress
-from skope_ope._shell._progress import Progress
+from skope_ope._shell._progress import ProgressLine
 
 
 class Terminal(io.StringIO):
@@ -17,21 +17,21 @@ class Terminal(io.StringIO):
 
 def test_no_terminal_no_word():
     stream = io.StringIO()
-    with Progress(stream).step("reading") as tell:
+    with ProgressLine(stream).step("reading") as tell:
         tell("5 rows")
     assert stream.getvalue() == ""
 
 
 def test_short_steps_on_a_terminal_are_not_worth_a_word():
     stream = Terminal()
-    with Progress(stream).step("reading"):
+    with ProgressLine(stream).step("reading"):
         pass
     assert stream.getvalue() == ""
 
 
 def test_wanted_progress_is_a_line_per_step():
     stream = io.StringIO()
-    progress = Progress(stream, True)
+    progress = ProgressLine(stream, True)
     with progress.step("reading") as tell:
         tell("5 rows")
     with progress.step("evaluating"):
@@ -42,18 +42,18 @@ def test_wanted_progress_is_a_line_per_step():
 
 
 def test_unwanted_progress_is_silent_on_a_terminal(monkeypatch):
-    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(_progress, "PROGRESS_PATIENCE", 0.0)
     stream = Terminal()
-    with Progress(stream, False).step("reading"):
+    with ProgressLine(stream, False).step("reading"):
         time.sleep(0.02)
     assert stream.getvalue() == ""
 
 
 def test_long_steps_rewrite_their_line(monkeypatch):
-    monkeypatch.setattr(_progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(_progress, "PROGRESS_PATIENCE", 0.01)
     monkeypatch.setattr(_progress, "TICK", 0.01)
     stream = Terminal()
-    with Progress(stream).step("reading") as tell:
+    with ProgressLine(stream).step("reading") as tell:
         tell("5 rows")
         time.sleep(0.2)
     text = stream.getvalue()
@@ -64,21 +64,21 @@ def test_long_steps_rewrite_their_line(monkeypatch):
 def test_a_log_gets_a_line_now_and_then(monkeypatch):
     monkeypatch.setattr(_progress, "LINE", 0.01)
     stream = io.StringIO()
-    with Progress(stream, True).step("reading"):
+    with ProgressLine(stream, True).step("reading"):
         time.sleep(0.2)
     assert stream.getvalue().count("\n") >= 2
 
 
 def test_errors_pass_and_end_the_step():
     stream = io.StringIO()
-    with pytest.raises(ZeroDivisionError), Progress(stream, True).step("reading"):
+    with pytest.raises(ZeroDivisionError), ProgressLine(stream, True).step("reading"):
         1 / 0  # noqa: B018
     assert stream.getvalue().startswith("reading (")
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
 def test_what_a_file_is_called_is_shown_harmless(stream):
-    with Progress(stream, True).step("reading \x1b]0;x\x07.csv") as tell:
+    with ProgressLine(stream, True).step("reading \x1b]0;x\x07.csv") as tell:
         tell("5 rows\x1b[2J")
     written = stream.getvalue().removeprefix("\r\x1b[K")
     assert r"reading \x1b]0;x\x07.csv: 5 rows\x1b[2J (" in written
