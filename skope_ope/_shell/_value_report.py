@@ -136,48 +136,48 @@ def row_name(policy, evaluator, several):
 
 
 def _value_table(report):
-    records, extra = report["values"], report["reference_values"]
-    several = _has_several(report)
-    percent = level_text(report["level"])
-    has_truth = "truth" in report
-    has_other = any("z_on_policy" in record for record in records)
-    marks = [*marks_of(records), *("" for _ in extra)]
-    has_marks = any(marks)
-    header = ["policy", "evaluator"] if several else [""]
-    header += ["value", "std. error", f"{percent} low", f"{percent} high"]
-    header.append("interval")
-    header += ["error", "covers"] if has_truth else ["eff. rounds"]
-    header += ["z on-policy"] if has_other else []
-    header += ["note"] if has_marks else []
-    header += ["warnings"] if report["warnings"] else []
-    places = places_of(records)
-    sizes = counts([one.get("effective_sample_size") for one in [*records, *extra]])
-    texts = dict.fromkeys(("value", "standard_error", "low", "high"), fixed)
-    texts["standard_error"] = error_text
-    rows = []
-    for record, mark, size in zip([*records, *extra], marks, sizes, strict=True):
-        row = _row_names(record, several)
-        row += [text(record.get(name), places) for name, text in texts.items()]
-        row.append(record.get("interval", ""))
-        if has_truth:
-            row.append(fixed(record.get("error"), places, "+"))
-            row.append({True: "yes", False: "no"}.get(record.get("covers"), ""))
-        else:
-            row.append(size)
-        if has_other:
-            row.append(fixed(record.get("z_on_policy"), 1, "+"))
-        if has_marks:
-            row.append(mark)
-        if report["warnings"]:
-            name = row_name(record.get("policy"), record["evaluator"], several)
-            numbers = [
-                str(i)
-                for i, warning in enumerate(report["warnings"], 1)
-                if name in warning["evaluators"]
-            ]
-            row.append(f"[{','.join(numbers)}]" if numbers else "")
-        rows.append(row)
-    return text_table(header, rows, n_left=1 + several, left=LEFT)
+    records, warned = report["values"], report["warnings"]
+    shown, several = [*records, *report["reference_values"]], _has_several(report)
+    names = zip(*(_row_names(one, several) for one in shown), strict=True)
+    columns = dict(zip(_row_titles(several), names, strict=True))
+    percent, places = level_text(report["level"]), places_of(records)
+    for title, key, text in (
+        ("value", "value", fixed),
+        ("std. error", "standard_error", error_text),
+        (f"{percent} low", "low", fixed),
+        (f"{percent} high", "high", fixed),
+    ):
+        columns[title] = [text(one.get(key), places) for one in shown]
+    columns["interval"] = [one.get("interval", "") for one in shown]
+    if "truth" in report:
+        columns["error"] = [fixed(one.get("error"), places, "+") for one in shown]
+        yes_no = {True: "yes", False: "no"}
+        columns["covers"] = [yes_no.get(one.get("covers"), "") for one in shown]
+    else:
+        sizes = [one.get("effective_sample_size") for one in shown]
+        columns["eff. rounds"] = counts(sizes)
+    if any("z_on_policy" in one for one in records):
+        z = [fixed(one.get("z_on_policy"), 1, "+") for one in shown]
+        columns["z on-policy"] = z
+    marks = [*marks_of(records), *("" for _ in report["reference_values"])]
+    if any(marks):
+        columns["note"] = marks
+    if warned:
+        columns["warnings"] = [
+            _numbers_of_warnings(one, warned, several) for one in shown
+        ]
+    rows = list(zip(*columns.values(), strict=True))
+    return text_table(list(columns), rows, n_left=1 + several, left=LEFT)
+
+
+def _row_titles(several):
+    return ["policy", "evaluator"] if several else [""]
+
+
+def _numbers_of_warnings(record, warned, several):
+    name = row_name(record.get("policy"), record["evaluator"], several)
+    numbers = [str(i) for i, one in enumerate(warned, 1) if name in one["evaluators"]]
+    return f"[{','.join(numbers)}]" if numbers else ""
 
 
 def _gain_table(report):
@@ -186,8 +186,8 @@ def _gain_table(report):
     if not records:
         return []
     several, percent = _has_several(report), level_text(report["level"])
-    header = ["policy", "evaluator"] if several else [""]
-    header += ["gain", "std. error", f"{percent} low", f"{percent} high", "interval"]
+    header = [*_row_titles(several), "gain", "std. error"]
+    header += [f"{percent} low", f"{percent} high", "interval"]
     gains = [record["gain"] for record in records]
     places = decimals([gain["standard_error"] for gain in gains])
     keys = {"value": "+", "standard_error": "", "low": "+", "high": "+"}
@@ -241,8 +241,7 @@ def verdict_lines(report):
         found = record["verdict"]
         told = f"Verdict on {record['evaluator']}"
         told += f" of {record['policy']}" if several else ""
-        names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
-        answer = found["answer"] + (f" ({names})" if names else "")
+        answer = _answer_text(found)
         if found["answer"] == "trustworthy" and not found["audited"]:
             answer += ", as far as the value tells; the log was not audited"
         lines += wrapped(f"{told}: {answer}.")
@@ -265,10 +264,14 @@ def _gain_lines(report):
     found = report.get("decision", {}).get("verdict")
     if not found:
         return []
-    names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
-    answer = found["answer"] + (f" ({names})" if names else "")
-    choice = report["decision"]["choice"]
-    return wrapped(f"Verdict on the gain of {choice}, which is decided on: {answer}.")
+    told = f"Verdict on the gain of {report['decision']['choice']}, which is decided on"
+    return wrapped(f"{told}: {_answer_text(found)}.")
+
+
+def _answer_text(verdict):
+    """Return the answer of a verdict, with the names of its reasons."""
+    names = ", ".join(dict.fromkeys(one["finding"] for one in verdict["reasons"]))
+    return verdict["answer"] + (f" ({names})" if names else "")
 
 
 def requirement_lines(report):

@@ -7,15 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from skope_ope.audit._checks import (
-    LOG_CHECKS,
-    POLICY_CHECKS,
-    SLATE_CHECKS,
-    SLATE_POLICY_CHECKS,
-)
+from skope_ope.audit._checks import LOG_CHECKS, SLATE_CHECKS
 from skope_ope.audit._lazy_audit import lazy_audits, refuse_frame, small_logs
 from skope_ope.audit._model_facts import reward_model_facts
+from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._result import Audit, explained
+from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
@@ -24,11 +21,9 @@ from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policies_of_call import policies_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any, Literal
 
     from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
-    from skope_ope.audit._result import Audit
     from skope_ope.logs import BanditLogs
 
 
@@ -114,14 +109,14 @@ def audits(policies, logs, random_state=0, n_jobs=None, *model):
         with rows_told_by_files(logs, few):
             return audits(policies, few, *how)
     slates = isinstance(logs, SlateLogs)
+    check = slate_policy_findings if slates else policy_findings
     facts, findings = _run_all(
         SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state
     )
     facts |= reward_model_facts(logs, *how)
     of_policies = {}
     for name, policy in policies.items():
-        checks = SLATE_POLICY_CHECKS if slates else POLICY_CHECKS
-        told, found = _run_all(checks, policy, logs, random_state)
+        told, found = check(policy, logs, random_state)
         of_policies[name] = Audit(facts | told, explained(findings + found), True)
     return Audit(facts, explained(findings)), of_policies
 

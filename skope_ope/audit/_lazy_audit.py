@@ -8,16 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.audit._checks import (
-    LAZY_FIRST,
-    LAZY_SAMPLED,
-    LAZY_SLATES_SAMPLED,
-    POLICY_CHECKS,
-    SLATE_POLICY_CHECKS,
-)
+from skope_ope.audit._checks import LAZY_FIRST, LAZY_SAMPLED, LAZY_SLATES_SAMPLED
 from skope_ope.audit._model_facts import reward_model_facts
-from skope_ope.audit._policy_checks import weight_facts
+from skope_ope.audit._policy_checks import policy_findings, weight_facts
 from skope_ope.audit._result import Audit, explained
+from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.evaluators._summarize import summarize
 from skope_ope.evaluators.core._drowned import huge_finding, is_huge
 from skope_ope.evaluators.core._warnings import findings_of_learned, has_groups
@@ -61,7 +56,8 @@ def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
     # at as many from the start on.
     random = check_random_state(random_state)
     lazy = lazy.labelled(n_jobs)
-    fields = lazy._needing(context=False, columns=_weight_columns(lazy))
+    weight = [name for name in lazy.columns if name == "sample_weight"]  # of slates
+    fields = lazy._needing(context=False, columns=weight)
     sums = sum_over(fields, _facts_of_part, None, n_jobs)
     if sums is None:
         raise ValueError("the logs are empty: an audit needs at least one round.")
@@ -89,11 +85,6 @@ def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
     return Audit(facts, explained(found)), of_policies
 
 
-def _weight_columns(lazy):
-    """Return the columns that weight slates."""
-    return [name for name in lazy.columns if name == "sample_weight"]
-
-
 def _facts_of_part(logs, _):
     return FactSums(logs) if len(logs) else None
 
@@ -118,15 +109,10 @@ def _of_rows(sample, first, random):
     """Yield what the checks find that look at rows."""
     single = isinstance(sample, BanditLogs)
     for check in LAZY_SAMPLED if single else LAZY_SLATES_SAMPLED:
-        yield _in_the_log(check(sample, random), sample)
+        facts, found = check(sample, random)
+        yield dict(facts), [_with_rows_of_log(one, sample) for one in found]
     for check in LAZY_FIRST if single else ():
         yield check(first, random)
-
-
-def _in_the_log(told, sample):
-    """Return facts and findings whose rows are those of the log."""
-    facts, found = told
-    return dict(facts), [_with_rows_of_log(one, sample) for one in found]
 
 
 # -- A policy on lazy logs: sums of all rounds, and what a sample of them shows --------
@@ -145,11 +131,8 @@ OF_SUMS = {
 def lazy_policy_findings(policy, lazy, sample, whole, random_state, n_jobs=None):
     """Return facts and findings about a policy on lazy logs."""
     slates = isinstance(sample, SlateLogs)
-    facts, found = {}, []
-    for check in SLATE_POLICY_CHECKS if slates else POLICY_CHECKS:
-        told, more = check(policy, sample, random_state)
-        facts |= told
-        found += more
+    check = slate_policy_findings if slates else policy_findings
+    facts, found = check(policy, sample, random_state)
     found = [_with_rows_of_log(one, sample) for one in found]
     if slates or sample.propensity is None:
         of_all = []

@@ -64,6 +64,17 @@ def queries_of(logs, n_slots, user):
     return Queries(first, index.reshape(-1), features, offered)
 
 
+def distinct_laws(logs, query):
+    """Return rounds of every pair of a query and a logging distribution."""
+    # rounds of one query may have several distributions, and each of them in several
+    # orders of the candidates
+    drawn = logs.logging_policy.distributions(logs)
+    orders, order = distinct_rows(drawn.order)
+    keys = (query * len(drawn) + drawn.index) * len(orders) + order
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    return first, index.reshape(-1)
+
+
 class ImputedRewards:
     """Mean imputed reward of every slot and candidate, query by query."""
 
@@ -131,13 +142,8 @@ class ImputedRewards:
 
     def _add(self, rounds, kept):
         queries = queries_of(rounds, self.n_slots, self.user)
-        drawn = rounds.logging_policy.distributions(rounds)
-        # rounds of one query may have several distributions, and each of them in
-        # several orders of the candidates
-        orders, order = distinct_rows(drawn.order)
-        keys = (queries.index * len(drawn) + drawn.index) * len(orders) + order
-        _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-        sums = _query_sums(rounds, index.reshape(-1), len(first))
+        first, index = distinct_laws(rounds, queries.index)
+        sums = _query_sums(rounds, index, len(first))
         imputed = _apply_inverse(sums, rounds[first], kept)
         shown = method(rounds.logging_policy, "slot_marginals")(rounds[first]) > 0
         self._gather(rounds, queries, first, imputed, shown)

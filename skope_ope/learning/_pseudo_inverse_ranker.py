@@ -17,7 +17,11 @@ from skope_ope.evaluators.core._slate_target import SlateTarget, method
 from skope_ope.evaluators.slate._pseudo_inverse import OUTSIDE
 from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
 from skope_ope.exceptions import SupportWarning
-from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
+from skope_ope.learning._imputed_rewards import (
+    ImputedRewards,
+    distinct_laws,
+    queries_of,
+)
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
@@ -26,11 +30,7 @@ from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_policy import DeterministicSlates
-from skope_ope.policies.slate._slate_tables import (
-    check_slate_logs,
-    distinct_rows,
-    entries,
-)
+from skope_ope.policies.slate._slate_tables import check_slate_logs, entries
 from skope_ope.propensities._encoded import predictions_of
 from skope_ope.propensities._weighted_fit import fit_weighted, takes_weights
 
@@ -231,7 +231,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             self._warn_of_range()
         if self.outside_range == "allow" or not known or reaches_every_ranking(logs):
             return self._compose(values)[index]
-        first, pair = distinct_ranges(logs, index)
+        first, pair = distinct_laws(logs, index)
         plain = self._assignments()
         return best_inside(values[index[first]], logs[first], plain)[pair]
 
@@ -415,15 +415,6 @@ def outside_range(slates, logs):
     target = SlateTarget(slates, logs)
     residual = round_weights(logs.logging_policy, target, target.logs).residual
     return np.zeros(len(logs), dtype=bool) if residual is None else residual > OUTSIDE
-
-
-def distinct_ranges(logs, query):
-    """Return rounds of every pair of a query and a logging distribution."""
-    drawn = logs.logging_policy.distributions(logs)
-    orders, order = distinct_rows(drawn.order)
-    keys = (query * len(drawn) + drawn.index) * len(orders) + order
-    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-    return first, index.reshape(-1)
 
 
 def best_inside(values, logs, assignments):

@@ -137,36 +137,37 @@ def values(found, comparison, units, level):
     percent = level_text(level)
     header = ["policy", "evaluator", "value", "std. error", f"{percent} low"]
     header += [f"{percent} high", "interval", "eff. rounds", "note", "warnings"]
-    known = comparison.reference
-    rows, marks = [], marks_of(records)
     numbers, notes = found._numbered_warnings()
-    shown = [found[one["policy"], one["evaluator"]] for one in records]
+    shown = [
+        (found[one["policy"], one["evaluator"]], one, mark, told)
+        for one, mark, told in zip(records, marks_of(records), numbers, strict=True)
+    ]
     if comparison.baseline not in comparison:
-        shown.insert(0, known)
-    sizes = counts([value.effective_sample_size for value in shown])
-    told_of = {
-        (one["policy"], one["evaluator"]): (mark, told)
-        for one, mark, told in zip(records, marks, numbers, strict=True)
-    }
-    if comparison.baseline not in comparison:
+        known = comparison.reference
         low, high = interval = known._interval(level)
-        cells = [
-            comparison._against,
-            known.estimator,
-            *_value_cells(known, low, high, units),
+        row = {"policy": comparison._against, "evaluator": known.estimator}
+        row |= {"low": low, "high": high, "interval": interval.method}
+        shown.insert(0, (known, row, "baseline", ""))
+    sizes = counts([value.effective_sample_size for value, *_ in shown])
+    rows = [
+        [
+            one["policy"],
+            one["evaluator"],
+            units.value(value.value),
+            units.error(value.standard_error),
+            units.value(one["low"]),
+            units.value(one["high"]),
+            one["interval"],
+            size,
+            mark,
+            told,
         ]
-        rows.append([*cells, interval.method, sizes.pop(0), "baseline", ""])
-    for one in records:
-        value = found[one["policy"], one["evaluator"]]
-        mark, told = told_of[one["policy"], one["evaluator"]]
-        cells = [one["policy"], one["evaluator"]]
-        cells += _value_cells(value, one["low"], one["high"], units)
-        rows.append([*cells, one["interval"], sizes.pop(0), mark, told])
+        for (value, one, mark, told), size in zip(shown, sizes, strict=True)
+    ]
     marked = [i for i, row in enumerate(rows) if row[8].startswith("recommended")]
     for j in (9, 8):  # columns that nobody needs
         if not any(row[j] for row in rows):
-            header.pop(j)
-            for row in rows:
+            for row in (header, *rows):
                 row.pop(j)
     left = ("policy", "evaluator", "interval", "note", "warnings")
     told = [*bias_notes(records), *notes]
@@ -174,11 +175,6 @@ def values(found, comparison, units, level):
         told = [f"Each interval holds by itself at {percent}.", *told]
     below = [element("p", note, class_="quiet") for note in told]
     return joined(table(header, rows, marked=marked, left=left), *below)
-
-
-def _value_cells(value, low, high, units):
-    error = units.error(value.standard_error)
-    return [units.value(value.value), error, units.value(low), units.value(high)]
 
 
 def overlap(found):

@@ -13,14 +13,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.evaluators import PolicyValue
 from skope_ope.evaluators.core._base import EvaluatorTags
 from skope_ope.utils._check_rounds import (
     all_kinds,
-    assert_close,
+    assert_fit_keeps_parameters,
+    assert_paired,
     assert_same,
+    assert_score_is_the_value,
     evaluated,
     fit,
+    fits,
     fold_means,
     model_kinds,
     policy_of,
@@ -74,39 +76,21 @@ def check_fit(evaluator):
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         check_is_fitted(fitted)
-        before = fitted.get_params(deep=False)
         model = rounds.q_hat if kind == "array" else None
-        with quiet():
-            assert fitted.fit(rounds.logs(), model) is fitted, "fit must return self"
-        after = fitted.get_params(deep=False)
-        assert all(after[name] is value for name, value in before.items()), (
-            "fit changes the parameters"
-        )
+        assert_fit_keeps_parameters(fitted, rounds.logs(), model)
 
 
 def check_score_is_the_value(evaluator):
     """Score: a float, the value of evaluate, inside of a finite interval."""
     rounds = random_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
-        result = evaluated(fitted, rounds.pi)
-        assert isinstance(result, PolicyValue), "evaluate must return a PolicyValue"
-        with quiet():
-            score = fitted.score(rounds.pi)
-        assert type(score) is float, f"score must be a float, got {type(score)}"
-        assert score == result.value == float(result), "score is not the value"
-        assert np.isfinite(score), f"the value is {score}"
-        assert result.n_rounds == len(rounds)
-        low, high = result._interval()
-        assert low <= score <= high, "the interval does not hold the value"
-        assert all(name in result.diagnostics for name in result.diagnostics)
+    for fitted in fits(evaluator, rounds):
+        assert_score_is_the_value(fitted, rounds.pi, len(rounds))
 
 
 def check_score_refuses_logs(evaluator):
     """Score logs, as a search without scoring does: the error names the scorer."""
     rounds = random_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    for fitted in fits(evaluator, rounds):
         with raises(TypeError, "EvaluatorScorer", "score(logs)"):
             fitted.score(rounds.logs())
 
@@ -117,8 +101,7 @@ def check_classifier_is_refused(evaluator):
 
     rounds = random_rounds(evaluator)
     classifier = DummyClassifier().fit(rounds.context, rounds.code)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    for fitted in fits(evaluator, rounds):
         with raises(TypeError, "ClassifierPolicy", "evaluate(classifier)"):
             fitted.evaluate(classifier)
 
@@ -139,8 +122,7 @@ def check_propensity_is_needed(evaluator):
 def check_sample_weight_is_checked(evaluator):
     """Give weights of another length or below zero: both raise."""
     rounds = random_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    for fitted in fits(evaluator, rounds):
         for weight in (np.ones(len(rounds) - 1), -np.ones(len(rounds))):
             with raises(ValueError, "sample_weight", "a wrong sample_weight"):
                 fitted.evaluate(rounds.pi, sample_weight=weight)
@@ -197,8 +179,7 @@ def check_clone(evaluator):
 def check_pickle(evaluator):
     """Pickle a fitted evaluator and its results."""
     rounds = random_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    for fitted in fits(evaluator, rounds):
         result = evaluated(fitted, rounds.pi)
         copy = pickle.loads(pickle.dumps(fitted))
         _assert_identical(
@@ -220,8 +201,7 @@ def check_skops(evaluator):
     except ImportError as error:
         raise SkipTest("skops is not installed") from error
     rounds = random_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    for fitted in fits(evaluator, rounds):
         data = dumps(fitted)
         copy = loads(data, trusted=get_untrusted_types(data=data))
         _assert_identical(
@@ -236,8 +216,7 @@ def check_logs_must_match_those_of_fit(evaluator):
     rounds = random_rounds(evaluator)
     narrow = replace(rounds, context=rounds.context[:, :1])
     names = ["a", "b", "c"]
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    for fitted in fits(evaluator, rounds):
         with raises(ValueError, "feature", "logs with other features"):
             fitted.evaluate(policy_of(rounds), narrow.logs())
         with raises(ValueError, "unknown", "logs with other actions"):
@@ -251,20 +230,12 @@ def check_paired_difference(evaluator):
     """Subtract values: those of the same rounds only."""
     rounds = random_rounds(evaluator)
     other = np.roll(rounds.pi, 1, axis=1)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
-        first, second = (evaluated(fitted, rounds.pi), evaluated(fitted, other))
-        difference = first - second
-        assert_close(difference.value, first.value - second.value, "difference: value")
-        d = first.round_values - second.round_values
-        assert_close(
-            difference.standard_error,
-            d.std(ddof=1) / np.sqrt(len(d)),
-            "difference: the standard error is not that of paired rounds",
-        )
-        elsewhere = evaluated(fit(evaluator, rounds, kind), other)
-        with raises(ValueError, "different rounds", "a difference of other rounds"):
-            first - elsewhere
+    for fitted, anew in zip(
+        fits(evaluator, rounds), fits(evaluator, rounds), strict=True
+    ):
+        elsewhere = evaluated(anew, other)
+        first, second = evaluated(fitted, rounds.pi), evaluated(fitted, other)
+        assert_paired(first, second, elsewhere)
 
 
 def check_array_column_and_object_are_one_policy(evaluator):
