@@ -138,6 +138,10 @@ def _add_references(args, report, logs):
         ]
 
 
+def _decision_record(found):
+    return {name: getattr(found, name) for name in ("decision", "choice", "sentence")}
+
+
 def _add_decision(args, report, policies, values, logs):
     """Add the decision among several policies; return the gain it rests on, or None."""
     n_policies = len(policies)
@@ -157,11 +161,7 @@ def _add_decision(args, report, policies, values, logs):
         values.recommended,
         args.accept,
     )
-    report["decision"] = {
-        "decision": found.decision,
-        "choice": found.choice,
-        "sentence": found.sentence,
-    }
+    report["decision"] = _decision_record(found)
     return found.differences.get(found.choice)
 
 
@@ -472,11 +472,7 @@ def write_report(args, report, values, policies, logs, audited):
     )
     write_whole(target, found.to_html())
     # it knows the audit: it stands in the place of what gains alone would say
-    report["decision"] = {
-        "decision": found.decision,
-        "choice": found.choice,
-        "sentence": found.sentence,
-    }
+    report["decision"] = _decision_record(found)
     if found.choice is not None:
         report["decision"]["verdict"] = found.verdicts[found.choice].to_dict()
     report["page"] = str(target)

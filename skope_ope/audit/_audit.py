@@ -109,26 +109,18 @@ def audits(policies, logs, random_state=0, n_jobs=None, *model):
         with rows_told_by_files(logs, few):
             return audits(policies, few, *how)
     slates = isinstance(logs, SlateLogs)
-    check = slate_policy_findings if slates else policy_findings
-    facts, findings = _run_all(
-        SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state
-    )
-    facts |= reward_model_facts(logs, *how)
-    of_policies = {}
-    for name, policy in policies.items():
-        told, found = check(policy, logs, random_state)
-        of_policies[name] = Audit(facts | told, explained(findings + found), True)
-    return Audit(facts, explained(findings)), of_policies
-
-
-def _run_all(checks, *asked):
-    """Return all facts and findings of some checks."""
     facts, findings = {}, []
-    for check in checks:
-        told, found = check(*asked)
+    for check in SLATE_CHECKS if slates else LOG_CHECKS:
+        told, found = check(logs, random_state)
         facts |= told
         findings += found
-    return facts, findings
+    facts |= reward_model_facts(logs, *how)
+    of_policies = {}
+    of_policy = slate_policy_findings if slates else policy_findings
+    for name, policy in policies.items():
+        told, found = of_policy(policy, logs, random_state)
+        of_policies[name] = Audit(facts | told, explained(findings + found), True)
+    return Audit(facts, explained(findings)), of_policies
 
 
 # -- `logs.audit()`: logs stand above the audit, so it gives them their method ---------

@@ -35,12 +35,8 @@ def logger_findings(logs, random_state=0):
     if logs.loggers is None:
         return {}, []
     random = check_random_state(random_state)
-    count = logs._logger_counts
-    acting = np.flatnonzero(count)
-    order = acting[np.argsort(-count[acting], kind="stable")]
-    rows = {
-        int(k): np.flatnonzero(logs.logger_index == k) for k in order[:MOST_LOGGERS]
-    }
+    acting = np.flatnonzero(logs._logger_counts)
+    rows = _largest_loggers(logs, MOST_LOGGERS)
     facts = {"loggers": _loggers_table(logs, rows)}
     if len(acting) > len(rows):
         facts["loggers not shown"] = len(acting) - len(rows)
@@ -276,31 +272,25 @@ def exploration_findings(logs, random_state=0):
     # they are to be estimated. Several loggers are asked one by one.
     if logs.propensity is not None:
         return {}, []
-    random, loggers = check_random_state(random_state), _largest_loggers(logs)
-    facts, found = {}, []
-    for label, rows in loggers:
-        if len(rows) > MOST_EXPLORED:
-            rows = np.sort(random.choice(rows, MOST_EXPLORED, replace=False))
-        part = logs[rows]
+    random, facts, found = check_random_state(random_state), {}, []
+    loggers = {None: np.arange(len(logs))}
+    if logs.loggers is not None:
+        loggers = _largest_loggers(logs, MOST_EXPLORERS)
+    for k, rows in loggers.items():
+        part = logs[_drawn(random, rows, MOST_EXPLORED)]
         one = predictability(part, part.action_index)
-        whose = "" if label is None else f" of logger {label!r}"
+        whose = "" if k is None else f" of logger {_logger(logs, k)}"
         facts[ACTION_FACT + whose] = _exploration_text(one.z)
         if one.z > LOW_Z:
             found.append(_exploration_finding(one, logs, whose))
     return facts, found
 
 
-def _largest_loggers(logs):
-    """Return labels and rounds of the largest loggers; None where logs name none."""
-    if logs.loggers is None:
-        return [(None, np.arange(len(logs)))]
+def _largest_loggers(logs, most):
+    """Return the rounds of the largest loggers, by their code."""
     count = logs._logger_counts
-    order = np.argsort(-count, kind="stable")[:MOST_EXPLORERS]
-    return [
-        (plain(logs.loggers[k]), np.flatnonzero(logs.logger_index == k))
-        for k in order
-        if count[k]
-    ]
+    order = np.argsort(-count, kind="stable")[:most]
+    return {int(k): np.flatnonzero(logs.logger_index == k) for k in order if count[k]}
 
 
 def _exploration_text(z):

@@ -37,7 +37,7 @@ from skope_ope.logs.checks._finding import (
 from skope_ope.logs.checks._leak_findings import IGNORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from typing import Any
 
     import pandas

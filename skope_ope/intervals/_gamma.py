@@ -213,10 +213,8 @@ def gamma_limits(value, deviations, up, down, level, degrees_of_freedom):
     up, down = max(up, d.largest), max(down, -d.least)
     more_up = _distance_up(d.up, d.up_square, up, tail)
     more_down = _distance_up(d.down, d.down_square, down, tail)
-    less_up, less_down = (
-        _distance_down(d.up, d.up_square, tail),
-        _distance_down(d.down, d.down_square, tail),
-    )
+    less_up = _distance_down(d.up, d.up_square, tail)
+    less_down = _distance_down(d.down, d.down_square, tail)
     # the round values hold n / (n - 1), and Student's quantile what a spread that is
     # estimated costs: with many events these are Student's limits
     scale = stdtrit(degrees_of_freedom, 1 - tail) / ndtri(1 - tail)

@@ -14,9 +14,8 @@ from skope_ope.intervals._weighted_rewards import (
     AT_BOUND,
     check_inside,
     check_level,
-    check_range,
+    check_rewards,
 )
-from skope_ope.logs._validation import as_numbers
 
 if TYPE_CHECKING:
     from skope_ope._types import Array, ArrayLike
@@ -33,14 +32,7 @@ class SequenceRounds(NamedTuple):
 def sequence_rounds(w, r, reward_range, level, after, max_weight=None):
     """Return `SequenceRounds`; raise where weights or rewards leave their bounds."""
     check_level(level)
-    weight, reward = as_numbers("w", w), as_numbers("r", r)
-    if not len(weight) or len(weight) != len(reward):
-        raise ValueError(
-            "w and r need one entry per round and at least one round, got "
-            f"{len(weight)} and {len(reward)}."
-        )
-    low, high = check_range("reward_range", reward_range)
-    check_inside("r", reward, low, high, "State the range that rewards can have.")
+    weight, reward, _ = check_rewards(w, r, reward_range)
     largest = math.inf
     if max_weight is not None:
         if not 1 <= max_weight < math.inf:

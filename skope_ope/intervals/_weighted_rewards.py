@@ -57,9 +57,7 @@ def check_level(level):
 
 def check_weighted_rewards(w, r, max_weight, min_weight, reward_range):
     """Return `WeightedRewards`; raise where the bounds are none."""
-    weight, reward = check_terms(w, r)
-    low, high = check_range("reward_range", reward_range)
-    check_inside("r", reward, low, high, "State the range that rewards can have.")
+    weight, reward, (low, high) = check_rewards(w, r, reward_range)
     smallest, largest = _check_weight_bounds(min_weight, max_weight)
     remedy = (
         "max_weight and min_weight are the largest and the smallest possible weight of "
@@ -70,6 +68,14 @@ def check_weighted_rewards(w, r, max_weight, min_weight, reward_range):
     check_inside("w", weight, smallest - slack, largest + slack, remedy)
     weight = np.clip(weight, smallest, largest)
     return WeightedRewards(weight, reward, smallest, largest, low, high)
+
+
+def check_rewards(w, r, reward_range):
+    """Return weights, rewards and their finite range; raise where they leave it."""
+    weight, reward = check_terms(w, r)
+    low, high = check_range("reward_range", reward_range)
+    check_inside("r", reward, low, high, "State the range that rewards can have.")
+    return weight, reward, (low, high)
 
 
 def check_terms(w, r):

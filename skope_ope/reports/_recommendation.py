@@ -10,7 +10,7 @@ from skope_ope.evaluators.core._verdict import spares
 from skope_ope.logs._shown_numbers import decimals, error_text, fixed, level_text
 from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
 from skope_ope.selection._doubts import BETTER
-from skope_ope.selection._gain_answers import CANNOT_TELL, NO_PLAN, rough
+from skope_ope.selection._gain_answers import CANNOT_TELL, NO_PLAN, rough, with_and
 
 N_TOLD = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
@@ -138,7 +138,7 @@ def _without_ground(comparison, wrong, of_all):
     """Say that the numbers cannot be trusted, whatever they say."""
     about = "any number on this page"
     if not of_all:
-        about = f"the numbers of {_listed(sorted(wrong))}"
+        about = f"the numbers of {with_and(sorted(wrong))}"
     sentences = [f"Until the errors are corrected, do not trust {about}."]
     if comparison.decision == "deploy":
         sentences.append(
@@ -152,7 +152,7 @@ def _too_little(comparison):
     """Say that the numbers look clear, and the log does not bear them."""
     looks = f"{comparison.choice} looks better than {comparison._against}"
     if comparison.choice is None:
-        looks = f"{_listed(list(map(str, comparison.differences)))} look worse than "
+        looks = f"{with_and(list(map(str, comparison.differences)))} look worse than "
         looks += comparison._against
     return (
         f"{looks}, but the log is not enough for a decision: see the errors.",
@@ -190,7 +190,7 @@ def _rivals(comparison, choice, answers, wrong):
     if not alike:
         return []
     return [
-        f"These rounds cannot tell {choice} from {_listed(alike)}. {choice} has the "
+        f"These rounds cannot tell {choice} from {with_and(alike)}. {choice} has the "
         "greatest lower limit of its gain. A simpler policy may be as good."
     ]
 
@@ -198,19 +198,15 @@ def _rivals(comparison, choice, answers, wrong):
 def _keep(comparison, units, wrong):
     answers = comparison._answers
     best = max(answers, key=lambda one: one.high)
-    earned = _earned(comparison, best.name, units)
-    start = (
-        f"{best.name} {earned}"
-        if len(answers) == 1
-        else (
-            f"All {len(answers)} policies would have earned less. The nearest, "
-            f"{best.name}, {earned}"
-        )
-    )
+    start = " "
+    if len(answers) > 1:
+        start = f": All {len(answers)} policies would have earned less. The nearest, "
+    name = best.name if len(answers) == 1 else f"{best.name},"
     loss = _gain_text(comparison, -best.gain, -best.high, -best.low, units)
-    rounds = f"On these {comparison.n_rounds:,} logged rounds"
-    text = f"{start}, a loss of {loss}."
-    sentences = [f"{rounds} {text}" if len(answers) == 1 else f"{rounds}: {text}"]
+    sentences = [
+        f"On these {comparison.n_rounds:,} logged rounds{start}{name} "
+        f"{_earned(comparison, best.name, units)}, a loss of {loss}."
+    ]
     sentences += _relative_gain(comparison, best.name)
     return f"Keep {comparison._against}", sentences
 
@@ -334,12 +330,6 @@ def _signed_gain(one, units):
     return f"{units.worded_gain(one.gain, '+')}, {' to '.join(limits)}"
 
 
-def _listed(names):
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 # -- values and gains as people say them: in percent where rewards are yes or no -------
 
 
@@ -357,10 +347,10 @@ class RewardUnits:
     @classmethod
     def of(cls, values, gains, percent):
         """Return the units that suit the standard errors of values and gains."""
+        scale = 100 if percent else 1
         of_values, of_gains = (
             decimals([one.standard_error * scale for one in shown])
-            for scale in [100 if percent else 1]
-            for shown in (list(values), list(gains))
+            for shown in (values, gains)
         )
         return cls(percent, of_values, of_gains, of_gains)
 
@@ -388,9 +378,8 @@ class RewardUnits:
 
     def worded_gain(self, x, sign=""):
         """Return a gain for a sentence, with its unit."""
-        return (
-            f"{self.worded_limit(x, sign)}{' points' if self.percent else ' per round'}"
-        )
+        unit = "points" if self.percent else "per round"
+        return f"{self.worded_limit(x, sign)} {unit}"
 
     def worded_limit(self, x, sign=""):
         """Return a limit of a gain for a sentence, without its unit."""

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         SplitterLike,
     )
     from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 def report(

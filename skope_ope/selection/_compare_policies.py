@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         RewardModelLike,
         SplitterLike,
     )
-    from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 
 MOST_READ = 200_000  # of lazy logs, which are read

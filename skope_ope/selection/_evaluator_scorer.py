@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skope_ope._types import AnyEvaluator, PolicyLike
-    from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 
 

@@ -190,9 +190,8 @@ def sentence_of(
         ]
         others = [one for one in told[BETTER] if one is not chosen]
         if others:
-            verb = "is" if len(others) == 1 else "are"
             parts.append(
-                f"{_policies_of(others)} {verb} better than {baseline}, too. The "
+                f"{_policies_of(others, 'is', 'are')} better than {baseline}, too. The "
                 "choice has the greatest lower limit."
             )
         if chosen.doubts:
@@ -200,19 +199,16 @@ def sentence_of(
     elif told[CANNOT_TELL]:
         parts = [_undecided_text(told[CANNOT_TELL], baseline, span, n_rounds)]
         if told[WORSE]:
-            verb = "is" if len(told[WORSE]) == 1 else "are"
-            parts.append(
-                f"{_policies_of(told[WORSE])} {verb} worse than {baseline}. {GREATER}"
-            )
+            names = _policies_of(told[WORSE], "is", "are")
+            parts.append(f"{names} worse than {baseline}. {GREATER}")
         parts += _reasons(told[CANNOT_TELL])
     else:
-        verb = "is" if len(answers) == 1 else "are all"
         best = max(answers, key=lambda one: one.high)
-        nearest = "" if len(answers) == 1 else f"; nearest {best.name}, "
-        nearest = f"{nearest}{span(best)}" if nearest else span(best)
+        nearest = "" if len(answers) == 1 else f"nearest {best.name}, "
+        names = _policies_of(answers, "is", "are all")
         parts = [
-            f"Keep {baseline}: by {estimator} {_policies_of(answers)} {verb} worse "
-            f"({nearest.removeprefix('; ')}). {GREATER}"
+            f"Keep {baseline}: by {estimator} {names} worse ({nearest}{span(best)}). "
+            f"{GREATER}"
         ]
     return " ".join(parts)
 
@@ -221,14 +217,17 @@ def _undecided_text(answers, baseline, span, n_rounds):
     """Return the sentence about policies of which nothing is known to decide on."""
     alike = [one for one in answers if one.alike]
     if len(alike) == len(answers):
-        verb = "acts" if len(alike) == 1 else "act"
         return (
-            f"Undecided: {_policies_of(alike)} {verb} as {baseline} does in these "
-            "rounds, so the choice makes no difference."
+            f"Undecided: {_policies_of(alike, 'acts', 'act')} as {baseline} does in "
+            "these rounds, so the choice makes no difference."
         )
     blocked = [v for v in answers if not v.alike and (v.low > 0 or v.high < 0)]
     open_ones = [v for v in answers if not (v.alike or v in blocked)]
-    parts = [f"{_seeming(one, baseline)} ({span(one)})" for one in blocked]
+    parts = [
+        f"{one.name} seems {'better' if one.low > 0 else 'worse'} than {baseline} "
+        f"({span(one)})"
+        for one in blocked
+    ]
     if len(blocked) > N_NAMED:
         parts = [f"{_policies_of(blocked)} seem better or worse than {baseline}"]
     if parts:
@@ -238,8 +237,7 @@ def _undecided_text(answers, baseline, span, n_rounds):
         known = f"{_policies_of(open_ones)} from {baseline}"
         parts.append(f"{start} {n_rounds:,} rounds cannot tell {known}.")
     if alike:
-        verb = "acts" if len(alike) == 1 else "act"
-        parts.append(f"{_policies_of(alike)} {verb} as {baseline} does.")
+        parts.append(f"{_policies_of(alike, 'acts', 'act')} as {baseline} does.")
     asked = sorted((v for v in answers if not isnan(v.rounds)), key=_nearest)
     for one in asked[: N_NAMED if len(asked) <= N_NAMED else 1]:
         if one.rounds > NO_PLAN * n_rounds:
@@ -256,12 +254,6 @@ def _undecided_text(answers, baseline, span, n_rounds):
     if len(asked) > N_NAMED:
         parts.append("The table gives the numbers for the others.")
     return " ".join(parts)
-
-
-def _seeming(one, baseline):
-    """Say what the interval of a policy tells, and nothing confirms."""
-    side = "better" if one.low > 0 else "worse"
-    return f"{one.name} seems {side} than {baseline}"
 
 
 def _rounds_text(rounds, n_rounds):
@@ -294,8 +286,10 @@ def _grouped(doubts):
     return "; ".join(f"{text} ({_listing(names)})" for text, names in who.items())
 
 
-def _policies_of(answers):
-    return _listing([str(one.name) for one in answers])
+def _policies_of(answers, one="", several=""):
+    """Return the names of policies, and a verb in their number."""
+    verb = one if len(answers) == 1 else several
+    return f"{_listing([str(one.name) for one in answers])} {verb}".rstrip()
 
 
 def _listing(names):
@@ -303,6 +297,7 @@ def _listing(names):
 
 
 def with_and(texts):
+    """Return texts as a list in a sentence."""
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} and {texts[-1]}"

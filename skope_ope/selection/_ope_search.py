@@ -48,7 +48,7 @@ from skope_ope.selection._scored_splits import (
 from skope_ope.selection._shared_fits import fits_by_model, with_keys, with_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Literal, Self
 
     from skope_ope._types import ArrayLike, RandomSeed, SplitterLike

@@ -192,19 +192,24 @@ def _with_given(evaluator, given, seed):
     return evaluator if seed is None else with_seed(evaluator, check_random_state(seed))
 
 
-def _answer(situation, evaluator, *reasons, check=None, link, stop=None, assumes=()):
+def _answer(situation, evaluator, *reasons, check=None, link, assumes=()):
     """Return the arguments of a `Suggestion`, to which doubts are added."""
     return {
         "situation": situation,
         "evaluator": None if evaluator is None else clone(evaluator),
         "check": check,
-        "stop": stop,
+        "stop": None,
         "reasons": reasons,
         "doubts": {},
         "assumptions": (LATER_ROUNDS, *assumes),
         "questions": QUESTIONS,
-        "link": link,
+        "link": f"guide/{link}",
     }
+
+
+def _stopped(situation, stop, link="propensities"):
+    """Return the arguments of a `Suggestion` of no evaluator."""
+    return _answer(situation, None, link=link) | {"stop": stop}
 
 
 def _for(logs, policy):
@@ -216,16 +221,15 @@ def _for(logs, policy):
     alarms = misfits(logs)
     if logs.propensity_estimated:  # what it says of the same log without them
         if predictability(logs, logs.action_index).certain:
-            stop = NO_CHOICE
-            return _answer("deterministic", None, link="guide/propensities", stop=stop)
+            return _stopped("deterministic", NO_CHOICE)
         found = logs._estimated_propensity_findings[1]
         alarms = [one for one in found if one.severity == "error"]
     if alarms:
         return _of_misfits(logs, alarms)
     if learns(policy):
         if combined_weights(logs, None) is not None:
-            return _of_weighted_rounds()
-        return _answer(*for_learner(logs), link="guide/evaluators")
+            return _stopped("learner_weighted", WEIGHTED_ROUNDS, "evaluators")
+        return _answer(*for_learner(logs), link="evaluators")
     learned = adaptive_logger_findings(logs)[1]
     if learned:
         return _answer(
@@ -233,7 +237,7 @@ def _for(logs, policy):
             AdaptiveDR(),
             learned[0].found,
             *ADAPTIVE,
-            link="guide/adaptive_logs",
+            link="adaptive_logs",
         )
     return _of_known(logs)
 
@@ -241,7 +245,7 @@ def _for(logs, policy):
 def _of_misfits(logs, alarms):
     """Return the answer where the logger does not fit what was logged."""
     stop = f"{_as_sentence(misfit_reason(logs))} {alarms[0].text}"
-    return _answer("misfit", None, link="guide/audit", stop=stop)
+    return _stopped("misfit", stop, "audit")
 
 
 def _of_known(logs, more=(), step=None):
@@ -249,29 +253,22 @@ def _of_known(logs, more=(), step=None):
     rule = recommended_evaluator(logs, more=more)
     several = acting_loggers(logs) > 1
     check, situation = SNIPS(), "one_logger"
-    assumes, reasons, link = (), [_as_sentence(rule.reason)], "guide/evaluators"
+    assumes, reasons, link = (), [_as_sentence(rule.reason)], "evaluators"
     if several:
         balanced = rule.name == "BalancedDR"
         situation = "several_loggers" if balanced else "several_loggers_apart"
         if balanced:
             check = MultiLoggerIPS(pooling="balanced", self_normalized=True)
-        assumes, link = (POOLED,) if balanced else (), "guide/multi_logger"
+        assumes, link = (POOLED,) if balanced else (), "multi_logger"
     if step is None:
         evaluator = rule.evaluator
     else:
         situation = f"{situation}_unknown"
         evaluator, check = _behind(step, rule.evaluator), _behind(step, check)
-        assumes, link = (NOTHING_HIDDEN, *assumes), "guide/propensities"
+        assumes, link = (NOTHING_HIDDEN, *assumes), "propensities"
         reasons = [NO_RECORDS, *reasons]
     return _answer(
         situation, evaluator, *reasons, check=check, link=link, assumes=assumes
-    )
-
-
-def _of_weighted_rounds():
-    """Return the answer for a policy that learns, on rounds that count unequally."""
-    return _answer(
-        "learner_weighted", None, link="guide/evaluators", stop=WEIGHTED_ROUNDS
     )
 
 
@@ -284,10 +281,9 @@ def _behind(step, evaluator):
 def _of_certain_actions(logs, policy):
     """Return the answer where every propensity is 1: only several loggers explore."""
     if acting_loggers(logs) < 2:
-        return _answer("deterministic", None, link="guide/propensities", stop=NO_CHOICE)
+        return _stopped("deterministic", NO_CHOICE)
     if learns(policy):
-        stop = NO_CHOICES
-        return _answer("deterministic", None, link="guide/multi_logger", stop=stop)
+        return _stopped("deterministic", NO_CHOICES, "multi_logger")
     if logs.logger_proba is not None:
         return _of_known(logs)
     return _without_propensities(logs, policy)
@@ -300,16 +296,15 @@ def _without_propensities(logs, policy):
     several = acting_loggers(logs) > 1
     asked = predictability(logs, logs.action_index)
     if asked.certain:  # several loggers that act alike have no choice, either
-        return _answer("deterministic", None, link="guide/propensities", stop=NO_CHOICE)
+        return _stopped("deterministic", NO_CHOICE)
     if learns(policy):
         if combined_weights(logs, None) is not None:
-            return _of_weighted_rounds()
+            return _stopped("learner_weighted", WEIGHTED_ROUNDS, "evaluators")
         if several and _all_certain(logs):
-            stop = NO_CHOICES
-            return _answer("deterministic", None, link="guide/multi_logger", stop=stop)
+            return _stopped("deterministic", NO_CHOICES, "multi_logger")
         situation, evaluator, *reasons = for_learner(logs, known=False)
         evaluator = _behind(step, evaluator)
-        link, assumes = "guide/propensities", (NOTHING_HIDDEN,)
+        link, assumes = "propensities", (NOTHING_HIDDEN,)
         reasons = [NO_RECORDS, *reasons]
         return _answer(situation, evaluator, *reasons, link=link, assumes=assumes)
     if several:
@@ -341,7 +336,7 @@ def _of_blind_logger(logs, more, step):
         ExplorationScavenging(strata=None if strata is None else "available"),
         UNPREDICTED,
         check=_behind(step, SNIPS()),
-        link="guide/scavenging",
+        link="scavenging",
         assumes=(BLIND,),
     )
 
@@ -377,25 +372,23 @@ def _for_pages(logs, policy):
         rule.evaluator,
         *reasons,
         check=check,
-        link="guide/slates",
+        link="slates",
         assumes=(SUMS_OVER_SLOTS,) if known else (),
     )
 
 
 def _slates_without_propensities(logs, policy):
     if logs.slot_reward is None:
-        stop = NO_PROPENSITIES_OF_SLATES
-        return _answer("slates_unknown", None, link="guide/slates", stop=stop)
+        return _stopped("slates_unknown", NO_PROPENSITIES_OF_SLATES, "slates")
     reorders = isinstance(policy, ReorderingPolicy)
     if item_predictability(logs).z > HIGH_Z:
-        stop = PREDICTED_ITEMS
-        return _answer("slates_unknown", None, link="guide/scavenging", stop=stop)
+        return _stopped("slates_unknown", PREDICTED_ITEMS, "scavenging")
     evaluator = ReorderingScavenging if reorders else PositionScavenging
     return _answer(
         "slot_clicks_reordered" if reorders else "slot_clicks",
         evaluator(attention=AttentionDecay()),
         "The slots have clicks, and no propensities are known.",
-        link="guide/scavenging",
+        link="scavenging",
         assumes=SLOT_CLICKS,
     )
 

@@ -29,8 +29,9 @@ TOLD_OF_LOG = ("few_rewards", "few_groups")
 
 def doubts_of(logs, policy, found):
     """Return what to doubt, and why to stop."""
-    doubts = _doubts_of_situation(found["situation"])
-    doubts |= _of_log(logs)
+    unknown = found["situation"].endswith("unknown")
+    situation = "unknown" if unknown else found["situation"]
+    doubts = SITUATIONS.get(situation, {}) | _of_log(logs)
     if policy is None:
         return doubts, None
     if learns(policy):
@@ -51,29 +52,6 @@ def doubts_of(logs, policy, found):
     return doubts, stop
 
 
-def _doubts_of_situation(situation):
-    """Return what is always to be doubted of logs of this kind."""
-    if situation.endswith("unknown"):
-        return {
-            "estimated_propensities": "The interval treats the estimated "
-            "probabilities as exact. A warning counts the "
-            "rounds whose probability was raised to the "
-            "floor."
-        }
-    if situation == "one_logger":
-        return {
-            "wrong_propensities": "Wrong probabilities bias every value: run "
-            "audit(policy, logs) first."
-        }
-    if situation == "several_loggers_apart":
-        return {
-            "support_of_each": "Every logger must be able to take all actions of the "
-            "policy. With logger_proba (see logs.with_logger_policies) one logger is "
-            "enough for each action: MultiLoggerDR(pooling='balanced')."
-        }
-    return dict(_OF.get(situation, {}))
-
-
 def _weighed(logs, situation):
     """Return logs whose propensities are those by which rounds will be weighted."""
     if situation != "several_loggers":
@@ -83,7 +61,21 @@ def _weighed(logs, situation):
     return logs.replace(propensity=logs.logger_proba @ share, **one)
 
 
-_OF = {
+# What is always to be doubted of logs of a kind.
+SITUATIONS = {
+    "unknown": {
+        "estimated_propensities": "The interval treats the estimated probabilities as "
+        "exact. A warning counts the rounds whose probability was raised to the floor."
+    },
+    "one_logger": {
+        "wrong_propensities": "Wrong probabilities bias every value: run "
+        "audit(policy, logs) first."
+    },
+    "several_loggers_apart": {
+        "support_of_each": "Every logger must be able to take all actions of the "
+        "policy. With logger_proba (see logs.with_logger_policies) one logger is "
+        "enough for each action: MultiLoggerDR(pooling='balanced')."
+    },
     "several_loggers": {
         "trends": "Loggers that acted at different times saw different rounds: "
         "logger_overlap(policy, logs) compares them. by('logger') of a "
