@@ -289,13 +289,9 @@ def requirement_lines(report):
     undecided = report.get("decision", {}).get("decision") == "undecided"
     if undecided and all(one["holds"] for one in records):
         lines += wrapped(BUT_UNDECIDED)
-    if any(_compares_with_logger(one) for one in records):
+    if any("logger" in one["text"] and one["evaluators"] for one in records):
         lines += wrapped(LOGGER_IS_A_NUMBER)
     return lines
-
-
-def _compares_with_logger(record):
-    return "logger" in record["text"] and bool(record["evaluators"])
 
 
 def _side_text(side):

@@ -238,7 +238,8 @@ def _undecided_text(answers, baseline, span, n_rounds):
         parts.append(f"{start} {n_rounds:,} rounds cannot tell {known}.")
     if alike:
         parts.append(f"{_policies_of(alike, 'acts', 'act')} as {baseline} does.")
-    asked = sorted((v for v in answers if not isnan(v.rounds)), key=_nearest)
+    asked = [one for one in answers if not isnan(one.rounds)]
+    asked.sort(key=lambda one: (one.gain < 0, one.rounds))  # what seems better first
     for one in asked[: N_NAMED if len(asked) <= N_NAMED else 1]:
         if one.rounds > NO_PLAN * n_rounds:
             parts.append(
@@ -261,11 +262,6 @@ def _rounds_text(rounds, n_rounds):
     if rounds > AS_RATIO * n_rounds:  # a number of millions tells nobody how far
         return f"{rough(rounds / n_rounds)} times as many rounds"
     return f"{rough(max(rounds - n_rounds, 0))} more rounds ({rough(rounds)} in all)"
-
-
-def _nearest(one):
-    """Sort policies that seem better first, and those that need few rounds."""
-    return one.gain < 0, one.rounds
 
 
 def _reasons(answers):

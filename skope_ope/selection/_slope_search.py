@@ -21,7 +21,7 @@ from skope_ope.selection._candidates import is_adaptive, nan_reasons, refuse_oth
 from skope_ope.selection._evaluator_scorer import EvaluatorScorer, common_horizon
 from skope_ope.selection._ope_search import BaseSearch
 from skope_ope.selection._policy_scorer import PolicyScorer
-from skope_ope.selection._scored_splits import param_columns
+from skope_ope.selection._scored_splits import param_columns, ranks
 from skope_ope.selection._shared_fits import fits_by_model
 
 if TYPE_CHECKING:
@@ -317,8 +317,7 @@ class SlopeSearch(BaseSearch):
     def _keep_results(self, candidates, columns, seconds):
         values, errors, widths, agrees, biased = columns
         score = np.where(agrees, -widths, -np.inf)
-        rank = np.ones(len(score), dtype=np.int32)
-        rank += (score[:, None] < score).sum(axis=1).astype(np.int32)
+        rank = ranks(score)
         rank[self.best_index_] = 1
         self.cv_results_ = {
             "mean_fit_time": np.array(seconds),

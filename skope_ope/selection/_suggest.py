@@ -160,7 +160,9 @@ def suggest(
 def _one(policy, logs, given, seed):
     """Return the suggestion for one policy, or for the log alone."""
     found = (_for_pages if isinstance(logs, SlateLogs) else _for)(logs, policy)
-    found["questions"] = _questions(logs)
+    if logs.group is not None:
+        asked = found["questions"]
+        found["questions"] = tuple(one for one in asked if one != USERS_ASKED)
     if found["stop"] is None:
         told, stop = doubts_of(logs, policy, found)
         found["doubts"] |= told
@@ -175,11 +177,6 @@ def _one(policy, logs, given, seed):
         if found[place] is not None:
             found[place] = _with_given(found[place], given, seed)
     return Suggestion(**found, code=code_for(found))
-
-
-def _questions(logs):
-    """Return what only the owner of the logs knows, without what they tell."""
-    return tuple(one for one in QUESTIONS if logs.group is None or one != USERS_ASKED)
 
 
 def _with_given(evaluator, given, seed):

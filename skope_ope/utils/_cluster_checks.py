@@ -240,16 +240,11 @@ def example_pages(n_rounds=120, seed=0, n_slots=2, n_candidates=4):
         np.full((n_rounds, n_slots), -1),
         np.zeros(n_rounds),
         n_candidates=n_candidates,
-    )
-    slates = logger.sample(empty, rng)
-    return SlateLogs(
-        context,
-        slates,
-        None,
-        n_candidates=n_candidates,
-        slot_reward=(rng.random_sample(slates.shape) < 0.4).astype(float),
         logging_policy=logger,
     )
+    slates = logger.sample(empty, rng)
+    clicks = (rng.random_sample(slates.shape) < 0.4).astype(float)
+    return _with_rewards(empty, clicks, slates)
 
 
 def _target(logs):
@@ -264,11 +259,11 @@ def _fit_slates(evaluator, logs):
         return seeded_clone(evaluator).fit(logs)
 
 
-def _with_rewards(logs, slot_reward):
-    """Return the same pages with other rewards."""
+def _with_rewards(logs, slot_reward, slate=None):
+    """Return pages with other rewards, and perhaps other slates."""
     return SlateLogs(
         logs.context,
-        logs.slate,
+        logs.slate if slate is None else slate,
         None,
         n_candidates=logs.n_candidates,
         slot_reward=slot_reward,

@@ -347,10 +347,12 @@ def check_log_of_all_cells_gives_the_value(evaluator):
     reward = TWO_REWARDS[0] + HIGH * (TWO_REWARDS[1] - TWO_REWARDS[0])
     truth = CONTEXT @ (POLICY * reward).sum(axis=1)
     uniform = get_tags(evaluator).uniform_logger
+    kinds = model_kinds(evaluator)
+    kinds += (0.4,) if "array" in kinds else ()  # a number is a model, too
     worlds = [np.full((1, 2, 3), 1 / 3)] if uniform else [LOGGERS[:1], LOGGERS]
     for mu in worlds:
         rounds, loggers = _all_cells(mu)
-        for kind in (*model_kinds(evaluator), *_constant_models(evaluator)):
+        for kind in kinds:
             found = value_of(evaluator, rounds, kind, **loggers)
             assert_close(
                 found.value,
@@ -358,10 +360,6 @@ def check_log_of_all_cells_gives_the_value(evaluator):
                 "a log of all cells, weighted by their probabilities, does not give "
                 f"the true value ({len(mu)} loggers, model {kind!r})",
             )
-
-
-def _constant_models(evaluator):
-    return (0.4,) if "array" in model_kinds(evaluator) else ()
 
 
 def _all_cells(mu):
