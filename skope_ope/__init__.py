@@ -168,7 +168,7 @@ __all__ = [  # noqa: RUF022
 # Imported when they are first asked for; the others come with the names above.
 LAZY_MODULES = ("base", "datasets", "utils")
 # What is public, but not here: each folder lists its own names.
-PUBLIC_FOLDERS = (
+FOLDERS = (
     "logs",
     "readers",
     "propensities",
@@ -189,11 +189,11 @@ PUBLIC_FOLDERS = (
 if not TYPE_CHECKING:  # a type checker would take any name to be one of the package
 
     def __getattr__(name):
-        if name in PUBLIC_FOLDERS:
+        if name in FOLDERS:
             return import_module(f"skope_ope.{name}")
         text = f"module 'skope_ope' has no attribute {name!r}."
         homes = {}
-        for folder in PUBLIC_FOLDERS:
+        for folder in FOLDERS:
             module = import_module(f"skope_ope.{folder}")
             homes |= dict.fromkeys(
                 getattr(module, "__all__", vars(module)), module.__name__
@@ -201,8 +201,8 @@ if not TYPE_CHECKING:  # a type checker would take any name to be one of the pac
         if name in homes:
             text += f" Write: from {homes[name]} import {name}"
         else:
-            text += meant(name, [*homes, *__all__, *PUBLIC_FOLDERS])
+            text += meant(name, [*homes, *__all__, *FOLDERS])
         raise AttributeError(text)
 
     def __dir__():
-        return sorted({*__all__, *PUBLIC_FOLDERS, "__version__"})
+        return sorted({*__all__, *FOLDERS, "__version__"})

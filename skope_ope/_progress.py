@@ -14,14 +14,14 @@ def untold(results, n=None, name=None):
     return results
 
 
-UNTOLD = nullcontext(untold)
+TELLING_NOBODY = nullcontext(untold)
 
 
 def fit_progress(estimator, logs, n_steps=None, more=0):
     """Return a context that gives what is told of a fit, `untold` or `Progress`."""
     # Callbacks are torn down whatever the body raises.
     if "_skl_callbacks" not in vars(estimator):
-        return UNTOLD
+        return TELLING_NOBODY
     return _telling_of_fit(estimator, logs, n_steps, more)
 
 

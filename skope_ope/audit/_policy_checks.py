@@ -189,7 +189,7 @@ def tail_findings(shape, error):
 
 # -- the answer under other bounds on the weights --------------------------------------
 
-WIDTH = 1.96  # half an interval, in standard errors
+HALF_WIDTH = 1.96  # half an interval, in standard errors
 LEVELS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 ALTERED = (
     0.05  # rounds that are altered: a bound that alters more asks another question
@@ -218,7 +218,7 @@ def clipping_of(rounds):
             "altered rounds": [*altered, 0.0],
         }
     }
-    half = WIDTH * own.standard_error
+    half = HALF_WIDTH * own.standard_error
     moved = [
         (abs(one.value - own.value), level, one, share)
         for level, one, share in zip(levels, clipped, altered, strict=True)

@@ -15,7 +15,7 @@ from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.policies import UniformSlatePolicy
 from skope_ope.readers._read_open_bandit import read_open_bandit
 
-LOGGERS, CAMPAIGNS = ("random", "bts"), ("all", "men", "women")
+LOGGER_NAMES, CAMPAIGNS = ("random", "bts"), ("all", "men", "women")
 FOLDERS_OF_DATA = (
     "",
     "obd",
@@ -29,7 +29,7 @@ FULL_VERSION = "https://research.zozo.com/data.html"
 @validate_params(
     {
         "campaign": [StrOptions(set(CAMPAIGNS))],
-        "logger": [StrOptions(set(LOGGERS))],
+        "logger": [StrOptions(set(LOGGER_NAMES))],
         "data_home": [str, os.PathLike, None],
         "align": ["boolean"],
         "as_frame": ["boolean"],
@@ -117,7 +117,9 @@ def fetch_open_bandit(
         raise FileNotFoundError(_where_to_get(home, logger, campaign))
     other = None
     if align:
-        other = _find_log(home, next(one for one in LOGGERS if one != logger), campaign)
+        other = _find_log(
+            home, next(one for one in LOGGER_NAMES if one != logger), campaign
+        )
     logs = read_open_bandit(
         path, align_with=other, as_frame=as_frame, as_slates=as_slates
     )

@@ -235,7 +235,7 @@ class ConfidenceSequenceDisplay(looks.Display):
                 style = {"color": looks.BASELINE, "linestyle": "-", "linewidth": 1.2}
                 ax.axhline(self.baseline, label=label, zorder=1.5, **style)
             if truth is not None:
-                style = {"color": looks.TRUTH, "linestyle": "--", "label": "truth"}
+                style = {"color": looks.TRUE_VALUE, "linestyle": "--", "label": "truth"}
                 ax.plot(times[0], np.broadcast_to(truth, len(times[0])), **style)
             if log:
                 ax.set_xscale("log")

@@ -205,7 +205,7 @@ class ConvergenceDisplay(looks.Display):
                 for end in (self.low[i], self.high[i]):
                     ax.plot(self.sizes, end, **style)
             if truth is not None:
-                style = {"color": looks.TRUTH, "linestyle": "--", "label": "truth"}
+                style = {"color": looks.TRUE_VALUE, "linestyle": "--", "label": "truth"}
                 ax.axhline(float(truth), **style)
             late = self.sizes > looks.EARLY * self.sizes[-1]
             looks.show_values(

@@ -20,12 +20,13 @@ from skope_ope._pairs import WithPairs
 from skope_ope.logs._shown_numbers import figure
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes double them.
-POLICY, BASELINE, DOUBT, TRUTH = "#0072B2", "#666666", "#D55E00", "#009E73"
+POLICY, BASELINE, DOUBTED, TRUE_VALUE = "#0072B2", "#666666", "#D55E00", "#009E73"
 SERIES = POLICY, "#E69F00", "#CC79A7", "#56B4E9", "#000000"  # of things of one kind
 MARKERS = "os^Dv<>"  # one more or less than there are colours, so that pairs differ
 LINE_STYLES = "-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2))
 FAINT = 0.2  # opacity of the area of an interval
 FIGURE_SIZE = 6.4, 3.6  # inches
+PER_LINE, LEAST_HEIGHT = 0.17, 2.4  # inches: a line of a row, and the least figure
 SMALL_FONT = 9  # points: ticks, legends, notes
 TEXT = "#222222"
 LINE_WIDTH = 1.6
@@ -217,7 +218,7 @@ def say_no_value(ax, at, *, upright=False):
         horizontalalignment="center",
         verticalalignment="center",
         fontsize=SMALL_FONT,
-        color=DOUBT,
+        color=DOUBTED,
         bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1},
     )
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.selection._policy_comparison import PolicyComparison
 
-COLOUR = {"better": looks.POLICY, "worse": looks.POLICY, "cannot tell": looks.DOUBT}
-WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
+COLOUR = {"better": looks.POLICY, "worse": looks.POLICY, "cannot tell": looks.DOUBTED}
+WIDTH_OF_TWO, AROUND_GAINS = 8.0, 1.45  # inches of a new figure
 THE_LOGGER = "the logger"  # how a comparison calls the baseline "logger"
-GAIN = "difference", "difference_low", "difference_high"
-VALUE = "value", "low", "high"
+GAIN_KEYS = "difference", "difference_low", "difference_high"
+VALUE_KEYS = "value", "low", "high"
 
 
 class PolicyComparisonDisplay(looks.Display):
@@ -102,8 +102,8 @@ class PolicyComparisonDisplay(looks.Display):
         def column(name):
             return np.array([record[name] for record in compared])
 
-        self.gain, self.gain_low, self.gain_high = map(column, GAIN)
-        self.value, self.low, self.high = map(column, VALUE)
+        self.gain, self.gain_low, self.gain_high = map(column, GAIN_KEYS)
+        self.value, self.low, self.high = map(column, VALUE_KEYS)
 
     def _held(self):
         return f"{self.decision}, {looks.counted(len(self.policies), 'gain')}"
@@ -212,8 +212,8 @@ class PolicyComparisonDisplay(looks.Display):
         """
         name = looks.name_lines(self.baseline["policy"])
         labels = [*self._labels(), f"{name}\nbaseline"]
-        height = len(labels) * PER_LINE * (looks.n_lines(labels) + 0.5)
-        size = WIDTH, max(LEAST, AROUND + height)
+        height = len(labels) * looks.PER_LINE * (looks.n_lines(labels) + 0.5)
+        size = WIDTH_OF_TWO, max(looks.LEAST_HEIGHT, AROUND_GAINS + height)
         with looks.drawing(self, ax, size=size, grid="x", ncols=2) as axes:
             axes = np.atleast_1d(axes).ravel()
             self._draw(axes, name, labels, truth or {}, kwargs)
@@ -234,7 +234,7 @@ class PolicyComparisonDisplay(looks.Display):
         axes[0].set_title(self._title())
         for ax in axes[1:2]:
             self._rows(ax, (self.value, self.low, self.high), known, kwargs)
-            self._baseline_row(ax, *(self.baseline[key] for key in VALUE))
+            self._baseline_row(ax, *(self.baseline[key] for key in VALUE_KEYS))
             looks.numbers_on(ax.xaxis)
             ax.set_yticks(range(len(labels)), [])
             ax.set_xlabel(f"value\n(reward per round)\n{told}")
@@ -270,7 +270,7 @@ class PolicyComparisonDisplay(looks.Display):
                 looks.say_no_value(ax, y)
         if np.isfinite(truth).any():
             style = {"marker": "|", "markersize": 16, "markeredgewidth": 2}
-            style |= {"linestyle": "none", "color": looks.TRUTH, "label": "truth"}
+            style |= {"linestyle": "none", "color": looks.TRUE_VALUE, "label": "truth"}
             ax.plot(truth, np.arange(len(truth)), **style)
 
     def _labels(self):

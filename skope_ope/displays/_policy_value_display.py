@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 BAND = 0.7  # height of a row that several estimates share
-PER_ESTIMATE, PER_LINE, LEAST, AROUND = 0.17, 0.17, 2.4, 1.3  # inches of a new figure
+PER_ESTIMATE, AROUND_VALUES = 0.17, 1.3  # inches of a new figure
 
 
 class PolicyValueDisplay(looks.Display):
@@ -196,9 +196,9 @@ class PolicyValueDisplay(looks.Display):
         by_policy = len(policies) > len(evaluators)
         texts = self._evaluator_texts(), self._policy_texts()
         row_texts, series_texts = texts[::-1] if by_policy else texts
-        height = PER_LINE * (looks.n_lines(row_texts.values()) + 1)
+        height = looks.PER_LINE * (looks.n_lines(row_texts.values()) + 1)
         height = len(row_texts) * max(height, PER_ESTIMATE * len(series_texts))
-        size = looks.FIGURE_SIZE[0], max(LEAST, AROUND + height)
+        size = looks.FIGURE_SIZE[0], max(looks.LEAST_HEIGHT, AROUND_VALUES + height)
         with looks.drawing(self, ax, size=size, grid="x") as ax:
             self._draw(ax, by_policy, row_texts, series_texts, kwargs)
             self.truth_ = self._plot_truth(ax, truth, truth_kw)
@@ -262,7 +262,7 @@ class PolicyValueDisplay(looks.Display):
             style = {
                 "verticalalignment": "center",
                 "fontsize": looks.SMALL_FONT,
-                "color": looks.DOUBT,
+                "color": looks.DOUBTED,
             }
             style |= {"xytext": (8, 0), "textcoords": "offset points"}
             ax.annotate("no interval", (self.value[row], self._y[row]), **style)
@@ -270,7 +270,12 @@ class PolicyValueDisplay(looks.Display):
     def _plot_truth(self, ax, truth, truth_kw):
         if truth is None:
             return None
-        style = {"color": looks.TRUTH, "linestyle": "--", "label": "truth", "zorder": 1}
+        style = {
+            "color": looks.TRUE_VALUE,
+            "linestyle": "--",
+            "label": "truth",
+            "zorder": 1,
+        }
         style.update(truth_kw or {})
         if not isinstance(truth, Mapping):
             return ax.axvline(float(truth), **style)

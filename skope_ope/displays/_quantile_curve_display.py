@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 QUANTILE_PANELS = ("value", "bias_mass")
-LARGE_MASS = 0.1  # above which DRns warns
+ALARM_MASS = 0.1  # above which DRns warns
 Q_RANGE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
@@ -259,8 +259,14 @@ class QuantileCurveDisplay(looks.Display):
         sure = np.isfinite(self.low)
         for rows, color, face, mark, label in (
             (sure & ~self.alarm, looks.POLICY, None, "o", text),
-            (sure & self.alarm, looks.DOUBT, "white", "o", f"{text},\nbiased history"),
-            (~sure, looks.DOUBT, None, "x", "no interval"),
+            (
+                sure & self.alarm,
+                looks.DOUBTED,
+                "white",
+                "o",
+                f"{text},\nbiased history",
+            ),
+            (~sure, looks.DOUBTED, None, "x", "no interval"),
         ):
             style = {"fmt": mark, "color": color, "capsize": 3, "markerfacecolor": face}
             if rows.any():
@@ -273,11 +279,11 @@ class QuantileCurveDisplay(looks.Display):
         ax.set_ylabel("value\n(reward per round)")
 
     def _draw_mass(self, ax, place, kwargs):
-        edge = np.where(self.alarm, looks.DOUBT, looks.POLICY).tolist()
+        edge = np.where(self.alarm, looks.DOUBTED, looks.POLICY).tolist()
         face = np.where(self.alarm, "white", looks.POLICY).tolist()
         style = {"color": face, "edgecolor": edge, "linewidth": 1.6, "width": 0.5}
         ax.bar(place, self.bias_mass, yerr=self.bias_mass_error, **style)
-        ax.axhline(LARGE_MASS, color=looks.DOUBT, linewidth=0.8, label="alarm above")
-        ax.set_ylim(0, max(1.25 * float(self.bias_mass.max()), 2 * LARGE_MASS))
+        ax.axhline(ALARM_MASS, color=looks.DOUBTED, linewidth=0.8, label="alarm above")
+        ax.set_ylim(0, max(1.25 * float(self.bias_mass.max()), 2 * ALARM_MASS))
         looks.numbers_on(ax.yaxis, share=True)
         ax.set_ylabel("bias mass")

@@ -238,7 +238,7 @@ class SensitivityDisplay(looks.Display):
             (self.breakdown_of_interval, ":", "intervals reach it"),
         ):
             if at is not None and at <= self.gamma[-1]:
-                style = {"color": looks.DOUBT, "linestyle": line}
+                style = {"color": looks.DOUBTED, "linestyle": line}
                 ax.axvline(at, label=f"{told}\nat {figure(at, 3)}", **style)
 
     def _what_is_drawn(self):

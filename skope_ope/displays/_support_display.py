@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 SUPPORT_PANELS = ("shares", "rounds")
 NEVER_LOGGED = "is never done by the logger"
-NOTHING, TOLERANCE = (1e-9, 1e-6)  # of a probability, and of sums that a user gives
-PER_ROW, PER_LINE, LEAST, AROUND = 0.24, 0.17, 2.4, 1.3  # inches of a new figure
+NO_SHARE, TOLERANCE = (1e-9, 1e-6)  # of a probability, and of sums that a user gives
+PER_ROW, AROUND_SHARES = 0.24, 1.3  # inches of a new figure
 
 
 class SupportDisplay(looks.Display):
@@ -220,8 +220,9 @@ class SupportDisplay(looks.Display):
             panels = known if ax is None else known[: np.size(ax)]
         panels = looks.checked_panels(panels, SUPPORT_PANELS)
         texts, rows = self._rows(n_labels)
-        of_row = PER_ROW + PER_LINE * max(text.count("\n") for text in texts)
-        size = looks.FIGURE_SIZE[0], max(LEAST, AROUND + of_row * len(texts))
+        of_row = PER_ROW + looks.PER_LINE * max(text.count("\n") for text in texts)
+        height = AROUND_SHARES + of_row * len(texts)
+        size = looks.FIGURE_SIZE[0], max(looks.LEAST_HEIGHT, height)
         widths = [2 if panel == "shares" else 1 for panel in panels]
         with looks.drawing_panels(self, ax, widths, size=size, across=True) as axes:
             for one, panel in zip(axes, panels, strict=True):
@@ -252,19 +253,19 @@ class SupportDisplay(looks.Display):
         y, one = np.arange(len(rows)), np.array([len(row) == 1 for row in rows])
         if not one.all():  # the sums of many would set the scale
             told = f"policy {_share_text(policy[-1])}, logger {_share_text(logger[-1])}"
-            if lost[-1] > NOTHING:
+            if lost[-1] > NO_SHARE:
                 told += f", never {_share_text(lost[-1])}"
             self._write(
-                ax, y[-1], told, looks.DOUBT if lost[-1] > NOTHING else looks.TEXT
+                ax, y[-1], told, looks.DOUBTED if lost[-1] > NO_SHARE else looks.TEXT
             )
         ax.hlines(y[one], policy[one], logger[one], color=looks.BASELINE, linewidth=1)
         style = {"linestyle": "none", "color": looks.BASELINE, "marker": "s"}
         ax.plot(logger[one], y[one], **style, label="logger")
         style = {"linestyle": "none", "color": looks.POLICY, "marker": "o"}
         ax.plot(policy[one], y[one], **{**style, "label": "policy", **kwargs})
-        never = one & (lost > NOTHING)
+        never = one & (lost > NO_SHARE)
         if never.any():
-            style = {"linestyle": "none", "color": looks.DOUBT, "marker": "x"}
+            style = {"linestyle": "none", "color": looks.DOUBTED, "marker": "x"}
             style |= {"markersize": 9, "markeredgewidth": 2}
             ax.plot(lost[never], y[never], **style, label="never by the logger")
         ax.set_xlim(left=0)
@@ -280,9 +281,9 @@ class SupportDisplay(looks.Display):
         size = _effective(self.weight_sums, rows)
         y, some = np.arange(len(rows)), size > 0
         ax.plot(size[some], y[some], color=looks.POLICY, marker="o", linestyle="none")
-        wanted = _added_up(self.policy_share, rows) > NOTHING
+        wanted = _added_up(self.policy_share, rows) > NO_SHARE
         for row in y[~some & wanted]:
-            self._write(ax, row, "none", looks.DOUBT)
+            self._write(ax, row, "none", looks.DOUBTED)
         ax.set_xscale("log")
         if some.any():
             ax.set_xlim(size[some].min() / 3, size[some].max() * 2)
@@ -300,11 +301,11 @@ class SupportDisplay(looks.Display):
 
     def _title(self):
         lines = [f"the policy does nothing that {NEVER_LOGGED}"]
-        if self.unsupported_mass > NOTHING:
+        if self.unsupported_mass > NO_SHARE:
             lost = _share_text(self.unsupported_mass)
             lines = [f"{lost} of what the policy does {NEVER_LOGGED}"]
         more = self.untold_mass - self.unsupported_mass
-        if more > NOTHING:
+        if more > NO_SHARE:
             share = (
                 f"{_share_text(more)} {'more' if self.unsupported_mass else 'of it'}"
             )

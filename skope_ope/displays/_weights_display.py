@@ -288,7 +288,7 @@ class WeightsDisplay(looks.Display):
             used = np.histogram(self.weights, edges, weights=self.used_weights)[0]
             label = f"left by {looks.name_lines(self.name or 'the evaluator')}"
             ax.stairs(
-                used / total, edges, color=looks.DOUBT, linestyle="--", label=label
+                used / total, edges, color=looks.DOUBTED, linestyle="--", label=label
             )
         looks.numbers_on(ax.yaxis, share=True)
         ax.set_ylabel("share")

@@ -15,7 +15,13 @@ from skope_ope.selection._gain_answers import CANNOT_TELL, NO_PLAN, rough, with_
 N_TOLD = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.
-THIN = "low_overlap", "few_events", "few_groups", "wide_interval", "missing_weight"
+LITTLE_EVIDENCE = (
+    "low_overlap",
+    "few_events",
+    "few_groups",
+    "wide_interval",
+    "missing_weight",
+)
 OF_LOG = (ESTIMATED_PROPENSITIES,)  # though the reasons of a value tell it
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: then the next log can answer, too."
@@ -44,7 +50,7 @@ class Alarm:
     @property
     def is_fault(self):
         """Whether it makes numbers wrong, and not only uncertain."""
-        return self.severity == ERROR and self.name not in THIN
+        return self.severity == ERROR and self.name not in LITTLE_EVIDENCE
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,9 @@ from skope_ope.selection._suggested_doubts import (
     POOLED,
     PREDICTED_ITEMS,
     QUESTIONS,
+    ROUNDS_PER_MODEL,
     SLOT_CLICKS,
     SUMS_OVER_SLOTS,
-    THIN,
     UNPREDICTED,
     USERS_ASKED,
     WEIGHTED_ROUNDS,
@@ -326,7 +326,9 @@ def _all_certain(logs):
 def _of_blind_logger(logs, more, step):
     """Return the answer for a logger that did not look at the context."""
     strata = _offer_strata(logs)
-    if strata is not None and len(logs) < THIN * logs.n_actions * (strata.max() + 1):
+    if strata is not None and len(logs) < ROUNDS_PER_MODEL * logs.n_actions * (
+        strata.max() + 1
+    ):
         return _of_known(logs, more, step)  # too few rounds in each set of offers
     return _answer(
         "blind_logger",

@@ -22,7 +22,10 @@ from skope_ope.logs.checks._log_facts import log_facts
 from skope_ope.reward_models import ActionRewardModel
 
 TINY_LOG = 100  # rounds
-MANY, THIN = 30, 50  # actions; rounds per action that a model of each would have
+MANY_MODELS, ROUNDS_PER_MODEL = (
+    30,
+    50,
+)  # actions; rounds per action that a model of each would have
 SHORT = 10  # rounds of a life
 TOLD_OF_LOG = ("few_rewards", "few_groups")
 
@@ -188,7 +191,9 @@ def _effective_number(rounds, size):
 def _has_many_actions(logs):
     if isinstance(logs, SlateLogs):
         return False
-    return logs.n_actions > MANY and len(logs) < THIN * logs.n_actions
+    return (
+        logs.n_actions > MANY_MODELS and len(logs) < ROUNDS_PER_MODEL * logs.n_actions
+    )
 
 
 def with_model_of_actions(evaluator, logs):

@@ -170,7 +170,7 @@ def fit(evaluator, rounds, kind, logs=None):
         return evaluator.fit(logs, rounds.q_hat if name == "array" else kind)
 
 
-def fits(evaluator, rounds):
+def all_fitted(evaluator, rounds):
     """Yield fitted clones, one with every kind of reward model."""
     return (fit(evaluator, rounds, kind) for kind in all_kinds(evaluator))
 

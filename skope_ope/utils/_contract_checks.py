@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.evaluators.core._base import EvaluatorTags
 from skope_ope.utils._check_rounds import (
+    all_fitted,
     all_kinds,
     assert_fit_keeps_parameters,
     assert_paired,
@@ -22,7 +23,6 @@ from skope_ope.utils._check_rounds import (
     assert_score_is_the_value,
     evaluated,
     fit,
-    fits,
     fold_means,
     model_kinds,
     policy_of,
@@ -83,14 +83,14 @@ def check_fit(evaluator):
 def check_score_is_the_value(evaluator):
     """Score: a float, the value of evaluate, inside of a finite interval."""
     rounds = random_rounds(evaluator)
-    for fitted in fits(evaluator, rounds):
+    for fitted in all_fitted(evaluator, rounds):
         assert_score_is_the_value(fitted, rounds.pi, len(rounds))
 
 
 def check_score_refuses_logs(evaluator):
     """Score logs, as a search without scoring does: the error names the scorer."""
     rounds = random_rounds(evaluator)
-    for fitted in fits(evaluator, rounds):
+    for fitted in all_fitted(evaluator, rounds):
         with raises(TypeError, "EvaluatorScorer", "score(logs)"):
             fitted.score(rounds.logs())
 
@@ -101,7 +101,7 @@ def check_classifier_is_refused(evaluator):
 
     rounds = random_rounds(evaluator)
     classifier = DummyClassifier().fit(rounds.context, rounds.code)
-    for fitted in fits(evaluator, rounds):
+    for fitted in all_fitted(evaluator, rounds):
         with raises(TypeError, "ClassifierPolicy", "evaluate(classifier)"):
             fitted.evaluate(classifier)
 
@@ -122,7 +122,7 @@ def check_propensity_is_needed(evaluator):
 def check_sample_weight_is_checked(evaluator):
     """Give weights of another length or below zero: both raise."""
     rounds = random_rounds(evaluator)
-    for fitted in fits(evaluator, rounds):
+    for fitted in all_fitted(evaluator, rounds):
         for weight in (np.ones(len(rounds) - 1), -np.ones(len(rounds))):
             with raises(ValueError, "sample_weight", "a wrong sample_weight"):
                 fitted.evaluate(rounds.pi, sample_weight=weight)
@@ -179,7 +179,7 @@ def check_clone(evaluator):
 def check_pickle(evaluator):
     """Pickle a fitted evaluator and its results."""
     rounds = random_rounds(evaluator)
-    for fitted in fits(evaluator, rounds):
+    for fitted in all_fitted(evaluator, rounds):
         result = evaluated(fitted, rounds.pi)
         copy = pickle.loads(pickle.dumps(fitted))
         _assert_identical(
@@ -201,7 +201,7 @@ def check_skops(evaluator):
     except ImportError as error:
         raise SkipTest("skops is not installed") from error
     rounds = random_rounds(evaluator)
-    for fitted in fits(evaluator, rounds):
+    for fitted in all_fitted(evaluator, rounds):
         data = dumps(fitted)
         copy = loads(data, trusted=get_untrusted_types(data=data))
         _assert_identical(
@@ -216,7 +216,7 @@ def check_logs_must_match_those_of_fit(evaluator):
     rounds = random_rounds(evaluator)
     narrow = replace(rounds, context=rounds.context[:, :1])
     names = ["a", "b", "c"]
-    for fitted in fits(evaluator, rounds):
+    for fitted in all_fitted(evaluator, rounds):
         with raises(ValueError, "feature", "logs with other features"):
             fitted.evaluate(policy_of(rounds), narrow.logs())
         with raises(ValueError, "unknown", "logs with other actions"):
@@ -231,7 +231,7 @@ def check_paired_difference(evaluator):
     rounds = random_rounds(evaluator)
     other = np.roll(rounds.pi, 1, axis=1)
     for fitted, anew in zip(
-        fits(evaluator, rounds), fits(evaluator, rounds), strict=True
+        all_fitted(evaluator, rounds), all_fitted(evaluator, rounds), strict=True
     ):
         elsewhere = evaluated(anew, other)
         first, second = evaluated(fitted, rounds.pi), evaluated(fitted, other)

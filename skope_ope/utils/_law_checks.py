@@ -332,8 +332,8 @@ def check_limits(evaluator):
 CONTEXT = np.array([0.3, 0.7])  # probabilities of the two contexts
 TWO_REWARDS = np.array([0.5, 3.0])  # neither 0 nor 1: their squares are others
 HIGH = np.array([[0.2, 0.5, 0.7], [0.8, 0.4, 0.1]])  # P(second reward | x, a)
-POLICY = np.array([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1]])
-LOGGERS = np.array(
+WORLD_POLICY = np.array([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1]])
+WORLD_LOGGERS = np.array(
     [[[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]], [[0.2, 0.2, 0.6], [0.7, 0.2, 0.1]]]
 )
 OF_LOGGERS = np.array([0.25, 0.75])  # of the loggers
@@ -345,11 +345,13 @@ TARGET = np.array([[2, 0], [1, 2]])  # the policy's slate in each context
 def check_log_of_all_cells_gives_the_value(evaluator):
     """Weight every (context, action, reward) by its probability: the true value."""
     reward = TWO_REWARDS[0] + HIGH * (TWO_REWARDS[1] - TWO_REWARDS[0])
-    truth = CONTEXT @ (POLICY * reward).sum(axis=1)
+    truth = CONTEXT @ (WORLD_POLICY * reward).sum(axis=1)
     uniform = get_tags(evaluator).uniform_logger
     kinds = model_kinds(evaluator)
     kinds += (0.4,) if "array" in kinds else ()  # a number is a model, too
-    worlds = [np.full((1, 2, 3), 1 / 3)] if uniform else [LOGGERS[:1], LOGGERS]
+    worlds = (
+        [np.full((1, 2, 3), 1 / 3)] if uniform else [WORLD_LOGGERS[:1], WORLD_LOGGERS]
+    )
     for mu in worlds:
         rounds, loggers = _all_cells(mu)
         for kind in kinds:
@@ -373,7 +375,7 @@ def _all_cells(mu):
         code=a,
         reward=TWO_REWARDS[k],
         logging_proba=mu[g, x],
-        pi=POLICY[x],
+        pi=WORLD_POLICY[x],
         q_hat=WRONG_MODEL[x],
         fold=x,  # the model of a context is the same for all of its cells
         sample_weight=proba * np.where(k == 1, HIGH[x, a], 1 - HIGH[x, a]),
