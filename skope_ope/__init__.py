@@ -54,13 +54,7 @@ from skope_ope.learning import (
     RewardModelPolicy,
     SoftmaxPolicy,
 )
-from skope_ope.logs import (
-    BanditLogs,
-    ContextEncoder,
-    SlateLogs,
-    concat,
-    scan_logs,
-)
+from skope_ope.logs import BanditLogs, ContextEncoder, SlateLogs, concat, scan_logs
 from skope_ope.policies import (
     UCB1,
     ClassifierPolicy,

@@ -15,7 +15,7 @@ from skope_ope._interrupted import (
 )
 from skope_ope._shell._answer import message_of, write
 from skope_ope._shell._options import parser
-from skope_ope._shell._progress import Progress
+from skope_ope._shell._progress import ProgressLine
 from skope_ope._shell._value_report import to_json
 
 
@@ -28,7 +28,7 @@ def main(argv=None):
             parser().error("name a command: evaluate, audit or demo")
     except SystemExit as stop:  # argparse has said what there was to say
         return stop.code
-    progress = Progress(sys.stderr, args.progress)
+    progress = ProgressLine(sys.stderr, args.progress)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

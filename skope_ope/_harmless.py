@@ -7,7 +7,7 @@ from unicodedata import category
 
 # Controls, formats, lone surrogates, line and paragraph ends: a terminal obeys them,
 # or shows the letters around them in another order, or cannot write them.
-HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 JOINERS = "\u200c\u200d"  # formats, too, but they shape letters and emoji
 SUSPECT = re.compile(r"[^ -~\u00ae-\u02ff]")  # what most texts are made of is none
 
@@ -33,11 +33,11 @@ def harmless(text):
     >>> harmless("Zürich")
     'Zürich'
     """
-    return SUSPECT.sub(_shown, str(text))
+    return SUSPECT.sub(_escaped, str(text))
 
 
-def _shown(match):
+def _escaped(match):
     char = match.group()
-    if category(char) not in HIDDEN or char in JOINERS:
+    if category(char) not in HIDDEN_CATEGORIES or char in JOINERS:
         return char
     return repr(char)[1:-1]

@@ -3,7 +3,7 @@
 """Dicts whose keys are no texts, in files that know no other keys."""
 
 
-class Pairs:
+class KeysAndValues:
     """The keys and the values of a dict, in two lists."""
 
     def __init__(self, entries):
@@ -31,12 +31,12 @@ def _paired(value):
     if type(value) is not dict:
         return value
     value = {key: _paired(one) for key, one in value.items()}
-    return value if all(type(key) is str for key in value) else Pairs(value)
+    return value if all(type(key) is str for key in value) else KeysAndValues(value)
 
 
 def _unpaired(value):
     """Return what `_paired` was given."""
-    if isinstance(value, Pairs):
+    if isinstance(value, KeysAndValues):
         value = value.entries()
     if type(value) is not dict:
         return value

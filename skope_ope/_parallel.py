@@ -23,7 +23,7 @@ except ImportError:
     from joblib.externals import cloudpickle
 
 
-_told = ContextVar("texts that one call has warned of", default=None)
+_told_of_call = ContextVar("texts that one call has warned of", default=None)
 
 
 def check_n_jobs(n_jobs):
@@ -38,19 +38,19 @@ def check_n_jobs(n_jobs):
 @contextmanager
 def one_call():
     """Let `told_before` know what belongs to one call of the user: all in the body."""
-    if _told.get() is not None:
+    if _told_of_call.get() is not None:
         yield
         return
-    token = _told.set(set())
+    token = _told_of_call.set(set())
     try:
         yield
     finally:
-        _told.reset(token)
+        _told_of_call.reset(token)
 
 
 def told_before(text):
     """Tell whether this was asked of the first words of a warning, in the same call."""
-    told = _told.get()
+    told = _told_of_call.get()
     if told is None or text not in told:
         if told is not None:
             told.add(text)
@@ -73,7 +73,7 @@ def run_tasks(
     make = Parallel if progress is untold else streaming
     parallel = make(n_jobs=workers, **options)
     with one_call():
-        once = _told.get()
+        once = _told_of_call.get()
     heard = partial(_heard, os.getpid(), get_config(), once)
     try:
         with errors_called_back(parallel):
@@ -188,7 +188,7 @@ def _heard(home, config, told, task):
     """Return the result of a task, and what it warned of in a process of its own."""
     # There the filters of the caller do not hold, and nobody reads what is printed. In
     # threads they do: to record there would change them for all threads.
-    _told.set(told)  # the set itself in threads, a copy in processes
+    _told_of_call.set(told)  # the set itself in threads, a copy in processes
     with config_context(**config):
         if os.getpid() == home:
             return _result(task), [], told

@@ -24,7 +24,7 @@ from skope_ope._parallel import (
 )
 from skope_ope._progress import untold
 
-LARGE = 1 << 20  # bytes that do not go with every task
+LARGE_VALUE = 1 << 20  # bytes that do not go with every task
 
 
 def merge_parts(
@@ -112,7 +112,7 @@ class Carried:
             size = self.packed.nbytes
         except Exception:  # told where it is sent
             size = 0
-        return size if size > LARGE else 64
+        return size if size > LARGE_VALUE else 64
 
 
 def _arrived(packed):
@@ -166,14 +166,14 @@ def _sum_of(shared, parts):
     walk = iter(zip(parts, parts, strict=True) if read is None else read(parts))
     total, done = None, 0
     while done < len(parts) and not shared.stopped:
-        with _named(parts[done]):
+        with _naming_part(parts[done]):
             some, one = next(walk)
         some = some if isinstance(some, tuple) else (some,)
         done += len(some)
         try:
             found = None if one is None else work(one, given)
         except Exception as error:
-            told = _told(error, some, work, read, given)
+            told = _error_of_part(error, some, work, read, given)
             raise told from told.__cause__
         if found is not None:
             total = found if total is None else total + found
@@ -181,7 +181,7 @@ def _sum_of(shared, parts):
     return total
 
 
-def _told(error, some, work, read, given):
+def _error_of_part(error, some, work, read, given):
     """Return an error that names the part at fault, of some that were read as one."""
     if len(some) == 1:
         return named(error, some[0].name)
@@ -196,7 +196,7 @@ def _told(error, some, work, read, given):
 
 
 @contextmanager
-def _named(part):
+def _naming_part(part):
     try:
         yield
     except Exception as error:
@@ -237,13 +237,13 @@ def _engine_error(error, shared):
     return like(
         error,
         f"a worker process died, or the engine that runs it failed "
-        f"({type(error).__name__}: {_short(error)}). There is no result, not even for "
+        f"({type(error).__name__}: {_cut(error)}). There is no result, not even for "
         "a part. The usual cause is too little memory. Use fewer workers with n_jobs, "
         "or smaller partitions. To see the cause, pass n_jobs=1 outside of "
         "joblib.parallel_config.",
     )
 
 
-def _short(error, n=200):
+def _cut(error, n=200):
     text = " ".join(str(error).split())
     return text if len(text) <= n else f"{text[:n]}..."

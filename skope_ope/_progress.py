@@ -14,19 +14,19 @@ def untold(results, n=None, name=None):
     return results
 
 
-UNTOLD = nullcontext(untold)
+TELLING_NOBODY = nullcontext(untold)
 
 
 def fit_progress(estimator, logs, n_steps=None, more=0):
     """Return a context that gives what is told of a fit, `untold` or `Progress`."""
     # Callbacks are torn down whatever the body raises.
     if "_skl_callbacks" not in vars(estimator):
-        return UNTOLD
-    return _told(estimator, logs, n_steps, more)
+        return TELLING_NOBODY
+    return _telling_of_fit(estimator, logs, n_steps, more)
 
 
 @contextmanager
-def _told(estimator, logs, n_steps, more):
+def _telling_of_fit(estimator, logs, n_steps, more):
     with callbacks_torn_down(estimator):
         progress = Progress(estimator, logs, more)
         if n_steps is not None:

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing as safe_indexing
-from sklearn.utils._param_validation import (
-    HasMethods as _HasMethods,
-)
+from sklearn.utils._param_validation import HasMethods as _HasMethods
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,

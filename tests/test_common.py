@@ -422,9 +422,9 @@ def test_contract_of_evaluators(evaluator):
 @pytest.mark.theory
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
 def test_the_laws_hold_in_another_world(evaluator, global_random_seed, monkeypatch):
-    other = partial(_check_rounds.check_rounds, seed=1000 + global_random_seed)
+    other = partial(_check_rounds.random_rounds, seed=1000 + global_random_seed)
     for module in (_cluster_checks, _contract_checks, _law_checks):
-        monkeypatch.setattr(module, "check_rounds", other)
+        monkeypatch.setattr(module, "random_rounds", other)
     check_evaluator(evaluator, expected_failed_checks=laws_that_do_not_hold(evaluator))
 
 

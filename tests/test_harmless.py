@@ -7,7 +7,7 @@ from unicodedata import category
 
 import pytest
 
-from skope_ope._harmless import HIDDEN, JOINERS, harmless
+from skope_ope._harmless import HIDDEN_CATEGORIES, JOINERS, harmless
 from skope_ope.exceptions import OPEWarning
 
 
@@ -47,7 +47,7 @@ def test_letters_of_all_languages_stay(text):
 
 def test_no_hidden_character_is_passed_over():
     every = "".join(map(chr, range(sys.maxunicode + 1)))
-    hidden = {char for char in harmless(every) if category(char) in HIDDEN}
+    hidden = {char for char in harmless(every) if category(char) in HIDDEN_CATEGORIES}
     assert hidden == set(JOINERS)
 
 

@@ -21,7 +21,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.__main__ import main
-from skope_ope._harmless import HIDDEN
+from skope_ope._harmless import HIDDEN_CATEGORIES
 from skope_ope.evaluators import logger_overlap
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e<script>alert('1')</script>&\x7f"
@@ -61,7 +61,8 @@ def logs():
 def is_harmless(text, lines=True):
     """Tell whether nothing in a text but the end of a line is hidden."""
     return not any(
-        category(char) in HIDDEN and not (lines and char == "\n") for char in text
+        category(char) in HIDDEN_CATEGORIES and not (lines and char == "\n")
+        for char in text
     )
 
 

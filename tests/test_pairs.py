@@ -6,7 +6,7 @@ from copy import copy
 
 import pytest
 
-from skope_ope._pairs import Pairs, WithPairs
+from skope_ope._pairs import KeysAndValues, WithPairs
 
 
 class Holder(WithPairs):
@@ -26,7 +26,7 @@ HELD = {
 def test_keys_that_are_no_texts_leave_as_pairs():
     state = Holder(**HELD).__getstate__()
     assert state["texts"] == HELD["texts"]
-    assert isinstance(state["tuples"], Pairs)
+    assert isinstance(state["tuples"], KeysAndValues)
     assert state["tuples"].keys == [("a", 1), None, True, False]
     assert state["other"] is HELD["other"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from skope_ope import __version__
 from skope_ope._harmless import harmless
 
-LEVEL = 0.95
+DEFAULT_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def write(stream, text):
     stream.flush()
 
 
-def one_line(text):
+def without_line_ends(text):
     """Return a text without line ends."""
     return " ".join(str(text).split())
 
@@ -47,7 +47,7 @@ def message_of(error):
     """Return what an exception says, in one harmless line."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return harmless(f"{error.filename}: {error.strerror}")
-    text = harmless(one_line(error))
+    text = harmless(without_line_ends(error))
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)) and text:
         return text
     return f"{type(error).__name__}: {text or 'no message'}"

@@ -5,7 +5,7 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from skope_ope._shell._answer import LEVEL, Answer
+from skope_ope._shell._answer import DEFAULT_LEVEL, Answer
 from skope_ope._shell._evaluate import recommendation, start_report
 from skope_ope._shell._value_report import report_record, to_text, warning_records
 from skope_ope.datasets._load import load_classification
@@ -14,16 +14,16 @@ from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.policies import ClassifierPolicy, action_probabilities
 
-BIASED = ("DirectMethod", "DRos")  # beside the default ones, as a warning
+BIASED_EVALUATORS = ("DirectMethod", "DRos")  # beside the default ones, as a warning
 
 
 def run_demo(args, progress, caught):
     """Return the answer of `demo`, see `run_evaluate`."""
     with progress.step("evaluating a policy on handwritten digits"):
-        demo = digits_demo([*DEFAULTS, *BIASED], args.random_state)
+        demo = digits_demo([*DEFAULTS, *BIASED_EVALUATORS], args.random_state)
     table = demo.table
     records = [
-        report_record(name, value, LEVEL, recommended=table.recommended)
+        report_record(name, value, DEFAULT_LEVEL, recommended=table.recommended)
         for name, value in table.items()
     ]
     report = start_report(args, records)
@@ -33,7 +33,7 @@ def run_demo(args, progress, caught):
         record["error"] = record["value"] - demo.truth
         record["covers"] = bool(record["low"] <= demo.truth <= record["high"])
     report["reference_values"].append({"evaluator": "true value", "value": demo.truth})
-    report["warnings"] = warning_records(table, caught, LEVEL)
+    report["warnings"] = warning_records(table, caught, DEFAULT_LEVEL)
     return Answer(report, to_text(report))
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope._shell._answer import LEVEL, Answer, start_record
+from skope_ope._shell._answer import DEFAULT_LEVEL, Answer, start_record
 from skope_ope._shell._audit import audits_of
 from skope_ope._shell._on_policy import compare_with_log, refuse_several
 from skope_ope._shell._policies import FILE, TABLE, wanted_policies
@@ -58,7 +58,7 @@ def run_evaluate(args, progress, caught):
     about, audited = {"log": log_text(args.logs, source)}, None
     if (args.require or args.report) if args.audit is None else args.audit:
         audited = _audits(args, source, wanted, logs, policies, about, progress)
-    if any(map(learns, policies.values())):
+    if any(map(is_learner, policies.values())):
         logs, shared = for_learning(args, source, policies, model)
     with progress.step(f"evaluating on {len(logs):,} rounds"):
         values = quiet_table(
@@ -99,14 +99,14 @@ def run_evaluate(args, progress, caught):
     return Answer(report, to_text(report), 0 if holds else NOT_MET)
 
 
-def learns(policy):
+def is_learner(policy):
     """Tell whether a policy learns while it acts."""
     return isinstance(policy, AdaptivePolicy)
 
 
 def _audits(args, source, wanted, logs, policies, about, progress):
     """Return the audit of the log alone, and those of policies that do not learn."""
-    fixed = {name: one for name, one in policies.items() if not learns(one)}
+    fixed = {name: one for name, one in policies.items() if not is_learner(one)}
     asked = [one for one in wanted if one.name in fixed]
     return audits_of(args, source, asked, logs, fixed, about, progress)
 
@@ -132,7 +132,14 @@ def _add_references(args, report, logs):
         )
     if args.baseline:
         report["baseline"] = report_record(LOGGER, logged_value(logs), args.level)
-        report["reference_values"] += [report["baseline"], *by_logger(logs, args.level)]
+        report["reference_values"] += [
+            report["baseline"],
+            *logger_records(logs, args.level),
+        ]
+
+
+def _decision_record(found):
+    return {name: getattr(found, name) for name in ("decision", "choice", "sentence")}
 
 
 def _add_decision(args, report, policies, values, logs):
@@ -154,11 +161,7 @@ def _add_decision(args, report, policies, values, logs):
         values.recommended,
         args.accept,
     )
-    report["decision"] = {
-        "decision": found.decision,
-        "choice": found.choice,
-        "sentence": found.sentence,
-    }
+    report["decision"] = _decision_record(found)
     return found.differences.get(found.choice)
 
 
@@ -218,7 +221,7 @@ def for_learning(args, source, policies, model):
     return logs_on_columns(policy, source), model
 
 
-def by_logger(logs, level):
+def logger_records(logs, level):
     """Return the mean reward of each logger, where there are several."""
     if logs.loggers is None or not 1 < len(logs.loggers) <= MANY_LOGGERS:
         return []
@@ -247,7 +250,7 @@ def start_report(args, values):
     """Return a report of values, to be filled."""
     return {
         **start_record(args),
-        "level": getattr(args, "level", LEVEL),
+        "level": getattr(args, "level", DEFAULT_LEVEL),
         "about": {},
         "values": values,
         "reference_values": [],
@@ -257,7 +260,7 @@ def start_report(args, values):
 
 # -- whether the requirements hold, by which numbers, and the verdicts behind them -----
 
-LIMIT = {"lower": "low", "upper": "high"}
+LIMIT_BY_FIELD = {"lower": "low", "upper": "high"}
 BIAS = "bias_left_out"
 
 
@@ -313,22 +316,22 @@ class Results:
         if side.answer is not None:
             return side.answer
         if side.name == LOGGER:
-            return _number(self.logger, (side.fields or (VALUE,))[0], self.level)
+            return _asked_number(self.logger, (side.fields or (VALUE,))[0], self.level)
         key = side.name, self.evaluator_of(side)
         value, fields = self.table[key], side.fields or (VALUE,)
         if fields[0] == VERDICT:
             return self.verdicts[key]
         if fields[0] == GAIN:
             value, fields = value - self.logger, fields[1:] or (VALUE,)
-        return _number(value, fields[0], self.level_of_each)
+        return _asked_number(value, fields[0], self.level_of_each)
 
 
-def _number(value, field, level):
+def _asked_number(value, field, level):
     """Return a field of a value."""
     if field == "effective_rounds":
         return float(value.effective_sample_size)
-    if field in LIMIT:
-        return float(getattr(value._interval(level), LIMIT[field]))
+    if field in LIMIT_BY_FIELD:
+        return float(getattr(value._interval(level), LIMIT_BY_FIELD[field]))
     return float(getattr(value, field))
 
 
@@ -370,9 +373,9 @@ def _gated(requirement, results):
         because = "a number that is not known (NaN) meets no requirement"
     if holds:
         asked = [side for side in about if not side.is_verdict]
-        doubts = [_doubt(side, results) for side in asked]
+        doubts = [_side_doubt(side, results) for side in asked]
         doubts += [
-            _missing_part(gain, results) for gain in _gains(requirement, results)
+            _missing_part(gain, results) for gain in _gains_in(requirement, results)
         ]
         because = "; ".join(filter(None, dict.fromkeys(doubts)))
     names = [results.evaluator_of(side) for side in about]
@@ -381,15 +384,15 @@ def _gated(requirement, results):
     return {
         "text": requirement.text,
         "holds": holds and not because,
-        "left": _plain(left),
-        "right": _plain(right),
+        "left": _plain_side(left),
+        "right": _plain_side(right),
         "evaluators": list(dict.fromkeys(names)),
         "because": because,
         "note": NOTHING_OUTSIDE if estimated and holds and not because else "",
     }
 
 
-def _doubt(side, results):
+def _side_doubt(side, results):
     """Return why the number of a side satisfies nothing, or nothing."""
     key = side.name, results.evaluator_of(side)
     found, left_out = results.verdicts[key], results.table[key].leaves_bias_out
@@ -402,7 +405,7 @@ def _doubt(side, results):
     return ""
 
 
-def _gains(requirement, results):
+def _gains_in(requirement, results):
     """Yield the gains that a requirement is about: over the logger, or the other."""
     sides = [one for one in requirement.sides if one.name and not one.is_verdict]
     values = [
@@ -425,7 +428,7 @@ def _missing_part(gain, results):
     return f"the logs do not support the gain ({', '.join(names)})" if names else ""
 
 
-def _plain(side):
+def _plain_side(side):
     return getattr(side, "answer", side)
 
 
@@ -469,11 +472,7 @@ def write_report(args, report, values, policies, logs, audited):
     )
     write_whole(target, found.to_html())
     # it knows the audit: it stands in the place of what gains alone would say
-    report["decision"] = {
-        "decision": found.decision,
-        "choice": found.choice,
-        "sentence": found.sentence,
-    }
+    report["decision"] = _decision_record(found)
     if found.choice is not None:
         report["decision"]["verdict"] = found.verdicts[found.choice].to_dict()
     report["page"] = str(target)

@@ -64,10 +64,10 @@ def compare(report, values, logs, other, policy):
 
 # -- what agreement of estimates with an on-policy value can decide --------------------
 
-FEW_REWARDS = 100
+FEW_REWARDED = 100
 COARSE = 0.25  # a difference of this share of the value should be noticed
 POWER = 2.8  # standard errors that a 95% test notices four times in five
-SAME = 0.01  # probabilities that differ by less are those of one policy
+SAME_PROBABILITY = 0.01  # probabilities that differ by less are those of one policy
 
 
 def drift(policy, logs):
@@ -87,7 +87,7 @@ def drift(policy, logs):
     return {
         "low_ratio": float(low),
         "high_ratio": float(high),
-        "differing_share": float((np.abs(ratio - 1) > SAME).mean()),
+        "differing_share": float((np.abs(ratio - 1) > SAME_PROBABILITY).mean()),
         "correlation": correlation,
     }
 
@@ -99,13 +99,13 @@ def agreement_caveat(values, on_policy, rewarded, drift):
     if errors:
         noticed = POWER * float(np.hypot(np.median(errors), on_policy.standard_error))
         share = noticed / abs(on_policy.value) if on_policy.value else np.inf
-        if min(rewarded) < FEW_REWARDS or share > COARSE:
+        if min(rewarded) < FEW_REWARDED or share > COARSE:
             reasons.append(
                 f"with {rewarded[0]:,} rewarded rounds here and {rewarded[1]:,} "
                 f"there, a true difference of {noticed:.2g} ({share:.0%} of the "
                 "on-policy value) would be missed one time in five"
             )
-    if drift is not None and drift["differing_share"] > SAME:
+    if drift is not None and drift["differing_share"] > SAME_PROBABILITY:
         correlation = drift["correlation"]
         told = (
             "" if np.isnan(correlation) else f", correlation of logs {correlation:.2f}"

@@ -7,7 +7,7 @@ import argparse
 from skope_ope import __version__
 from skope_ope._harmless import harmless
 from skope_ope._interrupted import PROGRAM
-from skope_ope._shell._answer import LEVEL, one_line
+from skope_ope._shell._answer import DEFAULT_LEVEL, without_line_ends
 from skope_ope._shell._audit import run_audit
 from skope_ope._shell._demo import run_demo
 from skope_ope._shell._evaluate import run_evaluate
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         """Exit with code 2."""
-        told = harmless(one_line(message))
+        told = harmless(without_line_ends(message))
         self.exit(2, f"{self.prog}: error: {told} (see {self.prog} -h)\n")
 
 
@@ -278,7 +278,7 @@ def _add_evaluation(command):
     add(
         "--level",
         type=number_in(0, 1),
-        default=LEVEL,
+        default=DEFAULT_LEVEL,
         help="level of the intervals, for all policies together; default 0.95",
     )
     add(

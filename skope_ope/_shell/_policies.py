@@ -26,11 +26,11 @@ WORDS = ("uniform", *LEARNED, "evaluated")
 PREFIXES = ("always", "columns", TABLE)  # of what stands behind a colon
 UNNAMED = "policy"  # what requirements call one that has no name
 RESERVED = (LOGGER, "trustworthy", "caution", "not")  # what requirements call others
-NAME = r"[^\W\d][\w-]*"  # it must be told from a number, and end before a dot
+POLICY_WORD = r"[^\W\d][\w-]*"  # it must be told from a number, and end before a dot
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PolicyAsked:
     """A policy that the options name."""
 
     name: str  # what it is called
@@ -55,9 +55,9 @@ def wanted_policies(args, needed=True):
             "may be columns:A,B or table:FILE."
         )
     if args.policy_columns is not None:
-        found = [Wanted(UNNAMED, "columns", args.policy_columns)]
+        found = [PolicyAsked(UNNAMED, "columns", args.policy_columns)]
     elif args.policy_table is not None:
-        found = [Wanted(UNNAMED, TABLE, args.policy_table)]
+        found = [PolicyAsked(UNNAMED, TABLE, args.policy_table)]
     else:
         found = [_wanted(text, args, several=len(texts) > 1) for text in texts]
     if args.policy_table_by and all(one.kind != TABLE for one in found):
@@ -80,20 +80,22 @@ def _wanted(text, args, several):
         )
     called = UNNAMED if name is None else name
     if policy in WORDS:
-        return Wanted(called, policy)
+        return PolicyAsked(called, policy)
     kind, colon, value = policy.partition(":")
     if colon and kind in PREFIXES:
-        return Wanted(called, kind, _names(value) if kind == "columns" else value)
+        return PolicyAsked(
+            called, kind, _names_in(value) if kind == "columns" else value
+        )
     if not os.path.exists(policy):
         raise ValueError(
             f"--policy {policy!r} is neither a file nor one of {', '.join(WORDS)}, "
             "always:ACTION, columns:A,B and table:FILE."
         )
     saved = load_policy(policy, trust=args.trust)
-    return Wanted(called, FILE, policy, saved)
+    return PolicyAsked(called, FILE, policy, saved)
 
 
-def _names(text):
+def _names_in(text):
     try:
         return names(text)
     except ArgumentTypeError as error:
@@ -107,7 +109,7 @@ def _name_and_policy(text):
         return None, text
     if os.path.exists(text):
         return None, text
-    if not re.fullmatch(NAME, name):
+    if not re.fullmatch(POLICY_WORD, name):
         raise ValueError(
             f"--policy {text!r}: {name!r} is no name of a policy. Names begin with a "
             "letter and consist of letters, digits, - and _."
@@ -183,7 +185,7 @@ def _load_skops(path, trust):
         foreign.update(_calls(json.loads(members["schema.json"]), known))
         if not foreign:
             found = io.loads(content, trusted=list(known))
-            if all(getattr(one, "memory", None) is None for one in _parts(found)):
+            if all(getattr(one, "memory", None) is None for one in _parts_held(found)):
                 return found
             foreign = {"a cache, a folder of pickles (memory=)"}
     except Exception as error:
@@ -205,7 +207,7 @@ def _known_classes():
 
 def _calls(schema, known):
     """Yield known classes that are called or named, not filled with attributes."""
-    for part in _parts(schema):
+    for part in _parts_held(schema):
         if isinstance(part, dict):
             node = part.get("__loader__")
             name = f"{part.get('__module__')}.{part.get('__class__')}"
@@ -214,7 +216,7 @@ def _calls(schema, known):
                 yield f"{name} as {node}"
 
 
-def _parts(whole):
+def _parts_held(whole):
     """Yield an object and all that it holds, each once."""
     seen, parts = {}, [whole]
     while parts:

@@ -8,19 +8,19 @@ from contextlib import contextmanager
 
 from skope_ope._harmless import harmless
 
-PATIENCE = 0.5  # seconds of work that nobody needs to be told of
+PROGRESS_PATIENCE = 0.5  # seconds of work that nobody needs to be told of
 TICK = 0.5  # seconds between updates of a line on a terminal
 LINE = 10.0  # seconds between lines where they cannot be rewritten
 
 
-class Progress:
+class ProgressLine:
     """Tell on a stream what is being done, and for how long already."""
 
     def __init__(self, stream, wanted=None):
         self.stream = stream
         self.rewrites = hasattr(stream, "isatty") and stream.isatty()
         self.enabled = self.rewrites if wanted is None else wanted
-        self.patience = PATIENCE if wanted is None else 0.0
+        self.patience = PROGRESS_PATIENCE if wanted is None else 0.0
 
     @contextmanager
     def step(self, text):
@@ -44,7 +44,7 @@ class Progress:
                 self._write(text, state, start, last=True)
 
     def _tick(self, text, state, done, start):
-        wait = max(PATIENCE, self.patience)
+        wait = max(PROGRESS_PATIENCE, self.patience)
         while not done.wait(wait if self.rewrites else LINE):
             self._write(text, state, start)
             wait = TICK

@@ -13,7 +13,7 @@ import re
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
-from skope_ope._shell._policies import NAME, RESERVED
+from skope_ope._shell._policies import POLICY_WORD, RESERVED
 from skope_ope.evaluators.core._verdict import ANSWERS
 from skope_ope.selection._policy_comparison import LOGGER
 
@@ -25,19 +25,19 @@ OPERATORS = {
     "<": operator.lt,
 }
 VALUE, GAIN, VERDICT = "value", "gain", "verdict"
-LIMITS = (VALUE, "lower", "upper")
-FIELDS = (*LIMITS, GAIN, "standard_error", "effective_rounds", VERDICT)
+LIMIT_FIELDS = (VALUE, "lower", "upper")
+REQUIRED_FIELDS = (*LIMIT_FIELDS, GAIN, "standard_error", "effective_rounds", VERDICT)
 TOKEN = re.compile(
     rf"""(?P<blank>\s+)
     |(?P<operator>[<>]=?|==)
     |(?P<number>[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?(?![\w.]))
     |(?P<quoted>"[^"]*"|'[^']*')
-    |(?P<name>{NAME})
+    |(?P<name>{POLICY_WORD})
     |(?P<dot>\.)
     |(?P<slash>/)""",
     re.VERBOSE,
 )
-END = "the end"
+END_OF_TEXT = "the end"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class _Parser:
             if match.lastgroup != "blank":
                 self.tokens.append((match.lastgroup, match.group(), place))
             place = match.end()
-        self.tokens.append(("end", END, len(text)))
+        self.tokens.append(("end", END_OF_TEXT, len(text)))
 
     def requirement(self):
         """Return the requirement; nothing may follow it."""
@@ -160,7 +160,7 @@ class _Parser:
 
     def _fields(self, name):
         """Return what is asked of a policy, or of the logger."""
-        found, known = [], LIMITS if name == LOGGER else FIELDS
+        found, known = [], LIMIT_FIELDS if name == LOGGER else REQUIRED_FIELDS
         while self._next() == "dot":
             self.tokens.pop(0)
             _, text, place = self.tokens[0]
@@ -168,7 +168,7 @@ class _Parser:
                 told = f"one of {', '.join(known)}" if known else "nothing more"
                 self._refuse(place, f"{told} stands here, got {text!r}")
             found.append(self._take("name", "a field"))
-            known = LIMITS if found[-1] == GAIN else ()
+            known = LIMIT_FIELDS if found[-1] == GAIN else ()
         return tuple(found)
 
     def _next(self):

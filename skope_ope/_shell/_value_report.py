@@ -44,7 +44,7 @@ def warning_records(values, caught, level):
         for warning in (*value.warnings, *value._interval(level).warnings)
     ]
     for warning, name in [*named, *((message.message, None) for message in caught)]:
-        if name is None and not _matters(warning):
+        if name is None and not _matters_to_users(warning):
             continue
         text = " ".join(str(warning).split())
         record = found.setdefault(
@@ -61,7 +61,7 @@ def warning_records(values, caught, level):
     return list(found.values())
 
 
-def _matters(warning):
+def _matters_to_users(warning):
     quiet = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
     return isinstance(warning, OPEWarning) or not isinstance(
         warning, (*quiet, ResourceWarning, ImportWarning)
@@ -70,15 +70,15 @@ def _matters(warning):
 
 def to_json(report):
     """Return the report as JSON; what is not a number there is null."""
-    text = json.dumps(_plain(report), indent=2, allow_nan=False)
+    text = json.dumps(_plain_json(report), indent=2, allow_nan=False)
     return text.replace("\x7f", r"\u007f")  # the one control that JSON takes as it is
 
 
-def _plain(value):
+def _plain_json(value):
     if isinstance(value, dict):
-        return {str(name): _plain(entry) for name, entry in value.items()}
+        return {str(name): _plain_json(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_plain_json(entry) for entry in value]
     if isinstance(value, bool | str) or value is None:
         return value
     if hasattr(value, "item"):  # a number of numpy's
@@ -90,7 +90,12 @@ def _plain(value):
 
 def to_text(report):
     """Return the report as text: what was read, the table, notes and warnings."""
-    lines = [*about_lines(report["about"]), "", *_table(report), *_gains(report)]
+    lines = [
+        *about_lines(report["about"]),
+        "",
+        *_value_table(report),
+        *_gain_table(report),
+    ]
     if report.get("recommendation"):
         name, reason = report["recommendation"].values()
         lines += ["", *wrapped(f"Recommended: {name or 'none of these'}; {reason}.")]
@@ -130,65 +135,65 @@ def row_name(policy, evaluator, several):
     return f"{policy}/{evaluator}" if several else evaluator
 
 
-def _table(report):
-    records, extra = report["values"], report["reference_values"]
-    several = _several(report)
-    percent = level_text(report["level"])
-    has_truth = "truth" in report
-    has_other = any("z_on_policy" in record for record in records)
-    marks = [*marks_of(records), *("" for _ in extra)]
-    has_marks = any(marks)
-    header = ["policy", "evaluator"] if several else [""]
-    header += ["value", "std. error", f"{percent} low", f"{percent} high"]
-    header.append("interval")
-    header += ["error", "covers"] if has_truth else ["eff. rounds"]
-    header += ["z on-policy"] if has_other else []
-    header += ["note"] if has_marks else []
-    header += ["warnings"] if report["warnings"] else []
-    places = places_of(records)
-    sizes = counts([one.get("effective_sample_size") for one in [*records, *extra]])
-    texts = dict.fromkeys(("value", "standard_error", "low", "high"), fixed)
-    texts["standard_error"] = error_text
-    rows = []
-    for record, mark, size in zip([*records, *extra], marks, sizes, strict=True):
-        row = _names(record, several)
-        row += [text(record.get(name), places) for name, text in texts.items()]
-        row.append(record.get("interval", ""))
-        if has_truth:
-            row.append(fixed(record.get("error"), places, "+"))
-            row.append({True: "yes", False: "no"}.get(record.get("covers"), ""))
-        else:
-            row.append(size)
-        if has_other:
-            row.append(fixed(record.get("z_on_policy"), 1, "+"))
-        if has_marks:
-            row.append(mark)
-        if report["warnings"]:
-            name = row_name(record.get("policy"), record["evaluator"], several)
-            numbers = [
-                str(i)
-                for i, warning in enumerate(report["warnings"], 1)
-                if name in warning["evaluators"]
-            ]
-            row.append(f"[{','.join(numbers)}]" if numbers else "")
-        rows.append(row)
-    return text_table(header, rows, n_left=1 + several, left=LEFT)
+def _value_table(report):
+    records, warned = report["values"], report["warnings"]
+    shown, several = [*records, *report["reference_values"]], _has_several(report)
+    names = zip(*(_row_names(one, several) for one in shown), strict=True)
+    columns = dict(zip(_row_titles(several), names, strict=True))
+    percent, places = level_text(report["level"]), places_of(records)
+    for title, key, text in (
+        ("value", "value", fixed),
+        ("std. error", "standard_error", error_text),
+        (f"{percent} low", "low", fixed),
+        (f"{percent} high", "high", fixed),
+    ):
+        columns[title] = [text(one.get(key), places) for one in shown]
+    columns["interval"] = [one.get("interval", "") for one in shown]
+    if "truth" in report:
+        columns["error"] = [fixed(one.get("error"), places, "+") for one in shown]
+        yes_no = {True: "yes", False: "no"}
+        columns["covers"] = [yes_no.get(one.get("covers"), "") for one in shown]
+    else:
+        sizes = [one.get("effective_sample_size") for one in shown]
+        columns["eff. rounds"] = counts(sizes)
+    if any("z_on_policy" in one for one in records):
+        z = [fixed(one.get("z_on_policy"), 1, "+") for one in shown]
+        columns["z on-policy"] = z
+    marks = [*marks_of(records), *("" for _ in report["reference_values"])]
+    if any(marks):
+        columns["note"] = marks
+    if warned:
+        columns["warnings"] = [
+            _numbers_of_warnings(one, warned, several) for one in shown
+        ]
+    rows = list(zip(*columns.values(), strict=True))
+    return text_table(list(columns), rows, n_left=1 + several, left=LEFT)
 
 
-def _gains(report):
+def _row_titles(several):
+    return ["policy", "evaluator"] if several else [""]
+
+
+def _numbers_of_warnings(record, warned, several):
+    name = row_name(record.get("policy"), record["evaluator"], several)
+    numbers = [str(i) for i, one in enumerate(warned, 1) if name in one["evaluators"]]
+    return f"[{','.join(numbers)}]" if numbers else ""
+
+
+def _gain_table(report):
     """Return the lines of the gains over the logger, where there are any."""
     records = [record for record in report["values"] if "gain" in record]
     if not records:
         return []
-    several, percent = _several(report), level_text(report["level"])
-    header = ["policy", "evaluator"] if several else [""]
-    header += ["gain", "std. error", f"{percent} low", f"{percent} high", "interval"]
+    several, percent = _has_several(report), level_text(report["level"])
+    header = [*_row_titles(several), "gain", "std. error"]
+    header += [f"{percent} low", f"{percent} high", "interval"]
     gains = [record["gain"] for record in records]
     places = decimals([gain["standard_error"] for gain in gains])
     keys = {"value": "+", "standard_error": "", "low": "+", "high": "+"}
     rows = [
         [
-            *_names(record, several),
+            *_row_names(record, several),
             *(fixed(gain[key], places, sign) for key, sign in keys.items()),
             gain["interval"],
         ]
@@ -198,7 +203,7 @@ def _gains(report):
     return ["", title, *text_table(header, rows, n_left=1 + several, left=LEFT)]
 
 
-def _names(record, several):
+def _row_names(record, several):
     """Return the first cells of a row."""
     if not several:
         return [record["evaluator"]]
@@ -207,7 +212,7 @@ def _names(record, several):
     return [record["evaluator"], ""]
 
 
-def _several(report):
+def _has_several(report):
     return len(report.get("policies", ())) > 1
 
 
@@ -236,8 +241,7 @@ def verdict_lines(report):
         found = record["verdict"]
         told = f"Verdict on {record['evaluator']}"
         told += f" of {record['policy']}" if several else ""
-        names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
-        answer = found["answer"] + (f" ({names})" if names else "")
+        answer = _answer_text(found)
         if found["answer"] == "trustworthy" and not found["audited"]:
             answer += ", as far as the value tells; the log was not audited"
         lines += wrapped(f"{told}: {answer}.")
@@ -260,10 +264,14 @@ def _gain_lines(report):
     found = report.get("decision", {}).get("verdict")
     if not found:
         return []
-    names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
-    answer = found["answer"] + (f" ({names})" if names else "")
-    choice = report["decision"]["choice"]
-    return wrapped(f"Verdict on the gain of {choice}, which is decided on: {answer}.")
+    told = f"Verdict on the gain of {report['decision']['choice']}, which is decided on"
+    return wrapped(f"{told}: {_answer_text(found)}.")
+
+
+def _answer_text(verdict):
+    """Return the answer of a verdict, with the names of its reasons."""
+    names = ", ".join(dict.fromkeys(one["finding"] for one in verdict["reasons"]))
+    return verdict["answer"] + (f" ({names})" if names else "")
 
 
 def requirement_lines(report):
@@ -274,21 +282,17 @@ def requirement_lines(report):
     lines = ["", "Requirements"]
     for one in records:
         mark = "holds" if one["holds"] else "DOES NOT HOLD"
-        numbers = f"{_told(one['left'])} against {_told(one['right'])}"
+        numbers = f"{_side_text(one['left'])} against {_side_text(one['right'])}"
         by = f", by {', '.join(one['evaluators'])}" if one["evaluators"] else ""
         because = "".join(f"; {one[key]}" for key in ("because", "note") if one[key])
         lines += wrapped(f"{mark}: {one['text']} ({numbers}{by}){because}.", "  ")
     undecided = report.get("decision", {}).get("decision") == "undecided"
     if undecided and all(one["holds"] for one in records):
         lines += wrapped(BUT_UNDECIDED)
-    if any(_compares_with_logger(one) for one in records):
+    if any("logger" in one["text"] and one["evaluators"] for one in records):
         lines += wrapped(LOGGER_IS_A_NUMBER)
     return lines
 
 
-def _compares_with_logger(record):
-    return "logger" in record["text"] and bool(record["evaluators"])
-
-
-def _told(side):
+def _side_text(side):
     return side if isinstance(side, str) else ("nan" if side != side else figure(side))

@@ -7,15 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from skope_ope.audit._checks import (
-    LOG_CHECKS,
-    POLICY_CHECKS,
-    SLATE_CHECKS,
-    SLATE_POLICY_CHECKS,
-)
+from skope_ope.audit._checks import LOG_CHECKS, SLATE_CHECKS
 from skope_ope.audit._lazy_audit import lazy_audits, refuse_frame, small_logs
-from skope_ope.audit._model_facts import model_facts
+from skope_ope.audit._model_facts import reward_model_facts
+from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._result import Audit, explained
+from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
@@ -24,11 +21,9 @@ from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policies_of_call import policies_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any, Literal
 
     from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
-    from skope_ope.audit._result import Audit
     from skope_ope.logs import BanditLogs
 
 
@@ -114,24 +109,18 @@ def audits(policies, logs, random_state=0, n_jobs=None, *model):
         with rows_told_by_files(logs, few):
             return audits(policies, few, *how)
     slates = isinstance(logs, SlateLogs)
-    facts, findings = _told(SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state)
-    facts |= model_facts(logs, *how)
-    of_policies = {}
-    for name, policy in policies.items():
-        checks = SLATE_POLICY_CHECKS if slates else POLICY_CHECKS
-        told, found = _told(checks, policy, logs, random_state)
-        of_policies[name] = Audit(facts | told, explained(findings + found), True)
-    return Audit(facts, explained(findings)), of_policies
-
-
-def _told(checks, *asked):
-    """Return all facts and findings of some checks."""
     facts, findings = {}, []
-    for check in checks:
-        told, found = check(*asked)
+    for check in SLATE_CHECKS if slates else LOG_CHECKS:
+        told, found = check(logs, random_state)
         facts |= told
         findings += found
-    return facts, findings
+    facts |= reward_model_facts(logs, *how)
+    of_policies = {}
+    of_policy = slate_policy_findings if slates else policy_findings
+    for name, policy in policies.items():
+        told, found = of_policy(policy, logs, random_state)
+        of_policies[name] = Audit(facts | told, explained(findings + found), True)
+    return Audit(facts, explained(findings)), of_policies
 
 
 # -- `logs.audit()`: logs stand above the audit, so it gives them their method ---------

@@ -31,11 +31,11 @@ from skope_ope.logs.checks._context_columns import (
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._lost_rows import with_dropped
 
-MOST_ROUNDS = 50_000
+MOST_BALANCED_ROUNDS = 50_000
 DISTANCE = 0.1  # standard deviations
-FAR = 3.0  # standard deviations: values beyond count as this far
-MOST_LEVELS = 10  # of a categorical column
-RARE = 0.01  # share of a category that is too small to be balanced
+CLIPPED_AT = 3.0  # standard deviations: values beyond count as this far
+MOST_CONTRASTS = 10  # of a categorical column
+RARE_CATEGORY = 0.01  # share of a category that is too small to be balanced
 
 
 def balance_of(rounds, random_state):
@@ -44,8 +44,8 @@ def balance_of(rounds, random_state):
     if not logs.n_features or not rounds.overlap.sum_w or len(logs) < 2:
         return {}, []
     w, omega, group = rounds.w, rounds.omega, logs.group_index
-    if len(logs) > MOST_ROUNDS:
-        rows = sampled_rows(len(logs), MOST_ROUNDS, random_state)
+    if len(logs) > MOST_BALANCED_ROUNDS:
+        rows = sampled_rows(len(logs), MOST_BALANCED_ROUNDS, random_state)
         w, omega, group = (
             None if x is None else x[rows] for x in (rounds.w, rounds.omega, group)
         )
@@ -53,8 +53,10 @@ def balance_of(rounds, random_state):
     largest = UNSEEN * max(1 / float(logs.propensity.min()), float(w.max()))
     measure = _Measure(w, omega, group, largest)
     columns = context_columns(logs.context, rows)
-    label = partial(_label, logs.context, rows)
-    parts = [(column, *part) for column in columns for part in _parts(column, label)]
+    label = partial(_level_at, logs.context, rows)
+    parts = [
+        (column, *part) for column in columns for part in _contrasts(column, label)
+    ]
     found = [(column, what, measure(values)) for column, what, values in parts]
     found = [one for one in found if one[2] is not None]
     found.sort(key=lambda one: -abs(one[2].distance))
@@ -76,22 +78,22 @@ def balance_of(rounds, random_state):
         for one in found
         if abs(one[2].distance) > DISTANCE and one[2].evidence > sure
     ]
-    return facts, [_finding(off, logs)] if off else []
+    return facts, [_imbalance_finding(off, logs)] if off else []
 
 
-def _label(context, rows, name, place):
+def _level_at(context, rows, name, place):
     """Return the value of a column of a frame in one of the rows that are looked at."""
     frame = import_narwhals().from_native(context, eager_only=True)
     return plain(frame.get_column(name)[int(place if rows is None else rows[place])])
 
 
-def _parts(column, label):
+def _contrasts(column, label):
     """Yield what is measured of a column: its numbers, or its frequent categories."""
     values = column.values
     if not column.categorical:
         yield "", np.where(np.isfinite(values), values, np.nan)
         return
-    for level in range(MOST_LEVELS):
+    for level in range(MOST_CONTRASTS):
         inside = values == level
         if not inside.any():
             return
@@ -124,11 +126,11 @@ class _Measure:
         sd = float(np.sqrt(omega @ (values - mean) ** 2 / total))
         if not sd > 1e-12:
             return None
-        g = np.clip((values - mean) / sd, -FAR, FAR)
+        g = np.clip((values - mean) / sd, -CLIPPED_AT, CLIPPED_AT)
         centre, drawn = float(omega @ g) / total, float(w @ g) / weight
         change = w * (g - drawn) / weight - omega * (g - centre) / total
         influence = self._by_unit(change)
-        bound = 2 * FAR * self.largest * self.unit
+        bound = 2 * CLIPPED_AT * self.largest * self.unit
         term = self._by_unit(w * (g - centre)) / bound
         sums = float(term.sum()), float(term @ term)
         return _Balance(
@@ -148,7 +150,7 @@ class _Balance:
         self.error, self.evidence = error, evidence
 
 
-def _finding(off, logs):
+def _imbalance_finding(off, logs):
     told = [
         f"{column.label}{what} by {one.distance:+.2f} standard deviations"
         for column, what, one in off

@@ -7,10 +7,8 @@ first) and returns facts by name and a list of `Finding`.
 """
 
 from skope_ope.audit._logger_findings import exploration_findings, logger_findings
-from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
 from skope_ope.audit._slate_logger import slate_logger_findings
-from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.logs.checks._context_columns import (
     column_findings,
@@ -56,25 +54,11 @@ SLATE_CHECKS = (
     page_reward_findings,
     slate_logger_findings,
 )
-POLICY_CHECKS = (policy_findings,)
-SLATE_POLICY_CHECKS = (slate_policy_findings,)
-# Of lazy logs: what looks at a sample of the rounds, and at those from the start on.
-LAZY_SAMPLED = (
-    logger_findings,
-    exploration_findings,
-    column_findings,
-    action_leak_findings,
-    repeated_findings,
-    reward_leak_findings,
-    fitted_propensity_findings,
-)
+# Of lazy logs: what looks at a sample of the rounds, and at those from the start on;
+# sums of all rounds tell the others.
+BY_SUMS = (log_facts, propensity_findings, group_column_findings, order_findings)
 LAZY_FIRST = (adaptive_logger_findings, shift_findings)
-LAZY_SLATES_SAMPLED = (
-    column_findings,
-    repeated_findings,
-    reward_leak_findings,
-    ended_by_reward_findings,
-    pages_without_reward_findings,
-    page_reward_findings,
-    slate_logger_findings,
+LAZY_SAMPLED = tuple(
+    one for one in LOG_CHECKS if one not in BY_SUMS and one not in LAZY_FIRST
 )
+LAZY_SLATES_SAMPLED = tuple(one for one in SLATE_CHECKS if one not in BY_SUMS)

@@ -8,16 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.audit._checks import (
-    LAZY_FIRST,
-    LAZY_SAMPLED,
-    LAZY_SLATES_SAMPLED,
-    POLICY_CHECKS,
-    SLATE_POLICY_CHECKS,
-)
-from skope_ope.audit._model_facts import model_facts
-from skope_ope.audit._policy_checks import weight_facts
+from skope_ope.audit._checks import LAZY_FIRST, LAZY_SAMPLED, LAZY_SLATES_SAMPLED
+from skope_ope.audit._model_facts import reward_model_facts
+from skope_ope.audit._policy_checks import policy_findings, weight_facts
 from skope_ope.audit._result import Audit, explained
+from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.evaluators._summarize import summarize
 from skope_ope.evaluators.core._drowned import huge_finding, is_huge
 from skope_ope.evaluators.core._warnings import findings_of_learned, has_groups
@@ -31,7 +26,7 @@ from skope_ope.logs.checks._order_findings import order_findings_of_sums
 from skope_ope.logs.lazy._lazy_rows import all_rows
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
-MOST_ROUNDS = 200_000  # that are looked at one by one
+MOST_SAMPLED = 200_000  # that are looked at one by one
 
 
 def refuse_frame(lazy):
@@ -50,7 +45,7 @@ def small_logs(lazy, n_jobs=None):
     if lazy.n_rounds == 0:
         raise ValueError("the logs are empty: an audit needs at least one round.")
     # how many a filter keeps the audit itself will tell
-    return None if lazy.n_rounds is None else all_rows(lazy, MOST_ROUNDS, n_jobs)
+    return None if lazy.n_rounds is None else all_rows(lazy, MOST_SAMPLED, n_jobs)
 
 
 def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
@@ -61,23 +56,28 @@ def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
     # at as many from the start on.
     random = check_random_state(random_state)
     lazy = lazy.labelled(n_jobs)
-    fields = lazy._needing(context=False, columns=_weight(lazy))
+    weight = [name for name in lazy.columns if name == "sample_weight"]  # of slates
+    fields = lazy._needing(context=False, columns=weight)
     sums = sum_over(fields, _facts_of_part, None, n_jobs)
     if sums is None:
         raise ValueError("the logs are empty: an audit needs at least one round.")
     n_rounds = sums.log.n
-    sample = lazy.sample(min(MOST_ROUNDS, n_rounds), random, n_jobs)._sampled()
-    first = lazy.head(MOST_ROUNDS)
+    sample = lazy.sample(min(MOST_SAMPLED, n_rounds), random, n_jobs)._sampled()
+    first = lazy.head(MOST_SAMPLED)
     sums.n_features = sample.n_features
     facts, found = facts_of_sums(sums)
-    facts = {"rounds": n_rounds, "looked at one by one": _told(sample, first), **facts}
+    facts = {
+        "rounds": n_rounds,
+        "looked at one by one": _looked_at(sample, first),
+        **facts,
+    }
     parts = [_of_sums(sums, sample), *_of_rows(sample, first, random)]
     for told, more in parts:
         if "loggers" in told:
             told["loggers, of the sample"] = told.pop("loggers")
         facts |= told
         found += more
-    facts |= model_facts(sample, random, n_jobs, *model)
+    facts |= reward_model_facts(sample, random, n_jobs, *model)
     whole, of_policies = len(sample) == n_rounds, {}
     for name, policy in policies.items():
         told, more = lazy_policy_findings(policy, lazy, sample, whole, random, n_jobs)
@@ -85,16 +85,11 @@ def lazy_audits(policies, lazy, random_state=0, n_jobs=None, *model):
     return Audit(facts, explained(found)), of_policies
 
 
-def _weight(lazy):
-    """Return the columns that weight slates."""
-    return [name for name in lazy.columns if name == "sample_weight"]
-
-
 def _facts_of_part(logs, _):
     return FactSums(logs) if len(logs) else None
 
 
-def _told(sample, first):
+def _looked_at(sample, first):
     """Say which rounds were looked at."""
     return (
         f"{len(sample):,} rounds drawn at random (columns, copies, leaks, models, the "
@@ -114,20 +109,15 @@ def _of_rows(sample, first, random):
     """Yield what the checks find that look at rows."""
     single = isinstance(sample, BanditLogs)
     for check in LAZY_SAMPLED if single else LAZY_SLATES_SAMPLED:
-        yield _in_the_log(check(sample, random), sample)
+        facts, found = check(sample, random)
+        yield dict(facts), [_with_rows_of_log(one, sample) for one in found]
     for check in LAZY_FIRST if single else ():
         yield check(first, random)
 
 
-def _in_the_log(told, sample):
-    """Return facts and findings whose rows are those of the log."""
-    facts, found = told
-    return dict(facts), [_with_rows_of_log(one, sample) for one in found]
-
-
 # -- A policy on lazy logs: sums of all rounds, and what a sample of them shows --------
 
-NAME = "policy"
+POLICY_NAME = "policy"
 OF_SUMS = {
     "learned_rounds",
     "unsupported_mass",
@@ -141,16 +131,13 @@ OF_SUMS = {
 def lazy_policy_findings(policy, lazy, sample, whole, random_state, n_jobs=None):
     """Return facts and findings about a policy on lazy logs."""
     slates = isinstance(sample, SlateLogs)
-    facts, found = {}, []
-    for check in SLATE_POLICY_CHECKS if slates else POLICY_CHECKS:
-        told, more = check(policy, sample, random_state)
-        facts |= told
-        found += more
+    check = slate_policy_findings if slates else policy_findings
+    facts, found = check(policy, sample, random_state)
     found = [_with_rows_of_log(one, sample) for one in found]
     if slates or sample.propensity is None:
         of_all = []
         if has_learned(policy):
-            learned = sum_over(lazy, _learned, policy, n_jobs)
+            learned = sum_over(lazy, _learned_in_part, policy, n_jobs)
             of_all = findings_of_learned(learned, has_groups(sample))
             found = [one for one in found if one.name != "learned_rounds"]
         return _of_sample(facts, whole), of_all + found
@@ -173,26 +160,26 @@ def _with_rows_of_log(finding, sample):
     return replace(finding, rows=rows.tolist())
 
 
-def _learned(logs, policy):
+def _learned_in_part(logs, policy):
     return LearnedRounds.of(policy, logs, by_position=True) if len(logs) else None
 
 
 def _of_all_rounds(policy, lazy, n_jobs):
     """Return facts and findings of the weights of all rounds."""
     given = {"evaluators": {"IPS": IPS()}, "n_jobs": n_jobs}
-    sums = summarize({NAME: policy}, lazy, **given)._sums
-    summary = sums.by_evaluator["IPS"].summary(NAME)
+    sums = summarize({POLICY_NAME: policy}, lazy, **given)._sums
+    summary = sums.by_evaluator["IPS"].summary(POLICY_NAME)
     overlap, tally, log = summary.overlap, summary.tally, sums.log
     target = SimpleNamespace(logged_only=not tally.table, array=None)
     found = []
-    if NAME in sums.learned:
-        found = findings_of_learned(sums.learned[NAME], has_groups(log))
+    if POLICY_NAME in sums.learned:
+        found = findings_of_learned(sums.learned[POLICY_NAME], has_groups(log))
     if is_huge(overlap.max_w):
         found.append(huge_finding(overlap.max_w, log))
         return {"largest weight": overlap.max_w}, found
     for one in overlap_findings(overlap, log, target):
         if one.name == "unsupported_mass":
-            one = replace(one, actions=_never_logged(tally, log))
+            one = replace(one, actions=_never_logged_of_sums(tally, log))
         found.append(one)
     facts = weight_facts(overlap)
     if tally.table:
@@ -200,7 +187,7 @@ def _of_all_rounds(policy, lazy, n_jobs):
     return facts, found
 
 
-def _never_logged(tally, log):
+def _never_logged_of_sums(tally, log):
     """Return the never logged actions that the policy wants most."""
     wanted = dict(zip(tally.actions, tally.wanted.sum(axis=0).tolist(), strict=True))
     unseen = [plain(label) for label in log.actions[log._unseen].tolist()]

@@ -20,11 +20,11 @@ from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
-FEW = 30  # rounds of a logger
-MOST_ROUNDS = 5000  # of a logger, whose propensities are tested
-ASKED = 2000  # of a logger, or of all, whose contexts are asked
+FEW_OF_ONE = 30  # rounds of a logger
+MOST_OF_LOGGER = 5000  # of a logger, whose propensities are tested
+MOST_ASKED = 2000  # of a logger, or of all, whose contexts are asked
 MOST_LOGGERS = 20  # the largest ones are tested
-SHOWN = 10
+FIRST_ONES = 10
 
 
 def logger_findings(logs, random_state=0):
@@ -35,23 +35,19 @@ def logger_findings(logs, random_state=0):
     if logs.loggers is None:
         return {}, []
     random = check_random_state(random_state)
-    count = logs._logger_counts
-    acting = np.flatnonzero(count)
-    order = acting[np.argsort(-count[acting], kind="stable")]
-    rows = {
-        int(k): np.flatnonzero(logs.logger_index == k) for k in order[:MOST_LOGGERS]
-    }
-    facts = {"loggers": _table(logs, rows)}
+    acting = np.flatnonzero(logs._logger_counts)
+    rows = _largest_loggers(logs, MOST_LOGGERS)
+    facts = {"loggers": _loggers_table(logs, rows)}
     if len(acting) > len(rows):
         facts["loggers not shown"] = len(acting) - len(rows)
-    findings = [*_few_rounds(logs, acting), *_contradictions(logs)]
+    findings = [*_few_rounds(logs, acting), *_contradicting_logger_proba(logs)]
     if len(acting) > 1:
         findings += [*_other_actions(logs, rows), *_other_contexts(logs, random)]
         findings += _faults(logs, rows, random)
     return facts, findings
 
 
-def _table(logs, rows):
+def _loggers_table(logs, rows):
     """Return a row per logger: rounds, actions, rewards, propensities."""
     columns = {"logger": [plain(logs.loggers[k]) for k in rows]}
     columns["rounds"] = [len(mine) for mine in rows.values()]
@@ -65,20 +61,20 @@ def _table(logs, rows):
         columns["highest propensity"] = [float(p.max()) for p in of]
         columns["looks at the context"] = [
             "no"
-            if propensity_by_action(logs[mine[:MOST_ROUNDS]]) is not None
+            if propensity_by_action(logs[mine[:MOST_OF_LOGGER]]) is not None
             else "yes"
             for mine in rows.values()
         ]
     return columns
 
 
-def _label(logs, k):
+def _logger(logs, k):
     return repr(plain(logs.loggers[k]))
 
 
 # -- notes ----------------------------------------------------------------------------
 def _few_rounds(logs, acting):
-    few = [int(k) for k in acting if logs._logger_counts[k] < FEW]
+    few = [int(k) for k in acting if logs._logger_counts[k] < FEW_OF_ONE]
     if not few or len(acting) < 2:
         return []
     fewest = min(few, key=lambda k: logs._logger_counts[k])
@@ -86,13 +82,14 @@ def _few_rounds(logs, acting):
         Finding(
             "few_rounds_of_a_logger",
             "note",
-            f"{len(few):,} of {len(acting):,} loggers have fewer than {FEW} rounds "
-            f"(logger {_label(logs, fewest)} has {logs._logger_counts[fewest]:,}). "
-            "Their variance, and faults in their rounds, are hard to see.",
+            f"{len(few):,} of {len(acting):,} loggers have fewer than {FEW_OF_ONE} "
+            f"rounds (logger {_logger(logs, fewest)} has "
+            f"{logs._logger_counts[fewest]:,}). Their variance, and faults in their "
+            "rounds, are hard to see.",
             ("Pool them with pooling='balanced', or leave them out.",),
             number=int(logs._logger_counts[fewest]),
             effect=float(logs._logger_counts[few].sum() / len(logs)),
-            actions=[plain(logs.loggers[k]) for k in few[:SHOWN]],
+            actions=[plain(logs.loggers[k]) for k in few[:FIRST_ONES]],
         )
     ]
 
@@ -109,7 +106,7 @@ def _other_actions(logs, rows):
         for k, place in zip(loggers, taken, strict=True):
             place[logs.action_index[logs.logger_proba[:, k] > 0]] = True
     else:  # of few rounds nothing follows
-        few = [len(mine) < FEW * n_actions for mine in rows.values()]
+        few = [len(mine) < FEW_OF_ONE * n_actions for mine in rows.values()]
         taken[few] = True
     lost = seen & ~taken
     if not lost.any():
@@ -123,7 +120,7 @@ def _other_actions(logs, rows):
             "note",
             f"{n_loggers:,} of {len(loggers):,} loggers never take {n_lost:,} of "
             f"{n_actions:,} actions that others take: logger "
-            f"{_label(logs, loggers[place])} {why} action "
+            f"{_logger(logs, loggers[place])} {why} action "
             f"{plain(logs.actions[action])!r}.",
             (
                 "If the policy takes these actions, use pooling='balanced': it is "
@@ -131,13 +128,15 @@ def _other_actions(logs, rows):
             ),
             number=n_lost,
             effect=share,
-            actions=[plain(label) for label in logs.actions[lost.any(axis=0)][:SHOWN]],
+            actions=[
+                plain(label) for label in logs.actions[lost.any(axis=0)][:FIRST_ONES]
+            ],
         )
     ]
 
 
 # -- alarms ---------------------------------------------------------------------------
-def _contradictions(logs):
+def _contradicting_logger_proba(logs):
     """Compare propensities with the column of the logger that acted."""
     p, proba = logs.propensity, logs.logger_proba
     if p is None or proba is None:
@@ -154,7 +153,7 @@ def _contradictions(logs):
         f"In {len(off):,} of {len(p):,} rounds the propensity differs from the "
         f"logger_proba of the logger that acted: {figure(p[row])} and "
         f"{figure(own[row])} in row {name}, of logger "
-        f"{_label(logs, logs.logger_index[row])}."
+        f"{_logger(logs, logs.logger_index[row])}."
     )
     if clipped:
         found = (
@@ -172,8 +171,8 @@ def _contradictions(logs):
             )[: not clipped],
             number=len(off),
             effect=float(np.median(np.abs(own[off] / p[off] - 1))),
-            rows=off[:SHOWN].tolist(),
-            actions=[plain(label) for label in logs.loggers[of][:SHOWN]],
+            rows=off[:FIRST_ONES].tolist(),
+            actions=[plain(label) for label in logs.loggers[of][:FIRST_ONES]],
             category=PropensityWarning,
         )
     ]
@@ -184,7 +183,7 @@ def _other_contexts(logs, random):
     rows, weight = np.arange(len(logs)), logs.sample_weight
     if weight is not None:  # as many as there were before some were left out
         rows = rows[random.random_sample(len(rows)) * weight.max() < weight]
-    rows = _drawn(random, rows, ASKED)
+    rows = _drawn(random, rows, MOST_ASKED)
     part = logs[rows]
     found = predictability(part, part.logger_index, arm="logger")
     if not found.z > HIGH_Z:
@@ -219,12 +218,14 @@ def _faults(logs, rows, random):
         return []
     found, of = {}, {}
     for k, mine in rows.items():
-        if len(mine) >= FEW:
-            for one in _faults_of_one(logs, _drawn(random, mine, MOST_ROUNDS), random):
+        if len(mine) >= FEW_OF_ONE:
+            for one in _faults_of_one(
+                logs, _drawn(random, mine, MOST_OF_LOGGER), random
+            ):
                 of.setdefault(one.name, []).append(k)
                 if one.name not in found or one.number > found[one.name][1].number:
                     found[one.name] = k, one
-    return [_told_of(logs, *pair, of[name]) for name, pair in found.items()]
+    return [_of_logger_alone(logs, *pair, of[name]) for name, pair in found.items()]
 
 
 def _faults_of_one(logs, rows, random):
@@ -241,14 +242,14 @@ def _faults_of_one(logs, rows, random):
     return found
 
 
-def _told_of(logs, k, one, loggers):
+def _of_logger_alone(logs, k, one, loggers):
     """Return what was found in the rounds of logger k, and in those of others."""
-    others = [_label(logs, other) for other in loggers if other != k]
+    others = [_logger(logs, other) for other in loggers if other != k]
     more = ""
     if others:
-        more = f" (and of {len(others):,} more: {', '.join(others[:SHOWN])})"
+        more = f" (and of {len(others):,} more: {', '.join(others[:FIRST_ONES])})"
     text = f"{one.found[0].lower()}{one.found[1:]}"
-    return replace(one, found=f"Rounds of logger {_label(logs, k)}{more}: {text}")
+    return replace(one, found=f"Rounds of logger {_logger(logs, k)}{more}: {text}")
 
 
 def _drawn(random, rows, most):
@@ -262,7 +263,7 @@ def _drawn(random, rows, most):
 
 MOST_EXPLORED = 2000  # of a logger
 MOST_EXPLORERS = 3  # the largest ones
-WHAT = "actions against the context"
+ACTION_FACT = "actions against the context"
 
 
 def exploration_findings(logs, random_state=0):
@@ -271,34 +272,28 @@ def exploration_findings(logs, random_state=0):
     # they are to be estimated. Several loggers are asked one by one.
     if logs.propensity is not None:
         return {}, []
-    random, loggers = check_random_state(random_state), _largest(logs)
-    facts, found = {}, []
-    for label, rows in loggers:
-        if len(rows) > MOST_EXPLORED:
-            rows = np.sort(random.choice(rows, MOST_EXPLORED, replace=False))
-        part = logs[rows]
+    random, facts, found = check_random_state(random_state), {}, []
+    loggers = {None: np.arange(len(logs))}
+    if logs.loggers is not None:
+        loggers = _largest_loggers(logs, MOST_EXPLORERS)
+    for k, rows in loggers.items():
+        part = logs[_drawn(random, rows, MOST_EXPLORED)]
         one = predictability(part, part.action_index)
-        whose = "" if label is None else f" of logger {label!r}"
-        facts[WHAT + whose] = _told(one.z)
+        whose = "" if k is None else f" of logger {_logger(logs, k)}"
+        facts[ACTION_FACT + whose] = _exploration_text(one.z)
         if one.z > LOW_Z:
-            found.append(_finding(one, logs, whose))
+            found.append(_exploration_finding(one, logs, whose))
     return facts, found
 
 
-def _largest(logs):
-    """Return labels and rounds of the largest loggers; None where logs name none."""
-    if logs.loggers is None:
-        return [(None, np.arange(len(logs)))]
+def _largest_loggers(logs, most):
+    """Return the rounds of the largest loggers, by their code."""
     count = logs._logger_counts
-    order = np.argsort(-count, kind="stable")[:MOST_EXPLORERS]
-    return [
-        (plain(logs.loggers[k]), np.flatnonzero(logs.logger_index == k))
-        for k in order
-        if count[k]
-    ]
+    order = np.argsort(-count, kind="stable")[:most]
+    return {int(k): np.flatnonzero(logs.logger_index == k) for k in order if count[k]}
 
 
-def _told(z):
+def _exploration_text(z):
     if np.isnan(z):
         return "nothing to test: one action, a constant context or few rounds"
     if z > LOW_Z:
@@ -306,7 +301,7 @@ def _told(z):
     return f"no classifier predicts the actions (z = {z:,.1f})"
 
 
-def _finding(one, logs, whose):
+def _exploration_finding(one, logs, whose):
     predicts = "predicts" if one.z > HIGH_Z else "seems to predict"
     return Finding(
         "context_tells_actions",

@@ -9,7 +9,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.policies import UniformPolicy
 
 
-def model_facts(logs, random_state=0, n_jobs=None, reward_model=None, cv=None):
+def reward_model_facts(logs, random_state=0, n_jobs=None, reward_model=None, cv=None):
     """Return the fact about a reward model, if there is one."""
     if reward_model is None:
         return {}

@@ -21,15 +21,13 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import has_groups, learned_findings
 from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.static._base import refuse_learning
+from skope_ope.evaluators.static._facts import LARGE_WEIGHT
 from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.exceptions import TailWarning
 from skope_ope.intervals._tail_shape import UNRELIABLE, is_bounded, tail_shape
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.policies._learned_rounds import (
-    rounds_in_doubt,
-    share_of_learned_groups,
-)
+from skope_ope.policies._learned_rounds import rounds_in_doubt, share_of_learned_groups
 
 NO_WEIGHTS = "not possible: no propensities"
 
@@ -99,8 +97,7 @@ class PolicyRounds:
 
 # -- what the importance weights of a policy tell, and what their size alone misses
 
-LARGE_WEIGHT = 20
-TOP = 0.01  # of the rounds
+TOP_SHARE = 0.01  # of the rounds
 
 
 def weights_of_policy(rounds):
@@ -117,7 +114,7 @@ def weights_of_policy(rounds):
     facts = weight_facts(overlap) | {
         "policy's mass on weights above 20": float(
             (rounds.counted * (rounds.w > LARGE_WEIGHT)).mean()
-        ),
+        )
     }
     if overlap.sum_w == 0:
         return facts, found
@@ -149,7 +146,7 @@ def _top_share(size):
     if not total:
         return float("nan")
     positive = size[size > 0]  # partitions of equal terms are slow
-    k = min(max(round(TOP * len(size)), 1), len(positive))
+    k = min(max(round(TOP_SHARE * len(size)), 1), len(positive))
     return float(np.partition(positive, -k)[-k:].sum()) / total
 
 
@@ -192,9 +189,11 @@ def tail_findings(shape, error):
 
 # -- the answer under other bounds on the weights --------------------------------------
 
-WIDTH = 1.96  # half an interval, in standard errors
+HALF_WIDTH = 1.96  # half an interval, in standard errors
 LEVELS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
-FEW = 0.05  # rounds that are altered: a bound that alters more asks another question
+ALTERED = (
+    0.05  # rounds that are altered: a bound that alters more asks another question
+)
 
 
 def clipping_of(rounds):
@@ -219,11 +218,11 @@ def clipping_of(rounds):
             "altered rounds": [*altered, 0.0],
         }
     }
-    half = WIDTH * own.standard_error
+    half = HALF_WIDTH * own.standard_error
     moved = [
         (abs(one.value - own.value), level, one, share)
         for level, one, share in zip(levels, clipped, altered, strict=True)
-        if share <= FEW and abs(one.value - own.value) > half
+        if share <= ALTERED and abs(one.value - own.value) > half
     ]
     if not moved:
         return facts, []
@@ -273,7 +272,7 @@ def training_findings(policy, logs):
             "learned from these rounds is not known.",
             (
                 "If both logs come from one table, the value may be too good. Build "
-                f"the logs once and split them{_split(logs)}. "
+                f"the logs once and split them{_split_remedy(logs)}. "
                 "Parts of one log object are always recognised, and so are rows of "
                 "scanned files. If the logs hold different rounds, do nothing.",
             ),
@@ -283,7 +282,7 @@ def training_findings(policy, logs):
     ]
 
 
-def _split(logs):
+def _split_remedy(logs):
     if has_groups(logs):
         return " by group, with GroupShuffleSplit and groups=logs.group"
     return ": train, test = train_test_split(logs)"

@@ -37,15 +37,15 @@ from skope_ope.logs.checks._finding import (
 from skope_ope.logs.checks._leak_findings import IGNORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from typing import Any
 
     import pandas
 
     from skope_ope.logs.checks._finding import Finding
 
-PLACES = ["columns", "actions", "rows"]
-COLUMNS = ["severity", "finding", "number", "effect", *PLACES, "text"]
+PLACE_COLUMNS = ["columns", "actions", "rows"]
+FINDING_COLUMNS = ["severity", "finding", "number", "effect", *PLACE_COLUMNS, "text"]
 
 
 class Audit:
@@ -140,7 +140,7 @@ class Audit:
                 "to_frame needs pandas: pip install 'skope-ope[frames]'; to_records "
                 "gives the same rows without."
             ) from error
-        return pd.DataFrame(self.to_records(), columns=COLUMNS)
+        return pd.DataFrame(self.to_records(), columns=FINDING_COLUMNS)
 
     def __repr__(self):
         return audit_text(self)
@@ -151,13 +151,13 @@ class Audit:
 
 # -- an audit as text, as HTML and as plain records ------------------------------------
 
-SHOWN = 12  # rows of a table
-ERRORS = "standard error"  # name of a column
+MOST_LINES = 12  # rows of a table
+ERROR_COLUMN = "standard error"  # name of a column
 
 
 def audit_text(audit):
     """Return the lines of an audit as one text, findings first."""
-    lines = wrapped(headline(audit))
+    lines = wrapped(audit_headline(audit))
     for one in audit.findings:
         lines += ["", f"[{one.severity}] {one.name}"]
         lines += wrapped(one.text, "  ")
@@ -169,7 +169,7 @@ def audit_text(audit):
         for name, text in facts.items():
             lines += wrapped(text, f"  {name:<{width}}  ")
     for name, columns in tables.items():
-        header, rows, more = _cells(columns)
+        header, rows, more = _table_cells(columns)
         lines += ["", name]
         lines += [f"  {line}" for line in text_table(header, rows)]
         lines += [f"  {more}"] if more else []
@@ -182,12 +182,12 @@ def audit_html(audit):
     facts, tables = _parted(audit.facts)
     details = {"What the log holds": pairs(facts)} if facts else {}
     for name, columns in tables.items():
-        header, cells, more = _cells(columns)
+        header, cells, more = _table_cells(columns)
         details[name] = joined(table(header, cells), more)
-    return card(headline(audit), *found, details=details)
+    return card(audit_headline(audit), *found, details=details)
 
 
-def headline(audit):
+def audit_headline(audit):
     """Return in a sentence how many findings of each severity there are."""
     counts = {
         kind: sum(one.severity == kind for one in audit.findings)
@@ -207,34 +207,34 @@ def headline(audit):
 
 def _parted(facts):
     """Return facts of one line as texts, and those that are tables."""
-    tables = {name: one for name, one in facts.items() if _is_table(one)}
+    tables = {name: one for name, one in facts.items() if _is_table_of_lists(one)}
     pairs = {n: named_text(n, one) for n, one in facts.items() if n not in tables}
     return pairs, tables
 
 
-def _is_table(fact):
+def _is_table_of_lists(fact):
     if not isinstance(fact, Mapping) or not fact:
         return False
     columns = list(fact.values())
     return all(isinstance(one, (list, tuple, np.ndarray)) for one in columns)
 
 
-def _cells(columns):
+def _table_cells(columns):
     """Return header and first rows of a table, and how many more there are."""
     n_rows = len(next(iter(columns.values())))
-    first, *others = (list(map(plain, v[:SHOWN])) for v in columns.values())
+    first, *others = (list(map(plain, v[:MOST_LINES])) for v in columns.values())
     titles = [str(name) for name in columns]
     texts = [list(map(short_label, first))]
     places = None
-    if ERRORS in titles:  # all numbers of the table have the decimals of these
-        places = decimals(others[titles.index(ERRORS) - 1])
-    texts += [_column(*one, places) for one in zip(titles[1:], others, strict=True)]
+    if ERROR_COLUMN in titles:  # all numbers of the table have the decimals of these
+        places = decimals(others[titles.index(ERROR_COLUMN) - 1])
+    texts += [_cell_texts(*one, places) for one in zip(titles[1:], others, strict=True)]
     rows = [list(row) for row in zip(*texts, strict=True)]
-    more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""
+    more = f"... and {n_rows - MOST_LINES:,} more" if n_rows > MOST_LINES else ""
     return titles, rows, more
 
 
-def _column(name, values, places):
+def _cell_texts(name, values, places):
     """Return the cells of a column; numbers have one format."""
     if {is_number(one) for one in values if one is not None} != {True}:
         return [number_text(value) for value in values]
@@ -260,8 +260,8 @@ def explained(findings):
     # propensity that cannot be is told by the log, and once more by the policy's
     # weights; a column that tells the action by a quick look, and once more by a longer
     # one.
-    rewards = _columns_of("reward_leak", findings)
-    leaks = rewards | _columns_of("action_leak", findings)
+    rewards = _columns_found_by("reward_leak", findings)
+    leaks = rewards | _columns_found_by("action_leak", findings)
     kept = []
     for one in findings:
         if one.name in LEAKS and set(one.columns) <= rewards:
@@ -285,7 +285,7 @@ def explained(findings):
     return kept
 
 
-def _columns_of(name, findings):
+def _columns_found_by(name, findings):
     return {
         column
         for one in findings

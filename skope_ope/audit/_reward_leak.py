@@ -18,8 +18,8 @@ from skope_ope.logs.checks._context_columns import (
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._lost_rows import UNLOGGED, lacks_zeros
 
-MOST_ROUNDS = 10_000
-FEWEST_ROUNDS = 50
+MOST_FOR_LEAK = 10_000
+FEWEST_FOR_LEAK = 50
 
 
 def reward_leak_findings(logs, random_state=0):
@@ -29,9 +29,9 @@ def reward_leak_findings(logs, random_state=0):
     # values; so a column is found whatever function of it the reward is. Then come
     # columns of which one value is always rewarded, and models of all columns.
     random = check_random_state(random_state)
-    rows = rows_apart(logs, MOST_ROUNDS, random)  # none is told by its group
+    rows = rows_apart(logs, MOST_FOR_LEAK, random)  # none is told by its group
     reward = logs.reward[rows]
-    if len(rows) < FEWEST_ROUNDS or not varies(reward) or not logs.n_features:
+    if len(rows) < FEWEST_FOR_LEAK or not varies(reward) or not logs.n_features:
         return {}, []
     reward = reward / np.abs(reward).max()  # squares of huge rewards overflow
     columns = context_columns(logs.context, rows)
@@ -86,9 +86,9 @@ def _single_columns(columns, reward):
 
 MOST_MODEL_ROUNDS = 4_000
 MOST_TERMS = 250  # of the model
-MOST_LEVELS = 10  # of a column of categories, and actions, that the model knows
+MOST_MODEL_LEVELS = 10  # of a column of categories, and actions, that the model knows
 MOST_DROPPED = 30  # columns, one after the other, to see which are needed
-RIDGE = 1e-9
+RIDGE_OF_LEAK = 1e-9
 
 
 def reward_models(columns, reward, action, random):
@@ -106,10 +106,10 @@ def reward_models(columns, reward, action, random):
     owner = np.concatenate([mine for _, mine in pieces])
     if X.shape[1] > MOST_TERMS:
         X, owner = X[:, :MOST_TERMS], owner[:MOST_TERMS]
-    for taken in [None] if action is None else [None, _frequent(action[some])]:
+    for taken in [None] if action is None else [None, _frequent_actions(action[some])]:
         score = _score(_terms(X, taken), reward, half)
         if score > LEAST_R2:
-            needed = _needed(X, owner, taken, reward, half)
+            needed = _needed_columns(X, owner, taken, reward, half)
             return [_model_finding([columns[k] for k in needed], score, taken, reward)]
     return []
 
@@ -118,7 +118,7 @@ def _piece(column, rows, k):
     """Return the terms of a column, and which column they are of."""
     values = column.values[rows]
     if column.categorical:
-        codes = np.arange(min(np.nanmax(values, initial=0) + 1, MOST_LEVELS))
+        codes = np.arange(min(np.nanmax(values, initial=0) + 1, MOST_MODEL_LEVELS))
         terms = (values[:, None] == codes) * 1.0
     else:
         known = np.isfinite(values)
@@ -132,9 +132,9 @@ def _piece(column, rows, k):
     return terms, np.full(terms.shape[1], k)
 
 
-def _frequent(action):
+def _frequent_actions(action):
     counts = np.bincount(action)
-    frequent = np.argsort(-counts, kind="stable")[:MOST_LEVELS]
+    frequent = np.argsort(-counts, kind="stable")[:MOST_MODEL_LEVELS]
     return (action[:, None] == frequent[counts[frequent] > 0]) * 1.0
 
 
@@ -158,14 +158,14 @@ def _score(terms, reward, half):
         middle, level = terms[~told].mean(axis=0), reward[~told].mean()
         A = terms[~told] - middle
         gram = A.T @ A
-        gram.flat[:: len(gram) + 1] += RIDGE * len(A)
+        gram.flat[:: len(gram) + 1] += RIDGE_OF_LEAK * len(A)
         weight = np.linalg.solve(gram, A.T @ (reward[~told] - level))
         predicted[told] = level + (terms[told] - middle) @ weight
     along = interpolated(predicted, reward)
     return max(r2_of(predicted, reward), r2_of(along, reward))
 
 
-def _needed(X, owner, taken, reward, half):
+def _needed_columns(X, owner, taken, reward, half):
     """Return the columns without which the prediction is worse, or all."""
     columns = np.unique(owner)
     if len(columns) == 1:
@@ -207,9 +207,9 @@ def _model_finding(columns, score, taken, reward):
 # -- values of columns whose rounds are all rewarded, as those of outcomes are ---------
 
 LEAST_CHANCE = 1e-12  # that all rounds of a value are rewarded
-FEWEST = 30  # rounds of a value
+FEWEST_OF_VALUE = 30  # rounds of a value
 FEWEST_OF_ACTION = 5
-MOST_VALUES = 64  # of a column: more are numbers, not categories
+MOST_CODES = 64  # of a column: more are numbers, not categories
 
 
 def sure_rewards(columns, reward, action, n_rounds):
@@ -222,11 +222,11 @@ def sure_rewards(columns, reward, action, n_rounds):
     rate = rewarded.mean()
     if not 0 < rate < 0.5:
         return []
-    least = max(FEWEST, log(LEAST_CHANCE / max(len(columns), 1)) / log(rate))
+    least = max(FEWEST_OF_VALUE, log(LEAST_CHANCE / max(len(columns), 1)) / log(rate))
     found = []
     for column in columns:
         for what, rounds in _sets(column, rewarded, least):
-            if _several(action, rounds):
+            if _of_several_actions(action, rounds):
                 found.append((column, what, int(rounds.sum())))
                 break
     if not found:
@@ -269,15 +269,18 @@ def _sets(column, rewarded, least):
     rest = code != most
     if 2 * counts[most] >= len(code) and rest.sum() >= least and rewarded[rest].all():
         only = len(distinct) == 2
-        yield _told(column, distinct[1 - most] if only else distinct[most], only), rest
-    if len(distinct) > MOST_VALUES and not column.categorical:
+        yield (
+            _rule_text(column, distinct[1 - most] if only else distinct[most], only),
+            rest,
+        )
+    if len(distinct) > MOST_CODES and not column.categorical:
         return
     hits = np.bincount(code, rewarded)
     for k in np.flatnonzero((hits == counts) & (counts >= least)):
-        yield _told(column, distinct[k], True), code == k
+        yield _rule_text(column, distinct[k], True), code == k
 
 
-def _told(column, value, equal):
+def _rule_text(column, value, equal):
     if np.isnan(value):
         text = "missing"
     else:
@@ -285,7 +288,7 @@ def _told(column, value, equal):
     return f"is {text}" if equal else f"is not {text}"
 
 
-def _several(action, rounds):
+def _of_several_actions(action, rounds):
     """Whether at least two actions were taken, or all that there are."""
     if action is None or (action == action[0]).all():
         return True
@@ -315,12 +318,14 @@ def interpolated(values, reward, categorical=False):
     ordered = np.count_nonzero(np.isfinite(distinct))  # what is missing stands last
     if not categorical and ordered > 2:
         x, level = distinct[:ordered], totals[:ordered] / counts[:ordered]
-        near = np.append(_between(x, level), np.zeros(len(distinct) - ordered))[code]
+        near = np.append(_interpolate(x, level), np.zeros(len(distinct) - ordered))[
+            code
+        ]
         near = np.where(code < ordered, near, others)
     return np.where(counts[code] >= FEW_REPEATS, apart, near)
 
 
-def _between(x, level):
+def _interpolate(x, level):
     """Interpolate each level from its two neighbours; the first and last have one."""
     gap = np.diff(x)
     inner = level[:-2] + (level[2:] - level[:-2]) * (gap[:-1] / (gap[:-1] + gap[1:]))

@@ -12,26 +12,25 @@ from math import log
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skope_ope.evaluators.core._mean_weight import SURE
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._shown_numbers import figure
 from skope_ope.logs._slate_fields import is_uniform
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._propensity_findings import chance_of
+from skope_ope.logs.checks._propensity_findings import SHARPNESS, chance_of
 from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 from skope_ope.logs.checks._shared_pages import PAIR_NAME, pair_findings
 from skope_ope.logs.checks._slate_order import SORTED_PAGES
 
-MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
-FEWEST = 30  # rounds
-SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
-SURE = log(1000)  # right policies exceed it in one log of a thousand
-SURPRISE = 1e-4  # chance of counts, over all of them
-EFFECT = 0.1  # of the expected count
-SMALL = 1e-9  # a probability that is rounding
-WHAT = "slates against the logging policy"
-ADVICE = (
+MOST_LAW_CELLS = 60_000  # decisions times candidates: the time stays bounded
+FEWEST_COMPARED = 30  # rounds
+UNLIKELY_COUNTS = 1e-4  # chance of counts, over all of them
+LEAST_COUNT_EFFECT = 0.1  # of the expected count
+ROUNDED_AWAY = 1e-9  # a probability that is rounding
+SLATE_FACT = "slates against the logging policy"
+CAUSES = (
     "logging_policy is another version of the policy that was used, or has another "
     "temperature or other weights.",
     "The candidates have another order than in logging_policy, or the slates belong "
@@ -63,48 +62,52 @@ def slate_logger_findings(logs, random_state=0):
     # the policy.
     policy = logs.logging_policy
     if policy is None:
-        return {WHAT: "not possible: the log has no logging_policy"}, []
+        return {SLATE_FACT: "not possible: the log has no logging_policy"}, []
     if not hasattr(policy, "prefix_proba"):
-        return {WHAT: "not possible: the logging policy has no prefix_proba"}, []
+        return {SLATE_FACT: "not possible: the logging policy has no prefix_proba"}, []
     if not getattr(policy, "exact", True):
-        return {WHAT: "not possible: the policy's probabilities are means of draws"}, []
+        return {
+            SLATE_FACT: "not possible: the policy's probabilities are means of draws"
+        }, []
     random = check_random_state(random_state)
     rows = _independent_rows(logs, random)
     drawn = logs[rows]
     try:
         proba = np.asarray(policy.prefix_proba(drawn), dtype=float)
     except ValueError as error:
-        return {WHAT: "not possible: the policy refuses these rounds"}, [
-            _alarm(
+        return {SLATE_FACT: "not possible: the policy refuses these rounds"}, [
+            _logger_alarm(
                 "logging_policy_refuses",
                 "The logging policy gives no probabilities for the logged "
                 f"slates: {error}",
-                ADVICE[:2],
+                CAUSES[:2],
             )
         ]
-    findings = _contradictions(drawn, rows, proba[:, -1])
+    findings = _contradicting_propensities(drawn, rows, proba[:, -1])
     never = np.flatnonzero(proba[:, -1] <= 0)
     if never.size:
-        findings.append(_impossible(drawn, rows, never, proba))
-    facts = {WHAT: _compared(logs, len(rows))}
+        findings.append(_impossible_slates(drawn, rows, never, proba))
+    facts = {SLATE_FACT: _rounds_compared(logs, len(rows))}
     uniform = is_uniform(logs)
     if uniform:
         told, found = logs._quick_propensity_findings
         # the others are told before
         pages = [one for one in found if one.name in (PAIR_NAME, SORTED_PAGES)]
         facts, findings = facts | told, pages + findings
-    if len(rows) < FEWEST:
-        facts[WHAT] = f"not possible: fewer than {FEWEST} independent rounds"
+    if len(rows) < FEWEST_COMPARED:
+        facts[SLATE_FACT] = (
+            f"not possible: fewer than {FEWEST_COMPARED} independent rounds"
+        )
     elif not never.size:
         laws = decision_laws(policy, drawn, proba)
         code = np.where(drawn.slate == EMPTY, laws.shape[2] - 1, drawn.slate)
         findings += [] if uniform else pair_findings(drawn, laws)
-        findings += _counted(laws, code) + _calibrated(laws, code)
-        findings += _fitted(drawn, rows, laws[:, 0], code[:, 0], random)
+        findings += _count_findings(laws, code) + _calibration_findings(laws, code)
+        findings += _misfit_findings(drawn, rows, laws[:, 0], code[:, 0], random)
     return facts, findings
 
 
-def _compared(logs, n_rows):
+def _rounds_compared(logs, n_rows):
     """Return how many rounds are compared and, where they are few, why."""
     if n_rows == len(logs):
         return f"{n_rows:,} rounds compared"
@@ -130,7 +133,7 @@ def decision_laws(policy, logs, proba):
         laws[:, slot, :-1] = found.reshape(n_rounds, n_candidates) / before[:, None]
         laws[:, slot, -1] = 1 - laws[:, slot, :-1].sum(axis=1)
         before = proba[:, slot]
-    laws[laws < SMALL] = 0.0
+    laws[laws < ROUNDED_AWAY] = 0.0
     return laws
 
 
@@ -148,10 +151,10 @@ def _independent_rows(logs, random):
 def _most_rows(logs):
     """Return how many rounds are compared at most."""
     n_cells = logs.n_slots * (logs.max_candidates + 1)
-    return max(MOST_CELLS // n_cells, FEWEST)
+    return max(MOST_LAW_CELLS // n_cells, FEWEST_COMPARED)
 
 
-def _contradictions(drawn, rows, proba):
+def _contradicting_propensities(drawn, rows, proba):
     """Compare recorded propensities with the policy's probabilities."""
     if drawn.propensity is None:
         return []
@@ -162,12 +165,12 @@ def _contradictions(drawn, rows, proba):
     worst = off[np.argsort(-gap[off], kind="stable")[:10]]
     row = worst[0]
     return [
-        _alarm(
+        _logger_alarm(
             "contradicting_propensity",
             f"The recorded propensities of {len(off):,} of {len(drawn):,} slates "
-            f"differ from the logging policy's: row {_named(drawn, rows, row)} has "
+            f"differ from the logging policy's: row {_row_name(drawn, rows, row)} has "
             f"{figure(drawn.propensity[row])}, the policy gives {figure(proba[row])}.",
-            ("One of the two is wrong: leave it out.", *ADVICE[:2]),
+            ("One of the two is wrong: leave it out.", *CAUSES[:2]),
             number=len(off) / len(drawn),
             effect=float(np.median(gap[off])),
             rows=np.sort(rows[worst]).tolist(),
@@ -175,29 +178,29 @@ def _contradictions(drawn, rows, proba):
     ]
 
 
-def _named(drawn, rows, row):
+def _row_name(drawn, rows, row):
     """Return what messages call a drawn row: in samples, its place in the log."""
     return int(drawn._called(np.array([row]))[0]) if drawn._by_position else rows[row]
 
 
-def _impossible(drawn, rows, never, proba):
+def _impossible_slates(drawn, rows, never, proba):
     row = int(never[0])
     slot = int(np.flatnonzero(proba[row] <= 0)[0])
     shown = int(drawn.slate[row, slot])
     what = "leaves it empty" if shown == EMPTY else f"holds candidate {shown}"
-    return _alarm(
+    return _logger_alarm(
         "impossible_slates",
         f"The logging policy cannot compose {len(never):,} of {len(drawn):,} logged "
-        f"slates: slot {slot} of row {_named(drawn, rows, row)} {what}, which has "
+        f"slates: slot {slot} of row {_row_name(drawn, rows, row)} {what}, which has "
         "probability 0 there.",
-        ADVICE,
+        CAUSES,
         number=len(never) / len(drawn),
         effect=len(never) / len(drawn),
         rows=rows[never[:10]].tolist(),
     )
 
 
-def _counted(laws, code):
+def _count_findings(laws, code):
     """Compare counts of candidates by slot with their exact moments."""
     mean = laws.sum(axis=0)
     variance = mean - np.einsum("ijk,ijk->jk", laws, laws)
@@ -209,9 +212,9 @@ def _counted(laws, code):
     u = gap / spread
     chance = 2 * np.exp(-spread * ((1 + u) * np.log1p(u) - u)) * mean.size
     effect = gap / np.maximum(mean, 1.0)
-    chance[(effect <= EFFECT) | (gap < 1e-6)] = np.inf
+    chance[(effect <= LEAST_COUNT_EFFECT) | (gap < 1e-6)] = np.inf
     worst = np.unravel_index(int(chance.argmin()), chance.shape)
-    if not chance[worst] < SURPRISE:
+    if not chance[worst] < UNLIKELY_COUNTS:
         return []
     place, shown = (int(at) for at in worst)
     what = "was empty"
@@ -219,12 +222,12 @@ def _counted(laws, code):
         what = f"held candidate {shown}"
     z = float((count[worst] - mean[worst]) / np.sqrt(spread[worst]))
     return [
-        _alarm(
+        _logger_alarm(
             "slate_counts",
             f"Slot {place} {what} {count[worst]:,.0f} times in {len(laws):,} rounds. "
             "Given the slots before, the logging policy expects "
             f"{figure(mean[worst])} ({z:+,.1f} standard errors).",
-            ADVICE,
+            CAUSES,
             number=z,
             effect=float(effect[worst]),
             columns=(f"slot {place}",),
@@ -232,7 +235,7 @@ def _counted(laws, code):
     ]
 
 
-def _calibrated(laws, code):
+def _calibration_findings(laws, code):
     """Ask whether the logger was as sure of its candidates as the policy."""
     laws = laws.reshape(-1, laws.shape[2])
     own = np.log(laws[np.arange(len(laws)), code.ravel()])
@@ -248,30 +251,30 @@ def _calibrated(laws, code):
         return []
     more = "more" if best > 1 else "less"
     return [
-        _alarm(
+        _logger_alarm(
             "slate_calibration",
             f"The logger was {more} sure of its candidates than the logging policy "
             f"says: its temperature divided by {figure(best)} fits the slates better "
             f"({chance_of(found)}).",
-            ADVICE,
+            CAUSES,
             number=found,
             effect=max(best, 1 / best) - 1,
         )
     ]
 
 
-def _fitted(drawn, rows, law, code, random):
+def _misfit_findings(drawn, rows, law, code, random):
     """Ask whether a model of the context predicts the first slot better."""
     p = law[np.arange(len(law)), code]
     first = BanditLogs(drawn.context, code, drawn.reward, p)
     found = fitted_propensity_findings(first, random)[1]
     return [
-        _alarm(
+        _logger_alarm(
             "slate_misfit",
             "A model that was fitted to other rounds predicts the candidate in slot 0 "
             f"from the context better than the logging policy, by {one.effect:,.0%} on "
             f"average ({chance_of(one.number)}).",
-            ADVICE,
+            CAUSES,
             number=one.number,
             effect=one.effect,
             rows=rows[list(one.rows)].tolist(),
@@ -282,6 +285,6 @@ def _fitted(drawn, rows, law, code, random):
     ]
 
 
-def _alarm(name, found, advice, **numbers):
+def _logger_alarm(name, found, advice, **numbers):
     about = {"category": PropensityWarning, **numbers}
     return Finding(name, "error", found, advice, **about)

@@ -30,7 +30,7 @@ SPARED = {
     "slates": ("PseudoInverse", "SlateDoublyRobust", "mean reward"),
     "slots": ("SlateIPS", "mean reward"),
 }
-NAMES = {
+FACT_NAMES = {
     "effective_sample_size": "effective sample size",
     "effective_share": "effective share",
     "max_weight": "largest weight",
@@ -52,7 +52,7 @@ def slate_policy_findings(policy, logs, random_state):
         return {"weights of the policy": NO_LOGGER}, found
     facts = {}
     for what, evaluator in _evaluators(target, logs).items():
-        told, more = _of_weights(evaluator.fit(logs), target, logs, what)
+        told, more = _weight_findings_of(evaluator.fit(logs), target, logs, what)
         facts |= told
         found += more
     return facts, found
@@ -70,7 +70,7 @@ def _evaluators(target, logs):
     return found
 
 
-def _of_weights(evaluator, target, logs, what):
+def _weight_findings_of(evaluator, target, logs, what):
     terms = evaluator._terms(target, target.logs)
     positive = terms.positive(logs, combined_weights(logs, None))
     known = (terms.weight, terms.expected, terms.supported, positive.design)
@@ -78,7 +78,7 @@ def _of_weights(evaluator, target, logs, what):
     entries = Diagnostics(entries | terms.diagnostics)
     facts = {
         f"{name} ({what})": entries[key]
-        for key, name in NAMES.items()
+        for key, name in FACT_NAMES.items()
         if key in entries
     }
     lost = entries.get("unsupported_share", entries.get("outside_range_share", nan))
@@ -87,7 +87,7 @@ def _of_weights(evaluator, target, logs, what):
     support = [
         replace(one, spares=SPARED[what]) for one in slate_support_findings(lost, what)
     ]
-    found = support + [_about(what, one) for one in found]
+    found = support + [_about_weights(what, one) for one in found]
     if terms.weight is None or not entries.get("effective_sample_size", 0) > 0:
         return facts, found
     counted = np.abs(positive.of(terms.weight))
@@ -95,10 +95,12 @@ def _of_weights(evaluator, target, logs, what):
     if not isnan(shape):
         name = f"tail shape of weighted rewards ({what}), heavy above {UNRELIABLE}"
         facts[name] = shape
-    return facts, found + [_about(what, one) for one in tail_findings(shape, error)]
+    return facts, found + [
+        _about_weights(what, one) for one in tail_findings(shape, error)
+    ]
 
 
-def _about(what, finding):
+def _about_weights(what, finding):
     """Return a finding that says whose weights it is about: both kinds are checked."""
     text = f"Weights of {what}: {finding.found}"
     return replace(finding, found=text, spares=SPARED[what])

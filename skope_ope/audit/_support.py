@@ -13,7 +13,7 @@ from skope_ope.logs.checks._finding import Finding
 from skope_ope.policies._constant_policy import ConstantPolicy
 
 ONE_ACTION = "one_action"
-MOST_ACTIONS = 20  # of a table
+MOST_TABLE_ACTIONS = 20  # of a table
 OUT_OF_REACH = 0.05  # of the policy's probability: then it is worth a note
 
 
@@ -27,7 +27,7 @@ def support_of(rounds):
             "else the policy does"
         )
     found = [
-        replace(one, actions=_never_logged(rounds))
+        replace(one, actions=_never_logged_of_rounds(rounds))
         for one in support_findings(rounds.overlap, rounds.logs)
     ]
     if rounds.wanted is not None:
@@ -65,7 +65,7 @@ def _one_action(rounds):
     ]
 
 
-def _never_logged(rounds):
+def _never_logged_of_rounds(rounds):
     """Return the never logged actions that the policy wants most."""
     if rounds.wanted is None:
         return ()
@@ -78,7 +78,7 @@ def _never_logged(rounds):
 def _by_action(rounds):
     """Return the policy's most likely actions: its share and the log's."""
     logs, wanted = rounds.logs, rounds.wanted
-    order = np.argsort(-wanted, kind="stable")[:MOST_ACTIONS]
+    order = np.argsort(-wanted, kind="stable")[:MOST_TABLE_ACTIONS]
     counts = np.bincount(logs.action_index, minlength=logs.n_actions)[order]
     table = {
         "action": [plain(logs.actions[k]) for k in order],

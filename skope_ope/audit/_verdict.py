@@ -59,11 +59,11 @@ def verdict(
     'trustworthy'
     """
     thresholds = VerdictThresholds() if thresholds is None else thresholds
-    _check(value, audit, thresholds)
+    _check_verdict_arguments(value, audit, thresholds)
     return verdict_on(value, thresholds, audit)
 
 
-def _check(value, audit, thresholds):
+def _check_verdict_arguments(value, audit, thresholds):
     if not isinstance(value, PolicyValue):
         raise TypeError(
             "value must be a PolicyValue, as evaluate gives, got "

@@ -5,10 +5,7 @@
 from skope_ope.datasets._adaptive_logs import make_adaptive_logs
 from skope_ope.datasets._fetch_open_bandit import fetch_open_bandit
 from skope_ope.datasets._load import load_classification, load_ranking
-from skope_ope.datasets._ranking_world import (
-    RankingWorld,
-    make_slate_logs_from_ranking,
-)
+from skope_ope.datasets._ranking_world import RankingWorld, make_slate_logs_from_ranking
 from skope_ope.datasets._slate_rewards import dcg, err, ndcg, reciprocal_rank
 from skope_ope.datasets._supervised import make_logs_from_classification
 from skope_ope.datasets._synthetic import make_bandit_logs

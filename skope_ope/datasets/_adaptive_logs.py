@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from skope_ope._types import ArrayLike, RandomSeed
 
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
 
 @validate_params(
@@ -190,7 +190,7 @@ class AdaptiveWorld:
             z = (value - mean[..., other, None, None]) / sd[..., other, None, None]
             z[..., other, :] = np.inf  # it need not be above itself
             above *= ndtr(z)
-        best = above @ WEIGHTS
+        best = above @ NODE_WEIGHTS
         return best / best.sum(axis=-1, keepdims=True)
 
 

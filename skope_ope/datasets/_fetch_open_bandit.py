@@ -15,16 +15,21 @@ from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.policies import UniformSlatePolicy
 from skope_ope.readers._read_open_bandit import read_open_bandit
 
-LOGGERS, CAMPAIGNS = ("random", "bts"), ("all", "men", "women")
-FOLDERS = ("", "obd", "open_bandit_dataset", "obp/dataset/obd")  # the last: of a clone
-SMALL = "https://github.com/st-tech/zr-obp"
-FULL = "https://research.zozo.com/data.html"
+LOGGER_NAMES, CAMPAIGNS = ("random", "bts"), ("all", "men", "women")
+FOLDERS_OF_DATA = (
+    "",
+    "obd",
+    "open_bandit_dataset",
+    "obp/dataset/obd",
+)  # the last: of a clone
+SMALL_VERSION = "https://github.com/st-tech/zr-obp"
+FULL_VERSION = "https://research.zozo.com/data.html"
 
 
 @validate_params(
     {
         "campaign": [StrOptions(set(CAMPAIGNS))],
-        "logger": [StrOptions(set(LOGGERS))],
+        "logger": [StrOptions(set(LOGGER_NAMES))],
         "data_home": [str, os.PathLike, None],
         "align": ["boolean"],
         "as_frame": ["boolean"],
@@ -107,12 +112,14 @@ def fetch_open_bandit(
     BanditLogs(n_rounds=2, n_features=3, n_actions=2)
     """
     home = os.environ.get(DATA_HOME_VARIABLE) if data_home is None else data_home
-    path = _find(home, logger, campaign) if home else None
+    path = _find_log(home, logger, campaign) if home else None
     if path is None:
         raise FileNotFoundError(_where_to_get(home, logger, campaign))
     other = None
     if align:
-        other = _find(home, next(one for one in LOGGERS if one != logger), campaign)
+        other = _find_log(
+            home, next(one for one in LOGGER_NAMES if one != logger), campaign
+        )
     logs = read_open_bandit(
         path, align_with=other, as_frame=as_frame, as_slates=as_slates
     )
@@ -121,10 +128,10 @@ def fetch_open_bandit(
     return logs
 
 
-def _find(home, logger, campaign):
+def _find_log(home, logger, campaign):
     """Return the file of a log, or None."""
     home = Folder(home).expanduser()
-    for inner in FOLDERS:
+    for inner in FOLDERS_OF_DATA:
         for end in (".csv", ".csv.gz"):
             path = home / inner / logger / campaign / f"{campaign}{end}"
             if path.is_file():
@@ -143,7 +150,7 @@ def _where_to_get(home, logger, campaign):
     return (
         f"the Open Bandit Dataset is missing: {found}. Nothing is downloaded for you. "
         "The small version, 10,000 rows a log, is part of the Open Bandit Pipeline "
-        f"(licence Apache-2.0): git clone --depth 1 {SMALL}, then data_home="
-        f"'zr-obp'. The full version, 26 million rows, is at {FULL}, where its "
+        f"(licence Apache-2.0): git clone --depth 1 {SMALL_VERSION}, then data_home="
+        f"'zr-obp'. The full version, 26 million rows, is at {FULL_VERSION}, where its "
         "terms are stated. Cite Saito et al., arXiv:2008.07146."
     )

@@ -73,7 +73,7 @@ def load_classification(
     if name in BUNDLED:
         data = _load_bundled(name)
     else:
-        data = _read_classification(_find(name.removeprefix("uci_"), data_home))
+        data = _read_classification(_find_set(name.removeprefix("uci_"), data_home))
     return (data.data, data.target) if return_X_y else data
 
 
@@ -89,7 +89,7 @@ def _load_bundled(name):
     )
 
 
-def _find(name, data_home):
+def _find_set(name, data_home):
     """Path of the file of a set, or an error that names what there is."""
     bundled = ", ".join(BUNDLED)
     folder = data_home if data_home is not None else os.environ.get(DATA_HOME_VARIABLE)

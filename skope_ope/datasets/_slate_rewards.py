@@ -68,8 +68,8 @@ def dcg(
     >>> dcg([0, 2, 1], [[1, 2], [0, 1]]).round(3)
     array([3.631, 1.893])
     """
-    grades, slates = _checked(grades, slates)
-    gains = np.where(slates == EMPTY, 0.0, 2.0 ** _shown(grades, slates) - 1)
+    grades, slates = _grades_of(grades, slates)
+    gains = np.where(slates == EMPTY, 0.0, 2.0 ** _in_slots(grades, slates) - 1)
     return gains @ slot_discounts(slates.shape[1], discount)
 
 
@@ -104,7 +104,7 @@ def ndcg(
     >>> ndcg([0, 2, 1], [[1, 2], [0, 1]]).round(3)
     array([1.   , 0.521])
     """
-    grades, slates = _checked(grades, slates)
+    grades, slates = _grades_of(grades, slates)
     best = best_dcg(grades, slates.shape[1], discount, offered)
     reached = dcg(grades, slates, discount=discount)
     return np.divide(reached, best, out=np.zeros(len(slates)), where=best > 0)
@@ -151,13 +151,13 @@ def err(grades: ArrayLike, slates: ArrayLike, *, max_grade: float = 4) -> Array:
     >>> err([0, 2, 1], [[1, 2], [0, 1]], max_grade=2)
     array([0.78125, 0.375  ])
     """
-    grades, slates = _checked(grades, slates)
+    grades, slates = _grades_of(grades, slates)
     if grades.max() > max_grade:
         raise ValueError(
             f"a grade is {grades.max():g}, more than max_grade={max_grade:g}. Pass the "
             "largest grade there is."
         )
-    stops = (2.0 ** _shown(grades, slates) - 1) / 2.0**max_grade
+    stops = (2.0 ** _in_slots(grades, slates) - 1) / 2.0**max_grade
     stops = np.where(slates == EMPTY, 0.0, stops)
     reads_on = np.cumprod(1 - stops, axis=1)[:, :-1]
     stops[:, 1:] *= reads_on
@@ -184,12 +184,12 @@ def reciprocal_rank(grades: ArrayLike, slates: ArrayLike) -> Array:
     >>> reciprocal_rank([0, 2, 1], [[1, 2], [0, 1]])
     array([1. , 0.5])
     """
-    grades, slates = _checked(grades, slates)
-    found = (slates != EMPTY) & (_shown(grades, slates) > 0)
+    grades, slates = _grades_of(grades, slates)
+    found = (slates != EMPTY) & (_in_slots(grades, slates) > 0)
     return np.where(found.any(axis=1), 1 / (1 + found.argmax(axis=1)), 0.0)
 
 
-def _checked(grades, slates):
+def _grades_of(grades, slates):
     """Return grades of shape (n_rounds, n_candidates) and the slates."""
     grades = as_numbers("grades", grades, 1 if np.ndim(grades) == 1 else 2)
     slates = np.asarray(slates)
@@ -215,5 +215,5 @@ def _checked(grades, slates):
     return grades, slates
 
 
-def _shown(grades, slates):
+def _in_slots(grades, slates):
     return np.take_along_axis(grades, np.maximum(slates, 0), axis=1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Fresh contexts over which the value in expectation is averaged: its error is 1/362
 # of the standard deviation of a policy's value over contexts.
 N_POPULATION = 2**17
-CHUNK = 2**14
+CONTEXT_CHUNK = 2**14
 
 
 @validate_params(
@@ -202,10 +202,10 @@ class _World:
     def population_value(self, proba, rng):
         """Return the value over fresh contexts and its standard error."""
         value = np.empty(N_POPULATION)
-        for start in range(0, N_POPULATION, CHUNK):
-            context = rng.standard_normal((CHUNK, len(self.beta)))
+        for start in range(0, N_POPULATION, CONTEXT_CHUNK):
+            context = rng.standard_normal((CONTEXT_CHUNK, len(self.beta)))
             terms = proba(context) * self.expected_rewards(context)
-            value[start : start + CHUNK] = terms.sum(axis=1)
+            value[start : start + CONTEXT_CHUNK] = terms.sum(axis=1)
         return float(value.mean()), float(value.std() / N_POPULATION**0.5)
 
 

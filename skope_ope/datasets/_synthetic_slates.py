@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import RandomSeed, SlatePolicyLike
 
-MAX_SLATES = 20_000  # of a round: over more of them no value is summed
+MOST_SUMMED_SLATES = 20_000  # of a round: over more of them no value is summed
 
 
 @validate_params(
@@ -251,7 +251,7 @@ class _SlateWorld:
             terms = policy.slot_marginals(rounds) * self.attraction(context)
             return float(terms.sum(axis=(1, 2)).mean())
         m, n_slots = self.n_candidates, self.n_slots
-        if (m**n_slots if repeats else perm(m, n_slots)) > MAX_SLATES:
+        if (m**n_slots if repeats else perm(m, n_slots)) > MOST_SUMMED_SLATES:
             return float("nan")
         slates = product(range(m), repeat=n_slots)
         if not repeats:

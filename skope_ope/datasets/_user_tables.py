@@ -29,9 +29,11 @@ checked = validate_params(
 # --------------------------------------------------------------------------------------
 
 QUERIES = np.array(["boots", "desk", "lamp", "mug", "rug", "sofa"])
-SHARES = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])  # of the queries
+OF_QUERIES = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])  # of the queries
 N_RESULTS = 5  # of every query
-ATTENTION = np.array([1.0, 0.7, 0.5, 0.4])  # share of readers who look at a position
+SLOT_ATTENTION = np.array(
+    [1.0, 0.7, 0.5, 0.4]
+)  # share of readers who look at a position
 DEVICES = np.array(["desktop", "phone"])
 N_SHOWN = np.array([4, 3])  # results on a page of the two devices
 PHONES = 0.4  # share of pages
@@ -109,14 +111,14 @@ def make_search_frame(
     new_score = (click_rate + 0.03 * world.standard_normal(shape)).round(3)
     docs = np.array([[f"{q}-{k + 1}" for k in range(N_RESULTS)] for q in QUERIES])
 
-    query = rng.choice(len(QUERIES), size=n_rounds, p=SHARES)
+    query = rng.choice(len(QUERIES), size=n_rounds, p=OF_QUERIES)
     phone = (rng.random_sample(n_rounds) < PHONES).astype(int)
     shuffled = rng.random_sample(n_rounds) < SHUFFLED
     key = np.where(shuffled[:, None], rng.random_sample((n_rounds, N_RESULTS)), 0.0)
     key = np.where(shuffled[:, None], key, -score[query])
-    order = np.argsort(key, axis=1)[:, : len(ATTENTION)]
-    on_page = np.arange(len(ATTENTION)) < N_SHOWN[phone][:, None]
-    rates = ATTENTION * click_rate[query[:, None], order]
+    order = np.argsort(key, axis=1)[:, : len(SLOT_ATTENTION)]
+    on_page = np.arange(len(SLOT_ATTENTION)) < N_SHOWN[phone][:, None]
+    rates = SLOT_ATTENTION * click_rate[query[:, None], order]
     clicked = rng.random_sample(rates.shape) < rates
     page, position = np.nonzero(on_page)
     user = rng.randint(max(1, n_rounds // 3), size=n_rounds)
@@ -145,26 +147,28 @@ def make_search_frame(
         return shown, results
     clicks = {"random": _clicks(np.tile(click_rate.mean(axis=1), (4, 1)).T)}
     for name, scores in (("score", score), ("new_score", new_score)):
-        best = np.argsort(-scores, axis=1)[:, : len(ATTENTION)]
+        best = np.argsort(-scores, axis=1)[:, : len(SLOT_ATTENTION)]
         clicks[name] = _clicks(np.take_along_axis(click_rate, best, axis=1))
     truth = Bunch(
-        click_rate=click_rate.ravel(), attention=ATTENTION, clicks_per_page=clicks
+        click_rate=click_rate.ravel(), attention=SLOT_ATTENTION, clicks_per_page=clicks
     )
     return shown, results, truth
 
 
 def _clicks(rates):
     """Return the expected clicks per page, from click rates by query and position."""
-    seen = rates * ATTENTION
+    seen = rates * SLOT_ATTENTION
     of_device = [seen[:, :slots].sum(axis=1) for slots in N_SHOWN]
-    return float(SHARES @ np.average(of_device, axis=0, weights=[1 - PHONES, PHONES]))
+    return float(
+        OF_QUERIES @ np.average(of_device, axis=0, weights=[1 - PHONES, PHONES])
+    )
 
 
 # -- A table of a shop's visits, as a data base would export it ------------------------
 
 OFFERS = np.array(["none", "coupon", "shipping"])
 # Probabilities of the offers: of most visitors, and of those who come often.
-USUAL, LOYAL = (0.5, 0.25, 0.25), (0.2, 0.6, 0.2)
+USUAL_OFFERS, LOYAL_OFFERS = (0.5, 0.25, 0.25), (0.2, 0.6, 0.2)
 LOYAL_ABOVE = 4  # visits
 
 
@@ -230,7 +234,7 @@ def make_shop_frame(
     visits = rng.poisson(3, size=n_rounds)
     mobile = rng.randint(2, size=n_rounds)
     loyal = visits > LOYAL_ABOVE
-    proba = np.where(loyal[:, None], LOYAL, USUAL)
+    proba = np.where(loyal[:, None], LOYAL_OFFERS, USUAL_OFFERS)
     offer, p = draw_actions(proba, rng)
     young = age < 35
     buys = np.column_stack(
@@ -264,12 +268,12 @@ def make_shop_frame(
 
 # -- traces of a router of language models, as JSON lines would hold them --------------
 
-MODELS = np.array(["large", "medium", "small"])
+ROUTER_MODELS = np.array(["large", "medium", "small"])
 PRICES = np.array([0.05, 0.02, 0.005])  # of a request of 1,000 tokens
 # What the router draws with, and how often each model solves a request.
 CODE, CHAT = (0.5, 0.3, 0.2), (0.4, 0.3, 0.3)
 HARD, EASY = (0.80, 0.76, 0.65), (0.88, 0.87, 0.865)
-LONG = 600  # tokens: longer requests for code are hard
+LONG_REQUEST = 600  # tokens: longer requests for code are hard
 
 
 @checked
@@ -323,7 +327,7 @@ def make_router_traces(
     user = rng.randint(1 + n_rounds // 10, size=n_rounds)
     is_code = rng.random_sample(n_rounds) < 0.3
     tokens = rng.randint(20, 2000, size=n_rounds)
-    hard = is_code & (tokens > LONG)
+    hard = is_code & (tokens > LONG_REQUEST)
     solved = np.where(hard[:, None], HARD, EASY)
     cost = PRICES * (tokens[:, None] / 1000)
     proba = np.where(is_code[:, None], CODE, CHAT)
@@ -336,9 +340,9 @@ def make_router_traces(
             "user": {"id": f"u{who}"},
             "request": {"task": "code" if code else "chat", "tokens": length},
             "route": {
-                "model": str(MODELS[model]),
+                "model": str(ROUTER_MODELS[model]),
                 "probs": dict(
-                    zip(MODELS.tolist(), CODE if code else CHAT, strict=True)
+                    zip(ROUTER_MODELS.tolist(), CODE if code else CHAT, strict=True)
                 ),
             },
             "usage": {"cost": round(paid, 6)},
@@ -351,5 +355,5 @@ def make_router_traces(
     if not return_truth:
         return traces
     return traces, Bunch(
-        solved=solved, cost=cost, logging_proba=proba, actions=MODELS.copy()
+        solved=solved, cost=cost, logging_proba=proba, actions=ROUTER_MODELS.copy()
     )

@@ -3,9 +3,7 @@
 """What we show: data, and a method `plot` that needs matplotlib."""
 
 from skope_ope.displays._clipping_curve_display import ClippingCurveDisplay
-from skope_ope.displays._confidence_sequence_display import (
-    ConfidenceSequenceDisplay,
-)
+from skope_ope.displays._confidence_sequence_display import ConfidenceSequenceDisplay
 from skope_ope.displays._convergence_display import ConvergenceDisplay
 from skope_ope.displays._history_display import HistoryDisplay
 from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay

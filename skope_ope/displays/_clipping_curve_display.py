@@ -9,22 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import checked_curve
-from skope_ope.displays._looks import (
-    BASELINE,
-    FAINT,
-    LINE,
-    POLICY,
-    Shown,
-    Undrawn,
-    as_drawn,
-    counted,
-    drawing,
-    in_lines,
-    legend_beside,
-    log_numbers_on,
-    numbers_on,
-)
 from skope_ope.logs._shown_numbers import figure, level_text
 
 if TYPE_CHECKING:
@@ -36,7 +22,7 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 
-class ClippingCurveDisplay(Shown, Undrawn):
+class ClippingCurveDisplay(looks.Display):
     """Value of a policy against the bound on the importance weights.
 
     A low bound limits the effect of single rounds, but adds bias. A high bound does the
@@ -116,7 +102,7 @@ class ClippingCurveDisplay(Shown, Undrawn):
         self.leaves_bias_out = [value.leaves_bias_out for value in values]
 
     def _held(self):
-        return counted(len(self.value), "value")
+        return looks.counted(len(self.value), "value")
 
     @classmethod
     def from_values(
@@ -211,12 +197,12 @@ class ClippingCurveDisplay(Shown, Undrawn):
         display : ClippingCurveDisplay
             Itself.
         """
-        with drawing(self, ax) as ax:
-            name = as_drawn(self.name or "value", LINE)
-            style = {"label": name, "color": POLICY, **kwargs}
+        with looks.drawing(self, ax) as ax:
+            name = looks.name_lines(self.name or "value")
+            style = {"label": name, "color": looks.POLICY, **kwargs}
             (self.line_,) = ax.plot(self.param_range, self.value, **style)
             style = {
-                "alpha": FAINT,
+                "alpha": looks.FAINT,
                 "color": self.line_.get_color(),
                 "linewidth": 0,
                 "label": f"{level_text(self.level)} interval",
@@ -227,20 +213,20 @@ class ClippingCurveDisplay(Shown, Undrawn):
             )
             self.own_line_ = None
             if self.own is not None and np.isfinite(self.own):
-                style = {"color": BASELINE, "linestyle": ":"}
+                style = {"color": looks.BASELINE, "linestyle": ":"}
                 style["label"] = f"{self.param_name} = {figure(self.own)} in use"
                 self.own_line_ = ax.axvline(self.own, **style)
             ax.set_xscale("log")
-            log_numbers_on(ax.xaxis)
-            numbers_on(ax.yaxis)
+            looks.log_numbers_on(ax.xaxis)
+            looks.numbers_on(ax.yaxis)
             notes = [
-                in_lines(f"intervals leave out {reason}")
+                looks.in_lines(f"intervals leave out {reason}")
                 for reason in dict.fromkeys(self.leaves_bias_out)
                 if reason
             ]
             label = f"bound on the weights ({self.param_name})"
             ax.set_xlabel("\n".join([label, *notes]))
             ax.set_ylabel("value (reward per round)")
-            legend_beside(ax)
+            looks.legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self

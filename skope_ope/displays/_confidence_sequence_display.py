@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope.displays._given_values import texts_of
-from skope_ope.displays._looks import (
-    BASELINE,
-    FAINT,
-    LINE,
-    TRUTH,
-    Shown,
-    Undrawn,
-    as_drawn,
-    counted,
-    drawing,
-    legend_beside,
-    log_numbers_on,
-    numbers_on,
-    series_style,
-    show_values,
-)
+from skope_ope.displays import _looks as looks
+from skope_ope.displays._given_values import key_texts
 from skope_ope.logs._shown_numbers import level_text
 
 if TYPE_CHECKING:
@@ -36,11 +21,10 @@ if TYPE_CHECKING:
         ConfidenceSequence,
     )
 
-FIELDS = "n_rounds", "low", "high", "estimate"
-EARLY = 0.1  # share of the rounds whose intervals may leave the picture
+KEPT_FIELDS = "n_rounds", "low", "high", "estimate"
 
 
-class ConfidenceSequenceDisplay(Shown, Undrawn):
+class ConfidenceSequenceDisplay(looks.Display):
     """Values over time with their confidence sequences.
 
     The intervals hold at all times together. The first interval on one side of the
@@ -107,7 +91,7 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         }
 
     def _held(self):
-        return counted(len(self.intervals), "sequence")
+        return looks.counted(len(self.intervals), "sequence")
 
     @classmethod
     def from_sequence(
@@ -193,7 +177,7 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         for name, one in intervals.items():
             have = getattr(getattr(one, "dtype", None), "names", None)
             have = list(one) if have is None else have
-            missing = [field for field in FIELDS if field not in have]
+            missing = [field for field in KEPT_FIELDS if field not in have]
             if missing:
                 raise ValueError(
                     f"intervals[{name!r}] has no {', '.join(missing)}: it needs what "
@@ -241,24 +225,24 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         if log and over == "time":
             raise ValueError("log=True is for numbers of rounds: over='n_rounds'.")
         times = [self._times(name, over) for name in self.intervals]
-        with drawing(self, ax) as ax:
+        with looks.drawing(self, ax) as ax:
             self.lines_ = []
-            names = texts_of(list(self.intervals))
+            names = key_texts(list(self.intervals))
             for i, (name, x) in enumerate(zip(self.intervals, times, strict=True)):
-                self._draw(ax, i, as_drawn(names[i], LINE), x, name, kwargs)
+                self._draw(ax, i, looks.name_lines(names[i]), x, name, kwargs)
             if self.baseline is not None:
                 label = "no gain" if self.gain and not self.baseline else "baseline"
-                style = {"color": BASELINE, "linestyle": "-", "linewidth": 1.2}
+                style = {"color": looks.BASELINE, "linestyle": "-", "linewidth": 1.2}
                 ax.axhline(self.baseline, label=label, zorder=1.5, **style)
             if truth is not None:
-                style = {"color": TRUTH, "linestyle": "--", "label": "truth"}
+                style = {"color": looks.TRUE_VALUE, "linestyle": "--", "label": "truth"}
                 ax.plot(times[0], np.broadcast_to(truth, len(times[0])), **style)
             if log:
                 ax.set_xscale("log")
             else:
                 self._show_late(ax, truth)
             self._label(ax, over, log)
-            legend_beside(ax)
+            looks.legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -278,7 +262,7 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
     def _draw(self, ax, i, label, x, name, kwargs):
         one = self.intervals[name]
         low, high = np.asarray(one["low"]), np.asarray(one["high"])
-        style = {**series_style(i), "markersize": 4, "label": label}
+        style = {**looks.series_style(i), "markersize": 4, "label": label}
         style["markevery"] = max(len(x) // 15, 1)
         (line,) = ax.plot(x, np.asarray(one["estimate"]), **{**style, **kwargs})
         self.lines_.append(line)
@@ -286,7 +270,7 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         if len(x) == 1:  # an area of one point is none
             ax.vlines(x, low, high, color=color, linewidth=1.2)
             return
-        share = FAINT / len(self.intervals) ** 0.5
+        share = looks.FAINT / len(self.intervals) ** 0.5
         ax.fill_between(x, low, high, color=color, alpha=share, linewidth=0)
         for end in (low, high):
             ax.plot(x, end, color=color, alpha=0.6, linewidth=0.8)
@@ -302,12 +286,12 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
         drawn += [] if truth is None else [np.ravel(truth)]
         for one in self.intervals.values():
             n = np.asarray(one["n_rounds"])
-            late = n > EARLY * n[-1]
+            late = n > looks.EARLY * n[-1]
             drawn += [np.asarray(one[name])[late] for name in ("low", "high")]
-        show_values(ax, *drawn)
+        looks.show_values(ax, *drawn)
 
     def _label(self, ax, over, log):
-        numbers_on(ax.yaxis, signed=self.gain)
+        looks.numbers_on(ax.yaxis, signed=self.gain)
         what = "gain" if self.gain else "value"
         ax.set_ylabel(f"{what} (reward per round)")
         about = f"{level_text(self.level)} at all times together"
@@ -317,9 +301,9 @@ class ConfidenceSequenceDisplay(Shown, Undrawn):
             ax.set_xlabel(f"time ({about})")
             return
         if log:
-            log_numbers_on(ax.xaxis)
+            looks.log_numbers_on(ax.xaxis)
         else:
-            numbers_on(ax.xaxis)
+            looks.numbers_on(ax.xaxis)
             ax.set_xlim(left=0)
         ax.set_xlabel(f"rounds so far ({about})")
 

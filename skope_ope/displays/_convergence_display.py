@@ -8,22 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope.displays._given_values import checked_values, texts_of, values_of
-from skope_ope.displays._looks import (
-    FAINT,
-    LINE,
-    TRUTH,
-    Shown,
-    Undrawn,
-    as_drawn,
-    counted,
-    drawing,
-    in_lines,
-    legend_beside,
-    numbers_on,
-    series_style,
-    show_values,
-)
+from skope_ope.displays import _looks as looks
+from skope_ope.displays._given_values import checked_values, key_texts, keyed_values
 from skope_ope.logs._shown_numbers import level_text
 
 if TYPE_CHECKING:
@@ -35,11 +21,10 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.logs._bandit_logs import BanditLogs
 
-N_POINTS = 30
-EARLY = 0.1  # share of the rounds before which points may leave the picture
+N_SIZES = 30
 
 
-class ConvergenceDisplay(Shown, Undrawn):
+class ConvergenceDisplay(looks.Display):
     """Values and intervals from the first rounds of a log, as it grows.
 
     Every point is the estimate from the first rounds only. Rounds are in the order of
@@ -113,7 +98,8 @@ class ConvergenceDisplay(Shown, Undrawn):
         self.leaves_bias_out = [curve[-1].leaves_bias_out for curve in curves]
 
     def _held(self):
-        return f"{counted(len(self.keys), 'curve')}, {counted(len(self.sizes), 'size')}"
+        curves = looks.counted(len(self.keys), "curve")
+        return f"{curves}, {looks.counted(len(self.sizes), 'size')}"
 
     @classmethod
     def from_values(
@@ -184,7 +170,7 @@ class ConvergenceDisplay(Shown, Undrawn):
         -------
         display : ConvergenceDisplay
         """
-        values = values_of(evaluator, policy, logs)
+        values = keyed_values(evaluator, policy, logs)
         return cls.from_values(values, sizes=sizes, level=level)
 
     def plot(
@@ -206,29 +192,31 @@ class ConvergenceDisplay(Shown, Undrawn):
         display : ConvergenceDisplay
             Itself.
         """
-        with drawing(self, ax) as ax:
+        with looks.drawing(self, ax) as ax:
             self.lines_ = []
-            for i, text in enumerate(texts_of(self.keys)):
-                style = {**series_style(i), "label": as_drawn(text, LINE)}
+            for i, text in enumerate(key_texts(self.keys)):
+                style = {**looks.series_style(i), "label": looks.name_lines(text)}
                 style |= {"markersize": 4, "markevery": 5, **kwargs}
                 self.lines_ += ax.plot(self.sizes, self.value[i], **style)
                 style = {"color": self.lines_[-1].get_color(), "linewidth": 0}
-                style["alpha"] = FAINT / len(self.keys) ** 0.5
+                style["alpha"] = looks.FAINT / len(self.keys) ** 0.5
                 ax.fill_between(self.sizes, self.low[i], self.high[i], **style)
                 style |= {"alpha": 0.6, "linewidth": 0.8}
                 for end in (self.low[i], self.high[i]):
                     ax.plot(self.sizes, end, **style)
             if truth is not None:
-                style = {"color": TRUTH, "linestyle": "--", "label": "truth"}
+                style = {"color": looks.TRUE_VALUE, "linestyle": "--", "label": "truth"}
                 ax.axhline(float(truth), **style)
-            late = self.sizes > EARLY * self.sizes[-1]
-            show_values(ax, *(p[:, late] for p in (self.value, self.low, self.high)))
+            late = self.sizes > looks.EARLY * self.sizes[-1]
+            looks.show_values(
+                ax, *(p[:, late] for p in (self.value, self.low, self.high))
+            )
             ax.set_xlim(0, self.sizes[-1])
-            numbers_on(ax.xaxis)
-            numbers_on(ax.yaxis)
+            looks.numbers_on(ax.xaxis)
+            looks.numbers_on(ax.yaxis)
             ax.set_xlabel(self._what_is_drawn())
             ax.set_ylabel("value (reward per round)")
-            legend_beside(ax)
+            looks.legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -240,17 +228,19 @@ class ConvergenceDisplay(Shown, Undrawn):
                 named = [
                     text
                     for text, own in zip(
-                        texts_of(self.keys), self.leaves_bias_out, strict=True
+                        key_texts(self.keys), self.leaves_bias_out, strict=True
                     )
                     if own == reason
                 ]
                 notes.append(f"those of {', '.join(named)} leave out {reason}")
-        return "\n".join(["rounds of the log, from the first", *map(in_lines, notes)])
+        return "\n".join(
+            ["rounds of the log, from the first", *map(looks.in_lines, notes)]
+        )
 
 
 def _checked_sizes(sizes, n_rounds):
     if sizes is None:
-        sizes = np.ceil(np.linspace(0, n_rounds, N_POINTS + 1)[1:])
+        sizes = np.ceil(np.linspace(0, n_rounds, N_SIZES + 1)[1:])
     sizes = np.unique(np.asarray(sizes))
     if not sizes.size or sizes[0] < 1 or sizes[-1] > n_rounds or (sizes % 1).any():
         raise ValueError(

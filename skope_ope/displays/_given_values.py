@@ -35,7 +35,7 @@ def checked_values(values):
     return dict(values)
 
 
-def values_of(evaluator, policy, logs=None):
+def keyed_values(evaluator, policy, logs=None):
     """Return values of one policy or a dict of them, by one evaluator or several."""
     if isinstance(evaluator, Mapping):
         found = {name: fitted_evaluator(one, logs) for name, one in evaluator.items()}
@@ -69,7 +69,7 @@ def checked_curve(values, what, low, high=np.inf):
     return np.array(keys, dtype=float), [values[key] for key in keys]
 
 
-def texts_of(keys):
+def key_texts(keys):
     """Return what values are called: keys, or "policy, evaluator" of pairs."""
     # What all pairs have in common is left out.
     pairs = [key if isinstance(key, tuple) else (None, key) for key in keys]

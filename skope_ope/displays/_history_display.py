@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope.displays._looks import (
-    POLICY,
-    Shown,
-    Undrawn,
-    as_drawn,
-    checked_panels,
-    counted,
-    drawing_panels,
-    numbers_on,
-    show_values,
-)
+from skope_ope.displays import _looks as looks
 from skope_ope.logs._shown_numbers import share
 
 if TYPE_CHECKING:
@@ -30,11 +20,11 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.core._policy_value import PolicyValue
     from skope_ope.logs._bandit_logs import BanditLogs
 
-PANELS = ("length", "ratio", "value")
-FEW = 20  # points that are drawn one by one
+HISTORY_PANELS = ("length", "ratio", "value")
+FEW_POINTS = 20  # points that are drawn one by one
 
 
-class HistoryDisplay(Shown, Undrawn):
+class HistoryDisplay(looks.Display):
     """Length of the simulated history, acceptance ratio and value along a log.
 
     Make it with `from_values` or `from_evaluator`, for :class:`Replay`,
@@ -114,7 +104,7 @@ class HistoryDisplay(Shown, Undrawn):
         self.acceptance_rate = len(accepted) / self.n_rounds
 
     def _held(self):
-        return counted(self.n_rounds, "round")
+        return looks.counted(self.n_rounds, "round")
 
     @classmethod
     def from_values(cls, value: PolicyValue) -> HistoryDisplay:
@@ -136,11 +126,7 @@ class HistoryDisplay(Shown, Undrawn):
             )
         rows, running = value.running_values()
         return cls(
-            value.accepted,
-            value.acceptance_ratios,
-            rows,
-            running,
-            name=value.estimator,
+            value.accepted, value.acceptance_ratios, rows, running, name=value.estimator
         )
 
     @classmethod
@@ -169,7 +155,7 @@ class HistoryDisplay(Shown, Undrawn):
         self,
         ax: Any = None,
         *,
-        panels: Sequence[Literal["length", "ratio", "value"]] = PANELS,
+        panels: Sequence[Literal["length", "ratio", "value"]] = HISTORY_PANELS,
         **kwargs: Any,
     ) -> HistoryDisplay:
         """Draw one panel below the other, over the rows of the log.
@@ -188,9 +174,9 @@ class HistoryDisplay(Shown, Undrawn):
         display : HistoryDisplay
             Itself.
         """
-        panels = checked_panels(panels, PANELS)
+        panels = looks.checked_panels(panels, HISTORY_PANELS)
         size = 6.4, 1.2 + 1.4 * len(panels)
-        with drawing_panels(self, ax, [1] * len(panels), size=size) as axes:
+        with looks.drawing_panels(self, ax, [1] * len(panels), size=size) as axes:
             for one, panel in zip(axes, panels, strict=True):
                 self._draw(one, panel, kwargs)
             axes[-1].set_xlabel("row of the log")
@@ -200,17 +186,17 @@ class HistoryDisplay(Shown, Undrawn):
 
     def _draw(self, ax, panel, kwargs):
         x, y, label = self._curve(panel)
-        style = {"color": POLICY}
+        style = {"color": looks.POLICY}
         style["drawstyle"] = "default" if panel == "value" else "steps-post"
-        if len(x) <= FEW:
+        if len(x) <= FEW_POINTS:
             style["marker"] = "o"
         ax.plot(x, y, **{**style, **kwargs})
         ax.set_ylabel(label)
         ax.set_xlim(0, self.n_rounds)
         if panel == "value" and len(y):  # the first rounds may lie far off
-            show_values(ax, y[len(y) // 20 :])
-        numbers_on(ax.xaxis)
-        numbers_on(ax.yaxis)
+            looks.show_values(ax, y[len(y) // 20 :])
+        looks.numbers_on(ax.xaxis)
+        looks.numbers_on(ax.yaxis)
 
     def _curve(self, panel):
         rows = np.arange(self.n_rounds)
@@ -221,7 +207,7 @@ class HistoryDisplay(Shown, Undrawn):
         return self.value_rows, self.cumulative_value, "value so far"
 
     def _title(self):
-        name = f"{as_drawn(self.name)}: " if self.name else ""
+        name = f"{looks.as_drawn(self.name)}: " if self.name else ""
         return (
             f"{name}{len(self.accepted):,} of {self.n_rounds:,} rounds accepted "
             f"({share(self.acceptance_rate)})"

@@ -20,21 +20,22 @@ from skope_ope._pairs import WithPairs
 from skope_ope.logs._shown_numbers import figure
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; shapes double them.
-POLICY, BASELINE, DOUBT, TRUTH = "#0072B2", "#666666", "#D55E00", "#009E73"
+POLICY, BASELINE, DOUBTED, TRUE_VALUE = "#0072B2", "#666666", "#D55E00", "#009E73"
 SERIES = POLICY, "#E69F00", "#CC79A7", "#56B4E9", "#000000"  # of things of one kind
 MARKERS = "os^Dv<>"  # one more or less than there are colours, so that pairs differ
-LINES = "-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2))
+LINE_STYLES = "-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2))
 FAINT = 0.2  # opacity of the area of an interval
-SIZE = 6.4, 3.6  # inches
-SMALL = 9  # points: ticks, legends, notes
+FIGURE_SIZE = 6.4, 3.6  # inches
+PER_LINE, LEAST_HEIGHT = 0.17, 2.4  # inches: a line of a row, and the least figure
+SMALL_FONT = 9  # points: ticks, legends, notes
 TEXT = "#222222"
 LINE_WIDTH = 1.6
-STYLE = {  # of figures that displays make, on top of matplotlib's defaults
+FIGURE_STYLE = {  # of figures that displays make, on top of matplotlib's defaults
     "figure.dpi": 144,
     "font.size": 10,
     "axes.titlesize": 10,
     "axes.labelsize": 10,
-    "legend.fontsize": SMALL,
+    "legend.fontsize": SMALL_FONT,
     "legend.frameon": False,
     "lines.linewidth": LINE_WIDTH,
     "lines.markersize": 6,
@@ -46,12 +47,18 @@ STYLE = {  # of figures that displays make, on top of matplotlib's defaults
     "text.color": TEXT,
 }
 # Ticks are made when they are drawn, long after the style: it is told to the axes.
-TICKS = {"labelsize": SMALL, "color": TEXT, "labelcolor": TEXT, "grid_color": "#DDDDDD"}
-LABEL = 0.5  # inches from one number on a horizontal axis to the next, at least
+TICKS = {
+    "labelsize": SMALL_FONT,
+    "color": TEXT,
+    "labelcolor": TEXT,
+    "grid_color": "#DDDDDD",
+}
+LABEL_INCHES = 0.5  # inches from one number on a horizontal axis to the next, at least
 LETTER = 0.085  # of which a letter takes so much
 LEAST_LEFT = 0.4  # of the width of axes that give some to their legend
-LONGEST = 44  # letters of a name: of longer ones both ends are drawn
-LINE, NOTE = 22, 60  # letters of a line of a name, and of a note below the axes
+LONGEST_NAME = 44  # letters of a name: of longer ones both ends are drawn
+EARLY = 0.1  # share of the rounds before which points may leave the picture
+NAME_WIDTH, NOTE_WIDTH = 22, 60  # letters of a line of a name, and of a note below
 
 
 def as_drawn(name, width=None):
@@ -60,15 +67,20 @@ def as_drawn(name, width=None):
     # "_" is not left out of a legend.
     text = harmless(name)
     if width is not None:
-        if len(text) > LONGEST:
-            end = LONGEST // 3
-            text = f"{text[: LONGEST - end - 1]}…{text[-end:]}"
+        if len(text) > LONGEST_NAME:
+            end = LONGEST_NAME // 3
+            text = f"{text[: LONGEST_NAME - end - 1]}…{text[-end:]}"
         text = "\n".join(_of_names(width).wrap(text)) or text
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
-def in_lines(text, width=NOTE):
+def name_lines(name):
+    """Return a name as legends and rows show it, in short lines."""
+    return as_drawn(name, NAME_WIDTH)
+
+
+def in_lines(text, width=NOTE_WIDTH):
     """Return a sentence of ours in lines that fit below the axes."""
     return "\n".join(textwrap.wrap(text, width))
 
@@ -90,7 +102,7 @@ def series_style(i):
     return {
         "color": SERIES[i % len(SERIES)],
         "marker": MARKERS[i % len(MARKERS)],
-        "linestyle": LINES[i % len(LINES)],
+        "linestyle": LINE_STYLES[i % len(LINE_STYLES)],
     }
 
 
@@ -102,7 +114,7 @@ def numbers_on(axis, *, signed=False, share=False):
 
     def shown(x, _):
         ticks = axis.get_majorticklocs() * factor
-        places = _places(float(np.diff(ticks).min())) if len(ticks) > 1 else 3
+        places = _step_places(float(np.diff(ticks).min())) if len(ticks) > 1 else 3
         number = round(x * factor, places) + 0.0  # no negative zero
         text = f"{number:{sign if number else ''},.{places}f}"
         return text.replace("-", "\N{MINUS SIGN}") + unit
@@ -119,7 +131,7 @@ def _spaced_locator():
     class SpacedLocator(MaxNLocator):
         def tick_values(self, low, high):  # legends may have made the axis shorter
             letters = 2 + len(f"{max(abs(low), abs(high)):,.0f}")
-            n_labels = int(_inches(self.axis) / max(LABEL, LETTER * letters))
+            n_labels = int(_inches(self.axis) / max(LABEL_INCHES, LETTER * letters))
             self.set_params(nbins=min(max(n_labels, 2), 9))
             return super().tick_values(low, high)
 
@@ -138,7 +150,9 @@ def log_numbers_on(axis, *, share=False):
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    n_labels = max(_inches(axis) / (LABEL if axis.axis_name == "x" else LABEL / 2), 2)
+    n_labels = max(
+        _inches(axis) / (LABEL_INCHES if axis.axis_name == "x" else LABEL_INCHES / 2), 2
+    )
     decades = math.log10(high / low) if 0 < low < high else 1.0
     dense = decades < min(n_labels / 3, 3)
     subs = (1, 2, 5) if dense else (1,)
@@ -148,7 +162,7 @@ def log_numbers_on(axis, *, share=False):
     axis.set_minor_formatter(NullFormatter())
 
 
-def _places(step):
+def _step_places(step):
     """Return the decimals in which multiples of a step are exact, at most eight."""
     if not (step > 0 and math.isfinite(step)):
         return 3
@@ -203,8 +217,8 @@ def say_no_value(ax, at, *, upright=False):
         rotation=90 if upright else 0,
         horizontalalignment="center",
         verticalalignment="center",
-        fontsize=SMALL,
-        color=DOUBT,
+        fontsize=SMALL_FONT,
+        color=DOUBTED,
         bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1},
     )
 
@@ -213,7 +227,7 @@ def say_no_value(ax, at, *, upright=False):
 
 
 @contextmanager
-def drawing(display, ax=None, *, size=SIZE, grid="y", **subplots):
+def drawing(display, ax=None, *, size=FIGURE_SIZE, grid="y", **subplots):
     """Yield the axes to draw into, those of a new figure where `ax` is None."""
     # A new figure looks as `_looks` says; what matplotlib does elsewhere stays as it
     # is.
@@ -230,7 +244,7 @@ def drawing(display, ax=None, *, size=SIZE, grid="y", **subplots):
         ) from error
     interactive = plt.isinteractive()
     try:
-        with plt.style.context(["default", STYLE]):
+        with plt.style.context(["default", FIGURE_STYLE]):
             # Names of evaluators and policies are long: the layout leaves them space.
             figure, axes = plt.subplots(figsize=size, layout="constrained", **subplots)
             # The first figure starts the backend. That of a notebook then switches
@@ -258,7 +272,7 @@ def checked_panels(panels, known):
 
 
 @contextmanager
-def drawing_panels(display, ax, lengths, *, size=SIZE, across=False):
+def drawing_panels(display, ax, lengths, *, size=FIGURE_SIZE, across=False):
     """Yield one axes for every panel, below each other in a new figure."""
     grid = {"nrows": len(lengths), "sharex": True, "height_ratios": lengths}
     if across:
@@ -274,30 +288,24 @@ def drawing_panels(display, ax, lengths, *, size=SIZE, across=False):
         yield axes
 
 
-# -- what a display says of itself: `plot` returns it, so consoles and pages print it
+# -- what displays have in common ------------------------------------------------------
 
 
-class Shown:
+class Display(WithPairs):
     """Base of displays; a subclass tells in `_held()` what it draws, in a few words."""
+
+    # `plot` returns it, so consoles and pages print it. What `plot` has drawn are
+    # attributes that end with an underscore. Figures belong to a window or a page, and
+    # skops writes none: from a file a display comes back without its drawing.
 
     def __repr__(self):
         return f"{type(self).__name__}({self._held()})"
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {name: one for name, one in state.items() if not name.endswith("_")}
 
 
 def counted(n: int, word: str) -> str:
     """Return a number of things: "1 value", "2,000 rounds"."""
     return f"{n:,} {word}" + ("" if n == 1 else "s")
-
-
-# -- what displays leave behind when they are written to a file ------------------------
-
-
-class Undrawn(WithPairs):
-    """Base class of displays, which come back from a file without their drawing."""
-
-    # What `plot` has drawn are attributes that end with an underscore. Figures belong
-    # to a window or a page, and skops writes none; `plot` draws them again.
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {name: one for name, one in state.items() if not name.endswith("_")}

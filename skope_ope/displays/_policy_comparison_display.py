@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import checked_values
-from skope_ope.displays._looks import (
-    BASELINE,
-    DOUBT,
-    LINE,
-    POLICY,
-    TRUTH,
-    Shown,
-    Undrawn,
-    as_drawn,
-    counted,
-    drawing,
-    legend_beside,
-    n_lines,
-    numbers_on,
-    say_no_value,
-)
 from skope_ope.logs._shown_numbers import level_text
 
 if TYPE_CHECKING:
@@ -37,14 +22,14 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.selection._policy_comparison import PolicyComparison
 
-COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
-WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
+COLOUR = {"better": looks.POLICY, "worse": looks.POLICY, "cannot tell": looks.DOUBTED}
+WIDTH_OF_TWO, AROUND_GAINS = 8.0, 1.45  # inches of a new figure
 THE_LOGGER = "the logger"  # how a comparison calls the baseline "logger"
-GAIN = "difference", "difference_low", "difference_high"
-VALUE = "value", "low", "high"
+GAIN_KEYS = "difference", "difference_low", "difference_high"
+VALUE_KEYS = "value", "low", "high"
 
 
-class PolicyComparisonDisplay(Shown, Undrawn):
+class PolicyComparisonDisplay(looks.Display):
     """Gains of policies over a baseline, and their values, one row per policy.
 
     It draws the table of the comparison: the same intervals, at the same level, with
@@ -117,11 +102,11 @@ class PolicyComparisonDisplay(Shown, Undrawn):
         def column(name):
             return np.array([record[name] for record in compared])
 
-        self.gain, self.gain_low, self.gain_high = map(column, GAIN)
-        self.value, self.low, self.high = map(column, VALUE)
+        self.gain, self.gain_low, self.gain_high = map(column, GAIN_KEYS)
+        self.value, self.low, self.high = map(column, VALUE_KEYS)
 
     def _held(self):
-        return f"{self.decision}, {counted(len(self.policies), 'gain')}"
+        return f"{self.decision}, {looks.counted(len(self.policies), 'gain')}"
 
     @classmethod
     def from_values(
@@ -225,11 +210,11 @@ class PolicyComparisonDisplay(Shown, Undrawn):
         display : PolicyComparisonDisplay
             Itself.
         """
-        name = as_drawn(self.baseline["policy"], LINE)
+        name = looks.name_lines(self.baseline["policy"])
         labels = [*self._labels(), f"{name}\nbaseline"]
-        height = len(labels) * PER_LINE * (n_lines(labels) + 0.5)
-        size = WIDTH, max(LEAST, AROUND + height)
-        with drawing(self, ax, size=size, grid="x", ncols=2) as axes:
+        height = len(labels) * looks.PER_LINE * (looks.n_lines(labels) + 0.5)
+        size = WIDTH_OF_TWO, max(looks.LEAST_HEIGHT, AROUND_GAINS + height)
+        with looks.drawing(self, ax, size=size, grid="x", ncols=2) as axes:
             axes = np.atleast_1d(axes).ravel()
             self._draw(axes, name, labels, truth or {}, kwargs)
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
@@ -243,24 +228,26 @@ class PolicyComparisonDisplay(Shown, Undrawn):
         base = truth.get("logger" if called == THE_LOGGER else called, np.nan)
         self._rows(axes[0], gains, known - base, kwargs)
         self._baseline_row(axes[0], 0.0, 0.0, 0.0)
-        numbers_on(axes[0].xaxis, signed=True)
+        looks.numbers_on(axes[0].xaxis, signed=True)
         axes[0].set_xlabel(f"gain over {name}\n(reward per round)\n{told}")
         axes[0].set_yticks(range(len(labels)), labels)
         axes[0].set_title(self._title())
         for ax in axes[1:2]:
             self._rows(ax, (self.value, self.low, self.high), known, kwargs)
-            self._baseline_row(ax, *(self.baseline[key] for key in VALUE))
-            numbers_on(ax.xaxis)
+            self._baseline_row(ax, *(self.baseline[key] for key in VALUE_KEYS))
+            looks.numbers_on(ax.xaxis)
             ax.set_yticks(range(len(labels)), [])
             ax.set_xlabel(f"value\n(reward per round)\n{told}")
-        legend_beside(axes[-1])
+        looks.legend_beside(axes[-1])
 
     def _baseline_row(self, ax, value, low, high):
         """Draw the baseline as a line, and its own interval in the last row."""
-        ax.axvline(value, color=BASELINE, linestyle="--", linewidth=1, zorder=1)
+        ax.axvline(value, color=looks.BASELINE, linestyle="--", linewidth=1, zorder=1)
         lengths = np.maximum([[value - low], [high - value]], 0)
         y = len(self.policies)
-        ax.errorbar([value], [y], xerr=lengths, fmt="s", color=BASELINE, capsize=3)
+        ax.errorbar(
+            [value], [y], xerr=lengths, fmt="s", color=looks.BASELINE, capsize=3
+        )
         ax.set_ylim(y + 0.5, -0.5)
 
     def _rows(self, ax, numbers, truth, kwargs):
@@ -280,23 +267,23 @@ class PolicyComparisonDisplay(Shown, Undrawn):
             lengths = np.maximum([[estimate - low], [high - estimate]], 0)
             ax.errorbar([estimate], [y], xerr=lengths, **style)
             if np.isnan(estimate):
-                say_no_value(ax, y)
+                looks.say_no_value(ax, y)
         if np.isfinite(truth).any():
             style = {"marker": "|", "markersize": 16, "markeredgewidth": 2}
-            style |= {"linestyle": "none", "color": TRUTH, "label": "truth"}
+            style |= {"linestyle": "none", "color": looks.TRUE_VALUE, "label": "truth"}
             ax.plot(truth, np.arange(len(truth)), **style)
 
     def _labels(self):
         return [
-            f"{as_drawn(name, LINE)}\n{'deploy' if name == self.choice else answer}"
+            f"{looks.name_lines(name)}\n{'deploy' if name == self.choice else answer}"
             for name, answer in zip(self.policies, self.answers, strict=True)
         ]
 
     def _title(self):
         if self.choice is not None:
-            return f"deploy {as_drawn(self.choice)}"
+            return f"deploy {looks.as_drawn(self.choice)}"
         if self.decision == "keep":
-            return f"keep {as_drawn(self.baseline['policy'])}"
+            return f"keep {looks.as_drawn(self.baseline['policy'])}"
         return "undecided"
 
 

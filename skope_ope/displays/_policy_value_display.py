@@ -9,25 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope.displays._given_values import checked_values, values_of
-from skope_ope.displays._looks import (
-    DOUBT,
-    LINE,
-    SIZE,
-    SMALL,
-    TRUTH,
-    Shown,
-    Undrawn,
-    as_drawn,
-    counted,
-    drawing,
-    in_lines,
-    legend_beside,
-    n_lines,
-    numbers_on,
-    say_no_value,
-    series_style,
-)
+from skope_ope.displays import _looks as looks
+from skope_ope.displays._given_values import checked_values, keyed_values
 from skope_ope.logs._shown_numbers import level_text, stars_of
 
 if TYPE_CHECKING:
@@ -39,10 +22,10 @@ if TYPE_CHECKING:
     from skope_ope.logs._bandit_logs import BanditLogs
 
 BAND = 0.7  # height of a row that several estimates share
-PER_ESTIMATE, PER_LINE, LEAST, AROUND = 0.17, 0.17, 2.4, 1.3  # inches of a new figure
+PER_ESTIMATE, AROUND_VALUES = 0.17, 1.3  # inches of a new figure
 
 
-class PolicyValueDisplay(Shown, Undrawn):
+class PolicyValueDisplay(looks.Display):
     """Values and confidence intervals of policies, one row per estimate.
 
     Make it with `from_values` or `from_evaluator`; both compute everything, `plot`
@@ -119,7 +102,7 @@ class PolicyValueDisplay(Shown, Undrawn):
         self.leaves_bias_out = [r.leaves_bias_out for r in results]
 
     def _held(self):
-        return counted(len(self.value), "value")
+        return looks.counted(len(self.value), "value")
 
     @classmethod
     def from_values(
@@ -177,7 +160,7 @@ class PolicyValueDisplay(Shown, Undrawn):
         -------
         display : PolicyValueDisplay
         """
-        values = values_of(evaluator, policy, logs)
+        values = keyed_values(evaluator, policy, logs)
         return cls.from_values(values, level=level, method=method)
 
     def plot(
@@ -207,19 +190,19 @@ class PolicyValueDisplay(Shown, Undrawn):
         display : PolicyValueDisplay
             Itself.
         """
-        policies = _distinct(self._policies)
-        evaluators = _distinct(self._evaluators)
+        policies = _distinct_names(self._policies)
+        evaluators = _distinct_names(self._evaluators)
         # The more numerous are the rows: few colours are told apart.
         by_policy = len(policies) > len(evaluators)
         texts = self._evaluator_texts(), self._policy_texts()
         row_texts, series_texts = texts[::-1] if by_policy else texts
-        height = PER_LINE * (n_lines(row_texts.values()) + 1)
+        height = looks.PER_LINE * (looks.n_lines(row_texts.values()) + 1)
         height = len(row_texts) * max(height, PER_ESTIMATE * len(series_texts))
-        size = SIZE[0], max(LEAST, AROUND + height)
-        with drawing(self, ax, size=size, grid="x") as ax:
+        size = looks.FIGURE_SIZE[0], max(looks.LEAST_HEIGHT, AROUND_VALUES + height)
+        with looks.drawing(self, ax, size=size, grid="x") as ax:
             self._draw(ax, by_policy, row_texts, series_texts, kwargs)
             self.truth_ = self._plot_truth(ax, truth, truth_kw)
-            legend_beside(ax)
+            looks.legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -241,7 +224,12 @@ class PolicyValueDisplay(Shown, Undrawn):
             value = self.value[own]
             # Rounding must not put an end beyond the value: lengths are not negative.
             lengths = np.maximum([value - self.low[own], self.high[own] - value], 0)
-            style = {**series_style(i), "linestyle": "none", "capsize": 3, **kwargs}
+            style = {
+                **looks.series_style(i),
+                "linestyle": "none",
+                "capsize": 3,
+                **kwargs,
+            }
             if len(names) > 1:
                 style.setdefault("label", series_texts[name])
             drawn.append(ax.errorbar(value, y[own], xerr=lengths, **style))
@@ -253,7 +241,7 @@ class PolicyValueDisplay(Shown, Undrawn):
         self._tell_what_is_missing(ax)
         ax.set_yticks(range(len(labels)), list(row_texts.values()))
         ax.set_ylim(len(labels) - 0.5, -0.5)
-        numbers_on(ax.xaxis)
+        looks.numbers_on(ax.xaxis)
         ax.set_xlabel(self._what_is_drawn(by_policy and len(names) == 1))
         self.errorbar_ = drawn[0] if len(drawn) == 1 else drawn
 
@@ -269,16 +257,25 @@ class PolicyValueDisplay(Shown, Undrawn):
         """Write what cannot be drawn; nothing drawn would look sure."""
         lost = np.isnan(self.value)
         for y in self._y[lost]:
-            say_no_value(ax, y)
+            looks.say_no_value(ax, y)
         for row in np.flatnonzero(~lost & np.isnan(self.low)):
-            style = {"verticalalignment": "center", "fontsize": SMALL, "color": DOUBT}
+            style = {
+                "verticalalignment": "center",
+                "fontsize": looks.SMALL_FONT,
+                "color": looks.DOUBTED,
+            }
             style |= {"xytext": (8, 0), "textcoords": "offset points"}
             ax.annotate("no interval", (self.value[row], self._y[row]), **style)
 
     def _plot_truth(self, ax, truth, truth_kw):
         if truth is None:
             return None
-        style = {"color": TRUTH, "linestyle": "--", "label": "truth", "zorder": 1}
+        style = {
+            "color": looks.TRUE_VALUE,
+            "linestyle": "--",
+            "label": "truth",
+            "zorder": 1,
+        }
         style.update(truth_kw or {})
         if not isinstance(truth, Mapping):
             return ax.axvline(float(truth), **style)
@@ -307,7 +304,7 @@ class PolicyValueDisplay(Shown, Undrawn):
         for name in dict.fromkeys(names):
             own = (r for n, r in zip(names, reasons, strict=True) if r and n == name)
             marks = [star[reason] for reason in dict.fromkeys(own)]
-            texts[name] = " ".join([as_drawn(name, LINE), *marks])
+            texts[name] = " ".join([looks.name_lines(name), *marks])
         return texts
 
     def _what_is_drawn(self, evaluator_hidden):
@@ -316,15 +313,15 @@ class PolicyValueDisplay(Shown, Undrawn):
         told = (
             f"value (reward per round), {level_text(self.level)} interval ({methods})"
         )
-        lines = [in_lines(told)]
+        lines = [looks.in_lines(told)]
         if evaluator_hidden and self.recommended in self._evaluators:
             lines.append(f"by {self.recommended} (recommended)")
         for reason, star in stars_of(self.leaves_bias_out).items():
-            lines.append(in_lines(f"{star} leaves out {reason}"))
+            lines.append(looks.in_lines(f"{star} leaves out {reason}"))
         return "\n".join(lines)
 
 
-def _distinct(names):
+def _distinct_names(names):
     return list(dict.fromkeys(names))
 
 

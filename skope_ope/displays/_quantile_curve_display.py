@@ -11,21 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import checked_curve
-from skope_ope.displays._looks import (
-    BASELINE,
-    DOUBT,
-    POLICY,
-    Shown,
-    Undrawn,
-    as_drawn,
-    checked_panels,
-    counted,
-    drawing_panels,
-    legend_beside,
-    numbers_on,
-    say_no_value,
-)
 from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.logs._shown_numbers import figure, level_text
 
@@ -38,12 +25,12 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.sequential._drns import DRns
     from skope_ope.logs._bandit_logs import BanditLogs
 
-PANELS = ("value", "bias_mass")
-LARGE_MASS = 0.1  # above which DRns warns
+QUANTILE_PANELS = ("value", "bias_mass")
+ALARM_MASS = 0.1  # above which DRns warns
 Q_RANGE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
-class QuantileCurveDisplay(Shown, Undrawn):
+class QuantileCurveDisplay(looks.Display):
     """Value of a policy by :class:`DRns` against the quantile level q.
 
     A larger q accepts more rounds into the simulated history, so intervals are
@@ -128,7 +115,7 @@ class QuantileCurveDisplay(Shown, Undrawn):
         )
 
     def _held(self):
-        return counted(len(self.value), "value")
+        return looks.counted(len(self.value), "value")
 
     @classmethod
     def from_values(
@@ -225,7 +212,7 @@ class QuantileCurveDisplay(Shown, Undrawn):
         self,
         ax: Any = None,
         *,
-        panels: Sequence[Literal["value", "bias_mass"]] = PANELS,
+        panels: Sequence[Literal["value", "bias_mass"]] = QUANTILE_PANELS,
         **kwargs: Any,
     ) -> QuantileCurveDisplay:
         """Draw values with intervals, and the bias mass below.
@@ -247,22 +234,22 @@ class QuantileCurveDisplay(Shown, Undrawn):
         display : QuantileCurveDisplay
             Itself.
         """
-        panels = checked_panels(panels, PANELS)
+        panels = looks.checked_panels(panels, QUANTILE_PANELS)
         heights = [2 if panel == "value" else 1 for panel in panels]
         place = np.arange(len(self.q))
         size = 6.4, 1.2 + 1.2 * sum(heights)
-        with drawing_panels(self, ax, heights, size=size) as axes:
+        with looks.drawing_panels(self, ax, heights, size=size) as axes:
             for one, panel in zip(axes, panels, strict=True):
                 draw = self._draw_values if panel == "value" else self._draw_mass
                 draw(one, place, kwargs)
                 for at in place[self.q == self.own]:
-                    style = {"color": BASELINE, "linestyle": ":", "zorder": 0}
+                    style = {"color": looks.BASELINE, "linestyle": ":", "zorder": 0}
                     one.axvline(at, label=f"q = {figure(self.own)} in use", **style)
                 one.set_xticks(place, [figure(q) for q in self.q])
-                legend_beside(one)
+                looks.legend_beside(one)
             axes[-1].set_xlabel("quantile level q")
             if self.name:
-                axes[0].set_title(f"DRns: {as_drawn(self.name)}")
+                axes[0].set_title(f"DRns: {looks.as_drawn(self.name)}")
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 
@@ -271,9 +258,15 @@ class QuantileCurveDisplay(Shown, Undrawn):
         sides = np.nan_to_num([self.value - self.low, self.high - self.value])
         sure = np.isfinite(self.low)
         for rows, color, face, mark, label in (
-            (sure & ~self.alarm, POLICY, None, "o", text),
-            (sure & self.alarm, DOUBT, "white", "o", f"{text},\nbiased history"),
-            (~sure, DOUBT, None, "x", "no interval"),
+            (sure & ~self.alarm, looks.POLICY, None, "o", text),
+            (
+                sure & self.alarm,
+                looks.DOUBTED,
+                "white",
+                "o",
+                f"{text},\nbiased history",
+            ),
+            (~sure, looks.DOUBTED, None, "x", "no interval"),
         ):
             style = {"fmt": mark, "color": color, "capsize": 3, "markerfacecolor": face}
             if rows.any():
@@ -281,16 +274,16 @@ class QuantileCurveDisplay(Shown, Undrawn):
                 yerr = None if mark == "x" else sides[:, rows]
                 ax.errorbar(x, y, yerr=yerr, **{**style, "label": label, **kwargs})
         for at in place[np.isnan(self.value)]:
-            say_no_value(ax, at, upright=True)
-        numbers_on(ax.yaxis)
+            looks.say_no_value(ax, at, upright=True)
+        looks.numbers_on(ax.yaxis)
         ax.set_ylabel("value\n(reward per round)")
 
     def _draw_mass(self, ax, place, kwargs):
-        edge = np.where(self.alarm, DOUBT, POLICY).tolist()
-        face = np.where(self.alarm, "white", POLICY).tolist()
+        edge = np.where(self.alarm, looks.DOUBTED, looks.POLICY).tolist()
+        face = np.where(self.alarm, "white", looks.POLICY).tolist()
         style = {"color": face, "edgecolor": edge, "linewidth": 1.6, "width": 0.5}
         ax.bar(place, self.bias_mass, yerr=self.bias_mass_error, **style)
-        ax.axhline(LARGE_MASS, color=DOUBT, linewidth=0.8, label="alarm above")
-        ax.set_ylim(0, max(1.25 * float(self.bias_mass.max()), 2 * LARGE_MASS))
-        numbers_on(ax.yaxis, share=True)
+        ax.axhline(ALARM_MASS, color=looks.DOUBTED, linewidth=0.8, label="alarm above")
+        ax.set_ylim(0, max(1.25 * float(self.bias_mass.max()), 2 * ALARM_MASS))
+        looks.numbers_on(ax.yaxis, share=True)
         ax.set_ylabel("bias mass")

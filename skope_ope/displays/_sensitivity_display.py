@@ -9,22 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
+from skope_ope.displays import _looks as looks
 from skope_ope.displays._given_values import is_value
-from skope_ope.displays._looks import (
-    BASELINE,
-    DOUBT,
-    FAINT,
-    LINE,
-    POLICY,
-    Shown,
-    Undrawn,
-    as_drawn,
-    counted,
-    drawing,
-    in_lines,
-    legend_beside,
-    numbers_on,
-)
 from skope_ope.logs._shown_numbers import figure, level_text
 
 if TYPE_CHECKING:
@@ -35,11 +21,11 @@ if TYPE_CHECKING:
     from skope_ope.evaluators.static._snips import SNIPS
     from skope_ope.logs._bandit_logs import BanditLogs
 
-N_POINTS = 15
+N_GAMMAS = 15
 REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
 
 
-class SensitivityDisplay(Shown, Undrawn):
+class SensitivityDisplay(looks.Display):
     r"""Bounds of a value against the strength of hidden confounding.
 
     The logger may have used information that is not in the log. At :math:`\Gamma` the
@@ -118,7 +104,7 @@ class SensitivityDisplay(Shown, Undrawn):
         self.breakdown, self.breakdown_of_interval = breakdown, breakdown_of_interval
 
     def _held(self):
-        return counted(len(self.gamma), "odds ratio")
+        return looks.counted(len(self.gamma), "odds ratio")
 
     @classmethod
     def from_values(
@@ -161,7 +147,7 @@ class SensitivityDisplay(Shown, Undrawn):
             found["breakdown_of_interval"] = of_interval
         if gamma is None:
             far = 1.2 * found.get("breakdown", 1.0)
-            gamma = np.geomspace(1, min(max(REACH, far), FARTHEST), N_POINTS)
+            gamma = np.geomspace(1, min(max(REACH, far), FARTHEST), N_GAMMAS)
         bounds = value.sensitivity(np.unique(gamma), level=level)
         names = "gamma", "low", "high", "interval_low", "interval_high"
         return cls(*(getattr(bounds, name) for name in names), **found)
@@ -218,37 +204,41 @@ class SensitivityDisplay(Shown, Undrawn):
         display : SensitivityDisplay
             Itself.
         """
-        with drawing(self, ax) as ax:
-            style = {"color": POLICY, "alpha": FAINT, "linewidth": 0}
+        with looks.drawing(self, ax) as ax:
+            style = {"color": looks.POLICY, "alpha": looks.FAINT, "linewidth": 0}
             label = f"with their\n{level_text(self.level)} intervals"
             self.intervals_ = ax.fill_between(
                 self.gamma, self.interval_low, self.interval_high, label=label, **style
             )
             style |= {"alpha": 0.5, "label": "bounds of the estimate", **kwargs}
             self.bounds_ = ax.fill_between(self.gamma, self.low, self.high, **style)
-            text = as_drawn(self.name, LINE)
-            style = {"color": POLICY, "marker": "o", "label": f"{text}, nothing hidden"}
+            text = looks.name_lines(self.name)
+            style = {
+                "color": looks.POLICY,
+                "marker": "o",
+                "label": f"{text}, nothing hidden",
+            }
             ax.plot([1], [self.value], linestyle="none", clip_on=False, **style)
             if self.baseline is not None:
                 self._draw_baseline(ax)
             ax.set_xlim(1, self.gamma[-1])
-            numbers_on(ax.xaxis)
-            numbers_on(ax.yaxis)
+            looks.numbers_on(ax.xaxis)
+            looks.numbers_on(ax.yaxis)
             ax.set_ylabel("value (reward per round)")
             ax.set_xlabel(self._what_is_drawn())
-            legend_beside(ax)
+            looks.legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _draw_baseline(self, ax):
-        style = {"color": BASELINE, "linestyle": "--", "label": "baseline"}
+        style = {"color": looks.BASELINE, "linestyle": "--", "label": "baseline"}
         ax.axhline(self.baseline, **style)
         for at, line, told in (
             (self.breakdown, "-", "bounds reach it"),
             (self.breakdown_of_interval, ":", "intervals reach it"),
         ):
             if at is not None and at <= self.gamma[-1]:
-                style = {"color": DOUBT, "linestyle": line}
+                style = {"color": looks.DOUBTED, "linestyle": line}
                 ax.axvline(at, label=f"{told}\nat {figure(at, 3)}", **style)
 
     def _what_is_drawn(self):
@@ -258,4 +248,4 @@ class SensitivityDisplay(Shown, Undrawn):
             never = "the bounds never reach the baseline"
             told = f"the bounds reach the baseline at {figure(at, 3)}"
             lines.append(never if np.isinf(at) else told)
-        return "\n".join(map(in_lines, lines))
+        return "\n".join(map(looks.in_lines, lines))

@@ -9,24 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope.displays._looks import (
-    BASELINE,
-    DOUBT,
-    LINE,
-    POLICY,
-    SIZE,
-    SMALL,
-    TEXT,
-    Shown,
-    Undrawn,
-    as_drawn,
-    checked_panels,
-    counted,
-    drawing_panels,
-    legend_beside,
-    log_numbers_on,
-    numbers_on,
-)
+from skope_ope.displays import _looks as looks
 from skope_ope.logs._shown_numbers import level_text
 from skope_ope.logs._validation import as_numbers
 
@@ -37,13 +20,13 @@ if TYPE_CHECKING:
     from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
     from skope_ope.logs._bandit_logs import BanditLogs
 
-PANELS = ("shares", "rounds")
-NEVER = "is never done by the logger"
-ROUNDING, TOLERANCE = 1e-9, 1e-6  # of a probability, and of sums that a user gives
-PER_ROW, PER_LINE, LEAST, AROUND = 0.24, 0.17, 2.4, 1.3  # inches of a new figure
+SUPPORT_PANELS = ("shares", "rounds")
+NEVER_LOGGED = "is never done by the logger"
+NO_SHARE, TOLERANCE = (1e-9, 1e-6)  # of a probability, and of sums that a user gives
+PER_ROW, AROUND_SHARES = 0.24, 1.3  # inches of a new figure
 
 
-class SupportDisplay(Shown, Undrawn):
+class SupportDisplay(looks.Display):
     r"""How often a policy takes every action, and how often the logger does.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
@@ -128,7 +111,7 @@ class SupportDisplay(Shown, Undrawn):
         self.untold_mass = float(untold.sum() / n_slots)
 
     def _held(self):
-        return counted(len(self.labels), self.label_name)
+        return looks.counted(len(self.labels), self.label_name)
 
     @classmethod
     def from_values(
@@ -231,14 +214,17 @@ class SupportDisplay(Shown, Undrawn):
         if n_labels < 2:
             raise ValueError(f"n_labels must be at least 2, got {n_labels}.")
         if panels is None:
-            known = PANELS if self.weight_sums is not None else PANELS[:1]
+            known = (
+                SUPPORT_PANELS if self.weight_sums is not None else SUPPORT_PANELS[:1]
+            )
             panels = known if ax is None else known[: np.size(ax)]
-        panels = checked_panels(panels, PANELS)
+        panels = looks.checked_panels(panels, SUPPORT_PANELS)
         texts, rows = self._rows(n_labels)
-        of_row = PER_ROW + PER_LINE * max(text.count("\n") for text in texts)
-        size = SIZE[0], max(LEAST, AROUND + of_row * len(texts))
+        of_row = PER_ROW + looks.PER_LINE * max(text.count("\n") for text in texts)
+        height = AROUND_SHARES + of_row * len(texts)
+        size = looks.FIGURE_SIZE[0], max(looks.LEAST_HEIGHT, height)
         widths = [2 if panel == "shares" else 1 for panel in panels]
-        with drawing_panels(self, ax, widths, size=size, across=True) as axes:
+        with looks.drawing_panels(self, ax, widths, size=size, across=True) as axes:
             for one, panel in zip(axes, panels, strict=True):
                 draw = self._draw_shares if panel == "shares" else self._draw_rounds
                 draw(one, rows, kwargs)
@@ -246,7 +232,7 @@ class SupportDisplay(Shown, Undrawn):
                 one.set_yticks(range(len(texts)), texts)
             axes[0].set_ylabel(self.label_name)
             axes[0].set_title(self._title(), loc="left")
-            legend_beside(axes[-1], of=axes)
+            looks.legend_beside(axes[-1], of=axes)
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 
@@ -256,32 +242,34 @@ class SupportDisplay(Shown, Undrawn):
         rows = [[k] for k in order]
         if len(order) > n_labels:
             rows = [*rows[: n_labels - 1], order[n_labels - 1 :].tolist()]
-        texts = [as_drawn(self.labels[row[0]], LINE) for row in rows]
+        texts = [looks.name_lines(self.labels[row[0]]) for row in rows]
         if len(rows[-1]) > 1:
             texts[-1] = f"{len(rows[-1]):,} others"
         return texts, rows
 
     def _draw_shares(self, ax, rows, kwargs):
         shares = self.policy_share, self.logger_share, self.unsupported
-        policy, logger, lost = (_added(share, rows) for share in shares)
+        policy, logger, lost = (_added_up(share, rows) for share in shares)
         y, one = np.arange(len(rows)), np.array([len(row) == 1 for row in rows])
         if not one.all():  # the sums of many would set the scale
-            told = f"policy {_percent(policy[-1])}, logger {_percent(logger[-1])}"
-            if lost[-1] > ROUNDING:
-                told += f", never {_percent(lost[-1])}"
-            self._write(ax, y[-1], told, DOUBT if lost[-1] > ROUNDING else TEXT)
-        ax.hlines(y[one], policy[one], logger[one], color=BASELINE, linewidth=1)
-        style = {"linestyle": "none", "color": BASELINE, "marker": "s"}
+            told = f"policy {_share_text(policy[-1])}, logger {_share_text(logger[-1])}"
+            if lost[-1] > NO_SHARE:
+                told += f", never {_share_text(lost[-1])}"
+            self._write(
+                ax, y[-1], told, looks.DOUBTED if lost[-1] > NO_SHARE else looks.TEXT
+            )
+        ax.hlines(y[one], policy[one], logger[one], color=looks.BASELINE, linewidth=1)
+        style = {"linestyle": "none", "color": looks.BASELINE, "marker": "s"}
         ax.plot(logger[one], y[one], **style, label="logger")
-        style = {"linestyle": "none", "color": POLICY, "marker": "o"}
+        style = {"linestyle": "none", "color": looks.POLICY, "marker": "o"}
         ax.plot(policy[one], y[one], **{**style, "label": "policy", **kwargs})
-        never = one & (lost > ROUNDING)
+        never = one & (lost > NO_SHARE)
         if never.any():
-            style = {"linestyle": "none", "color": DOUBT, "marker": "x"}
+            style = {"linestyle": "none", "color": looks.DOUBTED, "marker": "x"}
             style |= {"markersize": 9, "markeredgewidth": 2}
             ax.plot(lost[never], y[never], **style, label="never by the logger")
         ax.set_xlim(left=0)
-        numbers_on(ax.xaxis, share=True)
+        looks.numbers_on(ax.xaxis, share=True)
         ax.set_xlabel("mean probability")
 
     def _draw_rounds(self, ax, rows, kwargs):
@@ -292,39 +280,45 @@ class SupportDisplay(Shown, Undrawn):
             )
         size = _effective(self.weight_sums, rows)
         y, some = np.arange(len(rows)), size > 0
-        ax.plot(size[some], y[some], color=POLICY, marker="o", linestyle="none")
-        wanted = _added(self.policy_share, rows) > ROUNDING
+        ax.plot(size[some], y[some], color=looks.POLICY, marker="o", linestyle="none")
+        wanted = _added_up(self.policy_share, rows) > NO_SHARE
         for row in y[~some & wanted]:
-            self._write(ax, row, "none", DOUBT)
+            self._write(ax, row, "none", looks.DOUBTED)
         ax.set_xscale("log")
         if some.any():
             ax.set_xlim(size[some].min() / 3, size[some].max() * 2)
-        log_numbers_on(ax.xaxis)
+        looks.log_numbers_on(ax.xaxis)
         ax.set_xlabel("effective rounds")
 
     def _write(self, ax, y, text, color):
         """Write a text in a row, on the left."""
-        style = {"verticalalignment": "center", "fontsize": SMALL, "color": color}
+        style = {
+            "verticalalignment": "center",
+            "fontsize": looks.SMALL_FONT,
+            "color": color,
+        }
         ax.annotate(text, (0.02, y), xycoords=ax.get_yaxis_transform(), **style)
 
     def _title(self):
-        lines = [f"the policy does nothing that {NEVER}"]
-        if self.unsupported_mass > ROUNDING:
-            lost = _percent(self.unsupported_mass)
-            lines = [f"{lost} of what the policy does {NEVER}"]
+        lines = [f"the policy does nothing that {NEVER_LOGGED}"]
+        if self.unsupported_mass > NO_SHARE:
+            lost = _share_text(self.unsupported_mass)
+            lines = [f"{lost} of what the policy does {NEVER_LOGGED}"]
         more = self.untold_mass - self.unsupported_mass
-        if more > ROUNDING:
-            share = f"{_percent(more)} {'more' if self.unsupported_mass else 'of it'}"
+        if more > NO_SHARE:
+            share = (
+                f"{_share_text(more)} {'more' if self.unsupported_mass else 'of it'}"
+            )
             lines.append(f"{share} has no effective round in the log")
         return "\n".join(lines)
 
 
-def _percent(share):
+def _share_text(share):
     """Return a share in percent, a small one with one digit."""
     return f"{share:.1%}" if share >= 1e-3 else level_text(float(f"{share:.1g}"))
 
 
-def _added(values, rows):
+def _added_up(values, rows):
     """Return sums of values over the labels of every row."""
     return np.array([values[row].sum() for row in rows])
 
@@ -333,7 +327,7 @@ def _effective(weight_sums, rows):
     """Return (sum w)^2 / sum w^2 of every row, 0 without weights."""
     if weight_sums is None:
         return np.full(len(rows), np.nan)
-    first, second = (_added(values, rows) for values in weight_sums)
+    first, second = (_added_up(values, rows) for values in weight_sums)
     return np.divide(first**2, second, out=np.zeros(len(rows)), where=second > 0)
 
 

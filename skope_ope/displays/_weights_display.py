@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skope_ope._inside import fitted_evaluator
-from skope_ope.displays._looks import (
-    BASELINE,
-    DOUBT,
-    LINE,
-    POLICY,
-    Shown,
-    Undrawn,
-    as_drawn,
-    checked_panels,
-    counted,
-    drawing_panels,
-    legend_beside,
-    log_numbers_on,
-    numbers_on,
-)
+from skope_ope.displays import _looks as looks
 from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs._shown_numbers import figure, fixed, share
 from skope_ope.logs._validation import as_numbers
@@ -35,12 +21,12 @@ if TYPE_CHECKING:
     from skope_ope._types import AnyEvaluator, Array, ArrayLike, PolicyLike
     from skope_ope.logs._bandit_logs import BanditLogs
 
-PANELS = ("shares", "tail")
-SMALL = 0.01  # weights below this share of the mean are not drawn
+WEIGHT_PANELS = ("shares", "tail")
+SMALL_WEIGHT = 0.01  # weights below this share of the mean are not drawn
 N_RANKS, N_DOTS = 200, 10  # points of the tail, and rounds that are drawn one by one
 
 
-class WeightsDisplay(Shown, Undrawn):
+class WeightsDisplay(looks.Display):
     r"""Distribution of importance weights over rounds and over the weight itself.
 
     Make it with `from_evaluator` or `from_values`; both compute everything, `plot` only
@@ -128,7 +114,7 @@ class WeightsDisplay(Shown, Undrawn):
         self.tail_shape, self.tail_shape_error = tail_shape(weights)
 
     def _held(self):
-        return counted(self.n_rounds, "weight")
+        return looks.counted(self.n_rounds, "weight")
 
     @classmethod
     def from_values(
@@ -268,17 +254,17 @@ class WeightsDisplay(Shown, Undrawn):
             Itself.
         """
         if panels is None:
-            panels = PANELS if ax is None else PANELS[: np.size(ax)]
-        panels = checked_panels(panels, PANELS)
+            panels = WEIGHT_PANELS if ax is None else WEIGHT_PANELS[: np.size(ax)]
+        panels = looks.checked_panels(panels, WEIGHT_PANELS)
         size = 6.4, 1.2 + 2.0 * len(panels)
-        with drawing_panels(self, ax, [1] * len(panels), size=size) as axes:
+        with looks.drawing_panels(self, ax, [1] * len(panels), size=size) as axes:
             for one, panel in zip(axes, panels, strict=True):
                 if panel == "shares":
                     self._draw_shares(one, bins, line_kw, kwargs)
                 else:
                     self._draw_tail(one)
                 one.set_xscale("log")
-                log_numbers_on(one.xaxis)
+                looks.log_numbers_on(one.xaxis)
             axes[0].set_title(self._title())
             axes[-1].set_xlabel("importance weight")
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
@@ -289,17 +275,24 @@ class WeightsDisplay(Shown, Undrawn):
         rounds = np.histogram(self.weights, edges)[0] / self.n_rounds
         total = self.weights.sum() or 1.0
         carried = np.histogram(self.weights, edges, weights=self.weights)[0] / total
-        style = {"color": BASELINE, "alpha": 0.5, "label": "of the rounds", **kwargs}
+        style = {
+            "color": looks.BASELINE,
+            "alpha": 0.5,
+            "label": "of the rounds",
+            **kwargs,
+        }
         self.bars_ = ax.bar(edges[:-1], rounds, np.diff(edges), align="edge", **style)
-        style = {"color": POLICY, "linewidth": 2, "label": "of the weight"}
+        style = {"color": looks.POLICY, "linewidth": 2, "label": "of the weight"}
         self.line_ = ax.stairs(carried, edges, **{**style, **(line_kw or {})})
         if self.altered_share:
             used = np.histogram(self.weights, edges, weights=self.used_weights)[0]
-            label = f"left by {as_drawn(self.name or 'the evaluator', LINE)}"
-            ax.stairs(used / total, edges, color=DOUBT, linestyle="--", label=label)
-        numbers_on(ax.yaxis, share=True)
+            label = f"left by {looks.name_lines(self.name or 'the evaluator')}"
+            ax.stairs(
+                used / total, edges, color=looks.DOUBTED, linestyle="--", label=label
+            )
+        looks.numbers_on(ax.yaxis, share=True)
         ax.set_ylabel("share")
-        legend_beside(ax, title="share")
+        looks.legend_beside(ax, title="share")
 
     def _draw_tail(self, ax):
         """Draw what the rounds of a weight or more are, and carry, at some ranks."""
@@ -308,26 +301,28 @@ class WeightsDisplay(Shown, Undrawn):
         ranks = np.unique(np.geomspace(1, n_positive, N_RANKS).round().astype(int))
         ranks = np.union1d(ranks, np.arange(1, min(N_DOTS, n_positive) + 1))
         x = self.weights[order][ranks - 1]
-        ranks, x = (values[x >= SMALL * self.weights.mean()] for values in (ranks, x))
-        curves = [("of the rounds", BASELINE, "-", ranks / self.n_rounds)]
+        ranks, x = (
+            values[x >= SMALL_WEIGHT * self.weights.mean()] for values in (ranks, x)
+        )
+        curves = [("of the rounds", looks.BASELINE, "-", ranks / self.n_rounds)]
         names = ["weight", "value"] if self._has_value_shares else ["weight"]
         for name, line in zip(names, ("-", ":"), strict=False):
             carried = self._carried(name)[order].cumsum()
             share = carried[ranks - 1] / (carried[-1] or 1.0)
             told = "of the weight" if name == "weight" else "of weighted rewards"
-            curves.append((told, POLICY, line, share))
+            curves.append((told, looks.POLICY, line, share))
         for (told, color, line, share), marker in zip(curves, "so^", strict=False):
             style = {"color": color, "linestyle": line, "label": told}
             dots = {"marker": marker, "markersize": 4, "markevery": slice(0, N_DOTS)}
             ax.plot(x, share, **style, **dots)
         ax.set_yscale("log")
         ax.set_ylim(0.7 / self.n_rounds, 1.5)
-        log_numbers_on(ax.yaxis, share=True)
+        looks.log_numbers_on(ax.yaxis, share=True)
         ax.set_ylabel("share of rounds with\nthis weight or more")
-        legend_beside(ax, title="share")
+        looks.legend_beside(ax, title="share")
 
     def _edges(self, bins):
-        drawn = self.weights[self.weights >= SMALL * self.weights.mean()]
+        drawn = self.weights[self.weights >= SMALL_WEIGHT * self.weights.mean()]
         low, high = drawn.min(), drawn.max()
         if high == 0:
             low = high = 1.0
@@ -352,7 +347,7 @@ class WeightsDisplay(Shown, Undrawn):
             heavy = f", heavy above {UNRELIABLE}" * (self.tail_shape > UNRELIABLE)
             error = self.tail_shape_error
             lines.append(f"tail shape k = {self.tail_shape:.2f} ± {error:.2f}{heavy}")
-        small = SMALL * self.weights.mean()
+        small = SMALL_WEIGHT * self.weights.mean()
         below = (self.weights < small).mean()
         if below and below == self.zero_share:
             lines.append(f"{share(below)} of the rounds have weight 0")

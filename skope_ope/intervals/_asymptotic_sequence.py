@@ -18,15 +18,15 @@ from skope_ope.logs._validation import as_numbers
 if TYPE_CHECKING:
     from skope_ope._types import Array, ArrayLike
 
-START = 1000
-ROUNDING = 1e-12  # of squares: less spread than that is none
+FROM_ROUND = 1000
+NO_SPREAD = 1e-12  # of squares: less spread than that is none
 
 
 def asymptotic_sequence(
     z: ArrayLike,
     level: float = 0.95,
     *,
-    start: int = START,
+    start: int = FROM_ROUND,
     after: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
     r"""Return the asymptotic confidence sequence of the mean of terms [1]_.
@@ -93,7 +93,7 @@ def asymptotic_sequence(
 class AsymptoticBounds:
     """Limits of the mean of terms, as rounds come in."""
 
-    def __init__(self, level, start=START):
+    def __init__(self, level, start=FROM_ROUND):
         if not isinstance(start, Integral) or start < 2:
             raise ValueError(
                 f"start must be a whole number of 2 or more, got {start!r}."
@@ -123,7 +123,7 @@ class AsymptoticBounds:
         """Skewness of the mean of the terms so far; NaN where they are all alike."""
         mean = self.total / self.n
         spread = self.square - self.n * mean * mean
-        if not spread > ROUNDING * self.square:
+        if not spread > NO_SPREAD * self.square:
             return math.nan
         third = self.cube - 3 * mean * self.square + 2 * self.n * mean**3
         return third / spread**1.5

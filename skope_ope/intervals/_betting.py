@@ -89,7 +89,7 @@ def betting_interval(
     """
     check_level(level)
     terms, lower, upper = check_bounded_terms(z, lower, upper)
-    return _ends(terms, np.ones(len(terms)), 1.0, (lower, upper), level)
+    return _limits(terms, np.ones(len(terms)), 1.0, (lower, upper), level)
 
 
 def betting_ratio_interval(
@@ -148,10 +148,10 @@ def betting_ratio_interval(
     rounds = check_weighted_rewards(w, r, max_weight, 0.0, reward_range)
     value_range = (rounds.low, rounds.high)
     product = rounds.weight * rounds.reward
-    return _ends(product, rounds.weight, rounds.max_weight, value_range, level)
+    return _limits(product, rounds.weight, rounds.max_weight, value_range, level)
 
 
-def _ends(product, weight, max_weight, value_range, level):
+def _limits(product, weight, max_weight, value_range, level):
     """Interval for v where product - v weight has mean 0; weights in [0, max]."""
     # In a round the terms lie between -max_weight (v - low) and max_weight (high - v).
     low, high = value_range

@@ -21,8 +21,8 @@ from skope_ope.logs._validation import as_numbers, check_labels
 if TYPE_CHECKING:
     from skope_ope._types import ArrayLike, RandomSeed
 
-USUAL = 2000  # resamples
-BEYOND = 25  # resamples beyond each limit, where their number is not given
+USUAL_RESAMPLES = 2000  # resamples
+USUAL_BEYOND_LIMIT = 25  # resamples beyond each limit, where their number is not given
 LARGEST_SEED = 2**31 - 1
 
 
@@ -185,7 +185,9 @@ def _interval(z, level, studentized, divisor, group, length, n_resamples, seed, 
             raise ValueError("give group or block_length, not both.")
         _, codes = factorise(check_labels("group", group))
         columns = [np.bincount(codes, column) for column in columns]
-    units = Units(len(columns[0]), "groups" if group is not None else "rounds", length)
+    units = DrawnUnits(
+        len(columns[0]), "groups" if group is not None else "rounds", length
+    )
     mass = below.sum()
     if not mass > 0:
         raise ValueError(f"divisor must have a positive sum, got {mass:.6g}.")
@@ -195,11 +197,11 @@ def _interval(z, level, studentized, divisor, group, length, n_resamples, seed, 
     sums = Resampling(2, pairs, draws, units.length, n_jobs)
     sums.add(columns)
     mean = Statistic(lambda m: (m[0], (1.0,)), [0.0], [1 / mass], [mass])
-    found = resampled(sums.finish(), [(1, mean)], pairs, units)
+    found = resampled_sums(sums.finish(), [(1, mean)], pairs, units)
     return found.limits(columns[0].sum() / mass, level, studentized)
 
 
-class Units:
+class DrawnUnits:
     """What a resample is drawn from."""
 
     def __init__(self, n, name, block_length=None, sample=None):
@@ -236,14 +238,14 @@ def number_of_resamples(n_resamples, level):
     """Return how many resamples there are; raise where the level needs more."""
     tail = (1 - level) / 2
     if n_resamples is None:
-        return max(USUAL, ceil(BEYOND / tail))
+        return max(USUAL_RESAMPLES, ceil(USUAL_BEYOND_LIMIT / tail))
     if not isinstance(n_resamples, Integral) or n_resamples < 1:
         raise ValueError(f"n_resamples must be a positive int, got {n_resamples!r}.")
     if n_resamples * tail < 1:
         raise ValueError(
             f"n_resamples={n_resamples} are too few for level={level:.6g}. Use at "
             f"least {1 / tail:.0f}, which put one beyond each limit; "
-            f"{BEYOND / tail:.0f} are enough to estimate the limits well."
+            f"{USUAL_BEYOND_LIMIT / tail:.0f} are enough to estimate the limits well."
         )
     return int(n_resamples)
 
@@ -343,7 +345,7 @@ class Resampled(NamedTuple):
         return float(low), float(high)
 
 
-def resampled(sums, parts, pairs, units):
+def resampled_sums(sums, parts, pairs, units):
     """Return the `Resampled` of a sum of statistics of the same units."""
     total, slopes, start = 0.0, [], 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -370,7 +372,7 @@ def resampled(sums, parts, pairs, units):
 # there as a whole.
 
 TILE = 8192  # units whose counts are drawn together
-CHUNK = 32  # resamples whose Poisson counts are at hand: 2 MiB
+POISSON_CHUNK = 32  # resamples whose Poisson counts are at hand: 2 MiB
 DRAWN = 16  # of those that are drawn one by one, with all that this needs
 MOST_WAITING = 64  # tiles that wait for workers
 LARGEST_COUNT = 9  # of a Poisson variable of mean one in 65,536 draws
@@ -397,8 +399,8 @@ class Draws:
         # Tiles are asked in order, and counts are to be used before the next ones.
         source = np.random.SFC64([self.seed, number])
         if self.poisson:
-            counts = np.empty((CHUNK, n))
-            for chunk in self._chunks(CHUNK):
+            counts = np.empty((POISSON_CHUNK, n))
+            for chunk in self._chunks(POISSON_CHUNK):
                 some = counts[: chunk.stop - chunk.start]
                 yield chunk, _poisson_counts(source, some)
             return
@@ -527,7 +529,7 @@ def _distinct_products(x, pairs):
     """Return distinct columns and products, and where each that is wanted is."""
     kept, place = [], []  # of the columns
     for column in x:
-        same = (k for k, one in enumerate(kept) if _equal(one, column))
+        same = (k for k, one in enumerate(kept) if _are_equal(one, column))
         place.append(next(same, len(kept)))
         if place[-1] == len(kept):
             kept.append(column)
@@ -546,5 +548,5 @@ def _distinct_products(x, pairs):
     return np.array([*kept, *products]), place
 
 
-def _equal(a, b):
+def _are_equal(a, b):
     return a[0] == b[0] and np.array_equal(a, b)

@@ -93,9 +93,6 @@ class ConfidenceInterval(tuple[float, float]):
         """The upper limit minus the lower limit."""
         return self[1] - self[0]
 
-    def _limits_text(self):
-        return span(*self, places_of_interval(*self))
-
     def __repr__(self):
         places = places_of_interval(*self)
         return (
@@ -105,7 +102,8 @@ class ConfidenceInterval(tuple[float, float]):
         )
 
     def _repr_html_(self):
-        level, limits = level_text(self.level), self._limits_text()
+        level = level_text(self.level)
+        limits = span(*self, places_of_interval(*self))
         facts = {"method": self.method}
         if self.max_weight is not None:
             by = f" ({self.max_weight_from})" if self.max_weight_from else ""

@@ -78,7 +78,7 @@ def cressie_read_value(
     """
     rounds = check_weighted_rewards(w, r, max_weight, min_weight, reward_range)
     weight = _added_weight(rounds)
-    middle = _Moments.of(rounds, weight, weight * (rounds.low + rounds.high) / 2)
+    middle = _JointMoments.of(rounds, weight, weight * (rounds.low + rounds.high) / 2)
     return rounds.inside(middle.nearest)
 
 
@@ -155,9 +155,9 @@ def cressie_read_interval(
     n = len(rounds.weight)
     if n == 1:
         return rounds.low, rounds.high
-    radius = _Moments.of(rounds, _added_weight(rounds), 0.0).distance
+    radius = _JointMoments.of(rounds, _added_weight(rounds), 0.0).distance
     radius += fdtri(1, n - 1, level)
-    low, high = _lower_end(rounds, radius), -_lower_end(rounds.reversed, radius)
+    low, high = (_least_near(rounds, radius), -_least_near(rounds.reversed, radius))
     return rounds.inside(low), rounds.inside(high)
 
 
@@ -167,11 +167,11 @@ def _added_weight(rounds):
     return rounds.max_weight if short else rounds.min_weight
 
 
-def _lower_end(rounds, radius):
+def _least_near(rounds, radius):
     """Least mean within the radius, over both weights of the added round."""
     ends = []
     for weight in {rounds.min_weight, rounds.max_weight}:
-        moments = _Moments.of(rounds, weight, rounds.smallest_term(weight))
+        moments = _JointMoments.of(rounds, weight, rounds.smallest_term(weight))
         if moments.distance <= radius:
             spread = moments.residual * (radius - moments.distance) / moments.n
             ends.append(moments.nearest - sqrt(max(spread, 0.0)))
@@ -179,7 +179,7 @@ def _lower_end(rounds, radius):
 
 
 @dataclass(frozen=True)
-class _Moments:
+class _JointMoments:
     """What the n + 1 rounds say: sizes of the formulas above."""
 
     n: int  # rounds, with the added one

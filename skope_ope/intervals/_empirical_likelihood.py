@@ -175,12 +175,12 @@ def empirical_likelihood_interval(
         return rounds.low, rounds.high
     loss = fdtri(1, n - 1, level) / (2 * n)  # of the mean log-likelihood
     terms = Terms.of(rounds)
-    low = _lower_end(rounds, terms, loss)
-    high = -_lower_end(rounds.reversed, terms.reversed, loss)
+    low = _least_likely(rounds, terms, loss)
+    high = -_least_likely(rounds.reversed, terms.reversed, loss)
     return rounds.inside(low), rounds.inside(high)
 
 
-def _lower_end(rounds, terms, loss):
+def _least_likely(rounds, terms, loss):
     """Lower end of the interval: the maximum of the dual form."""
     at_bounds = rounds.smallest_term(np.array([rounds.min_weight, rounds.max_weight]))
     slope = 0.0
@@ -196,7 +196,7 @@ def _lower_end(rounds, terms, loss):
 
 FAILURE = 1e-6  # of the reward range: a bound of the duality gap that is too much
 MAX_STEPS = 200
-SAMPLE = 1000  # rounds that tell whether rounds repeat
+REPEAT_SAMPLE = 1000  # rounds that tell whether rounds repeat
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,9 @@ class Terms:
     @classmethod
     def of(cls, rounds):
         """Terms of the rounds."""
-        weight, product, count = _distinct(rounds.weight, rounds.weight * rounds.reward)
+        weight, product, count = _distinct_terms(
+            rounds.weight, rounds.weight * rounds.reward
+        )
         least, most = rounds.min_weight, rounds.max_weight
         if least == most:
             basis = np.ones((1, len(weight)))
@@ -273,11 +275,11 @@ class Terms:
         return weighed.sum(), dot(weighed, ratio)
 
 
-def _distinct(weight, product):
+def _distinct_terms(weight, product):
     """Distinct pairs and how often each occurs, where rounds repeat."""
     product = np.where(weight == 0, 0.0, product)  # no sign of zero
     pair = weight + 1j * product
-    sample = pair[:: max(1, len(pair) // SAMPLE)]
+    sample = pair[:: max(1, len(pair) // REPEAT_SAMPLE)]
     if 2 * len(np.unique(sample)) > len(sample):
         return weight, product, np.ones(len(weight))
     distinct, count = np.unique(pair, return_counts=True)

@@ -16,7 +16,7 @@ from skope_ope.intervals._weighted_rewards import (
     check_inside,
     check_level,
     check_pair,
-    check_rounds,
+    check_terms,
 )
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def log_smoothing_interval(
     (0.294, 0.706)
     """
     check_level(level)
-    weight, reward, low, high = _checked(w, r, reward_range)
+    weight, reward, low, high = _checked_half_bounded(w, r, reward_range)
     n = len(weight)
     if lam is None:
         lam = 1 / sqrt(n)
@@ -305,10 +305,10 @@ def log_smoothing_interval(
     return max(below, low), min(above, high)
 
 
-def _checked(w, r, reward_range):
+def _checked_half_bounded(w, r, reward_range):
     """Get weights, rewards and the ends of their range; raise where they are none."""
     # At least one end of the range is finite.
-    weight, reward = check_rounds(w, r)
+    weight, reward = check_terms(w, r)
     low, high = check_pair("reward_range", reward_range)
     if not low < high or not (isfinite(low) or isfinite(high)):
         raise ValueError(

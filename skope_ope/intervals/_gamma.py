@@ -16,8 +16,8 @@ from skope_ope._dot import dot
 if TYPE_CHECKING:
     from skope_ope._types import ArrayLike
 
-PARTS = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)  # of the squares above the mean
-BLOCK = 20_000  # rounds that are summed at once: they stay in the cache
+SQUARE_PARTS = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)  # of the squares above the mean
+BLOCK_OF_SUMS = 20_000  # rounds that are summed at once: they stay in the cache
 
 
 class Deviations(NamedTuple):
@@ -99,7 +99,7 @@ class DeviationBounds(Deviations):
         yield self
         n, square = self.n, self.up_square + self.down_square
         most = sqrt(n * square) / 2
-        for part in PARTS:
+        for part in SQUARE_PARTS:
             up, down = part * square, (1 - part) * square
             if not (self.largest > 0 > self.least):
                 continue
@@ -114,9 +114,9 @@ def deviations_of(round_values, value, group=None):
     n = len(round_values)
     if group is not None:
         return deviations_of_blocks([np.bincount(group, round_values - value)], n)
-    starts = range(0, n, BLOCK)
+    starts = range(0, n, BLOCK_OF_SUMS)
     return deviations_of_blocks(
-        (round_values[start : start + BLOCK] - value for start in starts), n
+        (round_values[start : start + BLOCK_OF_SUMS] - value for start in starts), n
     )
 
 
@@ -211,12 +211,10 @@ def gamma_limits(value, deviations, up, down, level, degrees_of_freedom):
     d, tail = deviations, (1 - level) / 2
     # what a group brought may be more than what a round can
     up, down = max(up, d.largest), max(down, -d.least)
-    more_up = _beyond(d.up, d.up_square, up, tail)
-    more_down = _beyond(d.down, d.down_square, down, tail)
-    less_up, less_down = (
-        _short(d.up, d.up_square, tail),
-        _short(d.down, d.down_square, tail),
-    )
+    more_up = _distance_up(d.up, d.up_square, up, tail)
+    more_down = _distance_up(d.down, d.down_square, down, tail)
+    less_up = _distance_down(d.up, d.up_square, tail)
+    less_down = _distance_down(d.down, d.down_square, tail)
     # the round values hold n / (n - 1), and Student's quantile what a spread that is
     # estimated costs: with many events these are Student's limits
     scale = stdtrit(degrees_of_freedom, 1 - tail) / ndtri(1 - tail)
@@ -226,14 +224,14 @@ def gamma_limits(value, deviations, up, down, level, degrees_of_freedom):
     return float(low), float(high)
 
 
-def _short(total, square, tail):
+def _distance_down(total, square, tail):
     """Return y - L, by how much the expected sum may lie below the observed one."""
     if square <= 0:
         return 0.0
     return total - square / total * gammaincinv(total * total / square, tail)
 
 
-def _beyond(total, square, largest, tail):
+def _distance_up(total, square, largest, tail):
     """Return U - y, by how much the expected sum may lie above the observed one."""
     largest = max(largest, 0.0)
     if largest == 0 and square <= 0:

@@ -29,7 +29,7 @@ from skope_ope.logs._validation import as_numbers
 if TYPE_CHECKING:
     from skope_ope._types import Array, ArrayLike
 
-MOST = 1e100  # odds ratio: its square is a number
+LARGEST_GAMMA = 1e100  # odds ratio: its square is a number
 
 
 def sensitivity_bounds(
@@ -121,7 +121,7 @@ def breakdown_gamma(
     >>> round(gamma, 6)
     2.0
     """
-    certain, unsure, r = _checked(w, r, propensity, sample_weight)
+    certain, unsure, r = _checked_rounds(w, r, propensity, sample_weight)
     if not isinstance(baseline, Real) or not np.isfinite(baseline):
         raise ValueError(f"baseline must be a finite number, got {baseline!r}.")
     change = r - baseline
@@ -160,15 +160,15 @@ def check_gamma(gamma):
             f"gamma must be at least 1, got {found[found < 1][0]:.6g}: it is by how "
             "much the odds of the logged actions may be wrong, and 1 is not at all."
         )
-    if (found > MOST).any():
+    if (found > LARGEST_GAMMA).any():
         raise ValueError(
-            f"gamma must be at most {MOST:g}, got {found.max():.6g}: beyond, the "
-            "bounds are the least and the greatest reward."
+            f"gamma must be at most {LARGEST_GAMMA:g}, got {found.max():.6g}: beyond, "
+            "the bounds are the least and the greatest reward."
         )
     return found
 
 
-def _checked(w, r, propensity, sample_weight):
+def _checked_rounds(w, r, propensity, sample_weight):
     """Return what of the weights is certain, what is not, and the rewards."""
     given = {"w": w, "r": r, "propensity": propensity}
     w, r, p = (as_numbers(name, values) for name, values in given.items())
@@ -202,7 +202,7 @@ class ConfoundedRatio:
     """A ratio of weighted rewards, ready for its bounds at any Gamma."""
 
     def __init__(self, w, r, propensity, sample_weight=None):
-        certain, unsure, r = _checked(w, r, propensity, sample_weight)
+        certain, unsure, r = _checked_rounds(w, r, propensity, sample_weight)
         order = np.argsort(r)
         certain, unsure, r = (values[order] for values in (certain, unsure, r))
         self._least = _Least(certain, unsure, r)

@@ -11,12 +11,11 @@ import numpy as np
 from scipy.special import gammainc, gammaln, xlogy
 
 from skope_ope.intervals._weighted_rewards import (
-    ROUNDING,
+    AT_BOUND,
     check_inside,
     check_level,
-    check_range,
+    check_rewards,
 )
-from skope_ope.logs._validation import as_numbers
 
 if TYPE_CHECKING:
     from skope_ope._types import Array, ArrayLike
@@ -33,14 +32,7 @@ class SequenceRounds(NamedTuple):
 def sequence_rounds(w, r, reward_range, level, after, max_weight=None):
     """Return `SequenceRounds`; raise where weights or rewards leave their bounds."""
     check_level(level)
-    weight, reward = as_numbers("w", w), as_numbers("r", r)
-    if not len(weight) or len(weight) != len(reward):
-        raise ValueError(
-            "w and r need one entry per round and at least one round, got "
-            f"{len(weight)} and {len(reward)}."
-        )
-    low, high = check_range("reward_range", reward_range)
-    check_inside("r", reward, low, high, "State the range that rewards can have.")
+    weight, reward, _ = check_rewards(w, r, reward_range)
     largest = math.inf
     if max_weight is not None:
         if not 1 <= max_weight < math.inf:
@@ -48,7 +40,7 @@ def sequence_rounds(w, r, reward_range, level, after, max_weight=None):
                 "max_weight must be a number of 1 or more, because weights average 1; "
                 f"got {max_weight!r}."
             )
-        largest = max_weight * (1 + ROUNDING)
+        largest = max_weight * (1 + AT_BOUND)
     remedy = (
         "Importance weights are not negative, and max_weight is the largest that any "
         "round can have, logged or not."
@@ -87,7 +79,7 @@ def running_sums(before, values):
 
 STIRLING_FROM = 10.0  # from there four terms of the series give twelve digits
 MIXTURE_STEPS = 60
-TOLERANCE = 1e-13  # relative, of a step of Newton's method
+NEWTON_TOLERANCE = 1e-13  # relative, of a step of Newton's method
 
 
 def gamma_mixture_boundary(variation, needed, rho):
@@ -114,7 +106,7 @@ def gamma_mixture_boundary(variation, needed, rho):
         slope = s / (s + a) + density / share
         step = (fall + np.log(share) + known - needed) / slope
         s = np.maximum(s - step, 0.0)
-        if np.all(np.abs(step) <= TOLERANCE * (1 + s)):
+        if np.all(np.abs(step) <= NEWTON_TOLERANCE * (1 + s)):
             break
     return s
 
@@ -135,7 +127,7 @@ def _stirling_rest(a):
 # -- the lower limit of a mean from the deviations of terms that are not negative ------
 
 RHO = 10.0  # narrowest where squared deviations sum to about 100
-PRIOR = 0.5  # a round of this term is counted with those that were seen
+PRIOR_TERM = 0.5  # a round of this term is counted with those that were seen
 
 
 class EmpiricalBernsteinBound:
@@ -152,7 +144,7 @@ class EmpiricalBernsteinBound:
         """Take the terms of further rounds."""
         totals = running_sums(self.total, z)
         rounds = np.arange(self.n + 1, self.n + len(z) + 1)
-        known = (totals[:-1] + PRIOR) / rounds
+        known = (totals[:-1] + PRIOR_TERM) / rounds
         np.minimum(known, 1.0, out=known)  # or the process is no supermartingale
         variations = running_sums(self.variation, np.square(z - known, out=known))
         self.n += len(z)
@@ -167,9 +159,9 @@ class EmpiricalBernsteinBound:
 # suit thousands of rounds have the greatest shares of the capital.
 POWERS = np.arange(-14, 7)
 BETS = 2.0**POWERS
-SHARES = 1 / (1 + ((POWERS + 4) / 3) ** 2)
-SHARES /= SHARES.sum()
-BLOCK = 1 << 12  # rounds: their bets fit the cache
+BET_SHARES = 1 / (1 + ((POWERS + 4) / 3) ** 2)
+BET_SHARES /= BET_SHARES.sum()
+BETTING_BLOCK = 1 << 12  # rounds: their bets fit the cache
 BETTING_STEPS = 200
 
 
@@ -184,15 +176,15 @@ class BettingBound:
         self.needed = needed
         self.offsets = np.repeat(np.asarray(offsets, dtype=np.float64), len(BETS))
         self.bets = np.tile(BETS, len(offsets))
-        shares = np.tile(SHARES / len(offsets), len(offsets))
+        shares = np.tile(BET_SHARES / len(offsets), len(offsets))
         self.growth = np.log(shares)  # of the capital, so far
         self.n, self.total = 0, 0.0
 
     def take(self, terms, after):
         """Take the terms of further rounds."""
         n_rounds, limits = len(terms[0]), []
-        for start in range(0, n_rounds, BLOCK):
-            stop = min(start + BLOCK, n_rounds)
+        for start in range(0, n_rounds, BETTING_BLOCK):
+            stop = min(start + BETTING_BLOCK, n_rounds)
             inside = after[(after > start) & (after <= stop)] - start
             block = [one[start:stop] for one in terms]
             limits.append(self._take_block(block, inside))
@@ -239,7 +231,7 @@ class BettingBound:
             step = mean - value / slope
             step = np.where((step >= low) & (step <= high), step, (low + high) / 2)
             moved, mean = np.abs(step - mean), step
-            if np.all(moved <= TOLERANCE * (mean + self.offsets[0])):
+            if np.all(moved <= NEWTON_TOLERANCE * (mean + self.offsets[0])):
                 break
         return np.where(at_zero > 0, mean, 0.0)
 
@@ -257,13 +249,7 @@ class WeightedLimits:
     # and have the means :math:`b + \Delta` and :math:`b - \Delta`.
 
     def __init__(
-        self,
-        method,
-        level,
-        reward_range,
-        max_weight=None,
-        baseline_bound=None,
-        rho=RHO,
+        self, method, level, reward_range, max_weight=None, baseline_bound=None, rho=RHO
     ):
         self.low, self.high = map(float, reward_range)
         self.max_weight = max_weight if method == "betting" else None

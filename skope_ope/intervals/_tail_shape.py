@@ -26,18 +26,21 @@ from math import nan, sqrt
 
 import numpy as np
 
-FEWEST = 20  # terms of a tail
+FEWEST_TAIL_TERMS = 20  # terms of a tail
 UNRELIABLE = 0.7
-PRIOR, PRIOR_SIZE = 0.5, 10
-LEAST_SHARE = 0.1  # of the largest term in the sum of squares of a heavy tail
-ALIKE, N_ALIKE = 0.9, 5  # of the largest, and how many terms of a bounded law reach it
+PRIOR_SHAPE, PRIOR_SIZE = 0.5, 10
+LEAST_TAIL_SHARE = 0.1  # of the largest term in the sum of squares of a heavy tail
+ALIKE_TERMS, N_ALIKE = (
+    0.9,
+    5,
+)  # of the largest, and how many terms of a bounded law reach it
 
 
 def tail_shape(values):
     """Return k of the largest positive values, and its standard error."""
     positive = values[values > 0]
     size = int(min(len(positive) / 5, 3 * sqrt(len(positive))))
-    if size < FEWEST:
+    if size < FEWEST_TAIL_TERMS:
         return nan, nan
     top = np.sort(np.partition(positive, -size - 1)[-size - 1 :])
     excess = top[1:] - top[0]
@@ -56,12 +59,12 @@ def is_bounded(values):
     if len(positive) < N_ALIKE:
         return False
     top = np.partition(positive, -N_ALIKE)[-N_ALIKE:]
-    return bool(top.min() >= ALIKE * top.max())
+    return bool(top.min() >= ALIKE_TERMS * top.max())
 
 
 def _carries_little(positive):
     share = positive / positive.max()
-    return LEAST_SHARE * float(share @ share) > 1
+    return LEAST_TAIL_SHARE * float(share @ share) > 1
 
 
 def _pareto_shape(x):
@@ -74,4 +77,4 @@ def _pareto_shape(x):
     likelihood = n * (np.log(-b / k) - k - 1)
     weight = np.exp(likelihood - likelihood.max())
     found = float(np.log1p(-(b @ weight / weight.sum()) * x).mean())
-    return (n * found + PRIOR_SIZE * PRIOR) / (n + PRIOR_SIZE)
+    return (n * found + PRIOR_SIZE * PRIOR_SHAPE) / (n + PRIOR_SIZE)

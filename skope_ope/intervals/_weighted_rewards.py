@@ -10,7 +10,7 @@ import numpy as np
 
 from skope_ope.logs._validation import as_numbers
 
-ROUNDING = 1e-9  # relative: a weight beyond its bound by less is at the bound
+AT_BOUND = 1e-9  # relative: a weight beyond its bound by less is at the bound
 
 
 @dataclass(frozen=True)
@@ -57,22 +57,28 @@ def check_level(level):
 
 def check_weighted_rewards(w, r, max_weight, min_weight, reward_range):
     """Return `WeightedRewards`; raise where the bounds are none."""
-    weight, reward = check_rounds(w, r)
-    low, high = check_range("reward_range", reward_range)
-    check_inside("r", reward, low, high, "State the range that rewards can have.")
+    weight, reward, (low, high) = check_rewards(w, r, reward_range)
     smallest, largest = _check_weight_bounds(min_weight, max_weight)
     remedy = (
         "max_weight and min_weight are the largest and the smallest possible weight of "
         "any round, logged or not. Weights average 1, so if one bound is 1, all "
         "weights are 1; otherwise the logger never takes some actions of the policy."
     )
-    slack = ROUNDING * max(largest, 1.0)
+    slack = AT_BOUND * max(largest, 1.0)
     check_inside("w", weight, smallest - slack, largest + slack, remedy)
     weight = np.clip(weight, smallest, largest)
     return WeightedRewards(weight, reward, smallest, largest, low, high)
 
 
-def check_rounds(w, r):
+def check_rewards(w, r, reward_range):
+    """Return weights, rewards and their finite range; raise where they leave it."""
+    weight, reward = check_terms(w, r)
+    low, high = check_range("reward_range", reward_range)
+    check_inside("r", reward, low, high, "State the range that rewards can have.")
+    return weight, reward, (low, high)
+
+
+def check_terms(w, r):
     """Return weights and rewards as arrays; raise where they are not of rounds."""
     weight, reward = as_numbers("w", w), as_numbers("r", r)
     if not len(weight) or len(weight) != len(reward):
@@ -131,11 +137,11 @@ def _check_weight_bounds(min_weight, max_weight):
             "min_weight and max_weight must be finite, got "
             f"{min_weight!r} and {max_weight!r}."
         )
-    if not smallest <= 1 <= largest * (1 + ROUNDING):
+    if not smallest <= 1 <= largest * (1 + AT_BOUND):
         raise ValueError(
             "min_weight must be at most 1 and max_weight at least 1, as weights "
             f"average 1; got {smallest} and {largest}."
         )
-    if smallest < 1 - ROUNDING and largest > 1 + ROUNDING:
+    if smallest < 1 - AT_BOUND and largest > 1 + AT_BOUND:
         return smallest, largest
     return 1.0, 1.0

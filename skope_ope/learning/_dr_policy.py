@@ -211,7 +211,9 @@ class DRPolicy(CostSensitivePolicy):
         for k, train in enumerate(held_out.train):
             test = np.flatnonzero(held_out.fold == k)
             part, rest = logs[train], logs[test]
-            if not test.size or not _counts(part):  # a fold repeated, or of no weight
+            if not test.size or not _has_weight(
+                part
+            ):  # a fold repeated, or of no weight
                 continue
             predicted = q_hat[train]
             if refitted:  # by models that have not seen the test rounds either
@@ -256,7 +258,7 @@ class DRPolicy(CostSensitivePolicy):
         return tags
 
 
-def _counts(logs):
+def _has_weight(logs):
     return logs.sample_weight is None or bool(logs.sample_weight.any())
 
 

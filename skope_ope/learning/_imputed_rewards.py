@@ -20,7 +20,7 @@ from skope_ope.evaluators.slate._second_moments import by_distribution, solve
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.policies.slate._slate_tables import distinct_rows, offered_slots
 
-CHUNK_BYTES = 2**25  # of one table (rounds, candidates), where nothing is inverted
+UNIFORM_BYTES = 2**25  # of one table (rounds, candidates), where nothing is inverted
 
 
 class Queries(NamedTuple):
@@ -64,6 +64,17 @@ def queries_of(logs, n_slots, user):
     return Queries(first, index.reshape(-1), features, offered)
 
 
+def distinct_laws(logs, query):
+    """Return rounds of every pair of a query and a logging distribution."""
+    # rounds of one query may have several distributions, and each of them in several
+    # orders of the candidates
+    drawn = logs.logging_policy.distributions(logs)
+    orders, order = distinct_rows(drawn.order)
+    keys = (query * len(drawn) + drawn.index) * len(orders) + order
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    return first, index.reshape(-1)
+
+
 class ImputedRewards:
     """Mean imputed reward of every slot and candidate, query by query."""
 
@@ -82,7 +93,7 @@ class ImputedRewards:
         form = logs.logging_policy.closed_form(logs)
         self.repeats |= form == "product" or _some_repeat(logs.slate)
         if form == "uniform":
-            step = max(1, CHUNK_BYTES // (8 * logs.max_candidates))
+            step = max(1, UNIFORM_BYTES // (8 * logs.max_candidates))
             for start in range(0, len(logs), step):
                 self._add_uniform(logs[start : start + step])
         else:
@@ -124,20 +135,15 @@ class ImputedRewards:
 
     def _add_uniform(self, rounds):
         queries = queries_of(rounds, self.n_slots, self.user)
-        sums = _sums(rounds, queries.index, len(queries.first))
+        sums = _query_sums(rounds, queries.index, len(queries.first))
         offered = offered_slots(rounds[queries.first], self.n_slots)[:, 0]
         imputed = _apply_uniform(sums, offered)
         self._gather(rounds, queries, queries.first, imputed, queries.offered)
 
     def _add(self, rounds, kept):
         queries = queries_of(rounds, self.n_slots, self.user)
-        drawn = rounds.logging_policy.distributions(rounds)
-        # rounds of one query may have several distributions, and each of them in
-        # several orders of the candidates
-        orders, order = distinct_rows(drawn.order)
-        keys = (queries.index * len(drawn) + drawn.index) * len(orders) + order
-        _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-        sums = _sums(rounds, index.reshape(-1), len(first))
+        first, index = distinct_laws(rounds, queries.index)
+        sums = _query_sums(rounds, index, len(first))
         imputed = _apply_inverse(sums, rounds[first], kept)
         shown = method(rounds.logging_policy, "slot_marginals")(rounds[first]) > 0
         self._gather(rounds, queries, first, imputed, shown)
@@ -158,7 +164,7 @@ class ImputedRewards:
         """Return the numbers of queries among all, and number new ones."""
         known = len(self._number)
         tables = zip(queries.features, queries.offered, strict=True)
-        keys = (_digest(features, offered) for features, offered in tables)
+        keys = (_key_of(features, offered) for features, offered in tables)
         numbers = np.array(
             [self._number.setdefault(key, len(self._number)) for key in keys]
         )
@@ -182,7 +188,7 @@ def _some_repeat(slates):
     return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != EMPTY)).any())
 
 
-def _digest(*tables):
+def _key_of(*tables):
     """Return 16 bytes that tell tables apart: their own bytes would fill the memory."""
     digest = blake2b(digest_size=16)
     for table in tables:
@@ -190,7 +196,7 @@ def _digest(*tables):
     return digest.digest()
 
 
-def _sums(rounds, index, n_sums):
+def _query_sums(rounds, index, n_sums):
     """Return sums of r 1_s, of shape (n_sums, n_slots, n_candidates)."""
     shape = (n_sums, rounds.n_slots, rounds.max_candidates)
     rows, slots = np.nonzero(rounds.slate != EMPTY)

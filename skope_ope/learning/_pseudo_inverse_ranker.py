@@ -17,7 +17,11 @@ from skope_ope.evaluators.core._slate_target import SlateTarget, method
 from skope_ope.evaluators.slate._pseudo_inverse import OUTSIDE
 from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
 from skope_ope.exceptions import SupportWarning
-from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
+from skope_ope.learning._imputed_rewards import (
+    ImputedRewards,
+    distinct_laws,
+    queries_of,
+)
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import check_y
@@ -26,11 +30,7 @@ from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_policy import DeterministicSlates
-from skope_ope.policies.slate._slate_tables import (
-    check_slate_logs,
-    distinct_rows,
-    entries,
-)
+from skope_ope.policies.slate._slate_tables import check_slate_logs, entries
 from skope_ope.propensities._encoded import predictions_of
 from skope_ope.propensities._weighted_fit import fit_weighted, takes_weights
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from skope_ope._types import Array
 
-CHUNK = 2**18  # rows that are predicted at once
+PREDICTION_CHUNK = 2**18  # rows that are predicted at once
 
 
 class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
@@ -182,7 +182,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         weight /= weight.mean()
         if np.ptp(weight) < 1e-12 or not takes_weights(self.reward_model):
             weight = None
-        X = design(rewards.features, offered)
+        X = design_by_slot(rewards.features, offered)
         y = rewards.mean()[offered]
         self.reward_model_ = fit_weighted(clone(self.reward_model), X, y, weight)
         self.repeats_ = rewards.repeats
@@ -231,7 +231,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             self._warn_of_range()
         if self.outside_range == "allow" or not known or reaches_every_ranking(logs):
             return self._compose(values)[index]
-        first, pair = distinct_ranges(logs, index)
+        first, pair = distinct_laws(logs, index)
         plain = self._assignments()
         return best_inside(values[index[first]], logs[first], plain)[pair]
 
@@ -299,11 +299,11 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     def _predicted(self, features, offered):
         """Predictions, -inf where a candidate cannot be shown."""
         values = np.full(offered.shape, -np.inf)
-        parts = max(1, CHUNK // max(1, values[0].size))
+        parts = max(1, PREDICTION_CHUNK // max(1, values[0].size))
         for start in range(0, len(values), parts):
             part = slice(start, start + parts)
             if offered[part].any():
-                X = design(features[part], offered[part])
+                X = design_by_slot(features[part], offered[part])
                 values[part][offered[part]] = predictions_of(self.reward_model_, X)
         if not np.isfinite(values[offered]).all():
             raise ValueError(
@@ -332,7 +332,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         return tags
 
 
-def design(features, offered):
+def design_by_slot(features, offered):
     """Rows (features of the candidate, slot) where a candidate can be shown."""
     if not offered.all():
         query, slot, candidate = np.nonzero(offered)
@@ -415,15 +415,6 @@ def outside_range(slates, logs):
     target = SlateTarget(slates, logs)
     residual = round_weights(logs.logging_policy, target, target.logs).residual
     return np.zeros(len(logs), dtype=bool) if residual is None else residual > OUTSIDE
-
-
-def distinct_ranges(logs, query):
-    """Return rounds of every pair of a query and a logging distribution."""
-    drawn = logs.logging_policy.distributions(logs)
-    orders, order = distinct_rows(drawn.order)
-    keys = (query * len(drawn) + drawn.index) * len(orders) + order
-    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-    return first, index.reshape(-1)
 
 
 def best_inside(values, logs, assignments):

@@ -106,7 +106,7 @@ class SoftmaxRounds:
         if self._q_hat is not None:
             measures.v[block] = np.einsum("ij,ij->i", proba, self.q_hat(block))
         if entropy is not None:
-            measures.entropy[block] = -np.einsum("ij,ij->i", proba, _log(proba))
+            measures.entropy[block] = -np.einsum("ij,ij->i", proba, _log0(proba))
 
     def _in_scores(self, proba, block, measures, slopes, entropy):
         """Slopes of the value in the scores of the rounds of a block."""
@@ -119,7 +119,7 @@ class SoftmaxRounds:
             g = self.q_hat(block) * dv[:, None]
         if entropy is not None:
             level += entropy[block] * measures.entropy[block]
-            g = g - entropy[block, None] * _log(proba)
+            g = g - entropy[block, None] * _log0(proba)
         in_scores = g - level[:, None]
         in_scores = proba * in_scores  # a column, where there is nothing but dp
         logged = self.logged[block]
@@ -132,7 +132,7 @@ def linear_scores(features, theta):
     return np.asarray(features @ theta[:, :-1].T) + theta[:, -1]
 
 
-def _log(proba):
+def _log0(proba):
     """Logarithms, 0 where the probability is 0 (x ln x tends to 0)."""
     return np.log(proba, out=np.zeros_like(proba), where=proba > 0)
 

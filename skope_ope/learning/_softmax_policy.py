@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from skope_ope._progress import step
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
+from skope_ope.learning import _softmax as softmax
 from skope_ope.learning._logs_policy import (
     LogsPolicy,
     NoEvidence,
@@ -25,15 +26,6 @@ from skope_ope.learning._logs_policy import (
     finite_predictions,
     learners_source,
     prefer,
-)
-from skope_ope.learning._softmax import (
-    DoublyRobustValue,
-    IPSValue,
-    LogLikelihood,
-    LogSmoothingValue,
-    SNIPSValue,
-    SoftmaxRounds,
-    linear_scores,
 )
 from skope_ope.logs import ContextEncoder
 from skope_ope.logs._model_features import encoding_explained, has_other_columns
@@ -46,9 +38,9 @@ if TYPE_CHECKING:
     from skope_ope._types import RandomSeed, RewardModelLike, SplitterLike
 
 OBJECTIVES = {
-    "ips": IPSValue,
-    "snips": SNIPSValue,
-    "log_smoothing": LogSmoothingValue,
+    "ips": softmax.IPSValue,
+    "snips": softmax.SNIPSValue,
+    "log_smoothing": softmax.LogSmoothingValue,
 }
 
 
@@ -306,7 +298,7 @@ class SoftmaxPolicy(LogsPolicy):
 
     def _problem(self, logs, phi, offered):
         if self.objective != "dr":
-            rounds = SoftmaxRounds(phi, logs.action_index, offered)
+            rounds = softmax.SoftmaxRounds(phi, logs.action_index, offered)
             return rounds, OBJECTIVES[self.objective](logs, self.pessimism)
         steps = () if self.features is None else (self.features,)
         predict = finite_predictions(learners_source(self, logs, steps), logs)
@@ -314,15 +306,17 @@ class SoftmaxPolicy(LogsPolicy):
         def q_hat(start, stop):
             return predict(logs[start:stop], start)
 
-        rounds = SoftmaxRounds(phi, logs.action_index, offered, q_hat)
+        rounds = softmax.SoftmaxRounds(phi, logs.action_index, offered, q_hat)
         q_logged = rounds.logged_q_hat()
-        return rounds, DoublyRobustValue(logs, q_logged, self.pessimism)
+        return rounds, softmax.DoublyRobustValue(logs, q_logged, self.pessimism)
 
     def _fitted(self, rounds, weight):
         """Coefficients under which the logged actions, weighted, are likeliest."""
-        rounds = SoftmaxRounds(rounds.features, rounds.logged, rounds.offered)
+        rounds = softmax.SoftmaxRounds(rounds.features, rounds.logged, rounds.offered)
         penalty = 1 / weight.sum()  # that of LogisticRegression
-        problem = Penalised(rounds, LogLikelihood(weight), weight, penalty=penalty)
+        problem = Penalised(
+            rounds, softmax.LogLikelihood(weight), weight, penalty=penalty
+        )
         return problem.ascend(np.zeros(rounds.shape), self.max_iter, 1e-4).theta
 
     def _starts(self, logs, rounds, likely):
@@ -339,7 +333,7 @@ class SoftmaxPolicy(LogsPolicy):
 
     def _proba(self, X, available):
         theta = np.column_stack([self.coef_, self.intercept_])
-        scores = linear_scores(self._phi(self.features_, X), theta)
+        scores = softmax.linear_scores(self._phi(self.features_, X), theta)
         return act(self, scores, self.known_, available)
 
     def __sklearn_tags__(self):

@@ -53,7 +53,7 @@ def page(report):
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width,initial-scale=1"),
         element("title", report.title),
-        element("style", Markup(STYLE)),
+        element("style", Markup(PAGE_STYLE)),
     )
     return (
         f"<!DOCTYPE html>\n{element('html', head, element('body', body), lang='en')}\n"
@@ -101,7 +101,7 @@ SYMBOLS = {  # by how formulas name them
     r"\(a\)": "a the logged action",
     r"\bq\b": "q a reward model that has not seen the rounds that it predicts",
 }
-METHODS = {
+METHOD_TEXTS = {
     "gamma": "the paired gamma interval, which uses the known range of the rewards and "
     "holds for few events",
     "student": "Student's interval",
@@ -145,7 +145,7 @@ def method_notes(logs, table, comparison, evaluator):
         gain._interval(comparison.level_of_each).method: True
         for gain in comparison.differences.values()
     }
-    named = " and ".join(METHODS.get(one, one) for one in methods)
+    named = " and ".join(METHOD_TEXTS.get(one, one) for one in methods)
     told.append(
         "A gain is the paired difference, round by round, between the policy and "
         f"{comparison._against}. Its interval is {named}."
@@ -248,4 +248,4 @@ td.number{text-align:left;white-space:normal}td:empty{display:none}
 }
 @media print{details>*{display:block}body{font-size:12px}}
 """
-STYLE = _COLOURS + _RULES
+PAGE_STYLE = _COLOURS + _RULES

@@ -10,12 +10,18 @@ from skope_ope.evaluators.core._verdict import spares
 from skope_ope.logs._shown_numbers import decimals, error_text, fixed, level_text
 from skope_ope.logs.checks._estimated_propensities import ESTIMATED_PROPENSITIES
 from skope_ope.selection._doubts import BETTER
-from skope_ope.selection._gain_answers import CANNOT_TELL, MOST_ROUNDS, rough
+from skope_ope.selection._gain_answers import CANNOT_TELL, NO_PLAN, rough, with_and
 
-NAMED = 3  # policies that are told one by one; of more, their number is
+N_TOLD = 3  # policies that are told one by one; of more, their number is
 ERROR = "error"
 # Errors that say how little there is. They stop a decision, and no number is wrong.
-THIN = "low_overlap", "few_events", "few_groups", "wide_interval", "missing_weight"
+LITTLE_EVIDENCE = (
+    "low_overlap",
+    "few_events",
+    "few_groups",
+    "wide_interval",
+    "missing_weight",
+)
 OF_LOG = (ESTIMATED_PROPENSITIES,)  # though the reasons of a value tell it
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: then the next log can answer, too."
@@ -44,11 +50,11 @@ class Alarm:
     @property
     def is_fault(self):
         """Whether it makes numbers wrong, and not only uncertain."""
-        return self.severity == ERROR and self.name not in THIN
+        return self.severity == ERROR and self.name not in LITTLE_EVIDENCE
 
 
 @dataclass(frozen=True)
-class Recommendation:
+class Advice:
     """What to do."""
 
     # "undecided" also where an error takes the ground from under a decision
@@ -74,20 +80,23 @@ def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
     of_log = any(not one.who for one in faults)
     of_all = of_log or str(comparison.baseline) in wrong
     if of_all or (alarms and alarms[0].severity == ERROR and decision != "undecided"):
-        headline, sentences = "No decision: too little evidence", _thin(comparison)
+        headline, sentences = (
+            "No decision: too little evidence",
+            _too_little(comparison),
+        )
         if faults:
             what = "the log" if of_log else "what is wrong"
             headline = f"No decision yet: correct {what} first"
             sentences = _without_ground(comparison, wrong, of_all)
         sentences = (*sentences, *notes)
-        return Recommendation("undecided", None, headline, sentences, tuple(alarms))
-    tell = {"deploy": _deploy, "keep": _keep, "undecided": _undecided}[decision]
+        return Advice("undecided", None, headline, sentences, tuple(alarms))
+    tell = {"deploy": _deploy, "keep": _keep, "undecided": _wait}[decision]
     headline, sentences = tell(comparison, units, wrong)
     cautions = [one for one in alarms if one.name not in OF_LOG]
     if decision != "undecided" and (cautions or (alarms and decision == "keep")):
         headline += ", with caution"
     sentences = (*sentences, *notes)
-    return Recommendation(decision, choice, headline, sentences, tuple(alarms))
+    return Advice(decision, choice, headline, sentences, tuple(alarms))
 
 
 def _notes(audits, accepted):
@@ -120,13 +129,13 @@ def _alarms(comparison, verdicts, audit, audits, accepted):
             if is_new and key not in of_log:
                 found.setdefault(key, (one, []))[1].append(str(name))
     alarms = [
-        Alarm(one.name, one.severity, _who(one, names), one.found, one.advice)
+        Alarm(one.name, one.severity, _about_whom(one, names), one.found, one.advice)
         for one, names in found.values()
     ]
     return sorted(alarms, key=lambda one: (one.severity != ERROR, bool(one.who)))
 
 
-def _who(finding, names):
+def _about_whom(finding, names):
     """Return whom a finding is about: nobody where it is about the log."""
     return () if finding.name in OF_LOG else tuple(names)
 
@@ -135,7 +144,7 @@ def _without_ground(comparison, wrong, of_all):
     """Say that the numbers cannot be trusted, whatever they say."""
     about = "any number on this page"
     if not of_all:
-        about = f"the numbers of {_listed(sorted(wrong))}"
+        about = f"the numbers of {with_and(sorted(wrong))}"
     sentences = [f"Until the errors are corrected, do not trust {about}."]
     if comparison.decision == "deploy":
         sentences.append(
@@ -145,11 +154,11 @@ def _without_ground(comparison, wrong, of_all):
     return tuple(sentences)
 
 
-def _thin(comparison):
+def _too_little(comparison):
     """Say that the numbers look clear, and the log does not bear them."""
     looks = f"{comparison.choice} looks better than {comparison._against}"
     if comparison.choice is None:
-        looks = f"{_listed(list(map(str, comparison.differences)))} look worse than "
+        looks = f"{with_and(list(map(str, comparison.differences)))} look worse than "
         looks += comparison._against
     return (
         f"{looks}, but the log is not enough for a decision: see the errors.",
@@ -164,7 +173,7 @@ def _deploy(comparison, units, wrong):
     sentences = [
         f"On these {comparison.n_rounds:,} logged rounds {chosen.name} {earned}, "
         f"a gain of {_span(comparison, chosen, units)}.",
-        *_relative(comparison, chosen.name),
+        *_relative_gain(comparison, chosen.name),
     ]
     sentences += comparison._assumed
     sentences += _others(answers.values(), comparison, units, wrong)
@@ -187,7 +196,7 @@ def _rivals(comparison, choice, answers, wrong):
     if not alike:
         return []
     return [
-        f"These rounds cannot tell {choice} from {_listed(alike)}. {choice} has the "
+        f"These rounds cannot tell {choice} from {with_and(alike)}. {choice} has the "
         "greatest lower limit of its gain. A simpler policy may be as good."
     ]
 
@@ -195,24 +204,20 @@ def _rivals(comparison, choice, answers, wrong):
 def _keep(comparison, units, wrong):
     answers = comparison._answers
     best = max(answers, key=lambda one: one.high)
-    earned = _earned(comparison, best.name, units)
-    start = (
-        f"{best.name} {earned}"
-        if len(answers) == 1
-        else (
-            f"All {len(answers)} policies would have earned less. The nearest, "
-            f"{best.name}, {earned}"
-        )
-    )
-    loss = _range(comparison, -best.gain, -best.high, -best.low, units)
-    rounds = f"On these {comparison.n_rounds:,} logged rounds"
-    text = f"{start}, a loss of {loss}."
-    sentences = [f"{rounds} {text}" if len(answers) == 1 else f"{rounds}: {text}"]
-    sentences += _relative(comparison, best.name)
+    start = " "
+    if len(answers) > 1:
+        start = f": All {len(answers)} policies would have earned less. The nearest, "
+    name = best.name if len(answers) == 1 else f"{best.name},"
+    loss = _gain_text(comparison, -best.gain, -best.high, -best.low, units)
+    sentences = [
+        f"On these {comparison.n_rounds:,} logged rounds{start}{name} "
+        f"{_earned(comparison, best.name, units)}, a loss of {loss}."
+    ]
+    sentences += _relative_gain(comparison, best.name)
     return f"Keep {comparison._against}", sentences
 
 
-def _undecided(comparison, units, wrong):
+def _wait(comparison, units, wrong):
     sentences = _others(comparison._answers, comparison, units, wrong, first=True)
     return f"Undecided: keep {comparison._against} for now", sentences
 
@@ -221,8 +226,8 @@ def _others(answers, comparison, units, wrong, first=False):
     """Return sentences about policies that are not the choice."""
     answers = sorted(answers, key=lambda one: (isnan(one.gain), -one.gain))
     sentences, told_why = [], False
-    for one in answers[:NAMED]:
-        told = _about(one, comparison, units, str(one.name) in wrong)
+    for one in answers[:N_TOLD]:
+        told = _about_policy(one, comparison, units, str(one.name) in wrong)
         if first and not told_why and len(told) > 1:
             told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
         if not first:
@@ -230,13 +235,13 @@ def _others(answers, comparison, units, wrong, first=False):
             told = told if known and not told_why else told[:1]
             told_why = told_why or len(told) > 1
         sentences.append(" ".join(told))
-    more = len(answers) - NAMED
+    more = len(answers) - N_TOLD
     if more > 0:
         sentences.append(f"The table shows {more} more.")
     return sentences
 
 
-def _about(one, comparison, units, wrong):
+def _about_policy(one, comparison, units, wrong):
     """Return what is known of one policy against the baseline, in sentences."""
     name, against = one.name, comparison._against
     if one.alike:
@@ -250,15 +255,15 @@ def _about(one, comparison, units, wrong):
         return [f"{name}: no value, so nothing is known about this policy."]
     if one.answer != CANNOT_TELL:
         too = ", too" if one.answer == BETTER else ""
-        gain = _signed(one, units)
+        gain = _signed_gain(one, units)
         return [f"{name} is {one.answer} than {against}{too} ({gain})."]
     if one.forbidding:
         seems = "cannot be told from"
         if one.low > 0 or one.high < 0:
             seems = f"seems {'better' if one.low > 0 else 'worse'} than"
         return [
-            f"{name} {seems} {against} ({_signed(one, units)}), but there are doubts: "
-            f"{_doubts(one.forbidding, name)}."
+            f"{name} {seems} {against} ({_signed_gain(one, units)}), but there are "
+            f"doubts: {_doubts(one.forbidding, name)}."
         ]
     return [
         f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
@@ -281,10 +286,10 @@ def _more_rounds(one, n_rounds, units):
     if not 1 <= more < inf:
         return "How many more rounds would decide is not known."
     gain = units.worded_gain(one.gain, "+")
-    if more > MOST_ROUNDS * n_rounds:
+    if more > NO_PLAN * n_rounds:
         return (
             f"If the true gain is {gain}, as estimated, a decision would take more "
-            f"than {MOST_ROUNDS} times as many rounds."
+            f"than {NO_PLAN} times as many rounds."
         )
     return (
         f"About {rough(more)} more rounds would decide, in 8 of 10 cases, if the true "
@@ -301,15 +306,15 @@ def _earned(comparison, name, units):
     return f"would have earned {pair} per round"
 
 
-def _relative(comparison, name):
+def _relative_gain(comparison, name):
     """Return the relative gain in a sentence, where the baseline is not about zero."""
     lift = comparison.lifts[name]
     if isnan(lift.value):
         return []
     more = "more" if lift.value > 0 else "less"
     limits = lift._interval(comparison.level_of_each)
-    told = [Units.share(abs(lift.value), "")]
-    told += [Units.share(x) for x in limits]
+    told = [RewardUnits.share(abs(lift.value), "")]
+    told += [RewardUnits.share(x) for x in limits]
     sentence = f"That is {told[0]} {more} than {comparison._against}"
     if not any(map(isnan, limits)):
         sentence += f" ({told[1]} to {told[2]})"
@@ -317,31 +322,25 @@ def _relative(comparison, name):
 
 
 def _span(comparison, one, units):
-    return _range(comparison, one.gain, one.low, one.high, units)
+    return _gain_text(comparison, one.gain, one.low, one.high, units)
 
 
-def _range(comparison, gain, low, high, units):
+def _gain_text(comparison, gain, low, high, units):
     limits = f"{units.worded_limit(low)} to {units.worded_limit(high)}"
     percent = level_text(comparison.level)
     return f"{units.worded_gain(gain)} ({percent} interval: {limits})"
 
 
-def _signed(one, units):
+def _signed_gain(one, units):
     limits = [units.worded_limit(x, "+") for x in (one.low, one.high)]
     return f"{units.worded_gain(one.gain, '+')}, {' to '.join(limits)}"
-
-
-def _listed(names):
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 # -- values and gains as people say them: in percent where rewards are yes or no -------
 
 
 @dataclass(frozen=True)
-class Units:
+class RewardUnits:
     """How values and gains are written on a page, all with the same decimal places."""
 
     percent: bool  # whether all rewards are 0 or 1, so that a value is a share
@@ -354,10 +353,10 @@ class Units:
     @classmethod
     def of(cls, values, gains, percent):
         """Return the units that suit the standard errors of values and gains."""
+        scale = 100 if percent else 1
         of_values, of_gains = (
             decimals([one.standard_error * scale for one in shown])
-            for scale in [100 if percent else 1]
-            for shown in (list(values), list(gains))
+            for shown in (values, gains)
         )
         return cls(percent, of_values, of_gains, of_gains)
 
@@ -385,9 +384,8 @@ class Units:
 
     def worded_gain(self, x, sign=""):
         """Return a gain for a sentence, with its unit."""
-        return (
-            f"{self.worded_limit(x, sign)}{' points' if self.percent else ' per round'}"
-        )
+        unit = "points" if self.percent else "per round"
+        return f"{self.worded_limit(x, sign)} {unit}"
 
     def worded_limit(self, x, sign=""):
         """Return a limit of a gain for a sentence, without its unit."""

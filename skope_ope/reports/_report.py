@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         SplitterLike,
     )
     from skope_ope.logs._bandit_logs import BanditLogs
-    from skope_ope.logs._slate_logs import SlateLogs
 
 
 def report(
@@ -230,7 +229,7 @@ def _decides(table):
 # -- which log this was, with what it was evaluated, and how to do it again ------------
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # differs from run to run
-LONGEST = 300  # characters of an argument
+LONGEST_ARGUMENT = 300  # characters of an argument
 
 
 def fingerprint(logs):
@@ -264,17 +263,19 @@ def call_text(policies, path, given):
     told = [f"{{{pairs}}}", "logs"]
     told += [] if path is None else [repr(str(path))]
     told += [
-        f"{name}={_told(value)}" for name, value in given.items() if value is not None
+        f"{name}={_argument_text(value)}"
+        for name, value in given.items()
+        if value is not None
     ]
     return f"report({', '.join(told)})"
 
 
-def _told(value):
+def _argument_text(value):
     """Return an argument in one line, without addresses of memory."""
     if isinstance(value, np.ndarray):
         return f"array of shape {value.shape}"
     text = " ".join(ADDRESS.sub("", repr(value)).split())
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= LONGEST_ARGUMENT else f"{text[:LONGEST_ARGUMENT]}..."
 
 
 # -- writing a page: all of it or nothing ----------------------------------------------
@@ -308,7 +309,7 @@ def checked_path(path):
             f"{str(target.parent)!r} first, or choose another."
         )
     try:
-        trial = _beside(target)
+        trial = _temporary_name(target)
         os.close(_created(trial))
         trial.unlink()
     except OSError as error:
@@ -321,7 +322,7 @@ def checked_path(path):
 
 def write_whole(target, text):
     """Write a text as UTF-8: who looks sees the old file or all of the new one."""
-    beside = _beside(target)
+    beside = _temporary_name(target)
     try:
         with open(_created(beside), "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -336,7 +337,7 @@ def write_whole(target, text):
         raise
 
 
-def _beside(target):
+def _temporary_name(target):
     """Return the name of a file in the same folder that nobody else has."""
     return target.with_name(f".skope-ope-{secrets.token_hex(8)}.tmp")
 

@@ -12,7 +12,7 @@ from skope_ope._harmless import harmless
 from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.logs._shown_numbers import wrapped
 from skope_ope.reports._page import page
-from skope_ope.reports._recommendation import Units, recommendation_of
+from skope_ope.reports._recommendation import RewardUnits, recommendation_of
 
 if TYPE_CHECKING:
     import pathlib
@@ -121,7 +121,7 @@ class Report:
     @cached_property
     def _units(self):
         gains = self.comparison.differences.values()
-        return Units.of(self.values.values(), gains, self._logs._says_yes_and_no)
+        return RewardUnits.of(self.values.values(), gains, self._logs._says_yes_and_no)
 
     @cached_property
     def _recommendation(self):

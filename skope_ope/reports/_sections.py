@@ -24,8 +24,8 @@ from skope_ope.logs._shown_numbers import (
     marks_of,
     share,
 )
-from skope_ope.reports._recommendation import Units
-from skope_ope.selection._gain_answers import MOST_ROUNDS, rough
+from skope_ope.reports._recommendation import RewardUnits
+from skope_ope.selection._gain_answers import NO_PLAN, rough
 from skope_ope.selection._policy_comparison import kind_of_mark
 
 MOST_ALARMS = 6  # beside the recommendation; all of them stand below
@@ -85,7 +85,7 @@ def gains(comparison, units):
         limits = f"{units.gain(low)} to {units.gain(high)}"
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
-        if n <= MOST_ROUNDS * comparison.n_rounds:  # not where it is NaN
+        if n <= NO_PLAN * comparison.n_rounds:  # not where it is NaN
             answer += f"; {rough(n)} rounds in all would decide"
         name, kind = str(one["policy"]), kind_of_mark(one)
         bar = interval_bar(
@@ -94,8 +94,8 @@ def gains(comparison, units):
             f"{name}: gain {told}, {limits}",
             kind,
         )
-        lines = _lines(told, limits, *_relative(one))
-        rows.append(_row(_lines(name, answer), bar, lines))
+        lines = _cell_lines(told, limits, *_lift_texts(one))
+        rows.append(_row(_cell_lines(name, answer), bar, lines))
     ticks = axis(scale, lambda x: figure(x, sign="+"))
     rows.append(_row("", ticks, ""))
     percent = level_text(comparison.level)
@@ -117,16 +117,16 @@ def _row(name, picture, figures):
     )
 
 
-def _relative(record):
+def _lift_texts(record):
     """Return the relative gain with its limits, where there is one."""
     lift, low, high = (record[f"lift{end}"] for end in ("", "_low", "_high"))
     if isnan(lift):
         return []
-    limits = f" ({Units.share(low)} to {Units.share(high)})"
-    return [Units.share(lift) + ("" if isnan(low) or isnan(high) else limits)]
+    limits = f" ({RewardUnits.share(low)} to {RewardUnits.share(high)})"
+    return [RewardUnits.share(lift) + ("" if isnan(low) or isnan(high) else limits)]
 
 
-def _lines(first, *others):
+def _cell_lines(first, *others):
     lines = [element("span", one, class_="quiet") for one in others]
     return joined(element("span", first), *lines)
 
@@ -137,36 +137,37 @@ def values(found, comparison, units, level):
     percent = level_text(level)
     header = ["policy", "evaluator", "value", "std. error", f"{percent} low"]
     header += [f"{percent} high", "interval", "eff. rounds", "note", "warnings"]
-    known = comparison.reference
-    rows, marks = [], marks_of(records)
     numbers, notes = found._numbered_warnings()
-    shown = [found[one["policy"], one["evaluator"]] for one in records]
+    shown = [
+        (found[one["policy"], one["evaluator"]], one, mark, told)
+        for one, mark, told in zip(records, marks_of(records), numbers, strict=True)
+    ]
     if comparison.baseline not in comparison:
-        shown.insert(0, known)
-    sizes = counts([value.effective_sample_size for value in shown])
-    told_of = {
-        (one["policy"], one["evaluator"]): (mark, told)
-        for one, mark, told in zip(records, marks, numbers, strict=True)
-    }
-    if comparison.baseline not in comparison:
+        known = comparison.reference
         low, high = interval = known._interval(level)
-        cells = [
-            comparison._against,
-            known.estimator,
-            *_numbers(known, low, high, units),
+        row = {"policy": comparison._against, "evaluator": known.estimator}
+        row |= {"low": low, "high": high, "interval": interval.method}
+        shown.insert(0, (known, row, "baseline", ""))
+    sizes = counts([value.effective_sample_size for value, *_ in shown])
+    rows = [
+        [
+            one["policy"],
+            one["evaluator"],
+            units.value(value.value),
+            units.error(value.standard_error),
+            units.value(one["low"]),
+            units.value(one["high"]),
+            one["interval"],
+            size,
+            mark,
+            told,
         ]
-        rows.append([*cells, interval.method, sizes.pop(0), "baseline", ""])
-    for one in records:
-        value = found[one["policy"], one["evaluator"]]
-        mark, told = told_of[one["policy"], one["evaluator"]]
-        cells = [one["policy"], one["evaluator"]]
-        cells += _numbers(value, one["low"], one["high"], units)
-        rows.append([*cells, one["interval"], sizes.pop(0), mark, told])
+        for (value, one, mark, told), size in zip(shown, sizes, strict=True)
+    ]
     marked = [i for i, row in enumerate(rows) if row[8].startswith("recommended")]
     for j in (9, 8):  # columns that nobody needs
         if not any(row[j] for row in rows):
-            header.pop(j)
-            for row in rows:
+            for row in (header, *rows):
                 row.pop(j)
     left = ("policy", "evaluator", "interval", "note", "warnings")
     told = [*bias_notes(records), *notes]
@@ -174,11 +175,6 @@ def values(found, comparison, units, level):
         told = [f"Each interval holds by itself at {percent}.", *told]
     below = [element("p", note, class_="quiet") for note in told]
     return joined(table(header, rows, marked=marked, left=left), *below)
-
-
-def _numbers(value, low, high, units):
-    error = units.error(value.standard_error)
-    return [units.value(value.value), error, units.value(low), units.value(high)]
 
 
 def overlap(found):
@@ -195,7 +191,7 @@ def overlap(found):
                 fixed(size, 0),
                 share(size / n),
                 "" if isnan(size) else share_bar(size / n),
-                _weight(known.get("max_weight")),
+                _weight_text(known.get("max_weight")),
                 share(known.get("max_weight_share")),
                 share(known.get("unsupported_mass", known.get("outside_range_share"))),
             ]
@@ -208,7 +204,7 @@ def overlap(found):
     return joined(table(header, rows), element("p", note, class_="quiet"))
 
 
-def _weight(weight):
+def _weight_text(weight):
     return fixed(weight if weight is None or isfinite(weight) else None, 1)
 
 

@@ -53,7 +53,7 @@ def refuse_array_models(evaluator, user):
         )
 
 
-def check_evaluator(candidate):
+def refuse_others(candidate):
     """Refuse to score anything but an evaluator by the error of an evaluator."""
     if isinstance(candidate, BaseEvaluator):
         return
@@ -93,7 +93,7 @@ def unfit_warnings(result, policy, logs):
     return found
 
 
-def reasons_of(result):
+def nan_reasons(result):
     """Return the warnings of a value that is NaN, first those that say why it is."""
     return sorted(result.warnings, key=lambda warning: "NaN" not in str(warning))
 

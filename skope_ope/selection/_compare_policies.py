@@ -36,10 +36,7 @@ from skope_ope.logs.lazy._lazy_rows import all_rows, rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policies_of_call import SINGLE, policies_by_name
 from skope_ope.reward_models._part_models import hash_folds
-from skope_ope.selection._policy_comparison import (
-    LOGGER,
-    PolicyComparison,
-)
+from skope_ope.selection._policy_comparison import LOGGER, PolicyComparison
 from skope_ope.selection._policy_scorer import check_search_evaluator
 
 if TYPE_CHECKING:
@@ -53,10 +50,9 @@ if TYPE_CHECKING:
         RewardModelLike,
         SplitterLike,
     )
-    from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 
-FEW_ROUNDS = 200_000  # of lazy logs, which are read
+MOST_READ = 200_000  # of lazy logs, which are read
 
 
 def compare_policies(
@@ -161,10 +157,10 @@ def compare_policies(
         kind = logs._log_type if isinstance(logs, LazyLogs) else type(logs)
         evaluator = evaluator_named(evaluator, kind)
     if isinstance(logs, LazyLogs):
-        made = _of_lazy_logs(policies, logs, evaluator, how, **asked)
+        made = _compare_lazy(policies, logs, evaluator, how, **asked)
     else:
         evaluator, logs = bare(_evaluator(evaluator, logs), logs)
-        made = _of_rounds(policies, logs, evaluator, how, **asked)
+        made = _compare_rounds(policies, logs, evaluator, how, **asked)
     values, comparison, warned = made
     warn_once(values.items(), stacklevel=2)
     for warning in warned:
@@ -172,7 +168,7 @@ def compare_policies(
     return comparison
 
 
-def _of_lazy_logs(policies, lazy, evaluator, how, **asked_for):
+def _compare_lazy(policies, lazy, evaluator, how, **asked_for):
     """Return values and comparison on lazy logs, and what is to be warned of."""
     # That of many rounds is made from merged sums. Few are read: sums tell of few
     # rounds too little of the tails of gains for a decision.
@@ -190,14 +186,14 @@ def _of_lazy_logs(policies, lazy, evaluator, how, **asked_for):
         evaluator, _ = bare(evaluator, lazy)
         _refuse_walks(evaluator)
     asked = prepared(policies, lazy, {"": evaluator}, **how)
-    few = all_rows(asked.logs, FEW_ROUNDS, n_jobs)
+    few = all_rows(asked.logs, MOST_READ, n_jobs)
     if few is not None:
         refuse_learning(policies)
         evaluator = _with_hash_folds(evaluator)
         if how["cv"] is not None:
             how["cv"] = _hash_folds(how["cv"])
         with rows_told_by_files(lazy, few):
-            return _of_rounds(policies, few, evaluator, how, **asked_for)
+            return _compare_rounds(policies, few, evaluator, how, **asked_for)
     if recommended and has_many_terms(evaluator):
         one = clone(evaluator).set_params(control_variates="single")
         asked = replace(asked, evaluators={"": one})
@@ -223,7 +219,7 @@ def _of_lazy_logs(policies, lazy, evaluator, how, **asked_for):
     return values, comparison, ()
 
 
-def _of_rounds(policies, logs, evaluator, how, **asked):
+def _compare_rounds(policies, logs, evaluator, how, **asked):
     """Return values and comparison in memory, and what is to be warned of."""
     table = quiet_table(policies, logs, {"": evaluator}, keep=True, **how)
     values = {name: table[name, ""] for name in policies}
@@ -348,8 +344,8 @@ def _evaluator(evaluator, logs, n_loggers=None):
 
 # -- whether two policies do the same in the rounds of a log ---------------------------
 
-BLOCK = 1024  # rounds: the first tells most policies apart, and no table is large
-ROUNDING = 1e-12
+ACTS_BLOCK = 1024  # rounds: the first tells most policies apart, and no table is large
+ACTS_NOISE = 1e-12
 
 
 def act_alike(policy, other, logs, values=()):
@@ -361,7 +357,10 @@ def act_alike(policy, other, logs, values=()):
         return False
     if other is None and logs.propensity is None:
         return False
-    blocks = [(low, min(low + BLOCK, len(logs))) for low in range(0, len(logs), BLOCK)]
+    blocks = [
+        (low, min(low + ACTS_BLOCK, len(logs)))
+        for low in range(0, len(logs), ACTS_BLOCK)
+    ]
     values = values[: len(targets)]  # the logger has no value of a pass
     if values and any(_differ_as_seen(logs, values, slice(*one)) for one in blocks):
         return False
@@ -370,7 +369,7 @@ def act_alike(policy, other, logs, values=()):
         tables = [one.chunk(rounds, start) for one in targets]
         if other is None:
             tables.append(_of_logger(rounds))
-        if not _equal(*tables, rounds.action_index):
+        if not _acts_equal(*tables, rounds.action_index):
             return False
     return True
 
@@ -385,7 +384,7 @@ def _differ_as_seen(logs, values, rows):
         seen.append(_of_logger(logs)[rows])
     if any(one is None for one in seen):
         return False
-    return not _equal(*seen, logs.action_index[rows])
+    return not _acts_equal(*seen, logs.action_index[rows])
 
 
 def _of_logger(rounds):
@@ -393,11 +392,11 @@ def _of_logger(rounds):
     return rounds.propensity if known is None else known
 
 
-def _equal(one, two, action):
+def _acts_equal(one, two, action):
     """Whether probabilities agree; of all actions where both tables have them."""
     if one.ndim != two.ndim:
         one, two = (
             table if table.ndim == 1 else table[np.arange(len(action)), action]
             for table in (one, two)
         )
-    return bool((np.abs(one - two) <= ROUNDING).all())
+    return bool((np.abs(one - two) <= ACTS_NOISE).all())

@@ -55,10 +55,10 @@ from skope_ope.logs.checks._slate_order import SORTED_PAGES
 
 BOTH = frozenset((BETTER, WORSE))
 NEITHER = frozenset()
-ROUNDING = 1e-12  # of the gain: a smaller spread is none
+ROUNDING_OF_GAIN = 1e-12  # of the gain: a smaller spread is none
 # In the interval already, or about the order of the rounds: said, forbids nothing.
 SAID = (LowOverlapWarning, FewGroupsWarning, LogsWarning)
-TEXTS = {
+CLASS_TEXTS = {
     LearnedRoundsWarning: "learned from {value:.1%} of these rounds",
     LowOverlapWarning: "few rounds carry most of the weight",
     FewGroupsWarning: "few groups",
@@ -76,7 +76,7 @@ TEXTS = {
 
 
 # Of warnings whose class says too little.
-NAMED = {
+NAMED_TEXTS = {
     UNTOLD: "merged sums that do not show whether few rounds make most of the spread",
     LOST_ROWS: "rows of pages that may be missing",
     SORTED_PAGES: "pages whose items are not in random order",
@@ -101,7 +101,7 @@ def doubts_about(name, warnings, is_baseline=False):
     """Return the doubts that the warnings about a policy raise, but for its support."""
     found = []
     for warning in warnings:
-        kind, text = type(warning), _text_of(warning)
+        kind, text = type(warning), _doubt_text(warning)
         if isinstance(warning, SupportWarning):
             continue
         if isinstance(warning, LearnedRoundsWarning):
@@ -115,15 +115,15 @@ def doubts_about(name, warnings, is_baseline=False):
     return found
 
 
-def _text_of(warning):
-    if warning.name in NAMED:
-        return NAMED[warning.name]
-    kind = next((one for one in type(warning).__mro__ if one in TEXTS), None)
-    if kind is None or (warning.value is None and "{value" in TEXTS[kind]):
+def _doubt_text(warning):
+    if warning.name in NAMED_TEXTS:
+        return NAMED_TEXTS[warning.name]
+    kind = next((one for one in type(warning).__mro__ if one in CLASS_TEXTS), None)
+    if kind is None or (warning.value is None and "{value" in CLASS_TEXTS[kind]):
         named = type(warning) is not OPEWarning
         return f"a {type(warning).__name__}" if named else "a warning without a kind"
     own = kind is PropensityWarning and warning.name != "propensity"
-    text = TEXTS[kind].format(value=warning.value)
+    text = CLASS_TEXTS[kind].format(value=warning.value)
     return f"{text}: {warning.name}" if own else text  # by which it is accepted
 
 
@@ -144,7 +144,7 @@ def missing_doubts(name, baseline, gain, reference):
         text = "no value (NaN)"
     elif isnan(gain.standard_error):
         text = "no standard error (NaN)"
-    elif gain.standard_error <= ROUNDING * abs(gain.value):
+    elif gain.standard_error <= ROUNDING_OF_GAIN * abs(gain.value):
         text = "a gain that is the same in every round, so its error is not known"
     return [Doubt(who, text, OPEWarning, BOTH, NO_ESTIMATE)] if text else []
 
@@ -166,7 +166,7 @@ def evaluator_of(gain):
 
 def support_doubts(names, values, interval, width, common=1.0):
     """Return a doubt where unlogged decisions might turn the sign of a gain."""
-    masses = [_mass(value) for value in values]
+    masses = [_unsupported_mass(value) for value in values]
     lost = min(max(sum(masses), 1 - common), 1.0)
     if not lost > 0:
         return []
@@ -174,7 +174,7 @@ def support_doubts(names, values, interval, width, common=1.0):
     rest = sum(max(m - _allowed(v), 0) for m, v in zip(masses, values, strict=True))
     rest = min(max(rest, 1 - common), 1.0)
     who = names[1] if masses[1] > masses[0] else names[0]
-    text = f"{_percent(lost)} of the decisions not in the log"
+    text = f"{_lost_percent(lost)} of the decisions not in the log"
     forbids = turned(interval, rest, width)
     return [Doubt(who, text, SupportWarning, forbids, "unsupported_mass")]
 
@@ -184,13 +184,13 @@ def _allowed(value):
     return getattr(getattr(value, "_find_reach", None), "lost", 0.0)
 
 
-def _percent(share):
+def _lost_percent(share):
     """Return a share in percent, with two digits: 0.032%, 4.1%, 54%, 100%."""
     percent = 100 * share
     return f"{percent:.2g}%" if percent < 99.5 else f"{percent:.0f}%"
 
 
-def _mass(value):
+def _unsupported_mass(value):
     """Return the share of a policy's decisions that the logs do not know."""
     masses = [w.value for w in value.warnings if isinstance(w, SupportWarning)]
     if any(mass is None or not isfinite(mass) for mass in masses):

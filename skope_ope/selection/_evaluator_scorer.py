@@ -26,12 +26,12 @@ from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies._base import BasePolicy
 from skope_ope.selection._candidates import (
-    check_evaluator,
     check_policy_of_search,
     is_adaptive,
     is_logs,
-    reasons_of,
+    nan_reasons,
     refuse_array_models,
+    refuse_others,
     rows_in_stored_order,
     unfit_warnings,
     with_propensities,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skope_ope._types import AnyEvaluator, PolicyLike
-    from skope_ope.logs._bandit_logs import BanditLogs
     from skope_ope.logs._slate_logs import SlateLogs
 
 
@@ -128,7 +127,7 @@ class EvaluatorScorer:
                 "search.best_estimator_.score(policy)."
             )
         candidate, pipeline = fitted_part(estimator)
-        check_evaluator(candidate)
+        refuse_others(candidate)
         check_is_fitted(candidate)
         return self.on(with_propensities(X, pipeline))(estimator)
 
@@ -181,7 +180,7 @@ class HeldOutError:
     def judged(self, estimator):
         """Return the score of a fitted evaluator, and why it is NaN, as warnings."""
         candidate, _ = fitted_part(estimator)
-        check_evaluator(candidate)
+        refuse_others(candidate)
         horizon = common_horizon(candidate) if is_adaptive(self.policy) else None
         ordered = candidate.__sklearn_tags__().order_dependent
         result = self._trained(candidate, ordered)
@@ -190,7 +189,7 @@ class HeldOutError:
             logs = in_stored_order(self.logs) if ordered else self.logs
             self._validated[key] = self._validate(logs, horizon)
         score = -((float(result.value) - self._validated[key]) ** 2)
-        return score, reasons_of(result) if np.isnan(score) else []
+        return score, nan_reasons(result) if np.isnan(score) else []
 
     def _trained(self, candidate, ordered):
         """Value of the policy on the rounds that the candidate was fitted on."""

@@ -30,7 +30,7 @@ from skope_ope.evaluators.core._wrapped import bare
 from skope_ope.logs._folds import folds_of
 from skope_ope.logs._validation import check_y
 from skope_ope.logs.lazy._kind_of import kind_of
-from skope_ope.selection._candidates import check_evaluator, is_adaptive, is_logs
+from skope_ope.selection._candidates import is_adaptive, is_logs, refuse_others
 from skope_ope.selection._evaluator_scorer import (
     EvaluatorScorer,
     common_horizon,
@@ -45,10 +45,10 @@ from skope_ope.selection._scored_splits import (
     report_failures,
     scored,
 )
-from skope_ope.selection._shared_fits import candidates_of, fits_by_model, with_params
+from skope_ope.selection._shared_fits import fits_by_model, with_keys, with_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Literal, Self
 
     from skope_ope._types import ArrayLike, RandomSeed, SplitterLike
@@ -70,7 +70,7 @@ class BaseSearch(CallbackSupport, MetaEstimatorMixin, Estimator):
         grid = self.param_grid
         if not isinstance(grid, Mapping) and not len(grid):
             raise ValueError("param_grid is empty: name at least one candidate.")
-        return candidates_of(self.estimator, list(ParameterGrid(grid)))
+        return with_keys(self.estimator, list(ParameterGrid(grid)))
 
     def _check_logs(self, logs, y):
         if not is_logs(logs):
@@ -355,14 +355,14 @@ def own_shares(estimator, scorer, logs, candidates, error_score):
         share = 0.5
         try:
             candidate, _ = fitted_part(fits[one.key].fit(one.params))
-            check_evaluator(candidate)
+            refuse_others(candidate)
             horizon = common_horizon(candidate) if learns else None
             if horizon not in known:
                 given = logs if logs.propensity is not None else candidate.logs_
                 validator, given = bare(scorer.validator, given, tune=True)
                 validator = validator_for(given, validator, horizon)
-                known[horizon] = _variance(validator.fit(given), scorer.policy)
-            own = _variance(candidate, scorer.policy)
+                known[horizon] = _squared_error(validator.fit(given), scorer.policy)
+            own = _squared_error(candidate, scorer.policy)
             total = own + known[horizon]
             if np.isfinite(total) and total > 0:
                 share = own / total
@@ -403,5 +403,5 @@ def shares_of(share, logs, n_splits, seed):
     return check_cv(list(splitter.split(logs, groups=logs.group_index)))
 
 
-def _variance(evaluator, policy):
+def _squared_error(evaluator, policy):
     return evaluator._result(policy, None, None).standard_error ** 2

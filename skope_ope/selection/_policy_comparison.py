@@ -12,10 +12,7 @@ from scipy.optimize import brentq
 
 from skope_ope.evaluators._row_names import told_row
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators.core._assumptions import (
-    NOTHING_OUTSIDE,
-    slates_assumed,
-)
+from skope_ope.evaluators.core._assumptions import NOTHING_OUTSIDE, slates_assumed
 from skope_ope.evaluators.core._grounds import ESTIMATED
 from skope_ope.evaluators.core._lift import Lift
 from skope_ope.evaluators.core._verdict_thresholds import VerdictThresholds
@@ -32,6 +29,7 @@ from skope_ope.selection._doubts import evaluator_of
 from skope_ope.selection._gain_answers import (
     CANNOT_TELL,
     Comparison,
+    GainAnswer,
     decide,
     rough,
     sentence_of,
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
     from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay
     from skope_ope.evaluators.core._policy_value import PolicyValue
 
+# what is about the gain, of the baseline
+OF_BASELINE = GainAnswer(None, "", nan, nan, nan, (), False, nan)
 LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 
 
@@ -170,33 +170,38 @@ class PolicyComparison(ValueTable):
     @cached_property
     def sentence(self) -> str:
         """What to do and why, in words."""
-        gains = list(self.differences.values())
         return sentence_of(
             self._answers,
             self.choice,
             self._against,
-            told_row(self._evaluator or evaluator_of(gains[0])),
+            told_row(self._evaluator or evaluator_of(self._first_gain)),
             gain_format(self),
             self.n_rounds,
             self._condition,
         )
 
     @property
+    def _first_gain(self):
+        return next(iter(self.differences.values()))
+
+    @property
     def _condition(self):
         """Under which a choice holds, and no log shows it; empty: under none."""
-        gain = next(iter(self.differences.values()))
-        return NOTHING_OUTSIDE if gain._grounds.propensities == ESTIMATED else ""
+        return (
+            NOTHING_OUTSIDE
+            if self._first_gain._grounds.propensities == ESTIMATED
+            else ""
+        )
 
     @property
     def _assumed(self):
         """What the gains assume of slates, a list of sentences."""
-        gain = next(iter(self.differences.values()))
-        return slates_assumed(gain._grounds)
+        return slates_assumed(self._first_gain._grounds)
 
     @property
     def n_rounds(self) -> int:
         """The rounds that the gains are about: those that all values know."""
-        gain = next(iter(self.differences.values()))
+        gain = self._first_gain
         return int(gain.diagnostics.get("n_common_rounds", gain.n_rounds))
 
     @cached_property
@@ -242,24 +247,23 @@ class PolicyComparison(ValueTable):
         records = []
         for name, value in self.items():
             low, high = value._interval(self._level_of(level, len(self)))
-            one = by_name.get(name)
-            known = one is not None
+            one = by_name.get(name, OF_BASELINE)
             lift, (lift_low, lift_high) = self._lift_record(name, level)
             kinds = [type(warning) for warning in value.warnings]
-            kinds += [doubt.kind for doubt in one.doubts] if known else []
+            kinds += [doubt.kind for doubt in one.doubts]
             records.append(
                 {
                     "policy": name,
-                    "difference": one.gain if known else nan,
-                    "difference_low": one.low if known else nan,
-                    "difference_high": one.high if known else nan,
+                    "difference": one.gain,
+                    "difference_low": one.low,
+                    "difference_high": one.high,
                     "lift": lift,
                     "lift_low": lift_low,
                     "lift_high": lift_high,
                     "p_value": self.p_values.get(name, nan),
-                    "answer": one.answer if known else "",
-                    "chosen": known and name == choice,
-                    "rounds_needed": one.rounds if known else nan,
+                    "answer": one.answer,
+                    "chosen": name == choice,
+                    "rounds_needed": one.rounds,
                     "value": value.value,
                     "standard_error": value.standard_error,
                     "low": low,
@@ -448,7 +452,7 @@ def notes_below(comparison):
             "values hold together too. So each is wider than in evaluate, where it "
             "holds alone."
         )
-    gain = next(iter(comparison.differences.values()))
+    gain = comparison._first_gain
     if comparison.n_rounds < gain.n_rounds:
         notes.append(
             f"Compared on the {comparison.n_rounds:,} of {gain.n_rounds:,} rounds for "
@@ -472,7 +476,7 @@ def rounds_per_group(value):
 
 def gain_format(comparison):
     """Return the function that makes a text of a gain, or of its limit."""
-    places = _places(comparison.differences.values())
+    places = _places_of_values(comparison.differences.values())
     for one in comparison._answers:
         for limit in (one.low, one.high):  # what is not zero does not look like zero
             if 10 ** -(places + MORE_PLACES) < abs(limit) < 0.5 * 10**-places:
@@ -482,9 +486,9 @@ def gain_format(comparison):
 
 def value_format(comparison):
     """Return the function that makes a text of a value, or of its limit."""
-    places = _places(comparison.values())
+    places = _places_of_values(comparison.values())
     return lambda x: fixed(x, places)
 
 
-def _places(values):
+def _places_of_values(values):
     return decimals([value.standard_error for value in values])

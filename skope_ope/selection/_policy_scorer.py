@@ -27,7 +27,7 @@ from skope_ope.policies._action_probabilities import refuse_non_policies
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 from skope_ope.selection._candidates import (
     is_logs,
-    reasons_of,
+    nan_reasons,
     refuse_array_models,
     unfit_warnings,
     with_propensities,
@@ -213,16 +213,16 @@ def check_search_evaluator(evaluator, user):
 # one of them too great makes another too small.
 
 MOST_LEFT_OUT = 0.05  # share of the rounds that a value may leave out
-BEYOND = 0.25  # ranges of the rewards by which a weighted mean may miss theirs
-LEAST_WEIGHT = 0.25  # mean weight, which should be one
+FAR_OUTSIDE = 0.25  # ranges of the rewards by which a weighted mean may miss theirs
+LEAST_MEAN_WEIGHT = 0.25  # mean weight, which should be one
 
 
 def judged(result, evaluator):
     """Return the score that the value of a policy is, and what is to be said of it."""
     if np.isnan(result.value):
-        return result.value, reasons_of(result)
+        return result.value, nan_reasons(result)
     value, warned = result.value, []
-    for rule in (_of_support, _of_rounds, _of_weights, _of_range):
+    for rule in (_by_support, _by_rounds, _by_weights, _by_range):
         value, found = rule(value, result, evaluator)
         warned += found
         if np.isnan(value):
@@ -230,7 +230,7 @@ def judged(result, evaluator):
     return float(value), warned + _of_size(result)
 
 
-def _of_support(value, result, evaluator):
+def _by_support(value, result, evaluator):
     """Refuse a value of the reward model alone: no logged action is taken."""
     masses = [w.value for w in result.warnings if isinstance(w, SupportWarning)]
     if not any(mass and mass > 1 - 1e-9 for mass in masses):
@@ -243,7 +243,7 @@ def _of_support(value, result, evaluator):
     return np.nan, [SupportWarning(text, 1.0)]
 
 
-def _of_rounds(value, result, evaluator):
+def _by_rounds(value, result, evaluator):
     """Refuse a value that leaves out rounds which others do not."""
     share = result.diagnostics.get("left_out_share", 0.0)
     if not share:
@@ -265,10 +265,10 @@ def _of_rounds(value, result, evaluator):
     return np.nan, [SupportWarning(text, share)]
 
 
-def _of_weights(value, result, evaluator):
+def _by_weights(value, result, evaluator):
     """Refuse what is divided by weights that sum to little."""
     mean = _mean_weight(result, evaluator)
-    if mean is None or mean >= LEAST_WEIGHT:
+    if mean is None or mean >= LEAST_MEAN_WEIGHT:
         return value, []
     text = (
         f"the score is NaN: the weights of {result.estimator} average "
@@ -278,7 +278,7 @@ def _of_weights(value, result, evaluator):
     return np.nan, [LowOverlapWarning(text, mean)]
 
 
-def _of_range(value, result, evaluator):
+def _by_range(value, result, evaluator):
     """Refuse a weighted mean of rewards beyond their range: its weights cancel."""
     limits = known_range(evaluator.logs_)
     if limits is None or not _is_weighted_mean(result):
@@ -292,7 +292,7 @@ def _of_range(value, result, evaluator):
         "lie in "
         f"[{figure(low)}, {figure(high)}]"
     )
-    if abs(value - inside) > BEYOND * (high - low):
+    if abs(value - inside) > FAR_OUTSIDE * (high - low):
         text = (
             f"the score is NaN: {told}. Positive and negative weights nearly cancel. "
             "Hold out more rounds, or score by an evaluator that does not divide by "

@@ -84,7 +84,7 @@ def rounds_needed(
         if standard_deviation is None:
             standard_deviation = gain.standard_error * sqrt(gain.n_rounds)
         gain = gain.value
-    _check(gain, standard_deviation, level, n_comparisons, power)
+    _check_plan(gain, standard_deviation, level, n_comparisons, power)
     if not (isfinite(gain) and isfinite(standard_deviation)):
         return nan
     if gain == 0:
@@ -94,7 +94,7 @@ def rounds_needed(
     return float(max(ceil((max(quantiles, 0) * standard_deviation / gain) ** 2), 1))
 
 
-def _check(gain, standard_deviation, level, n_comparisons, power):
+def _check_plan(gain, standard_deviation, level, n_comparisons, power):
     if not isinstance(gain, Real):
         raise TypeError(
             "gain must be a number or a difference of two values, got "

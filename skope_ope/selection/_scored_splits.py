@@ -55,15 +55,7 @@ class Task:
 
 
 def scored(
-    estimator,
-    scorer,
-    logs,
-    plan,
-    *,
-    n_jobs,
-    error_score,
-    verbose=0,
-    progress=untold,
+    estimator, scorer, logs, plan, *, n_jobs, error_score, verbose=0, progress=untold
 ):
     """Score candidates on splits."""
     # In one process a split is one task, so that all candidates share the scorer's
@@ -132,7 +124,7 @@ def scores_of(estimator, scorer, logs, task, error_score, verbose=0):
                     rows = getattr(last, "logs_", learned) if several else None
                     if judge is None or not judge.serves(part, rows):
                         judge = judge_of(scorer, part, rows, held_out)
-                outcome.score, outcome.warned = told(judge, fitted)
+                outcome.score, outcome.warned = judged_score(judge, fitted)
             except Exception:
                 if isinstance(error_score, str):
                     raise
@@ -140,11 +132,11 @@ def scores_of(estimator, scorer, logs, task, error_score, verbose=0):
             outcome.score_time = perf_counter() - middle
             outcomes.append(outcome)
             if verbose > 1:
-                _tell(task.split, candidate.params, outcome)
+                _print_outcome(task.split, candidate.params, outcome)
     return outcomes
 
 
-def told(judge, fitted):
+def judged_score(judge, fitted):
     """Return the score of a fitted candidate and why it is NaN; emit its warnings."""
     score, warned = judge.judged(fitted)
     warn_user(warned)
@@ -173,7 +165,7 @@ class Judge:
         return self.scorer(estimator, self.logs), []
 
 
-def _tell(split, params, outcome):
+def _print_outcome(split, params, outcome):
     seconds = outcome.fit_time + outcome.score_time
     settings = ", ".join(f"{name}={value!r}" for name, value in params.items())
     score = f"score={outcome.score:.4g}, {seconds:.2g} s"
@@ -207,14 +199,14 @@ def param_columns(params):
     for name in sorted({name for one in params for name in one}):
         known = [k for k, one in enumerate(params) if name in one]
         values = [params[k][name] for k in known]
-        column = np.ma.masked_all(len(params), dtype=_kind_of(values, len(params)))
+        column = np.ma.masked_all(len(params), dtype=_column_dtype(values, len(params)))
         for k, value in zip(known, values, strict=True):
             column[k] = value
         columns[f"param_{name}"] = column
     return columns
 
 
-def _kind_of(values, n_candidates):
+def _column_dtype(values, n_candidates):
     numbers = all(isinstance(value, (bool, int, float, np.number)) for value in values)
     if not numbers or len(values) < n_candidates:
         return object

@@ -32,7 +32,7 @@ class Candidate:
     order_dependent: bool
 
 
-def candidates_of(estimator, params):
+def with_keys(estimator, params):
     """Return the candidates of a search, with what tells their models apart."""
     keys, candidates = {}, []
     for number, one in enumerate(params):

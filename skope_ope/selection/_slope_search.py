@@ -17,15 +17,11 @@ from skope_ope._progress import fit_progress
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import BiasWarning, OPEWarning
-from skope_ope.selection._candidates import (
-    check_evaluator,
-    is_adaptive,
-    reasons_of,
-)
+from skope_ope.selection._candidates import is_adaptive, nan_reasons, refuse_others
 from skope_ope.selection._evaluator_scorer import EvaluatorScorer, common_horizon
 from skope_ope.selection._ope_search import BaseSearch
 from skope_ope.selection._policy_scorer import PolicyScorer
-from skope_ope.selection._scored_splits import param_columns
+from skope_ope.selection._scored_splits import param_columns, ranks
 from skope_ope.selection._shared_fits import fits_by_model
 
 if TYPE_CHECKING:
@@ -75,7 +71,7 @@ def _last_of_prefix(agrees):
 
 # --------------------------------------------------------------------------------------
 
-DELTA = 0.1  # one-sided, of the widths of SLOPE++
+DELTA_PLUS_PLUS = 0.1  # one-sided, of the widths of SLOPE++
 CHOICE = {"slope": slope_index, "slope++": slope_plus_plus_index}
 
 
@@ -278,7 +274,7 @@ class SlopeSearch(BaseSearch):
         bad = path[~np.isfinite(numbers).all(axis=1)]
         if bad.size:
             first = results[bad[0]]
-            reason = f" {reasons_of(first)[0]}" if first.warnings else ""
+            reason = f" {nan_reasons(first)[0]}" if first.warnings else ""
             raise ValueError(
                 f"{bad.size} of {len(path)} candidates have no value or no standard "
                 f"error. The first is {candidates[bad[0]]} (value {first.value:.6g}, "
@@ -292,7 +288,7 @@ class SlopeSearch(BaseSearch):
             return self.width
         if self.method == "slope":
             return 1.0
-        return float(stdtrit(max(n_rounds - 1, 1), 1 - DELTA))
+        return float(stdtrit(max(n_rounds - 1, 1), 1 - DELTA_PLUS_PLUS))
 
     def _order(self, widths, candidates):
         if self.method == "slope++":
@@ -321,8 +317,7 @@ class SlopeSearch(BaseSearch):
     def _keep_results(self, candidates, columns, seconds):
         values, errors, widths, agrees, biased = columns
         score = np.where(agrees, -widths, -np.inf)
-        rank = np.ones(len(score), dtype=np.int32)
-        rank += (score[:, None] < score).sum(axis=1).astype(np.int32)
+        rank = ranks(score)
         rank[self.best_index_] = 1
         self.cv_results_ = {
             "mean_fit_time": np.array(seconds),
@@ -351,7 +346,7 @@ def _evaluated(candidates, fits, policy):
         start = time.perf_counter()
         one = fits[candidate.key].fit(candidate.params)
         evaluator, _ = fitted_part(one)
-        check_evaluator(evaluator)
+        refuse_others(evaluator)
         if is_adaptive(policy):
             horizons.add(common_horizon(evaluator))
         results.append(evaluator._result(policy, None, None))

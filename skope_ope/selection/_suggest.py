@@ -53,32 +53,32 @@ from skope_ope.policies._policies_of_call import policies_by_name
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
 from skope_ope.selection._suggested_doubts import (
     ADAPTIVE,
-    ASKED,
     BLIND,
-    CERTAIN,
-    CERTAIN_LOGGERS,
-    ESTIMATED,
-    HIDDEN,
     LATER_ROUNDS,
+    NO_CHOICE,
+    NO_CHOICES,
     NO_PROPENSITIES_OF_SLATES,
+    NO_RECORDS,
+    NOTHING_HIDDEN,
     POOLED,
     PREDICTED_ITEMS,
-    SLATES,
+    QUESTIONS,
+    ROUNDS_PER_MODEL,
     SLOT_CLICKS,
-    THIN,
+    SUMS_OVER_SLOTS,
     UNPREDICTED,
     USERS_ASKED,
     WEIGHTED_ROUNDS,
     doubts_of,
     with_model_of_actions,
 )
-from skope_ope.selection._suggestion import Suggestion, one_line
+from skope_ope.selection._suggestion import Suggestion, code_of
 
-STEPS = {
+ESTIMATORS = {
     "PropensityEstimator": PropensityEstimator,
     "LoggerPropensityEstimator": LoggerPropensityEstimator,
 }
-SURE = 1 - 1e-9  # a propensity that leaves no choice
+CERTAIN_PROPENSITY = 1 - 1e-9  # a propensity that leaves no choice
 
 
 def suggest(
@@ -159,8 +159,10 @@ def suggest(
 
 def _one(policy, logs, given, seed):
     """Return the suggestion for one policy, or for the log alone."""
-    found = (_for_slates if isinstance(logs, SlateLogs) else _for)(logs, policy)
-    found["questions"] = _questions(logs)
+    found = (_for_pages if isinstance(logs, SlateLogs) else _for)(logs, policy)
+    if logs.group is not None:
+        asked = found["questions"]
+        found["questions"] = tuple(one for one in asked if one != USERS_ASKED)
     if found["stop"] is None:
         told, stop = doubts_of(logs, policy, found)
         found["doubts"] |= told
@@ -177,11 +179,6 @@ def _one(policy, logs, given, seed):
     return Suggestion(**found, code=code_for(found))
 
 
-def _questions(logs):
-    """Return what only the owner of the logs knows, without what they tell."""
-    return tuple(one for one in ASKED if logs.group is None or one != USERS_ASKED)
-
-
 def _with_given(evaluator, given, seed):
     """Return an evaluator with the model, the folds and the seed of the call."""
     last = evaluator[-1] if hasattr(evaluator, "steps") else evaluator
@@ -192,40 +189,44 @@ def _with_given(evaluator, given, seed):
     return evaluator if seed is None else with_seed(evaluator, check_random_state(seed))
 
 
-def _answer(situation, evaluator, *reasons, check=None, link, stop=None, assumes=()):
+def _answer(situation, evaluator, *reasons, check=None, link, assumes=()):
     """Return the arguments of a `Suggestion`, to which doubts are added."""
     return {
         "situation": situation,
         "evaluator": None if evaluator is None else clone(evaluator),
         "check": check,
-        "stop": stop,
+        "stop": None,
         "reasons": reasons,
         "doubts": {},
         "assumptions": (LATER_ROUNDS, *assumes),
-        "questions": ASKED,
-        "link": link,
+        "questions": QUESTIONS,
+        "link": f"guide/{link}",
     }
+
+
+def _stopped(situation, stop, link="propensities"):
+    """Return the arguments of a `Suggestion` of no evaluator."""
+    return _answer(situation, None, link=link) | {"stop": stop}
 
 
 def _for(logs, policy):
     """Return the answer for logs of single actions."""
     if logs.propensity is None:
         return _without_propensities(logs, policy)
-    if logs.propensity.min() >= SURE and logs.n_actions > 1:
+    if logs.propensity.min() >= CERTAIN_PROPENSITY and logs.n_actions > 1:
         return _of_certain_actions(logs, policy)
     alarms = misfits(logs)
     if logs.propensity_estimated:  # what it says of the same log without them
         if predictability(logs, logs.action_index).certain:
-            stop = CERTAIN
-            return _answer("deterministic", None, link="guide/propensities", stop=stop)
+            return _stopped("deterministic", NO_CHOICE)
         found = logs._estimated_propensity_findings[1]
         alarms = [one for one in found if one.severity == "error"]
     if alarms:
         return _of_misfits(logs, alarms)
     if learns(policy):
         if combined_weights(logs, None) is not None:
-            return _of_weighted_rounds()
-        return _answer(*for_learner(logs), link="guide/evaluators")
+            return _stopped("learner_weighted", WEIGHTED_ROUNDS, "evaluators")
+        return _answer(*for_learner(logs), link="evaluators")
     learned = adaptive_logger_findings(logs)[1]
     if learned:
         return _answer(
@@ -233,15 +234,15 @@ def _for(logs, policy):
             AdaptiveDR(),
             learned[0].found,
             *ADAPTIVE,
-            link="guide/adaptive_logs",
+            link="adaptive_logs",
         )
     return _of_known(logs)
 
 
 def _of_misfits(logs, alarms):
     """Return the answer where the logger does not fit what was logged."""
-    stop = f"{_sentence(misfit_reason(logs))} {alarms[0].text}"
-    return _answer("misfit", None, link="guide/audit", stop=stop)
+    stop = f"{_as_sentence(misfit_reason(logs))} {alarms[0].text}"
+    return _stopped("misfit", stop, "audit")
 
 
 def _of_known(logs, more=(), step=None):
@@ -249,45 +250,37 @@ def _of_known(logs, more=(), step=None):
     rule = recommended_evaluator(logs, more=more)
     several = acting_loggers(logs) > 1
     check, situation = SNIPS(), "one_logger"
-    assumes, reasons, link = (), [_sentence(rule.reason)], "guide/evaluators"
+    assumes, reasons, link = (), [_as_sentence(rule.reason)], "evaluators"
     if several:
         balanced = rule.name == "BalancedDR"
         situation = "several_loggers" if balanced else "several_loggers_apart"
         if balanced:
             check = MultiLoggerIPS(pooling="balanced", self_normalized=True)
-        assumes, link = (POOLED,) if balanced else (), "guide/multi_logger"
+        assumes, link = (POOLED,) if balanced else (), "multi_logger"
     if step is None:
         evaluator = rule.evaluator
     else:
         situation = f"{situation}_unknown"
         evaluator, check = _behind(step, rule.evaluator), _behind(step, check)
-        assumes, link = (HIDDEN, *assumes), "guide/propensities"
-        reasons = [ESTIMATED, *reasons]
+        assumes, link = (NOTHING_HIDDEN, *assumes), "propensities"
+        reasons = [NO_RECORDS, *reasons]
     return _answer(
         situation, evaluator, *reasons, check=check, link=link, assumes=assumes
-    )
-
-
-def _of_weighted_rounds():
-    """Return the answer for a policy that learns, on rounds that count unequally."""
-    return _answer(
-        "learner_weighted", None, link="guide/evaluators", stop=WEIGHTED_ROUNDS
     )
 
 
 def _behind(step, evaluator):
     from sklearn.pipeline import make_pipeline
 
-    return make_pipeline(STEPS[step](), clone(evaluator))
+    return make_pipeline(ESTIMATORS[step](), clone(evaluator))
 
 
 def _of_certain_actions(logs, policy):
     """Return the answer where every propensity is 1: only several loggers explore."""
     if acting_loggers(logs) < 2:
-        return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
+        return _stopped("deterministic", NO_CHOICE)
     if learns(policy):
-        stop = CERTAIN_LOGGERS
-        return _answer("deterministic", None, link="guide/multi_logger", stop=stop)
+        return _stopped("deterministic", NO_CHOICES, "multi_logger")
     if logs.logger_proba is not None:
         return _of_known(logs)
     return _without_propensities(logs, policy)
@@ -300,17 +293,16 @@ def _without_propensities(logs, policy):
     several = acting_loggers(logs) > 1
     asked = predictability(logs, logs.action_index)
     if asked.certain:  # several loggers that act alike have no choice, either
-        return _answer("deterministic", None, link="guide/propensities", stop=CERTAIN)
+        return _stopped("deterministic", NO_CHOICE)
     if learns(policy):
         if combined_weights(logs, None) is not None:
-            return _of_weighted_rounds()
+            return _stopped("learner_weighted", WEIGHTED_ROUNDS, "evaluators")
         if several and _all_certain(logs):
-            stop = CERTAIN_LOGGERS
-            return _answer("deterministic", None, link="guide/multi_logger", stop=stop)
+            return _stopped("deterministic", NO_CHOICES, "multi_logger")
         situation, evaluator, *reasons = for_learner(logs, known=False)
         evaluator = _behind(step, evaluator)
-        link, assumes = "guide/propensities", (HIDDEN,)
-        reasons = [ESTIMATED, *reasons]
+        link, assumes = "propensities", (NOTHING_HIDDEN,)
+        reasons = [NO_RECORDS, *reasons]
         return _answer(situation, evaluator, *reasons, link=link, assumes=assumes)
     if several:
         return _of_known(logs, more | {"logger_proba"}, step)
@@ -334,14 +326,16 @@ def _all_certain(logs):
 def _of_blind_logger(logs, more, step):
     """Return the answer for a logger that did not look at the context."""
     strata = _offer_strata(logs)
-    if strata is not None and len(logs) < THIN * logs.n_actions * (strata.max() + 1):
+    if strata is not None and len(logs) < ROUNDS_PER_MODEL * logs.n_actions * (
+        strata.max() + 1
+    ):
         return _of_known(logs, more, step)  # too few rounds in each set of offers
     return _answer(
         "blind_logger",
         ExplorationScavenging(strata=None if strata is None else "available"),
         UNPREDICTED,
         check=_behind(step, SNIPS()),
-        link="guide/scavenging",
+        link="scavenging",
         assumes=(BLIND,),
     )
 
@@ -354,7 +348,7 @@ def _offer_strata(logs):
     return strata if strata.max() else None
 
 
-def _for_slates(logs, policy):
+def _for_pages(logs, policy):
     """Return the answer for logs of slates."""
     if alarms := misfits(logs):
         return _of_misfits(logs, alarms)
@@ -363,7 +357,7 @@ def _for_slates(logs, policy):
         return _slates_without_propensities(logs, policy)
     known = logs.logging_policy is not None
     check = SlateIPS() if known else None
-    reasons = [_sentence(rule.reason)]
+    reasons = [_as_sentence(rule.reason)]
     by_slot = has_slot_rewards(logs)
     if known and by_slot:
         check = IndependentSlotIPS()
@@ -377,30 +371,28 @@ def _for_slates(logs, policy):
         rule.evaluator,
         *reasons,
         check=check,
-        link="guide/slates",
-        assumes=(SLATES,) if known else (),
+        link="slates",
+        assumes=(SUMS_OVER_SLOTS,) if known else (),
     )
 
 
 def _slates_without_propensities(logs, policy):
     if logs.slot_reward is None:
-        stop = NO_PROPENSITIES_OF_SLATES
-        return _answer("slates_unknown", None, link="guide/slates", stop=stop)
+        return _stopped("slates_unknown", NO_PROPENSITIES_OF_SLATES, "slates")
     reorders = isinstance(policy, ReorderingPolicy)
     if item_predictability(logs).z > HIGH_Z:
-        stop = PREDICTED_ITEMS
-        return _answer("slates_unknown", None, link="guide/scavenging", stop=stop)
+        return _stopped("slates_unknown", PREDICTED_ITEMS, "scavenging")
     evaluator = ReorderingScavenging if reorders else PositionScavenging
     return _answer(
         "slot_clicks_reordered" if reorders else "slot_clicks",
         evaluator(attention=AttentionDecay()),
         "The slots have clicks, and no propensities are known.",
-        link="guide/scavenging",
+        link="scavenging",
         assumes=SLOT_CLICKS,
     )
 
 
-def _sentence(text):
+def _as_sentence(text):
     """Return a text without a full stop as a sentence."""
     return f"{text[0].upper()}{text[1:]}."
 
@@ -448,10 +440,10 @@ def code_for(found):
     evaluators = [one for one in (found["evaluator"], found["check"]) if one]
     steps = [one[0] for one in evaluators if hasattr(one, "steps")]
     with config_context(print_changed_only=True):
-        return "\n".join(_lines(evaluators, steps))
+        return "\n".join(_code_lines(evaluators, steps))
 
 
-def _lines(evaluators, steps):
+def _code_lines(evaluators, steps):
     last = [one[-1] if hasattr(one, "steps") else one for one in evaluators]
     names = {}
     for where, name in sorted(
@@ -461,12 +453,12 @@ def _lines(evaluators, steps):
     lines = [f"from {where} import {', '.join(own)}" for where, own in names.items()]
     lines.append("")
     if steps:
-        lines.append(f"known = {one_line(steps[0])}.fit_transform(logs)")
+        lines.append(f"known = {code_of(steps[0])}.fit_transform(logs)")
     for place, one in enumerate(last):
         name = "check" if place else "value"
         # a check of a log that needs a step is one on the log with it
         logs = "known" if steps and hasattr(evaluators[place], "steps") else "logs"
-        lines.append(f"{name} = {one_line(one)}.fit({logs}).evaluate(policy)")
+        lines.append(f"{name} = {code_of(one)}.fit({logs}).evaluate(policy)")
     lines.append("print(value.value, value.confidence_interval())")
     if len(last) > 1:
         lines.append("print(check.value)  # about the same, or look for the reason")

@@ -21,16 +21,20 @@ from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.logs.checks._log_facts import log_facts
 from skope_ope.reward_models import ActionRewardModel
 
-TINY = 100  # rounds
-MANY, THIN = 30, 50  # actions; rounds per action that a model of each would have
+TINY_LOG = 100  # rounds
+MANY_MODELS, ROUNDS_PER_MODEL = (
+    30,
+    50,
+)  # actions; rounds per action that a model of each would have
 SHORT = 10  # rounds of a life
 TOLD_OF_LOG = ("few_rewards", "few_groups")
 
 
 def doubts_of(logs, policy, found):
     """Return what to doubt, and why to stop."""
-    doubts = _of_situation(found["situation"])
-    doubts |= _of_log(logs)
+    unknown = found["situation"].endswith("unknown")
+    situation = "unknown" if unknown else found["situation"]
+    doubts = SITUATIONS.get(situation, {}) | _of_log(logs)
     if policy is None:
         return doubts, None
     if learns(policy):
@@ -51,29 +55,6 @@ def doubts_of(logs, policy, found):
     return doubts, stop
 
 
-def _of_situation(situation):
-    """Return what is always to be doubted of logs of this kind."""
-    if situation.endswith("unknown"):
-        return {
-            "estimated_propensities": "The interval treats the estimated "
-            "probabilities as exact. A warning counts the "
-            "rounds whose probability was raised to the "
-            "floor."
-        }
-    if situation == "one_logger":
-        return {
-            "wrong_propensities": "Wrong probabilities bias every value: run "
-            "audit(policy, logs) first."
-        }
-    if situation == "several_loggers_apart":
-        return {
-            "support_of_each": "Every logger must be able to take all actions of the "
-            "policy. With logger_proba (see logs.with_logger_policies) one logger is "
-            "enough for each action: MultiLoggerDR(pooling='balanced')."
-        }
-    return dict(_OF.get(situation, {}))
-
-
 def _weighed(logs, situation):
     """Return logs whose propensities are those by which rounds will be weighted."""
     if situation != "several_loggers":
@@ -83,7 +64,21 @@ def _weighed(logs, situation):
     return logs.replace(propensity=logs.logger_proba @ share, **one)
 
 
-_OF = {
+# What is always to be doubted of logs of a kind.
+SITUATIONS = {
+    "unknown": {
+        "estimated_propensities": "The interval treats the estimated probabilities as "
+        "exact. A warning counts the rounds whose probability was raised to the floor."
+    },
+    "one_logger": {
+        "wrong_propensities": "Wrong probabilities bias every value: run "
+        "audit(policy, logs) first."
+    },
+    "several_loggers_apart": {
+        "support_of_each": "Every logger must be able to take all actions of the "
+        "policy. With logger_proba (see logs.with_logger_policies) one logger is "
+        "enough for each action: MultiLoggerDR(pooling='balanced')."
+    },
     "several_loggers": {
         "trends": "Loggers that acted at different times saw different rounds: "
         "logger_overlap(policy, logs) compares them. by('logger') of a "
@@ -124,7 +119,7 @@ def _of_log(logs):
     """Return what the log alone makes doubtful."""
     findings = log_facts(logs, None)[1]
     doubts = {one.name: one.text for one in findings if one.name in TOLD_OF_LOG}
-    if len(logs) < TINY:
+    if len(logs) < TINY_LOG:
         doubts["tiny_log"] = (
             f"{len(logs)} rounds are few: expect a wide interval, tune nothing on "
             "them, and ask rounds_needed how many you need."
@@ -196,7 +191,9 @@ def _effective_number(rounds, size):
 def _has_many_actions(logs):
     if isinstance(logs, SlateLogs):
         return False
-    return logs.n_actions > MANY and len(logs) < THIN * logs.n_actions
+    return (
+        logs.n_actions > MANY_MODELS and len(logs) < ROUNDS_PER_MODEL * logs.n_actions
+    )
 
 
 def with_model_of_actions(evaluator, logs):
@@ -221,7 +218,7 @@ LATER_ROUNDS = (
     "An action does not change the later contexts or rewards of the same user. If it "
     "does, stop: that is reinforcement learning, which this package does not do."
 )
-HIDDEN = (
+NOTHING_HIDDEN = (
     "The context holds everything that the logger looked at. Hidden reasons bias every "
     "value; value.sensitivity() shows by how much they could."
 )
@@ -230,7 +227,7 @@ BLIND = (
     "prove it."
 )
 POOLED = "All loggers saw the same kind of contexts."
-SLATES = "The reward of a slate is about a sum over its slots."
+SUMS_OVER_SLOTS = "The reward of a slate is about a sum over its slots."
 SLOT_CLICKS = (
     "Pages were composed without looking at the context.",
     "A user clicks only items that he or she looks at, and the click then "
@@ -239,7 +236,7 @@ SLOT_CLICKS = (
 
 # -- questions ------------------------------------------------------------------------
 USERS_ASKED = "Do users come back? Then pass group=user, so that errors count users."
-ASKED = (
+QUESTIONS = (
     "Is the reward what you are paid for, and has it arrived for every round?",
     USERS_ASKED,
     "Will the system work as it did when these rounds were logged?",
@@ -250,7 +247,7 @@ ADAPTIVE = (
     "AdaptiveDR stays unbiased while the logger learns. It needs the recorded "
     "probabilities and the order of the rounds in time.",
 )
-ESTIMATED = (
+NO_RECORDS = (
     "No probabilities were recorded, so they are estimated. If you can, compute them "
     "from the logger's code instead: this is exact."
 )
@@ -260,12 +257,12 @@ UNPREDICTED = (
 )
 
 # -- stop -----------------------------------------------------------------------------
-CERTAIN = (
+NO_CHOICE = (
     "The logger seems to have no choice: whenever the context is the same, it takes "
     "the same action. So the log has no information on the other actions. Let the "
     "logger explore, or add the rounds of another logger that decides otherwise."
 )
-CERTAIN_LOGGERS = (
+NO_CHOICES = (
     "Each logger had no choice. To evaluate a policy that learns, the logger of each "
     "round must be able to take several actions. Evaluate the policy as it is now, "
     "policy.frozen()."

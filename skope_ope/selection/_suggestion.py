@@ -70,9 +70,9 @@ class Suggestion:
         if self.stop is not None:
             lines = [("stop", self.stop)]
         else:
-            lines = [("evaluator", one_line(self.evaluator))]
+            lines = [("evaluator", code_of(self.evaluator))]
             if self.check is not None:
-                lines.append(("check", one_line(self.check)))
+                lines.append(("check", code_of(self.check)))
             lines.append(("interval", self.interval))
         many = (
             ("because", self.reasons),
@@ -105,11 +105,11 @@ class Suggestion:
         return card("Suggestion", pairs(rows), code)
 
 
-def one_line(evaluator):
+def code_of(evaluator):
     """Return an evaluator as it is written in code; None: "none"."""
     if evaluator is None:
         return "none"
     if hasattr(evaluator, "steps"):
-        steps = ", ".join(one_line(step) for _, step in evaluator.steps)
+        steps = ", ".join(code_of(step) for _, step in evaluator.steps)
         return f"make_pipeline({steps})"
     return " ".join(repr(evaluator).split())

@@ -6,11 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from skope_ope.utils._show_versions import show_versions
-from skope_ope.utils.discovery import (
-    all_evaluators,
-    all_policies,
-    all_slate_policies,
-)
+from skope_ope.utils.discovery import all_evaluators, all_policies, all_slate_policies
 
 __all__ = ["all_evaluators", "all_policies", "all_slate_policies", "show_versions"]
 

@@ -16,7 +16,7 @@ from skope_ope.logs._validation import check_distributions
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh_copy, seeds_of_start
 from skope_ope.policies._own_draws import generator_states, repeated_draws
 
-TOLERANCE = 1e-9  # rounding in another order of summation
+SAME_SUM = 1e-9  # rounding in another order of summation
 _SEEDING = re.compile(r"(^|_)(seed|rng)(_|$)")  # names of parameters
 _SEEDED = (
     "evaluators change only random_state between trajectories, so all trajectories "
@@ -24,8 +24,8 @@ _SEEDED = (
     "their variance. In reset, seed random numbers from a parameter random_state "
     "that is an int."
 )
-BLOCK = 32
-N_PROBES = 16
+AHEAD = 32
+N_PROBED = 16
 
 
 def check_adaptive_policy(
@@ -161,7 +161,7 @@ class _Life:
         self.X = policy.context_of(logs)
         self.codes = logs.action_index
         self.draws = np.random.RandomState(1).random_sample(len(logs))
-        step = max(len(logs) // N_PROBES, 1)
+        step = max(len(logs) // N_PROBED, 1)
         self.probes = np.arange(0, len(logs), step)
 
     def by_row(self):
@@ -225,7 +225,7 @@ class _Life:
         """Whether the same history gives the same probabilities."""
         rows, proba = told
         for row in rows:
-            if np.abs(self._proba(np.array([row])) - proba[row]).max() > TOLERANCE:
+            if np.abs(self._proba(np.array([row])) - proba[row]).max() > SAME_SUM:
                 return False
             self._update(row, proba[row, self.codes[row]])
         return True
@@ -249,7 +249,7 @@ class _Life:
         name = f"{self.name}.look_ahead{'_at' if given else ''}"
         start = 0
         while start < len(self.logs):
-            stop = min(start + BLOCK, len(self.logs))
+            stop = min(start + AHEAD, len(self.logs))
             block = self._look_ahead(start, stop, name, given)
             if block is None:  # it does not offer any
                 return
@@ -357,4 +357,4 @@ class _Life:
     def _compare(self, found, expected, text):
         off = np.abs(found - expected)
         worst = float(off.max()) if off.size else 0.0
-        assert worst <= TOLERANCE, f"{text} (they differ by up to {worst:.3g})."
+        assert worst <= SAME_SUM, f"{text} (they differ by up to {worst:.3g})."

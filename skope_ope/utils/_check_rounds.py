@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from skope_ope.evaluators import PolicyValue
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._base import BasePolicy
@@ -65,7 +66,7 @@ class CheckRounds:
         return BanditLogs(**arguments)
 
 
-def check_rounds(evaluator=None, n_rounds=120, n_actions=3, seed=0):
+def random_rounds(evaluator=None, n_rounds=120, n_actions=3, seed=0):
     """Make rounds with non-negative rewards and weights up to 4 * n_actions."""
     # The logger is uniform where the evaluator assumes that.
     rng = np.random.RandomState(seed)
@@ -143,7 +144,7 @@ def all_kinds(evaluator):
     return (*model_kinds(evaluator), *(("own",) if hasattr(own, "fit") else ()))
 
 
-def fresh(evaluator):
+def seeded_clone(evaluator):
     """Return a clone with fixed seeds."""
     evaluator = clone(evaluator)
     seeds = {
@@ -156,7 +157,7 @@ def fresh(evaluator):
 
 def fit(evaluator, rounds, kind, logs=None):
     """Return a fitted clone; `kind` is one of `all_kinds`, a number or an array."""
-    evaluator = fresh(evaluator)
+    evaluator = seeded_clone(evaluator)
     logs = rounds.logs() if logs is None else logs
     name = kind if isinstance(kind, str) else None
     with quiet():
@@ -169,7 +170,12 @@ def fit(evaluator, rounds, kind, logs=None):
         return evaluator.fit(logs, rounds.q_hat if name == "array" else kind)
 
 
-def evaluate(evaluator, policy, logs=None, sample_weight=None):
+def all_fitted(evaluator, rounds):
+    """Yield fitted clones, one with every kind of reward model."""
+    return (fit(evaluator, rounds, kind) for kind in all_kinds(evaluator))
+
+
+def evaluated(evaluator, policy, logs=None, sample_weight=None):
     """Return the PolicyValue, without the warnings of an evaluation."""
     with quiet():
         return evaluator.evaluate(policy, logs, sample_weight)
@@ -177,7 +183,9 @@ def evaluate(evaluator, policy, logs=None, sample_weight=None):
 
 def value_of(evaluator, rounds, kind, **fields):
     """Return the PolicyValue of a fitted clone on the rounds of its fit."""
-    return evaluate(fit(evaluator, rounds, kind, logs=rounds.logs(**fields)), rounds.pi)
+    return evaluated(
+        fit(evaluator, rounds, kind, logs=rounds.logs(**fields)), rounds.pi
+    )
 
 
 @contextmanager
@@ -221,3 +229,44 @@ def assert_same(found, expected, what, rtol=1e-9):
     assert_close(
         found.standard_error, expected.standard_error, f"{what}: standard error", rtol
     )
+
+
+def assert_fit_keeps_parameters(evaluator, *given):
+    """Assert that fit returns the evaluator, and leaves its parameters alone."""
+    before = evaluator.get_params(deep=False)
+    with quiet():
+        assert evaluator.fit(*given) is evaluator, "fit must return self"
+    after = evaluator.get_params(deep=False)
+    assert all(after[name] is value for name, value in before.items()), (
+        "fit changes the parameters"
+    )
+
+
+def assert_score_is_the_value(fitted, policy, n_rounds):
+    """Assert that score is a float, the value of evaluate, inside of its interval."""
+    result = evaluated(fitted, policy)
+    assert isinstance(result, PolicyValue), "evaluate must return a PolicyValue"
+    with quiet():
+        score = fitted.score(policy)
+    assert type(score) is float, f"score must be a float, got {type(score)}"
+    assert score == result.value == float(result), "score is not the value"
+    assert np.isfinite(score), f"the value is {score}"
+    assert result.n_rounds == n_rounds
+    low, high = result._interval()
+    assert low <= score <= high, "the interval does not hold the value"
+    assert all(name in result.diagnostics for name in result.diagnostics)
+    return result
+
+
+def assert_paired(first, second, elsewhere):
+    """Assert that values of the same rounds, and no others, have a difference."""
+    difference = first - second
+    assert_close(difference.value, first.value - second.value, "difference: value")
+    gap = first.round_values - second.round_values
+    assert_close(
+        difference.standard_error,
+        gap.std(ddof=1) / np.sqrt(len(gap)),
+        "difference: the standard error is not that of paired rounds",
+    )
+    with raises(ValueError, "different rounds", "a difference of other rounds"):
+        first - elsewhere

@@ -16,24 +16,26 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
-from skope_ope.evaluators import PolicyValue
 from skope_ope.exceptions import FewGroupsWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.policies import PlackettLuceSlatePolicy
 from skope_ope.utils._check_rounds import (
     assert_close,
+    assert_fit_keeps_parameters,
+    assert_paired,
     assert_same,
-    check_rounds,
-    evaluate,
+    assert_score_is_the_value,
+    evaluated,
     fit,
-    fresh,
     model_kinds,
     quiet,
     raises,
+    random_rounds,
+    seeded_clone,
 )
 
-TIMES = 3  # that every round is there
-N_GROUPS = 24
+N_COPIES = 3  # that every round is there
+N_UNEQUAL = 24
 
 
 class _Worlds:
@@ -41,7 +43,7 @@ class _Worlds:
 
     def __init__(self, evaluator, kind, loggers):
         self.evaluator, self.kind = evaluator, kind
-        self.rounds = check_rounds(evaluator)
+        self.rounds = random_rounds(evaluator)
         mu, code = self.rounds.logging_proba, self.rounds.code
         rows = np.arange(len(code))
         self.loggers = {}
@@ -61,7 +63,7 @@ class _Worlds:
         logs = rounds.logs(group=group, **fields)
         fitted = fit(self.evaluator, rounds, self.kind, logs)
         uniform = np.full_like(rounds.pi, 1 / rounds.pi.shape[1])
-        return [evaluate(fitted, pi) for pi in (rounds.pi, uniform)]
+        return [evaluated(fitted, pi) for pi in (rounds.pi, uniform)]
 
     def warned(self, group):
         """Return the value of logs with groups, and the warnings it carries."""
@@ -84,13 +86,13 @@ class _Slates(_Worlds):
         """Return the values of two policies on some rows, with their groups."""
         target, turned = _target(self.logs)[rows], self.logs.slate[rows, ::-1]
         logs = self.logs[rows].replace(group=group)
-        fitted = fresh(self.evaluator)
+        fitted = seeded_clone(self.evaluator)
         if get_tags(fitted).needs_reward_model:
             folds = [np.flatnonzero(rows % 2 == k) for k in (0, 1)]
             fitted.set_params(reward_model=0.3, cv=[folds, folds[::-1]])
         with quiet():
             fitted.fit(logs)
-        return [evaluate(fitted, slates) for slates in (target, turned)]
+        return [evaluated(fitted, slates) for slates in (target, turned)]
 
 
 def _worlds(evaluator):
@@ -107,14 +109,14 @@ def check_copies_in_a_group_are_one_round(evaluator):
     """Repeat every round inside a group of its own: value and error stay."""
     for world in _worlds(evaluator):
         n_rounds = world.n_rounds
-        group = np.repeat(np.arange(n_rounds), TIMES)
+        group = np.repeat(np.arange(n_rounds), N_COPIES)
         expected = world.values(np.arange(n_rounds))
         found = world.values(group, group)
         _assert_alike(found, expected, "copies of a round, in a group of its own")
         _assert_diagnostic(found[0], "n_groups", n_rounds)
         _assert_diagnostic(found[0], "effective_groups", n_rounds)
         if found[0].standard_error > 0:  # G / (G - 1) counts groups, then rounds
-            _assert_diagnostic(found[0], "design_effect", TIMES, rtol=0.1)
+            _assert_diagnostic(found[0], "design_effect", N_COPIES, rtol=0.1)
 
 
 def check_groups_of_one_round_are_independent_rounds(evaluator):
@@ -172,15 +174,15 @@ def check_labels_of_groups_do_not_matter(evaluator):
 
 def check_groups_are_refused(evaluator):
     """Give groups to an evaluator that takes none: an error says so."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     with raises(ValueError, "group", "fit on logs with groups"):
-        fresh(evaluator).fit(rounds.logs(group=_unequal_groups(len(rounds))))
+        seeded_clone(evaluator).fit(rounds.logs(group=_unequal_groups(len(rounds))))
 
 
 def _unequal_groups(n_rounds):
     """Return groups of unequal sizes, whose rounds do not lie together."""
     rng = np.random.RandomState(2)
-    group = rng.choice(N_GROUPS, n_rounds, p=rng.dirichlet(np.full(N_GROUPS, 8.0)))
+    group = rng.choice(N_UNEQUAL, n_rounds, p=rng.dirichlet(np.full(N_UNEQUAL, 8.0)))
     return np.unique(group, return_inverse=True)[1]
 
 
@@ -238,16 +240,11 @@ def example_pages(n_rounds=120, seed=0, n_slots=2, n_candidates=4):
         np.full((n_rounds, n_slots), -1),
         np.zeros(n_rounds),
         n_candidates=n_candidates,
-    )
-    slates = logger.sample(empty, rng)
-    return SlateLogs(
-        context,
-        slates,
-        None,
-        n_candidates=n_candidates,
-        slot_reward=(rng.random_sample(slates.shape) < 0.4).astype(float),
         logging_policy=logger,
     )
+    slates = logger.sample(empty, rng)
+    clicks = (rng.random_sample(slates.shape) < 0.4).astype(float)
+    return _with_rewards(empty, clicks, slates)
 
 
 def _target(logs):
@@ -257,16 +254,16 @@ def _target(logs):
     return target
 
 
-def _fit(evaluator, logs):
+def _fit_slates(evaluator, logs):
     with quiet():
-        return fresh(evaluator).fit(logs)
+        return seeded_clone(evaluator).fit(logs)
 
 
-def _with_rewards(logs, slot_reward):
-    """Return the same pages with other rewards."""
+def _with_rewards(logs, slot_reward, slate=None):
+    """Return pages with other rewards, and perhaps other slates."""
     return SlateLogs(
         logs.context,
-        logs.slate,
+        logs.slate if slate is None else slate,
         None,
         n_candidates=logs.n_candidates,
         slot_reward=slot_reward,
@@ -288,32 +285,15 @@ def check_slates_fit(evaluator):
     for wrong in (logs.context, None):
         with raises(TypeError, "SlateLogs", "fit(array)"):
             clone(evaluator).fit(wrong)
-    copy = clone(evaluator)
-    before = copy.get_params(deep=False)
-    with quiet():
-        assert copy.fit(logs) is copy, "fit must return self"
-    after = copy.get_params(deep=False)
-    assert all(after[name] is value for name, value in before.items()), (
-        "fit changes the parameters"
-    )
+    assert_fit_keeps_parameters(clone(evaluator), logs)
 
 
 def check_slates_score_is_the_value(evaluator):
     """Score: a float, the value of evaluate, and never logs in place of a policy."""
     logs = example_pages()
-    fitted = _fit(evaluator, logs)
-    result = evaluate(fitted, _target(logs))
-    assert isinstance(result, PolicyValue), "evaluate must return a PolicyValue"
-    with quiet():
-        score = fitted.score(_target(logs))
-    assert type(score) is float, f"score must be a float, got {type(score)}"
-    assert score == result.value == float(result), "score is not the value"
-    assert np.isfinite(score), f"the value is {score}"
-    assert result.n_rounds == len(logs)
-    low, high = result._interval()
-    assert low <= score <= high, "the interval does not hold the value"
-    assert all(name in result.diagnostics for name in result.diagnostics)
-    assert_close(result.round_values.mean(), score, "mean of the round values")
+    fitted = _fit_slates(evaluator, logs)
+    result = assert_score_is_the_value(fitted, _target(logs), len(logs))
+    assert_close(result.round_values.mean(), result.value, "mean of the round values")
     with raises(TypeError, "EvaluatorScorer", "score(logs)"):
         fitted.score(logs)
 
@@ -325,7 +305,7 @@ def check_slates_logs_are_left_alone(evaluator):
     arrays = {"policy": target, "slate": logs.slate, "reward": logs.reward}
     arrays |= {"slot_reward": logs.slot_reward, "context": logs.context}
     before = {name: array.tobytes() for name, array in arrays.items()}
-    result = evaluate(_fit(evaluator, logs), target)
+    result = evaluated(_fit_slates(evaluator, logs), target)
     assert len(result.round_values) == len(logs)
     dict(result.diagnostics)
     for name, array in arrays.items():
@@ -336,14 +316,14 @@ def check_slates_same_answer(evaluator):
     """Ask twice, clone, pickle, and name a column: the answers are identical."""
     logs = example_pages()
     logs = logs.with_columns(target=_target(logs))
-    fitted = _fit(evaluator, logs)
-    result = evaluate(fitted, _target(logs))
+    fitted = _fit_slates(evaluator, logs)
+    result = evaluated(fitted, _target(logs))
     others = [
-        evaluate(fitted, _target(logs)),
-        evaluate(fitted, "target"),
-        evaluate(fitted, _target(logs).tolist()),
-        evaluate(_fit(clone(fitted), logs), _target(logs)),
-        evaluate(pickle.loads(pickle.dumps(fitted)), _target(logs)),
+        evaluated(fitted, _target(logs)),
+        evaluated(fitted, "target"),
+        evaluated(fitted, _target(logs).tolist()),
+        evaluated(_fit_slates(clone(fitted), logs), _target(logs)),
+        evaluated(pickle.loads(pickle.dumps(fitted)), _target(logs)),
         pickle.loads(pickle.dumps(result)),
     ]
     for other in others:
@@ -354,27 +334,18 @@ def check_slates_same_answer(evaluator):
 def check_slates_paired_difference(evaluator):
     """Subtract values: those of the same rounds only."""
     logs = example_pages()
-    fitted = _fit(evaluator, logs)
-    first, second = evaluate(fitted, _target(logs)), evaluate(fitted, logs.slate)
-    difference = first - second
-    assert_close(difference.value, first.value - second.value, "difference: value")
-    gap = first.round_values - second.round_values
-    assert_close(
-        difference.standard_error,
-        gap.std(ddof=1) / np.sqrt(len(gap)),
-        "difference: the standard error is not that of paired rounds",
-    )
-    elsewhere = evaluate(_fit(evaluator, example_pages()), logs.slate)
-    with raises(ValueError, "different rounds", "a difference of other rounds"):
-        first - elsewhere
+    fitted = _fit_slates(evaluator, logs)
+    elsewhere = evaluated(_fit_slates(evaluator, example_pages()), logs.slate)
+    first, second = evaluated(fitted, _target(logs)), evaluated(fitted, logs.slate)
+    assert_paired(first, second, elsewhere)
 
 
 def check_slates_other_logs(evaluator):
     """Evaluate other logs: a column goes along, an array belongs to its rows."""
     logs, other = example_pages(), example_pages(90, seed=1)
     other = other.with_columns(target=_target(other))
-    fitted = _fit(evaluator, logs.with_columns(target=_target(logs)))
-    assert evaluate(fitted, "target", other).n_rounds == 90
+    fitted = _fit_slates(evaluator, logs.with_columns(target=_target(logs)))
+    assert evaluated(fitted, "target", other).n_rounds == 90
     with raises(ValueError, "120|90", "an array of other rows"):
         fitted.evaluate(_target(logs), other)
     with raises(ValueError, "slots", "logs with other slots"):
@@ -384,7 +355,7 @@ def check_slates_other_logs(evaluator):
 def check_slates_standard_error(evaluator):
     """Compare the standard error with the spread of the round values."""
     logs = example_pages()
-    result = evaluate(_fit(evaluator, logs), _target(logs))
+    result = evaluated(_fit_slates(evaluator, logs), _target(logs))
     assert_close(
         result.standard_error,
         result.round_values.std(ddof=1) / np.sqrt(len(logs)),
@@ -396,8 +367,8 @@ def check_slates_scale_of_rewards(evaluator):
     """Double all rewards: the value doubles."""
     logs = example_pages()
     double = _with_rewards(logs, 2 * logs.slot_reward)
-    value = evaluate(_fit(evaluator, logs), _target(logs)).value
-    doubled = evaluate(_fit(evaluator, double), _target(logs)).value
+    value = evaluated(_fit_slates(evaluator, logs), _target(logs)).value
+    doubled = evaluated(_fit_slates(evaluator, double), _target(logs)).value
     assert_close(doubled, 2 * value, "value of doubled rewards", rtol=1e-6)
 
 
@@ -405,14 +376,14 @@ def check_slates_constant_rewards(evaluator):
     """Reward every slate alike: the value is that reward."""
     logs = example_pages()
     logs = _with_rewards(logs, np.full(logs.slate.shape, 0.75))
-    result = evaluate(_fit(evaluator, logs), _target(logs))
+    result = evaluated(_fit_slates(evaluator, logs), _target(logs))
     assert_close(result.value, 1.5, "value of constant rewards")
 
 
 def check_slates_on_policy(evaluator):
     """Evaluate the logger: the value is the mean reward."""
     logs = example_pages()
-    result = evaluate(_fit(evaluator, logs), logs.logging_policy)
+    result = evaluated(_fit_slates(evaluator, logs), logs.logging_policy)
     assert_close(result.value, logs.reward.mean(), "value of the logger")
 
 
@@ -421,8 +392,10 @@ def check_slates_order_of_rounds(evaluator):
     logs = example_pages()
     logs = logs.with_columns(target=_target(logs))
     shuffled = logs[np.random.RandomState(0).permutation(len(logs))]
-    expected = evaluate(_fit(evaluator, logs), "target")
-    assert_same(evaluate(_fit(evaluator, shuffled), "target"), expected, "shuffled")
+    expected = evaluated(_fit_slates(evaluator, logs), "target")
+    assert_same(
+        evaluated(_fit_slates(evaluator, shuffled), "target"), expected, "shuffled"
+    )
 
 
 def slate_checks_of(evaluator):

@@ -13,21 +13,23 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.evaluators import PolicyValue
 from skope_ope.evaluators.core._base import EvaluatorTags
 from skope_ope.utils._check_rounds import (
+    all_fitted,
     all_kinds,
-    assert_close,
+    assert_fit_keeps_parameters,
+    assert_paired,
     assert_same,
-    check_rounds,
-    evaluate,
+    assert_score_is_the_value,
+    evaluated,
     fit,
     fold_means,
-    fresh,
     model_kinds,
     policy_of,
     quiet,
     raises,
+    random_rounds,
+    seeded_clone,
 )
 
 
@@ -60,7 +62,7 @@ def check_parameters_are_keywords(evaluator):
 
 def check_unfitted_raises(evaluator):
     """Evaluate and score without fit: both raise NotFittedError."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     for method in ("evaluate", "score"):
         with raises(NotFittedError, "fit", f"{method} before fit"):
             getattr(clone(evaluator), method)(rounds.pi)
@@ -68,45 +70,27 @@ def check_unfitted_raises(evaluator):
 
 def check_fit(evaluator):
     """Fit: it returns self, takes logs only and leaves the parameters alone."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     with raises(TypeError, "BanditLogs", "fit(array)"):
         clone(evaluator).fit(rounds.context)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         check_is_fitted(fitted)
-        before = fitted.get_params(deep=False)
         model = rounds.q_hat if kind == "array" else None
-        with quiet():
-            assert fitted.fit(rounds.logs(), model) is fitted, "fit must return self"
-        after = fitted.get_params(deep=False)
-        assert all(after[name] is value for name, value in before.items()), (
-            "fit changes the parameters"
-        )
+        assert_fit_keeps_parameters(fitted, rounds.logs(), model)
 
 
 def check_score_is_the_value(evaluator):
     """Score: a float, the value of evaluate, inside of a finite interval."""
-    rounds = check_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
-        result = evaluate(fitted, rounds.pi)
-        assert isinstance(result, PolicyValue), "evaluate must return a PolicyValue"
-        with quiet():
-            score = fitted.score(rounds.pi)
-        assert type(score) is float, f"score must be a float, got {type(score)}"
-        assert score == result.value == float(result), "score is not the value"
-        assert np.isfinite(score), f"the value is {score}"
-        assert result.n_rounds == len(rounds)
-        low, high = result._interval()
-        assert low <= score <= high, "the interval does not hold the value"
-        assert all(name in result.diagnostics for name in result.diagnostics)
+    rounds = random_rounds(evaluator)
+    for fitted in all_fitted(evaluator, rounds):
+        assert_score_is_the_value(fitted, rounds.pi, len(rounds))
 
 
 def check_score_refuses_logs(evaluator):
     """Score logs, as a search without scoring does: the error names the scorer."""
-    rounds = check_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    rounds = random_rounds(evaluator)
+    for fitted in all_fitted(evaluator, rounds):
         with raises(TypeError, "EvaluatorScorer", "score(logs)"):
             fitted.score(rounds.logs())
 
@@ -115,17 +99,16 @@ def check_classifier_is_refused(evaluator):
     """Evaluate a bare classifier, which is no policy: the error says to wrap it."""
     from sklearn.dummy import DummyClassifier
 
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     classifier = DummyClassifier().fit(rounds.context, rounds.code)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    for fitted in all_fitted(evaluator, rounds):
         with raises(TypeError, "ClassifierPolicy", "evaluate(classifier)"):
             fitted.evaluate(classifier)
 
 
 def check_propensity_is_needed(evaluator):
     """Leave propensities out: an error says so, or they are not needed."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     unknown = {"propensity": None, "logging_proba": None}
     if get_tags(evaluator).needs_propensity:
         with raises(ValueError, "propensit", "fit on logs without propensity"):
@@ -133,14 +116,13 @@ def check_propensity_is_needed(evaluator):
         return
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind, rounds.logs(**unknown))
-        assert np.isfinite(evaluate(fitted, rounds.pi).value)
+        assert np.isfinite(evaluated(fitted, rounds.pi).value)
 
 
 def check_sample_weight_is_checked(evaluator):
     """Give weights of another length or below zero: both raise."""
-    rounds = check_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    rounds = random_rounds(evaluator)
+    for fitted in all_fitted(evaluator, rounds):
         for weight in (np.ones(len(rounds) - 1), -np.ones(len(rounds))):
             with raises(ValueError, "sample_weight", "a wrong sample_weight"):
                 fitted.evaluate(rounds.pi, sample_weight=weight)
@@ -149,7 +131,7 @@ def check_sample_weight_is_checked(evaluator):
 def check_logs_are_left_alone(evaluator):
     """Compare the user's arrays byte by byte; they may also be read-only."""
     for writeable in (True, False):
-        rounds = check_rounds(evaluator)
+        rounds = random_rounds(evaluator)
         if not get_tags(evaluator).order_dependent:
             rounds = replace(rounds, sample_weight=np.linspace(1, 2, 120))
         propensity = rounds.propensity
@@ -160,7 +142,7 @@ def check_logs_are_left_alone(evaluator):
             array.flags.writeable = writeable
         for kind in all_kinds(evaluator):
             fitted = fit(evaluator, rounds, kind, rounds.logs(propensity=propensity))
-            result = evaluate(fitted, rounds.pi, sample_weight=rounds.sample_weight)
+            result = evaluated(fitted, rounds.pi, sample_weight=rounds.sample_weight)
             result._interval()
             assert len(result.round_values) == len(rounds)
             dict(result.diagnostics)
@@ -170,39 +152,40 @@ def check_logs_are_left_alone(evaluator):
 
 def check_same_answer_each_time(evaluator):
     """Call three times, and fit twice: all results are identical."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
-        results = [evaluate(fitted, rounds.pi) for _ in range(3)]
-        results.append(evaluate(fit(evaluator, rounds, kind), rounds.pi))
+        results = [evaluated(fitted, rounds.pi) for _ in range(3)]
+        results.append(evaluated(fit(evaluator, rounds, kind), rounds.pi))
         for other in results[1:]:
             _assert_identical(other, results[0], "asked twice it answers differently")
 
 
 def check_clone(evaluator):
     """Clone a fitted evaluator: it is unfitted and learns to answer the same."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         copy = clone(fitted)
         with raises(NotFittedError, "fit", "evaluate of a clone"):
             copy.evaluate(rounds.pi)
         _assert_identical(
-            evaluate(fit(copy, rounds, kind), rounds.pi),
-            evaluate(fitted, rounds.pi),
+            evaluated(fit(copy, rounds, kind), rounds.pi),
+            evaluated(fitted, rounds.pi),
             "a clone answers differently",
         )
 
 
 def check_pickle(evaluator):
     """Pickle a fitted evaluator and its results."""
-    rounds = check_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
-        result = evaluate(fitted, rounds.pi)
+    rounds = random_rounds(evaluator)
+    for fitted in all_fitted(evaluator, rounds):
+        result = evaluated(fitted, rounds.pi)
         copy = pickle.loads(pickle.dumps(fitted))
         _assert_identical(
-            evaluate(copy, rounds.pi), result, "a pickled evaluator answers differently"
+            evaluated(copy, rounds.pi),
+            result,
+            "a pickled evaluator answers differently",
         )
         stored = pickle.loads(pickle.dumps(result))
         _assert_identical(stored, result, "a pickled result differs")
@@ -217,25 +200,23 @@ def check_skops(evaluator):
         from skops.io import dumps, get_untrusted_types, loads
     except ImportError as error:
         raise SkipTest("skops is not installed") from error
-    rounds = check_rounds(evaluator)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    rounds = random_rounds(evaluator)
+    for fitted in all_fitted(evaluator, rounds):
         data = dumps(fitted)
         copy = loads(data, trusted=get_untrusted_types(data=data))
         _assert_identical(
-            evaluate(copy, rounds.pi),
-            evaluate(fitted, rounds.pi),
+            evaluated(copy, rounds.pi),
+            evaluated(fitted, rounds.pi),
             "an evaluator from skops answers differently",
         )
 
 
 def check_logs_must_match_those_of_fit(evaluator):
     """Bring actions or features that fit has not seen: both raise."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     narrow = replace(rounds, context=rounds.context[:, :1])
     names = ["a", "b", "c"]
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
+    for fitted in all_fitted(evaluator, rounds):
         with raises(ValueError, "feature", "logs with other features"):
             fitted.evaluate(policy_of(rounds), narrow.logs())
         with raises(ValueError, "unknown", "logs with other actions"):
@@ -247,34 +228,28 @@ def check_logs_must_match_those_of_fit(evaluator):
 
 def check_paired_difference(evaluator):
     """Subtract values: those of the same rounds only."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     other = np.roll(rounds.pi, 1, axis=1)
-    for kind in all_kinds(evaluator):
-        fitted = fit(evaluator, rounds, kind)
-        first, second = evaluate(fitted, rounds.pi), evaluate(fitted, other)
-        difference = first - second
-        assert_close(difference.value, first.value - second.value, "difference: value")
-        d = first.round_values - second.round_values
-        assert_close(
-            difference.standard_error,
-            d.std(ddof=1) / np.sqrt(len(d)),
-            "difference: the standard error is not that of paired rounds",
-        )
-        elsewhere = evaluate(fit(evaluator, rounds, kind), other)
-        with raises(ValueError, "different rounds", "a difference of other rounds"):
-            first - elsewhere
+    for fitted, anew in zip(
+        all_fitted(evaluator, rounds), all_fitted(evaluator, rounds), strict=True
+    ):
+        elsewhere = evaluated(anew, other)
+        first, second = evaluated(fitted, rounds.pi), evaluated(fitted, other)
+        assert_paired(first, second, elsewhere)
 
 
 def check_array_column_and_object_are_one_policy(evaluator):
     """Give the policy as probabilities, as a column's name and as an object."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     for kind in all_kinds(evaluator):
         logs = rounds.logs().with_columns(target=rounds.pi)
         fitted = fit(evaluator, rounds, kind, logs)
-        expected = evaluate(fitted, rounds.pi)
+        expected = evaluated(fitted, rounds.pi)
         for policy in ("target", policy_of(rounds), rounds.pi.tolist()):
             _assert_identical(
-                evaluate(fitted, policy), expected, f"{type(policy)} differs from array"
+                evaluated(fitted, policy),
+                expected,
+                f"{type(policy)} differs from array",
             )
 
 
@@ -311,27 +286,29 @@ def check_no_round_is_predicted_by_a_model_that_saw_it(evaluator):
     """Cross-fit; rounds drawn twice, as in a bootstrap, stay on one side."""
     if "folds" not in model_kinds(evaluator):
         return
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     logs = rounds.logs()
     drawn = np.random.RandomState(1).randint(len(rounds), size=len(rounds))
     policy = policy_of(rounds)
     for these in (logs, logs[drawn]):
         for cv in (3, rounds.folds if these is logs else 4):
-            fitted = fresh(evaluator).set_params(reward_model=Witness(), cv=cv)
+            fitted = seeded_clone(evaluator).set_params(reward_model=Witness(), cv=cv)
             with quiet():
                 fitted.fit(these)
-            evaluate(fitted, policy)
-            evaluate(fitted, policy, these[::-2])
+            evaluated(fitted, policy)
+            evaluated(fitted, policy, these[::-2])
 
 
 def check_reward_model_is_given_once(evaluator):
     """Give it twice: it raises; evaluators that use none ignore it."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     if not get_tags(evaluator).needs_reward_model:
         with quiet():
-            ignored = fresh(evaluator).fit(rounds.logs(), 0.5)
+            ignored = seeded_clone(evaluator).fit(rounds.logs(), 0.5)
         expected = fit(evaluator, rounds, "none")
-        assert evaluate(ignored, rounds.pi).value == evaluate(expected, rounds.pi).value
+        assert (
+            evaluated(ignored, rounds.pi).value == evaluated(expected, rounds.pi).value
+        )
         return
     twice = clone(evaluator).set_params(reward_model=0.5)
     with raises(ValueError, "reward_model|reward model", "a second reward_model"):
@@ -340,14 +317,14 @@ def check_reward_model_is_given_once(evaluator):
 
 def check_one_round(evaluator):
     """Keep a single round: a value, no standard error, and nothing to split."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     one = rounds.take(np.array([0]))
     for kind in all_kinds(evaluator):
         if kind == "array":
-            found = evaluate(fit(evaluator, one, kind), one.pi)
+            found = evaluated(fit(evaluator, one, kind), one.pi)
         else:
             fitted = fit(evaluator, rounds, kind)
-            found = evaluate(fitted, policy_of(rounds), one.logs())
+            found = evaluated(fitted, policy_of(rounds), one.logs())
         assert found.n_rounds == 1
         # a sequential evaluator may have refused the only round
         formed = np.isfinite(found.value) or get_tags(evaluator).order_dependent
@@ -363,7 +340,7 @@ def check_one_round(evaluator):
 
 def check_other_logs(evaluator):
     """Evaluate rounds that fit has not seen, with the same model: the same value."""
-    rounds = check_rounds(evaluator, 200)
+    rounds = random_rounds(evaluator, 200)
     here, there = rounds.take(np.arange(120)), rounds.take(np.arange(120, 200))
     policy = policy_of(rounds)
     for kind in all_kinds(evaluator):
@@ -378,25 +355,25 @@ def check_other_logs(evaluator):
             )
             with quiet():
                 fitted, expected = (
-                    fresh(evaluator).set_params(reward_model="q_hat").fit(logs)
+                    seeded_clone(evaluator).set_params(reward_model="q_hat").fit(logs)
                     for logs in (here_logs, there_logs)
                 )
         elif kind in ("folds", "own") or get_tags(evaluator).order_dependent:
             # a fitted model is that of fit; other logs have other uniform numbers
-            assert evaluate(fitted, policy, there.logs()).n_rounds == len(there)
+            assert evaluated(fitted, policy, there.logs()).n_rounds == len(there)
             continue
         else:
             there_logs, expected = there.logs(), fit(evaluator, there, kind)
         assert_same(
-            evaluate(fitted, policy, there_logs),
-            evaluate(expected, there.pi),
+            evaluated(fitted, policy, there_logs),
+            evaluated(expected, there.pi),
             "other logs are evaluated differently",
         )
 
 
 def check_rounds_of_fit_are_recognised(evaluator):
     """Bring rounds of fit back, in other logs too: they are predicted out of fold."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     order = np.random.RandomState(1).permutation(len(rounds))
     policy = policy_of(rounds)
     for kind in all_kinds(evaluator):
@@ -404,13 +381,13 @@ def check_rounds_of_fit_are_recognised(evaluator):
             continue
         fitted = fit(evaluator, rounds, kind)
         assert_same(
-            evaluate(fitted, policy, fitted.logs_[order]),
-            evaluate(fitted, policy),
+            evaluated(fitted, policy, fitted.logs_[order]),
+            evaluated(fitted, policy),
             "rounds of fit in another order are not recognised",
         )
         anew = rounds.logs().with_columns(**fitted.logs_.columns)
         assert_same(
-            evaluate(fitted, policy, anew),
-            evaluate(fitted, policy),
+            evaluated(fitted, policy, anew),
+            evaluated(fitted, policy),
             "rounds of fit in logs that were built anew are not recognised",
         )

@@ -34,13 +34,13 @@ from skope_ope.utils._check_rounds import (
     CheckRounds,
     assert_close,
     assert_same,
-    check_rounds,
-    evaluate,
+    evaluated,
     fit,
-    fresh,
     model_kinds,
     policy_of,
     quiet,
+    random_rounds,
+    seeded_clone,
     value_of,
 )
 
@@ -51,7 +51,7 @@ SHIFT = 5.0
 
 def check_on_policy_value_is_the_mean_reward(evaluator):
     """Evaluate the logger: its value is the (weighted) mean of its rewards."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     weight = 0.5 + np.random.RandomState(1).random_sample(len(rounds))
     for kind in model_kinds(evaluator):
         model = "none" if kind == "none" else 0.3
@@ -69,7 +69,7 @@ def check_on_policy_value_is_the_mean_reward(evaluator):
 
 def check_constant_rewards_give_that_constant(evaluator):
     """Pay the same in every round: every policy is worth that, without error."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     rounds = replace(rounds, reward=np.full(len(rounds), CONSTANT))
     for kind in model_kinds(evaluator):
         result = value_of(evaluator, rounds, CONSTANT if kind == "array" else kind)
@@ -81,7 +81,7 @@ def check_constant_rewards_give_that_constant(evaluator):
 
 def check_order_of_rounds_does_not_matter(evaluator):
     """Shuffle the rounds: same value, and the round values move along."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     order = np.random.RandomState(1).permutation(len(rounds))
     for kind in model_kinds(evaluator):
         expected = value_of(evaluator, rounds, kind)
@@ -96,7 +96,7 @@ def check_order_of_rounds_does_not_matter(evaluator):
 
 def check_weight_two_is_the_round_twice(evaluator):
     """Repeat rounds, or weight them: same value; weight 0 leaves a round out."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     times = np.random.RandomState(1).randint(0, 4, len(rounds))
     repeated = rounds.take(np.repeat(np.arange(len(rounds)), times))
     weight = times.astype(float)
@@ -112,20 +112,20 @@ def check_weight_two_is_the_round_twice(evaluator):
             continue  # weights given to evaluate do not reach the model
         fitted = fit(evaluator, rounds, kind)
         assert_close(
-            evaluate(fitted, rounds.pi, sample_weight=weight).value,
+            evaluated(fitted, rounds.pi, sample_weight=weight).value,
             expected,
             "sample_weight k in evaluate is not the round k times",
         )
         assert_same(
-            evaluate(fitted, rounds.pi, sample_weight=np.full(len(rounds), 2.0)),
-            evaluate(fitted, rounds.pi),
+            evaluated(fitted, rounds.pi, sample_weight=np.full(len(rounds), 2.0)),
+            evaluated(fitted, rounds.pi),
             "equal weights change the estimate",
         )
 
 
 def check_names_of_actions_do_not_matter(evaluator):
     """Rename and reorder the actions, everywhere at once: same value."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     n_actions = rounds.pi.shape[1]
     labels = np.array([f"action {k}" for k in range(n_actions)])
     order = np.roll(np.arange(n_actions), 1)  # no action keeps its code
@@ -147,7 +147,7 @@ def check_names_of_actions_do_not_matter(evaluator):
             assert_same(found, expected, f"{what} change the estimate")
         # a policy object is aligned by label, whatever the order of its columns
         logs = moved.logs(action=labels[order][moved.code], actions=labels[order])
-        found = evaluate(fit(evaluator, moved, kind, logs), policy_of(rounds, labels))
+        found = evaluated(fit(evaluator, moved, kind, logs), policy_of(rounds, labels))
         assert_same(found, expected, "a policy is not aligned by the labels of actions")
 
 
@@ -162,7 +162,7 @@ def check_shift_of_rewards(evaluator):
 
 
 def _check_transformed(evaluator, factor, shift, what):
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     other = replace(
         rounds,
         reward=factor * rounds.reward + shift,
@@ -186,7 +186,7 @@ def _check_transformed(evaluator, factor, shift, what):
 def check_one_action(evaluator):
     """Offer a single action: the policy is the logger, its value the mean reward."""
     tags = get_tags(evaluator)
-    rounds = check_rounds(evaluator, n_actions=1)
+    rounds = random_rounds(evaluator, n_actions=1)
     mean = rounds.reward.mean()
     for kind in model_kinds(evaluator):
         result = value_of(evaluator, rounds, float(mean) if kind == "array" else kind)
@@ -197,7 +197,7 @@ def check_one_action(evaluator):
 
 def check_standard_error_is_that_of_the_round_values(evaluator):
     """Compare with sd(round_values, ddof=1) / sqrt(n), and value with their mean."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     weight = 0.5 + np.random.RandomState(1).random_sample(len(rounds))
     for kind in model_kinds(evaluator):
         for w in (None, weight):
@@ -218,7 +218,7 @@ def check_standard_error_is_that_of_the_round_values(evaluator):
 
 def check_blocks_do_not_matter(evaluator):
     """Take the rounds in blocks of other sizes: the same sums."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     for kind in model_kinds(evaluator):
         expected = value_of(evaluator, rounds, kind)
         for block, chunk_entries in ((1, 1), (7, 1), (16, 150), (50, 1 << 20)):
@@ -236,7 +236,7 @@ def check_impossible_action_warns(evaluator):
     """Want what the logger never does: a SupportWarning with the mass wanted."""
     # Without a reward model nothing is known about a policy that wants nothing else:
     # its value is NaN.
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     # the logger's last action becomes impossible; nobody ever took it
     last = rounds.pi.shape[1] - 1
     mu = rounds.logging_proba.copy()
@@ -267,15 +267,15 @@ def check_impossible_action_warns(evaluator):
 # -- limits: parameters at which an evaluator is another one ---------------------------
 
 INF = float("inf")
-LARGE = 1e12  # above every weight
+LARGE_CLIP = 1e12  # above every weight
 
 # class: (parameters, what it then is, whether the model is 0)
-LIMITS = {
-    IPS: [({"cmax": LARGE}, IPS(), False)],
-    SNIPS: [({"cmax": LARGE}, SNIPS(), False)],
+SPECIAL_CASES = {
+    IPS: [({"cmax": LARGE_CLIP}, IPS(), False)],
+    SNIPS: [({"cmax": LARGE_CLIP}, SNIPS(), False)],
     DoublyRobust: [
         ({"cmax": 0}, DirectMethod(), False),
-        ({"cmax": LARGE}, DoublyRobust(), False),
+        ({"cmax": LARGE_CLIP}, DoublyRobust(), False),
         ({"cmax": None}, IPS(), True),
         ({"cmax": 2.0}, IPS(cmax=2.0), True),
     ],
@@ -310,9 +310,9 @@ LIMITS = {
 
 def check_limits(evaluator):
     """Set the parameters to their limits: the estimate is that of the limit."""
-    rounds = check_rounds(evaluator)
+    rounds = random_rounds(evaluator)
     zero = np.zeros_like(rounds.q_hat)
-    for params, limit, model_is_zero in LIMITS[type(evaluator)]:
+    for params, limit, model_is_zero in SPECIAL_CASES[type(evaluator)]:
         there = clone(evaluator).set_params(**params)
         kind = zero if model_is_zero else "array"
         found, expected = (
@@ -330,27 +330,31 @@ def check_limits(evaluator):
 # value of a policy gives it there exactly.
 
 CONTEXT = np.array([0.3, 0.7])  # probabilities of the two contexts
-REWARD = np.array([0.5, 3.0])  # neither 0 nor 1: their squares are others
+TWO_REWARDS = np.array([0.5, 3.0])  # neither 0 nor 1: their squares are others
 HIGH = np.array([[0.2, 0.5, 0.7], [0.8, 0.4, 0.1]])  # P(second reward | x, a)
-POLICY = np.array([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1]])
-LOGGERS = np.array(
+WORLD_POLICY = np.array([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1]])
+WORLD_LOGGERS = np.array(
     [[[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]], [[0.2, 0.2, 0.6], [0.7, 0.2, 0.1]]]
 )
-SHARES = np.array([0.25, 0.75])  # of the loggers
-MODEL = np.array([[0.9, 1.4, 2.0], [1.7, 0.6, 0.2]])  # wrong on purpose
+OF_LOGGERS = np.array([0.25, 0.75])  # of the loggers
+WRONG_MODEL = np.array([[0.9, 1.4, 2.0], [1.7, 0.6, 0.2]])  # wrong on purpose
 SLOT_HIGH = np.array([[[0.6, 0.3, 0.1], [0.2, 0.5, 0.4]], [[0.1, 0.7, 0.2]] * 2])
 TARGET = np.array([[2, 0], [1, 2]])  # the policy's slate in each context
 
 
 def check_log_of_all_cells_gives_the_value(evaluator):
     """Weight every (context, action, reward) by its probability: the true value."""
-    reward = REWARD[0] + HIGH * (REWARD[1] - REWARD[0])
-    truth = CONTEXT @ (POLICY * reward).sum(axis=1)
+    reward = TWO_REWARDS[0] + HIGH * (TWO_REWARDS[1] - TWO_REWARDS[0])
+    truth = CONTEXT @ (WORLD_POLICY * reward).sum(axis=1)
     uniform = get_tags(evaluator).uniform_logger
-    worlds = [np.full((1, 2, 3), 1 / 3)] if uniform else [LOGGERS[:1], LOGGERS]
+    kinds = model_kinds(evaluator)
+    kinds += (0.4,) if "array" in kinds else ()  # a number is a model, too
+    worlds = (
+        [np.full((1, 2, 3), 1 / 3)] if uniform else [WORLD_LOGGERS[:1], WORLD_LOGGERS]
+    )
     for mu in worlds:
         rounds, loggers = _all_cells(mu)
-        for kind in (*model_kinds(evaluator), *_numbers(evaluator)):
+        for kind in kinds:
             found = value_of(evaluator, rounds, kind, **loggers)
             assert_close(
                 found.value,
@@ -360,23 +364,19 @@ def check_log_of_all_cells_gives_the_value(evaluator):
             )
 
 
-def _numbers(evaluator):
-    return (0.4,) if "array" in model_kinds(evaluator) else ()
-
-
 def _all_cells(mu):
     """Return rounds of all cells, and the fields that say which logger acted."""
-    shares = SHARES if len(mu) > 1 else np.ones(1)
+    shares = OF_LOGGERS if len(mu) > 1 else np.ones(1)
     cells = product(range(len(mu)), range(2), range(3), range(2))
     g, x, a, k = np.array(list(cells)).T
     proba = shares[g] * CONTEXT[x] * mu[g, x, a]
     rounds = CheckRounds(
         context=x[:, None],
         code=a,
-        reward=REWARD[k],
+        reward=TWO_REWARDS[k],
         logging_proba=mu[g, x],
-        pi=POLICY[x],
-        q_hat=MODEL[x],
+        pi=WORLD_POLICY[x],
+        q_hat=WRONG_MODEL[x],
         fold=x,  # the model of a context is the same for all of its cells
         sample_weight=proba * np.where(k == 1, HIGH[x, a], 1 - HIGH[x, a]),
     )
@@ -389,16 +389,16 @@ def check_slates_log_of_all_cells_gives_the_value(evaluator):
     """Weight every (context, slate, rewards) by its probability: the true value."""
     logs, x, weight = _all_slates()
     target = TARGET[x]
-    mean = REWARD[0] + SLOT_HIGH * (REWARD[1] - REWARD[0])
+    mean = TWO_REWARDS[0] + SLOT_HIGH * (TWO_REWARDS[1] - TWO_REWARDS[0])
     truth = CONTEXT @ mean[[[0], [1]], [[0, 1]], TARGET].sum(axis=1)
-    evaluator = fresh(evaluator)
+    evaluator = seeded_clone(evaluator)
     if "cv" in evaluator.get_params():  # each context by a model of the other
         rows = [np.flatnonzero(x == k) for k in (0, 1)]
         evaluator.set_params(reward_model=None, cv=[rows, rows[::-1]])
     with quiet():
         evaluator.fit(logs)
     assert_close(
-        evaluate(evaluator, target, sample_weight=weight).value,
+        evaluated(evaluator, target, sample_weight=weight).value,
         truth,
         "a log of all slates and rewards, weighted by their probabilities, does not "
         "give the true value",
@@ -417,7 +417,7 @@ def _all_slates():
         shown,
         None,
         n_candidates=3,
-        slot_reward=REWARD[high],
+        slot_reward=TWO_REWARDS[high],
         logging_policy=logger,
     )
     chance = SLOT_HIGH[x[:, None], np.arange(2), shown]

@@ -9,7 +9,7 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGES = (
+SHOWN_PACKAGES = (
     "skope-ope",
     "numpy",
     "scipy",
@@ -55,7 +55,7 @@ def _system():
 def _packages():
     """Versions from the metadata: nothing is imported, None is not installed."""
     found = {}
-    for name in PACKAGES:
+    for name in SHOWN_PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -18,12 +18,8 @@ from sklearn.utils import get_tags
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.utils import _cluster_checks as cluster
-from skope_ope.utils import _cluster_checks as slate
 from skope_ope.utils import _contract_checks as contract
-from skope_ope.utils import _contract_checks as model
-from skope_ope.utils import _law_checks as consistency
 from skope_ope.utils import _law_checks as law
-from skope_ope.utils import _law_checks as limit
 from skope_ope.utils._adaptive_policy_checks import check_adaptive_policy
 
 if TYPE_CHECKING:
@@ -45,9 +41,9 @@ def _checks_of(evaluator):
     yield contract.check_parameters_are_keywords
     tags = get_tags(evaluator)
     if getattr(tags, "handles", ()) == ("slate",):
-        yield from slate.slate_checks_of(evaluator)
+        yield from cluster.slate_checks_of(evaluator)
         if getattr(tags, "consistent", False):
-            yield consistency.check_slates_log_of_all_cells_gives_the_value
+            yield law.check_slates_log_of_all_cells_gives_the_value
         yield from cluster.cluster_checks_of(evaluator)
     if "bandit" not in getattr(tags, "handles", ()):
         return  # the rounds below are single actions
@@ -56,7 +52,7 @@ def _checks_of(evaluator):
     yield contract.check_score_is_the_value
     yield contract.check_score_refuses_logs
     yield contract.check_classifier_is_refused
-    yield model.check_reward_model_is_given_once
+    yield contract.check_reward_model_is_given_once
     yield contract.check_propensity_is_needed
     yield contract.check_sample_weight_is_checked
     yield contract.check_logs_are_left_alone
@@ -64,8 +60,8 @@ def _checks_of(evaluator):
     yield contract.check_clone
     yield contract.check_pickle
     yield contract.check_skops
-    yield model.check_one_round
-    yield model.check_other_logs
+    yield contract.check_one_round
+    yield contract.check_other_logs
     yield contract.check_logs_must_match_those_of_fit
     yield contract.check_paired_difference
     yield contract.check_array_column_and_object_are_one_policy
@@ -78,23 +74,23 @@ def _checks_of(evaluator):
     if tags.shift_equivariant:
         yield law.check_shift_of_rewards
     if tags.consistent:
-        yield consistency.check_log_of_all_cells_gives_the_value
+        yield law.check_log_of_all_cells_gives_the_value
     if tags.needs_propensity:
         yield law.check_impossible_action_warns
     yield law.check_names_of_actions_do_not_matter
     yield law.check_one_action
     if not tags.order_dependent:
-        yield model.check_rounds_of_fit_are_recognised
+        yield contract.check_rounds_of_fit_are_recognised
         yield law.check_order_of_rounds_does_not_matter
         yield law.check_weight_two_is_the_round_twice
         yield law.check_standard_error_is_that_of_the_round_values
     if tags.needs_reward_model:
-        yield model.check_no_round_is_predicted_by_a_model_that_saw_it
+        yield contract.check_no_round_is_predicted_by_a_model_that_saw_it
     if isinstance(evaluator, StaticEvaluator):
         yield law.check_blocks_do_not_matter
     yield from cluster.cluster_checks_of(evaluator)
-    if type(evaluator) in limit.LIMITS:
-        yield limit.check_limits
+    if type(evaluator) in law.SPECIAL_CASES:
+        yield law.check_limits
 
 
 def _all_checks(evaluator):
@@ -111,7 +107,7 @@ def _all_checks(evaluator):
 def _known_names():
     return {
         name
-        for module in (cluster, consistency, contract, law, limit, model, slate)
+        for module in (cluster, contract, law)
         for name, value in vars(module).items()
         if name.startswith("check_")
         and getattr(value, "__module__", None) == module.__name__
@@ -176,7 +172,7 @@ def check_evaluator(
     results = []
     for check in _all_checks(evaluator):
         reason = expected.get(check.__name__)
-        status, found = _outcome(check, evaluator, reason)
+        status, found = _run_check(check, evaluator, reason)
         if status == "failed" and on_fail == "raise":
             raise found
         results.append(
@@ -190,7 +186,7 @@ def check_evaluator(
     return results
 
 
-def _outcome(check, evaluator, reason):
+def _run_check(check, evaluator, reason):
     try:
         check(evaluator)
     except SkipTest as error:
@@ -250,12 +246,12 @@ def parametrize_with_evaluator_checks(
                     evaluator,
                     check,
                     marks=marks,
-                    id=f"{_short(evaluator)}-{check.__name__}",
+                    id=f"{_short_name(evaluator)}-{check.__name__}",
                 )
             )
     return pytest.mark.parametrize(("evaluator", "check"), parameters)
 
 
-def _short(evaluator):
+def _short_name(evaluator):
     with config_context(print_changed_only=True):
         return "".join(repr(evaluator).split())

@@ -324,7 +324,7 @@ def test_lazy_logs_are_compared_with_the_model_and_the_folds_of_the_table(tmp_pa
 @pytest.mark.parametrize("most", [50, 200_000])
 def test_lazy_logs_are_audited_for_several_policies(tmp_path, monkeypatch, most):
     module = import_module("skope_ope.audit._lazy_audit")
-    monkeypatch.setattr(module, "MOST_ROUNDS", most)
+    monkeypatch.setattr(module, "MOST_SAMPLED", most)
     lazy = lazy_of(make_bandit_logs(300, random_state=0), tmp_path)
     policies, model = {"one": ConstantPolicy(1), 2: UniformPolicy()}, Ridge()
     found = audit(policies, lazy, reward_model=model)

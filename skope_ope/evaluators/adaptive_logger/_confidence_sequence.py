@@ -18,7 +18,7 @@ from skope_ope.evaluators.adaptive_logger._stream_state import (
     StreamState,
 )
 from skope_ope.evaluators.adaptive_logger._stream_terms import check_stream_logs
-from skope_ope.intervals._asymptotic_sequence import START
+from skope_ope.intervals._asymptotic_sequence import FROM_ROUND
 
 if TYPE_CHECKING:
     from typing import Any, Literal, Self
@@ -139,7 +139,7 @@ class ConfidenceSequence(Estimator):
         baseline: PolicyLike | None = None,
         max_weight: float | None = None,
         reward_model: Any = None,
-        start: int = START,
+        start: int = FROM_ROUND,
         every: int | None = None,
         intersect: bool = False,
     ) -> None:

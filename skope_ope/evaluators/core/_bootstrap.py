@@ -20,12 +20,12 @@ from skope_ope.evaluators.core._design import linked
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._jobs import JobTerms, run_together
 from skope_ope.intervals._bootstrap import (
+    DrawnUnits,
     Resampled,
     Resampling,
     Statistic,
-    Units,
     number_of_resamples,
-    resampled,
+    resampled_sums,
     seed_of,
 )
 
@@ -81,7 +81,7 @@ class _Plan:
                 f"block_length is for rounds in the order of time, and those of {name} "
                 f"have {what}. Leave it out: these are resampled as they are."
             )
-        self.units = Units(
+        self.units = DrawnUnits(
             finest.n_units,
             "groups" if self.clustered else "rounds",
             block_length,
@@ -325,7 +325,7 @@ class _Bucket:
             stop = place + len(plan.pairs)
             own = [*range(first, first + plan.n_columns), *range(place, stop)]
             parts = [(part.sign, part.statistic) for part in plan.parts]
-            one = resampled(found[:, own], parts, plan.pairs, plan.units)
+            one = resampled_sums(found[:, own], parts, plan.pairs, plan.units)
             out.append(ResampledValue(one, seen.effective))
             place = stop
         return out

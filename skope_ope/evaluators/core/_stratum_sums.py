@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope._dot import LONGEST
+from skope_ope._dot import LONGEST_PRODUCT
 
 FEW = 6  # strata for which a dot product each beats counting
 
@@ -16,8 +16,8 @@ def partial_sums(codes, n_codes):
     if n_codes > FEW:
         return lambda values: np.bincount(codes, values, n_codes)
     rows = indicators(codes, n_codes)
-    starts = range(0, len(codes), LONGEST)
-    pieces = [slice(start, start + LONGEST) for start in starts]
+    starts = range(0, len(codes), LONGEST_PRODUCT)
+    pieces = [slice(start, start + LONGEST_PRODUCT) for start in starts]
     pieces = [(piece, [row[piece] for row in rows]) for piece in pieces]
 
     def sums(values):
