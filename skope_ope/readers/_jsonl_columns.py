@@ -16,7 +16,7 @@ import numpy as np
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._text_files import DoubtError, empty_file, quoted, read_lines
-from skope_ope.logs._texts import texts_of
+from skope_ope.logs._texts import coded_texts
 from skope_ope.logs._validation import DROP_REWARDS
 from skope_ope.readers._csv_columns import A_MOMENT, moments_of
 from skope_ope.readers._vw_event import MalformedLineError
@@ -140,7 +140,7 @@ class _Field:
         """Return numbers, NaN where one is missing, or texts, "" where one is."""
         if str not in self.types:
             return self.floats(optional=True)
-        return texts_of("" if text is None else text for text in self.texts())
+        return coded_texts("" if text is None else text for text in self.texts())
 
     def cells(self):
         """Return numbers, NaN where one is missing, or texts, None where one is."""

@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope.logs._text_files import empty_file, utc_microseconds
-from skope_ope.logs._texts import texts_of
+from skope_ope.logs._texts import coded_texts
 from skope_ope.logs._validation import DROP_OR_FILL, DROP_REWARDS
 
 
@@ -139,7 +139,7 @@ class _Column:
             self.refuse("infinite", np.isinf(numbers))
             return numbers
         texts = self.values.to_pylist()
-        return texts_of("" if text is None else text for text in texts)
+        return coded_texts("" if text is None else text for text in texts)
 
 
 PARQUET_KINDS = {

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import MetaEstimatorMixin
 
 from skope_ope._sklearn import Interval
-from skope_ope.logs._frames import opened
+from skope_ope.logs._frames import opened_frame
 from skope_ope.logs._row_container import own, take_rows
 from skope_ope.logs._validation import check_labels, is_frame
 from skope_ope.policies._adaptive import AdaptivePolicy, contexts_of, fresh_copy, learn
@@ -117,7 +117,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         name = self.segment
         if not isinstance(name, str) or name not in logs.columns:
             return context
-        if is_frame(logs.context) and name in opened(logs.context).columns:
+        if is_frame(logs.context) and name in opened_frame(logs.context).columns:
             return context
         return SegmentRows(context, logs.columns[name], name)
 
@@ -146,7 +146,7 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         return labels, X
 
     def _frame_column(self, X):
-        frame = opened(X)
+        frame = opened_frame(X)
         names = frame.columns
         name = self.segment
         if isinstance(name, Integral) and name < len(names):
