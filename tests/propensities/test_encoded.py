@@ -282,7 +282,7 @@ def test_a_gap_of_one_page(model):
     logging = UniformSlatePolicy(2)
     logs = SlateLogs(context, slate, CLICK, n_candidates=4, logging_policy=logging)
     with encoding_told(Ridge()):
-        evaluator = SlateDirectMethod(reward_model=model).fit(logs)
+        evaluator = SlateDirectMethod(reward_model=model, cv=2).fit(logs)
     with pytest.warns(ModelErrorWarning, match="leaves out the error of the reward"):
         assert 0 < evaluator.score(logging) < 1
     for fitted in evaluator.reward_model_.models_.values():
@@ -389,14 +389,14 @@ def test_a_call_warns_once(backend):
     engine = nullcontext() if backend is None else joblib.parallel_config(backend)
     jobs = None if backend is None else 2
     with engine, encoding_told(Ridge()) as told:
-        table = evaluate(policy, logs, reward_model=Ridge(), n_jobs=jobs)
+        table = evaluate(policy, logs, reward_model=Ridge(), cv=2, n_jobs=jobs)
     assert (len(told) == 1 and backend) or told[0].filename == __file__
     assert "(ValueError: could not convert string to float: " in str(told[0].message)
     assert told[0].message.name == "encoded_model"
     # as the warning says; Ridge has a solver for sparse matrices and one for others
     auto = "auto" if Ridge().__sklearn_tags__().input_tags.sparse else False
     model = make_pipeline(ContextEncoder(sparse_output=auto), Ridge())
-    by_hand = evaluate(policy, logs, reward_model=model, n_jobs=jobs)
+    by_hand = evaluate(policy, logs, reward_model=model, cv=2, n_jobs=jobs)
     assert by_hand["DoublyRobust"].value == table["DoublyRobust"].value
     with encoding_told(Ridge()) as told:  # and so does the next call
         DoublyRobust(reward_model=Ridge()).fit(logs)
