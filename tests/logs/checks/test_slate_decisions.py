@@ -20,10 +20,10 @@ from skope_ope import (
 )
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning, PropensityWarning
 from tests._quiet import quiet
-from tests.logs.checks.test_lost_pages import lose, made
-from tests.logs.checks.test_lost_pages import pages as clicked_pages
+from tests.logs.checks.test_lost_rows import lose, made
+from tests.logs.checks.test_lost_rows import pages as clicked_pages
+from tests.logs.checks.test_shared_pages import best, pages
 from tests.logs.checks.test_slate_order import as_sorted
-from tests.logs.checks.test_slate_pages import best, pages
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning"),

@@ -9,14 +9,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope.logs.checks import _shared_pages, _slate_order
-from tests.logs.checks.test_slate_order import with_slates
-from tests.logs.checks.test_slate_pages import (
+from tests.logs.checks.test_shared_pages import (
     MASKS,
     pages,
     pages_without,
     right_logs,
     short_pages,
 )
+from tests.logs.checks.test_slate_order import with_slates
 
 
 def test_ratios_have_mean_one():

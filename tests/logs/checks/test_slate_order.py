@@ -12,7 +12,7 @@ from skope_ope import (
 )
 from skope_ope.exceptions import PropensityWarning
 from tests.logs.checks._found import quick
-from tests.logs.checks.test_slate_pages import pages, short_pages
+from tests.logs.checks.test_shared_pages import pages, short_pages
 
 
 def out_of_order(logs):

