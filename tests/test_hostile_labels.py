@@ -21,12 +21,12 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.__main__ import main
-from skope_ope._harmless import HIDDEN
 from skope_ope.evaluators import logger_overlap
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e<script>alert('1')</script>&\x7f"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J"
 N = 400
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # a terminal obeys them, or cannot write them
 
 
 def columns_of(n_rounds=N):
