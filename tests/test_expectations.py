@@ -61,7 +61,7 @@ random_state, seeds
 random_state, generators
     test_generators_are_refused_as_seeds
 parallelism
-    logs/test_row_container.py::test_search_in_parallel
+    logs/test_row_container.py::test_processes
 out of core
     test_what_learns_part_by_part
 persistence
@@ -113,7 +113,7 @@ show_versions
 data sets
     test_data_sets_are_made_loaded_or_fetched
 data sets are fetched by the user
-    datasets/test_fetch_open_bandit.py::test_missing_data_are_explained
+    datasets/test_load.py::test_missing_data_are_explained
 graphics cards
     test_no_module_needs_torch
 """

@@ -173,6 +173,10 @@ def values():
     return {
         "table": single,
         "table of policies": table,
+        "table of other names": evaluate(dict.fromkeys([1, ("b", 1)], UNIFORM), LOGS),
+        "comparison of other names": compare_policies(
+            dict.fromkeys([None, True, False], UNIFORM), LOGS
+        ),
         "difference": single["SNIPS"] - single["IPS"],
         "lift": value.lift(0.4),
         "sensitivity": value.sensitivity([1.0, 1.5]),
