@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Dask support is moving:FutureWarning"),
     # pandas, of the hundred columns that all evaluators at once need
     pytest.mark.filterwarnings("ignore:DataFrame is highly fragmented"),
+    pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning"),
 ]
 
 
@@ -94,7 +95,10 @@ def test_more_groups_than_are_told_apart(frame_of, texts, request):
         sum(summarize(logged, one, evaluators=["SNIPS"]) for one in some).values()
         for some in parts
     )
-    check_same(found, expected)
+    found, expected = found["one", "SNIPS"], expected["one", "SNIPS"]
+    assert "buckets" in found.diagnostics["clusters"]
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+    assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
 
 
 BAD = [
@@ -115,7 +119,7 @@ BAD = [
 @pytest.mark.parametrize(("name", "value", "said"), BAD)
 def test_bad_rows_are_counted_and_refused(frame_of, name, value, said, request):
     data = {one: values.tolist() for one, values in columns(60).items()}
-    data[name][3] = data[name][50] = value
+    data[name][52] = data[name][57] = value  # not among the first rows
     lazy = scan_logs(frame_of(data, request), **roles(groups=True))
     evaluators = {"IPS": IPS(), "DR": DoublyRobust(reward_model="q")}
     with pytest.raises(ValueError, match=rf"{said}.*\(2 of 60 rows"):
@@ -125,7 +129,7 @@ def test_bad_rows_are_counted_and_refused(frame_of, name, value, said, request):
 @engines
 def test_a_reward_that_is_no_number_is_not_said_to_lie_outside(frame_of, request):
     data = columns(60)
-    data["reward"][3] = np.nan
+    data["reward"][52] = np.nan
     lazy = scan_logs(frame_of(data, request), reward_range=(0, 1), **roles())
     said = r"^column 'reward': reward must be a finite number \(1 of 60 rows"
     with pytest.raises(ValueError, match=said):

@@ -3,6 +3,7 @@
 """Public signatures share one order and one default each."""
 
 import inspect
+import re
 from importlib import import_module
 
 import numpy as np
@@ -99,47 +100,43 @@ def test_one_default_each():
                 assert parameters[one].default is expected, name
 
 
+def no_baseline():
+    compare_policies(POLICIES, LOGS, evaluator=IPS(), baseline=None)
+
+
+def no_bootstrap():
+    AttentionDecay(n_bootstrap=0).fit(make_slate_logs(9))
+
+
+def misspelt_method():
+    value = IPS().fit(LOGS).evaluate(UniformPolicy())
+    value.confidence_interval(method="clopper-pearson")
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (
             lambda: compare_policies(LOGS, POLICIES),
             TypeError,
-            r"The call is compare_policies\(policies, logs\)",
+            "compare_policies(policies, ",
         ),
         (lambda: compare_policies(IPS(), POLICIES, LOGS), TypeError, "2 positional"),
+        (no_baseline, ValueError, "baseline must be one of the policies"),
         (
-            lambda: compare_policies(POLICIES, LOGS, evaluator=IPS(), baseline=None),
-            ValueError,
-            "baseline must be one of the policies",
-        ),
-        (
-            lambda: logger_overlap(LOGS, UniformPolicy()),
+            lambda: logger_overlap(LOGS, POLICIES[0]),
             TypeError,
-            r"The call is logger_overlap\(policy, logs\)",
+            "logger_overlap(policy, l",
         ),
         (lambda: PositionScavenging([1.0, 0.5]), TypeError, "positional"),
         (lambda: RewardModelPolicy(regressor=Ridge()), TypeError, "'regressor'"),
         (lambda: EpochGreedy().set_params(model=Ridge()), ValueError, "'model'"),
-        (
-            lambda: AttentionDecay(n_bootstrap=0).fit(make_slate_logs(9)),
-            ValueError,
-            "'n_bootstrap' parameter of AttentionDecay must be",
-        ),
-        (
-            lambda: (
-                IPS()
-                .fit(LOGS)
-                .evaluate(UniformPolicy())
-                .confidence_interval(method="clopper-pearson")
-            ),
-            ValueError,
-            "Did you mean 'clopper_pearson'",
-        ),
+        (no_bootstrap, ValueError, "'n_bootstrap' parameter of AttentionDecay must be"),
+        (misspelt_method, ValueError, "Did you mean 'clopper_pearson'"),
     ],
 )
 def test_other_orders_and_names_are_refused(call, error, message):
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=re.escape(message)):
         call()
 
 
@@ -206,16 +203,12 @@ def test_calls_take_the_same_policies_model_folds_seed_and_workers(call):
     [
         ((LOGS, UniformPolicy()), TypeError, r"The call is {}\(policies, logs\)"),
         ((LOGS, LOGS), TypeError, r"a policy is expected.* is {}\(policies, logs\)"),
-        (
-            (UniformPolicy(), LOGS.context),
-            TypeError,
-            r"got ndarray.* {}\(policies, logs",
-        ),
+        ((POLICIES[0], LOGS.context), TypeError, r"got ndarray.* {}\(policies, logs"),
         (([UniformPolicy()], LOGS), TypeError, r"a dict by name: {}\({{'a': .*a list"),
         (
             (("a", "b"), LOGS),
             TypeError,
-            r"{}\({{'a': 'a', 'b': 'b'}}, logs\), got a tup",
+            r"{}\({{'a': 'a', 'b': 'b'}}, logs\), got a tu",
         ),
         (([], LOGS), TypeError, r"a dict by name: {}\("),
         (({}, LOGS), ValueError, "policies is empty"),
