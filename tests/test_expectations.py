@@ -109,7 +109,7 @@ permutation_test_score
 changelog
     packaging/test_packaging.py::test_changes_are_fragments_of_a_known_type
 show_versions
-    utils/test_show_versions.py::test_versions_of_what_is_installed
+    utils/test_discovery.py::test_versions_of_what_is_installed
 data sets
     test_data_sets_are_made_loaded_or_fetched
 data sets are fetched by the user
