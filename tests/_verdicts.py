@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What tests of verdicts share: logs, a policy, values and made-up reasons."""
 
+import numpy as np
+
+from skope_ope import audit
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.logs.checks._finding import Finding
 
 LOGS, POLICY, _ = make_bandit_logs(1500, random_state=0, return_truth=True)
+Finding = type(audit(LOGS.replace(propensity=np.full(1500, 0.9))).findings[0])
 
 
 def finding(name, severity):

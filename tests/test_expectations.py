@@ -61,7 +61,7 @@ random_state, seeds
 random_state, generators
     test_generators_are_refused_as_seeds
 parallelism
-    logs/test_row_container.py::test_search_in_parallel
+    logs/test_row_container.py::test_processes
 out of core
     test_what_learns_part_by_part
 persistence
@@ -91,7 +91,7 @@ optional packages
 logging
     test_nothing_is_logged_or_printed
 warnings point at the line of the user
-    test_user_line.py::test_warnings_point_at_the_line_of_the_user
+    test_messages.py::test_warnings_point_at_the_line_of_the_user
 warning classes
     test_warnings_are_user_warnings_with_a_number
 errors name the parameter
@@ -109,11 +109,11 @@ permutation_test_score
 changelog
     packaging/test_packaging.py::test_changes_are_fragments_of_a_known_type
 show_versions
-    utils/test_show_versions.py::test_all_dependencies_are_named
+    utils/test_discovery.py::test_versions_of_what_is_installed
 data sets
     test_data_sets_are_made_loaded_or_fetched
 data sets are fetched by the user
-    datasets/test_fetch_open_bandit.py::test_missing_data_are_explained
+    datasets/test_load.py::test_missing_data_are_explained
 graphics cards
     test_no_module_needs_torch
 """

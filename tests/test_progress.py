@@ -4,6 +4,7 @@
 
 import pickle
 import warnings
+from importlib.util import find_spec
 
 import joblib
 import numpy as np
@@ -36,7 +37,6 @@ from skope_ope import (
     UniformPolicy,
     scan_logs,
 )
-from skope_ope._progress import fit_progress, untold
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.reward_models import AdditiveSlateModel
 from tests import test_common
@@ -92,20 +92,18 @@ def recorder():
     return Recorder()
 
 
-@pytest.fixture
-def lazy(tmp_path):
+def lazy_of(folder, n_parts):
     pytest.importorskip("pyarrow")
     frame = LOGS.to_frame()
-    for k in range(4):
-        frame.iloc[k::4].to_parquet(tmp_path / f"{k}.parquet")
-    return scan_logs(
-        tmp_path,
-        action="action",
-        reward="reward",
-        propensity="propensity",
-        context=CONTEXT,
-        actions=LOGS.actions,
-    )
+    for k in range(n_parts):
+        frame.iloc[k::n_parts].to_parquet(folder / f"{k}.parquet")
+    roles = {name: name for name in ("action", "reward", "propensity")}
+    return scan_logs(folder, **roles, context=CONTEXT, actions=LOGS.actions)
+
+
+@pytest.fixture(scope="module")
+def lazy(tmp_path_factory):
+    return lazy_of(tmp_path_factory.mktemp("four"), 4)
 
 
 def fitted(estimator, recorder, logs=LOGS):
@@ -118,14 +116,8 @@ def fitted(estimator, recorder, logs=LOGS):
 
 
 def test_without_callbacks_of_scikit_learn_nothing_is_there():
-    try:
-        import sklearn.callback  # noqa: F401
-    except ImportError:
-        assert not hasattr(IPS(), "set_callbacks")
-    with fit_progress(IPS(), LOGS) as progress:
-        assert progress is untold
-    results = iter([1])
-    assert untold(results, 1, "task") is results
+    there = find_spec("sklearn.callback") is not None
+    assert hasattr(IPS(), "set_callbacks") == there
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -136,14 +128,11 @@ def test_every_fold_is_a_subtask(recorder, evaluator, n_jobs):
     assert recorder.began == [(0, "fit", 5), *FOLDS]
 
 
-def test_every_refit_is_a_subtask(recorder):
+def test_every_refit_and_every_fold_of_slates_is_a_subtask(recorder):
     fitted(AdaptiveDR(reward_model=Ridge(), n_refits=4), recorder)
     assert recorder.began == [(0, "fit", 4), *FOLDS[:4]]
-
-
-def test_every_fold_of_slates_is_a_subtask(recorder):
-    logs = make_slate_logs(200, random_state=0)
-    model = AdditiveSlateModel(Ridge())
+    logs, model = make_slate_logs(200, random_state=0), AdditiveSlateModel(Ridge())
+    recorder.began, recorder.calls = [], []
     fitted(SlateDoublyRobust(reward_model=model), recorder, logs)
     assert recorder.began == [(0, "fit", 5), *FOLDS]
 
@@ -166,19 +155,18 @@ def test_what_fits_no_model_has_no_subtasks(recorder, evaluator):
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_lazy_logs_tell_of_folds(recorder, lazy, n_jobs):
+@pytest.mark.parametrize(
+    ("model", "name", "n"), [(Ridge(), "reward model", 5), (None, "partial sum", 4)]
+)
+def test_lazy_logs_tell_of_folds_and_sums(recorder, lazy, model, name, n, n_jobs):
     with joblib.parallel_config(n_jobs=n_jobs):
-        fitted(DoublyRobust(reward_model=Ridge()), recorder, lazy)
-    folds = [(2, "reward model", 0)] * 5
-    assert recorder.began == [(0, "fit", 2), (1, "reward models", 5), *folds]
+        fitted(DoublyRobust(reward_model=model), recorder, lazy)
+    assert recorder.began == [(0, "fit", 2), (1, f"{name}s", n), *[(2, name, 0)] * n]
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_lazy_logs_tell_of_sums(recorder, lazy, n_jobs):
-    with joblib.parallel_config(n_jobs=n_jobs):
-        fitted(DoublyRobust(), recorder, lazy)
-    sums = [(2, "partial sum", 0)] * 4
-    assert recorder.began == [(0, "fit", 2), (1, "partial sums", 4), *sums]
+def test_many_parts_are_few_tasks(recorder, tmp_path):
+    fitted(DoublyRobust(), recorder, lazy_of(tmp_path, 40))
+    assert recorder.names().count("partial sum") == 16
 
 
 @pytest.mark.parametrize(
@@ -230,18 +218,16 @@ def test_a_search_tells_of_its_tasks(recorder, n_jobs, name, n):
     assert_no_context(search.best_estimator_)
 
 
-def test_a_search_without_refit_tells_of_no_refit(recorder):
-    search = OPESearchCV(
-        IPS(), {"cmax": [1.0]}, scoring=EvaluatorScorer(POLICY), cv=3, refit=False
-    )
-    fitted(search, recorder)
-    assert recorder.began == [(0, "fit", 3), *[(1, "split", 0)] * 3]
-
-
-def test_a_search_by_intervals_tells_of_its_candidates(recorder):
-    grid = {"cmax": [4.0, 2.0, 1.0]}
-    fitted(SlopeSearch(IPS(), grid, scoring=EvaluatorScorer(POLICY)), recorder)
-    assert recorder.began == [(0, "fit", 3), *[(1, "candidate", 0)] * 3]
+@pytest.mark.parametrize(
+    ("search", "name"),
+    [
+        (OPESearchCV(IPS(), {"cmax": [1.0]}, cv=3, refit=False), "split"),
+        (SlopeSearch(IPS(), {"cmax": [4.0, 2.0, 1.0]}), "candidate"),
+    ],
+)
+def test_a_search_without_refit_and_one_by_intervals(recorder, search, name):
+    fitted(clone(search).set_params(scoring=EvaluatorScorer(POLICY)), recorder)
+    assert recorder.began == [(0, "fit", 3), *[(1, name, 0)] * 3]
 
 
 def test_a_search_that_raises_tears_callbacks_down(recorder):
@@ -401,8 +387,3 @@ def test_a_search_over_policies_shows_its_steps(recorder, policy, capsys):
     fitted(search.set_callbacks(), recorder)
     assert recorder.names().count("fit") >= 4
     assert_no_context(search.best_estimator_)
-
-
-def test_progress_stays_in_its_process(recorder):
-    with fit_progress(IPS().set_callbacks(recorder), LOGS) as progress:
-        assert pickle.loads(pickle.dumps(progress)) is untold

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import re
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import Distribution, PackageNotFoundError
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,11 +29,10 @@ from skope_ope import (
     SlateDirectMethod,
     SlateDoublyRobust,
     SwitchDR,
-    _sklearn,
 )
-from skope_ope._sklearn import DOCS_URL, DocLinked, docs_url
 from skope_ope.datasets import make_slate_logs
 
+DOCS_URL = "SKOPE_OPE_DOCS_URL"
 LOGS = BanditLogs(
     np.zeros((60, 1)), np.arange(60) % 2, np.arange(60) % 3 / 2, np.full(60, 0.5)
 )
@@ -50,7 +50,7 @@ def classes():
 
 @pytest.mark.parametrize("one", [*classes()], ids=lambda one: one.__name__)
 def test_all_estimators_lead_to_our_pages(one):
-    assert issubclass(one, DocLinked)
+    assert one._doc_link_module == "skope_ope"
 
 
 def links(html):
@@ -75,24 +75,22 @@ def test_without_an_address_there_is_no_link(monkeypatch):
 
 
 def test_the_address_of_the_package(monkeypatch):
-    class Named:
-        def __init__(self, urls):
-            self.urls = urls
-
-        def get_all(self, name):
-            assert name == "Project-URL"
-            return self.urls
+    def stated(urls):
+        metadata = SimpleNamespace(get_all=urls.__getitem__)
+        return SimpleNamespace(metadata=metadata)
 
     def missing(name):
         raise PackageNotFoundError(name)
 
     monkeypatch.delenv(DOCS_URL, raising=False)
     urls = ["Source, https://a.org", "Documentation, https://example.org/docs/"]
-    for known, address in ((urls, "https://example.org/docs"), (None, "")):
-        monkeypatch.setattr(_sklearn, "metadata", lambda _, known=known: Named(known))
-        assert docs_url() == address
-    monkeypatch.setattr(_sklearn, "metadata", missing)
-    assert docs_url() == ""
+    page = "https://example.org/docs/generated/skope_ope.IPS.html"
+    for known, address in ((urls, page), (None, "")):
+        found = stated({"Project-URL": known})
+        monkeypatch.setattr(Distribution, "from_name", lambda _, found=found: found)
+        assert IPS()._get_doc_link() == address
+    monkeypatch.setattr(Distribution, "from_name", missing)
+    assert IPS()._get_doc_link() == ""
 
 
 def fitted():

@@ -127,9 +127,7 @@ def test_evaluators_ignore_y(evaluator):
     evaluator = with_own_model(evaluator)
     without = clone(evaluator).fit(logs).score(policy)
     for y in y_of(logs):
-        fitted = clone(evaluator).fit(logs, y)
-        assert fitted._model_of_fit is None
-        assert_array_equal(fitted.score(policy), without)
+        assert_array_equal(clone(evaluator).fit(logs, y).score(policy), without)
 
 
 @pytest.mark.few_cases
@@ -158,9 +156,9 @@ def test_models_are_taken_by_evaluators_that_do_not_use_them():
 def test_a_table_of_predictions_is_a_model_also_of_one_action():
     logs = BanditLogs(X[:4], ["a"] * 4, [0.0, 1.0, 1.0, 0.0], np.ones(4))
     q = np.array([[0.2], [0.4], [0.6], [0.8]])
-    fitted = DoublyRobust().fit(logs, q)
-    assert fitted._model_of_fit is q
-    assert DoublyRobust().fit(logs, q[:, 0])._model_of_fit is None
+    assert repr(DoublyRobust().fit(logs, q).reward_model_) == "array of shape (4, 1)"
+    no_model = DoublyRobust().fit(logs, q[:, 0]).reward_model_
+    assert repr(no_model).startswith("mean reward of every action")
     with pytest.raises(ValueError, match="give it once"):
         DoublyRobust(reward_model=Ridge()).fit(logs, q)
 
@@ -195,7 +193,7 @@ def test_series_are_y():
     for make in (pandas.Series, polars.Series, arrow.array):
         for values in (LOGS.reward, np.array(["a", "b"])[ACTION].tolist()):
             fitted = DoublyRobust(reward_model=0.5).fit(LOGS, make(values))
-            assert fitted._model_of_fit is None
+            assert repr(fitted.reward_model_) == "0.5 everywhere"
             ClassifierPolicy().fit(LOGS, make(values))
 
 

@@ -5,6 +5,7 @@
 import os
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -137,3 +138,7 @@ def check_corrupt_files_are_named(folder):
     path.write_bytes(bytes(data))
     with pytest.raises(ValueError, match=rf"{path.name}, row group \d+"):
         summarize({"new": notebook_policy()}, lazy, evaluators=["IPS"])
+
+
+LAWS = (check_notebook_classes, check_errors_are_named, check_corrupt_files_are_named)
+LAWS_OF_ONE_CALL = (LAWS[0], partial(check_errors_are_named, again=False), LAWS[2])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
 
-from skope_ope import FunctionPolicy, evaluate
-from skope_ope._parallel import run_tasks
+from skope_ope import DoublyRobust, FunctionPolicy, evaluate
 from tests.engines import _laws
 from tests.evaluators._parquet_worlds import lazy_world
 
@@ -44,16 +44,9 @@ def test_the_numbers_of_memory(tmp_path):
     _laws.check_numbers(tmp_path)
 
 
-def test_notebook_classes(tmp_path):
-    _laws.check_notebook_classes(tmp_path)
-
-
-def test_errors_are_named(tmp_path):
-    _laws.check_errors_are_named(tmp_path)
-
-
-def test_corrupt_files_are_named(tmp_path):
-    _laws.check_corrupt_files_are_named(tmp_path)
+@pytest.mark.parametrize("law", _laws.LAWS)
+def test_laws(tmp_path, law):
+    law(tmp_path)
 
 
 def test_a_dead_worker_is_replaced_and_the_numbers_are_the_same(tmp_path):
@@ -75,6 +68,16 @@ def _dies(home, X):
     return np.full((len(X), 3), 1 / 3)
 
 
+class Dies(Ridge):
+    def __init__(self, home):
+        self.home = home
+
+    def fit(self, X, y):
+        if os.getpid() != self.home:
+            os._exit(1)
+        return self
+
+
 def test_workers_that_die_again_and_again_end_the_call(cluster, monkeypatch, tmp_path):
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 1)
     logs = _laws.some_logs(60)
@@ -86,7 +89,6 @@ def test_workers_that_die_again_and_again_end_the_call(cluster, monkeypatch, tmp
     with pytest.raises(RuntimeError, match="a worker process died"):
         evaluate({"new": policy}, lazy, evaluators=["IPS"])
     client.wait_for_workers(2, timeout=30)
-    tasks = [partial(policy.predict_proba, np.ones((2, 1)))] * 2
     with pytest.raises(RuntimeError, match="a worker process died"):
-        run_tasks(tasks, n_jobs=2)
+        DoublyRobust(reward_model=Dies(os.getpid())).fit(logs)
     client.wait_for_workers(2, timeout=30)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skope_ope.logs._html import summary_html
+from skope_ope import BanditLogs
 from tests.packaging._tree import ROOT
 
 nbclient = pytest.importorskip("nbclient")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.frames
 
 SCRIPT = ROOT / "examples" / "1_first_steps" / "plot_shop_analysis.py"
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
-CARD = summary_html("a title", {}).split(">")[0]
+CARD = BanditLogs([[0]], [0], [1.0])._repr_html_().split(">")[0]
 OF_OTHERS = "sk-container", 'class="dataframe"'  # scikit-learn, pandas
 LABEL = "coupon if age < 45"
 

@@ -33,16 +33,9 @@ def test_the_numbers_of_memory(engine, tmp_path, seed):
     _laws.check_numbers(tmp_path, seed)
 
 
-def test_notebook_classes(engine, tmp_path):
-    _laws.check_notebook_classes(tmp_path)
-
-
-def test_errors_are_named(engine, tmp_path):
-    _laws.check_errors_are_named(tmp_path)
-
-
-def test_corrupt_files_are_named(engine, tmp_path):
-    _laws.check_corrupt_files_are_named(tmp_path)
+@pytest.mark.parametrize("law", _laws.LAWS)
+def test_laws(engine, tmp_path, law):
+    law(tmp_path)
 
 
 def test_a_dead_worker_is_named_and_the_next_call_works(tmp_path):

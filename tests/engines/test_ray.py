@@ -47,16 +47,9 @@ def test_the_numbers_of_memory(tmp_path):
     _laws.check_numbers(tmp_path, worlds=_laws.FAMILY_WORLDS[1:2])
 
 
-def test_notebook_classes(tmp_path):
-    _laws.check_notebook_classes(tmp_path)
-
-
-def test_errors_are_named(tmp_path):
-    _laws.check_errors_are_named(tmp_path, again=False)
-
-
-def test_corrupt_files_are_named(tmp_path):
-    _laws.check_corrupt_files_are_named(tmp_path)
+@pytest.mark.parametrize("law", _laws.LAWS_OF_ONE_CALL)
+def test_laws(tmp_path, law):
+    law(tmp_path)
 
 
 def test_a_dead_worker_is_named_and_the_next_call_works(tmp_path):

@@ -3,6 +3,7 @@
 """Public signatures share one order and one default each."""
 
 import inspect
+import re
 from importlib import import_module
 
 import numpy as np
@@ -99,47 +100,43 @@ def test_one_default_each():
                 assert parameters[one].default is expected, name
 
 
+def no_baseline():
+    compare_policies(POLICIES, LOGS, evaluator=IPS(), baseline=None)
+
+
+def no_bootstrap():
+    AttentionDecay(n_bootstrap=0).fit(make_slate_logs(9))
+
+
+def misspelt_method():
+    value = IPS().fit(LOGS).evaluate(UniformPolicy())
+    value.confidence_interval(method="clopper-pearson")
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (
             lambda: compare_policies(LOGS, POLICIES),
             TypeError,
-            r"The call is compare_policies\(policies, logs\)",
+            "compare_policies(policies, ",
         ),
         (lambda: compare_policies(IPS(), POLICIES, LOGS), TypeError, "2 positional"),
+        (no_baseline, ValueError, "baseline must be one of the policies"),
         (
-            lambda: compare_policies(POLICIES, LOGS, evaluator=IPS(), baseline=None),
-            ValueError,
-            "baseline must be one of the policies",
-        ),
-        (
-            lambda: logger_overlap(LOGS, UniformPolicy()),
+            lambda: logger_overlap(LOGS, POLICIES[0]),
             TypeError,
-            r"The call is logger_overlap\(policy, logs\)",
+            "logger_overlap(policy, l",
         ),
         (lambda: PositionScavenging([1.0, 0.5]), TypeError, "positional"),
         (lambda: RewardModelPolicy(regressor=Ridge()), TypeError, "'regressor'"),
         (lambda: EpochGreedy().set_params(model=Ridge()), ValueError, "'model'"),
-        (
-            lambda: AttentionDecay(n_bootstrap=0).fit(make_slate_logs(9)),
-            ValueError,
-            "'n_bootstrap' parameter of AttentionDecay must be",
-        ),
-        (
-            lambda: (
-                IPS()
-                .fit(LOGS)
-                .evaluate(UniformPolicy())
-                .confidence_interval(method="clopper-pearson")
-            ),
-            ValueError,
-            "Did you mean 'clopper_pearson'",
-        ),
+        (no_bootstrap, ValueError, "'n_bootstrap' parameter of AttentionDecay must be"),
+        (misspelt_method, ValueError, "Did you mean 'clopper_pearson'"),
     ],
 )
 def test_other_orders_and_names_are_refused(call, error, message):
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=re.escape(message)):
         call()
 
 
@@ -206,16 +203,12 @@ def test_calls_take_the_same_policies_model_folds_seed_and_workers(call):
     [
         ((LOGS, UniformPolicy()), TypeError, r"The call is {}\(policies, logs\)"),
         ((LOGS, LOGS), TypeError, r"a policy is expected.* is {}\(policies, logs\)"),
-        (
-            (UniformPolicy(), LOGS.context),
-            TypeError,
-            r"got ndarray.* {}\(policies, logs",
-        ),
+        ((POLICIES[0], LOGS.context), TypeError, r"got ndarray.* {}\(policies, logs"),
         (([UniformPolicy()], LOGS), TypeError, r"a dict by name: {}\({{'a': .*a list"),
         (
             (("a", "b"), LOGS),
             TypeError,
-            r"{}\({{'a': 'a', 'b': 'b'}}, logs\), got a tup",
+            r"{}\({{'a': 'a', 'b': 'b'}}, logs\), got a tu",
         ),
         (([], LOGS), TypeError, r"a dict by name: {}\("),
         (({}, LOGS), ValueError, "policies is empty"),
@@ -321,19 +314,15 @@ def test_lazy_logs_are_compared_with_the_model_and_the_folds_of_the_table(tmp_pa
     assert float(found) != pytest.approx(float(other), rel=1e-6)
 
 
-@pytest.mark.parametrize("most", [50, 200_000])
-def test_lazy_logs_are_audited_for_several_policies(tmp_path, monkeypatch, most):
-    module = import_module("skope_ope.audit._lazy_audit")
-    monkeypatch.setattr(module, "MOST_SAMPLED", most)
+def test_lazy_logs_are_audited_for_several_policies(tmp_path):
     lazy = lazy_of(make_bandit_logs(300, random_state=0), tmp_path)
     policies, model = {"one": ConstantPolicy(1), 2: UniformPolicy()}, Ridge()
     found = audit(policies, lazy, reward_model=model)
     assert list(found) == list(policies)
     alone = audit(policies["one"], lazy, reward_model=model)
     assert found["one"].to_dict() == alone.to_dict()
-    assert (
-        "R^2 of the reward model, out of fold" in audit(lazy, reward_model=model).facts
-    )
+    facts = audit(lazy, reward_model=model).facts
+    assert "R^2 of the reward model, out of fold" in facts
 
 
 @pytest.mark.parametrize(

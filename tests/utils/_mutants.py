@@ -6,11 +6,16 @@ from copy import copy
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 
-from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust
-from skope_ope.evaluators.core._functions import mean
-from skope_ope.reward_models._action_reward_model import ActionRewardModel
-from skope_ope.reward_models._sources import FrozenSource, NumberSource
+from skope_ope import (
+    IPS,
+    SNIPS,
+    ActionRewardModel,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+)
 from tests._values import stated_value
 
 MUTANTS = {}
@@ -52,7 +57,7 @@ class PromisesConstants(IPS):
 
 @fails("shift_of_rewards")
 class ForgetsToNormalise(SNIPS):
-    _combine = staticmethod(mean)
+    _combine = staticmethod(IPS._combine)
 
     def _terms(self, rounds):
         return (rounds.w * rounds.r,)
@@ -371,7 +376,8 @@ class FitsInSample(DoublyRobust):
     def _fit_reward_model(self, logs, reward_model, *progress):
         model = self._one_model(reward_model)
         if hasattr(model, "fit"):
-            return FrozenSource(ActionRewardModel(model).fit(logs))
+            model = FrozenEstimator(ActionRewardModel(model).fit(logs))
+            return DoublyRobust(reward_model=model).fit(logs).reward_model_
         return super()._fit_reward_model(logs, reward_model, *progress)
 
 
@@ -406,7 +412,7 @@ class TakesArraysForOtherLogs(DoublyRobust):
     def _evaluate(self, policy, logs, sample_weight):
         kept = self.reward_model_
         if logs is not self.logs_ and hasattr(kept, "q_hat"):
-            self.reward_model_ = NumberSource(0.0)
+            self.reward_model_ = DirectMethod(reward_model=0.0).fit(logs).reward_model_
         try:
             return super()._evaluate(policy, logs, sample_weight)
         finally:

@@ -10,7 +10,6 @@ import pytest
 
 from skope_ope import UCB1, ClassifierPolicy, EpsilonGreedy, LinUCB
 from skope_ope.base import AdaptivePolicy
-from skope_ope.policies._adaptive import FixedBlock
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._histories import make_logs
 
@@ -158,7 +157,9 @@ class LooksAheadWithoutABlock(Honest):
 
 class LooksAtOthers(Honest):
     def look_ahead_at(self, X, action, available=None):
-        return FixedBlock(self.predict_proba(X, available)[:, 0])
+        block = self.look_ahead(X, available)
+        block.proba = block.proba[:, 0]
+        return block
 
 
 class LooksAtAll(Honest):

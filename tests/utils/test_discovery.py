@@ -1,28 +1,31 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
+"""What `utils` lists: classes, and versions of what is installed."""
+
+import platform
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError
+
+import numpy as np
 
 import skope_ope
 from skope_ope import DoublyRobust, UniformPolicy
-from skope_ope.base import (
-    BaseEvaluator,
-    BasePolicy,
-    BaseSlatePolicy,
-    StaticEvaluator,
-)
+from skope_ope.base import BaseEvaluator, BasePolicy, BaseSlatePolicy, StaticEvaluator
 from skope_ope.utils import (
     all_evaluators,
     all_policies,
     all_slate_policies,
-    discovery,
+    show_versions,
 )
+from tests.packaging._tree import public_objects, pyproject
+
+# -- classes --------------------------------------------------------------------------
+LISTS = (all_evaluators, all_policies, all_slate_policies)
 
 
 def test_every_evaluator_and_policy_of_the_package_is_found():
-    for listed, base in (
-        (all_evaluators, BaseEvaluator),
-        (all_policies, BasePolicy),
-        (all_slate_policies, BaseSlatePolicy),
-    ):
+    bases = (BaseEvaluator, BasePolicy, BaseSlatePolicy)
+    for listed, base in zip(LISTS, bases, strict=True):
         public = {
             name
             for name in skope_ope.__all__
@@ -35,7 +38,7 @@ def test_every_evaluator_and_policy_of_the_package_is_found():
 
 
 def test_lists_are_sorted_and_without_base_classes():
-    for listed in (all_evaluators, all_policies, all_slate_policies):
+    for listed in LISTS:
         names = [name for name, _ in listed()]
         assert names == sorted(set(names))
         assert not [name for name in names if name.startswith("Base")]
@@ -56,7 +59,41 @@ def test_classes_of_others_are_not_listed():
     assert Mine not in dict(all_evaluators()).values()
 
 
-def test_private_modules_are_not_walked():
-    names = [module.__name__ for module in discovery._public_modules()]
-    assert "skope_ope.evaluators.static" in names
-    assert not [name for name in names if "._" in name]
+def test_classes_of_private_modules_are_not_listed():
+    public = {one for _, one in public_objects().values()}
+    for listed in LISTS:
+        assert {cls for _, cls in listed()} <= public
+
+
+# -- versions -------------------------------------------------------------------------
+def test_versions_of_what_is_installed(capsys):
+    show_versions()
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert f"numpy: {np.__version__}" in lines
+    assert f"skope-ope: {skope_ope.__version__}" in lines
+    assert f"machine: {platform.platform()}" in lines
+    assert any(one.startswith(f"python: {platform.python_version()}") for one in lines)
+    needed = pyproject()["project"]["dependencies"]
+    named = {line.split(":")[0] for line in lines}
+    assert {name.split(">")[0] for name in needed} <= named
+
+
+def test_what_is_missing_is_said(capsys, monkeypatch):
+    def no_version(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(Distribution, "from_name", no_version)
+    show_versions()
+    output = capsys.readouterr().out
+    assert "pandas: None" in output
+    # run from a work tree, the package knows its own version
+    assert f"skope-ope: {skope_ope.__version__}" in output
+
+
+def test_nothing_is_imported_for_it(capsys, monkeypatch):
+    show_versions()
+    expected = capsys.readouterr().out
+    for name in ("matplotlib", "pandas", "polars", "pyarrow", "skops"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it would raise
+    show_versions()
+    assert capsys.readouterr().out == expected

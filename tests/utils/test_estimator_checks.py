@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The checks find evaluators that are wrong, and leave others alone."""
 
+import re
 import sys
 from unittest import SkipTest
 
@@ -23,36 +24,37 @@ from skope_ope import (
     SwitchDR,
     UniformPolicy,
 )
-from skope_ope.utils import estimator_checks
-from skope_ope.utils._contract_checks import check_skops
-from skope_ope.utils._law_checks import SPECIAL_CASES, check_limits
 from skope_ope.utils.estimator_checks import (
     check_evaluator,
     parametrize_with_evaluator_checks,
 )
+from tests.test_common import DEFAULTS
 from tests.utils import _slate_mutants  # noqa: F401  it adds to MUTANTS
 from tests.utils._mutants import MUTANTS, CutsRewards
 
 
-def names_of(results, *statuses):
-    return {r["check_name"] for r in results if r["status"] in statuses}
+def checks_of(evaluator):
+    """The checks that apply to an evaluator, by name."""
+    mark = parametrize_with_evaluator_checks([evaluator]).mark
+    checks = [parameter.values[1] for parameter in mark.args[1]]
+    return {check.__name__: check for check in checks}
 
 
 @pytest.mark.few_cases(24)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda cls: cls.__name__)
 def test_a_fault_is_found(mutant):
     assert MUTANTS[mutant]
-    applied = {
-        check.__name__: check for check in estimator_checks._all_checks(mutant())
-    }
+    applied = checks_of(mutant())
     for name in MUTANTS[mutant]:  # the others need not run
-        status, _ = estimator_checks._run_check(applied[name], mutant(), reason=None)
-        assert status in ("failed", "skipped")  # where skops is not installed
+        with pytest.raises(Exception):  # noqa: B017 whatever the fault leads to
+            applied[name](mutant())
 
 
 def test_every_check_has_found_a_fault():
     found = set().union(*MUTANTS.values(), {"check_limits"})
-    assert found == estimator_checks._known_names()
+    with pytest.raises(ValueError, match="There are ") as told:
+        check_evaluator(IPS(), expected_failed_checks={"check_colne": ""})
+    assert found == set(re.findall(r"check_\w+", str(told.value))) - {"check_colne"}
 
 
 def one_percent_more(self, w):
@@ -79,12 +81,18 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("cls", SPECIAL_CASES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", WRONG, ids=lambda cls: cls.__name__)
 def test_a_wrong_limit_is_found(cls, monkeypatch):
-    check_limits(cls())
+    check = checks_of(cls())["check_limits"]
+    check(cls())
     monkeypatch.setattr(cls, *WRONG[cls])
     with pytest.raises(AssertionError, match="it is not"):
-        check_limits(cls())
+        check(cls())
+
+
+def test_every_evaluator_that_has_limits_is_among_them():
+    limited = {type(one) for one in DEFAULTS if "check_limits" in checks_of(one)}
+    assert limited == set(WRONG)
 
 
 def test_check_evaluator_raises_the_first_failure():
@@ -175,9 +183,9 @@ def test_the_decorator_speaks_pytest():
 def test_skops_is_optional(monkeypatch):
     monkeypatch.setitem(sys.modules, "skops.io", None)
     with pytest.raises(SkipTest, match="skops is not installed"):
-        check_skops(IPS())
-    results = check_evaluator(IPS())
-    assert names_of(results, "skipped") == {"check_skops"}
+        checks_of(IPS())["check_skops"](IPS())
+    skipped = [r for r in check_evaluator(IPS()) if r["status"] == "skipped"]
+    assert [r["check_name"] for r in skipped] == ["check_skops"]
 
 
 def test_evaluators_of_other_logs_are_checked_without_logs():

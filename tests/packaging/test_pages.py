@@ -1,13 +1,130 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Words of the field are explained once, and linked where a page first uses them."""
+"""What pages of the site claim, show, name and link."""
 
+import ast
 import re
 
 import pytest
 
+import skope_ope
+from skope_ope import base
+from skope_ope.evaluators import multi_logger, scavenging, sequential, slate, static
 from tests.packaging._tree import ROOT
 
+# -- the first page -------------------------------------------------------------------
+PAGE = (ROOT / "docs" / "index.rst").read_text()
+SCRIPT = (ROOT / "examples" / "1_first_steps" / "plot_shop_in_ten_lines.py").read_text()
+
+
+def shown(text):
+    """Return what the page includes of the script, between its own marks."""
+    start = re.search(r":start-after: (.+)", PAGE)[1]
+    end = re.search(r":end-before: (.+)", PAGE)[1]
+    return text.split(start)[1].split(end)[0]
+
+
+def test_the_claim_is_short():
+    claim = PAGE[PAGE.index("You logged") :].split("\n\n")[0]
+    assert len(claim.split()) < 60
+    assert 'pip install ".[frames,plot]"' in PAGE
+
+
+def test_ten_lines_are_about_ten():
+    assert len(ast.parse(shown(SCRIPT)).body) <= 12
+    assert shown(SCRIPT).count("\n") < 18
+
+
+def test_the_readme_shows_the_same_lines_and_output():
+    readme = (ROOT / "README.md").read_text().split("<!-- ten lines -->")[1]
+    _, code, _, output = readme.split("```")[:4]
+    assert code.removeprefix("python\n") == shown(SCRIPT).lstrip("\n")
+    [there] = re.findall(r"code-block:: text\n\n((?:   .*\n)+)", PAGE)
+    assert output.removeprefix("text").split() == there.split()
+
+
+@pytest.mark.frames
+def test_the_ten_lines_print_what_the_page_shows(capsys, pyplot):
+    pytest.importorskip("pandas")
+    names = {}
+    exec(shown(SCRIPT), names)
+    [output] = re.findall(r"code-block:: text\n\n((?:   .*\n)+)", PAGE)
+    assert capsys.readouterr().out.split() == output.split()
+    assert pyplot.get_fignums()
+
+
+def test_the_picture_is_that_of_the_script():
+    conf = (ROOT / "docs" / "conf.py").read_text()
+    assert "sphx_glr_plot_shop_in_ten_lines_001.png" in conf
+    assert "include:: generated/landing_picture.inc" in PAGE
+
+
+def test_pages_of_the_table_exist():
+    from tests.selection._decision_table import TABLE
+
+    rows = (TABLE.SITUATIONS, TABLE.STOPS, TABLE.DOUBTS, TABLE.DOUBTS_OF_ROWS)
+    for row in (row for table in rows for row in table.values()):
+        assert (ROOT / "docs" / f"{row['page']}.rst").exists()
+
+
+def test_tables_are_written_once(tmp_path):
+    from tests.selection._decision_table import TABLE
+
+    TABLE.write_tables(tmp_path)
+    text = (tmp_path / "situations.inc").read_text()
+    assert text.count("   * - ") == 1 + len(TABLE.SITUATIONS)
+    assert text.count("**stop**") == 2
+    assert "``MultiLoggerDR(pooling='balanced')``" in text
+    before = (tmp_path / "teaser.inc").stat().st_mtime_ns
+    TABLE.write_tables(tmp_path)  # unchanged files are not read anew by sphinx
+    assert (tmp_path / "teaser.inc").stat().st_mtime_ns == before
+
+
+# -- tutorials ------------------------------------------------------------------------
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.rst"))
+INCLUDE = re.compile(r"literalinclude:: (\S+)\n((?:   :.*\n)*)")
+NAMED = re.compile(r"``((?:skope_ope|docs|tests)/[\w./]+\.(?:py|rst))``")
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_what_a_tutorial_shows_exists(path):
+    for name, options in INCLUDE.findall(path.read_text()):
+        source = (path.parent / name).resolve().read_text()
+        objects = {getattr(node, "name", None) for node in ast.parse(source).body}
+        assert set(re.findall(r":pyobject: (\w+)", options)) <= objects, name
+        for text in re.findall(r":(?:start-at|end-before): (.+)", options):
+            assert text in source, name
+
+
+def test_a_new_evaluator_touches_files_that_are_there():
+    """The files of `DRos`, put in the place of the tutorial's `PowerIPS`."""
+    text = (ROOT / "docs" / "tutorials" / "add_an_evaluator.rst").read_text()
+    text = text[text.index("Bring it into the package") :]
+    names = [name for name in NAMED.findall(text) if "ISSUE" not in name]
+    assert len(names) == 8
+    for name in names:
+        path = ROOT / name.replace("power_ips", "dros")
+        assert "DRos" in path.read_text(), name
+
+
+@pytest.mark.parametrize(
+    "family",
+    [static, sequential, scavenging, multi_logger, slate],
+    ids=lambda family: family.__name__.rpartition(".")[2],
+)
+def test_what_a_family_lists_is_public_and_in_the_guide(family):
+    guide = "".join(path.read_text() for path in (ROOT / "docs/guide").glob("*.rst"))
+    for name in family.__all__:
+        one = getattr(family, name)
+        if not isinstance(one, type) or not issubclass(one, base.BaseEvaluator):
+            continue
+        if name in base.__all__:
+            continue
+        assert name in skope_ope.__all__, f"{name} is not in skope_ope/__init__.py"
+        assert f":class:`{name}`" in guide, f"{name} stands on no page of the guide"
+
+
+# -- the glossary: words of the field are explained once, and linked at first use -----
 DOCS = ROOT / "docs"
 PAGES = sorted((DOCS / "guide").glob("*.rst"))
 # Forms of the words that every page links at first use.

@@ -1,28 +1,215 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-"""Labels and names of columns that a file may hold reach nobody's terminal raw."""
+"""What is shown: hints of what was meant, the user's line, and no raw control.
+
+Labels and names of columns that a file may hold reach nobody's terminal raw.
+"""
 
 import csv
 import json
+import pickle
+import sys
 import warnings
 from html.parser import HTMLParser
 from unicodedata import category
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
 
+import skope_ope
 from skope_ope import (
+    IPS,
+    SNIPS,
+    ActionRewardModel,
     BanditLogs,
+    ConstantPolicy,
+    DoublyRobust,
+    DRns,
+    MultiLoggerDR,
     MultiLoggerIPS,
+    PolicyScorer,
+    PropensityClipper,
+    PropensityEstimator,
+    SoftmaxPolicy,
     UniformPolicy,
     audit,
     compare_policies,
     evaluate,
 )
 from skope_ope.__main__ import main
-from skope_ope._harmless import HIDDEN_CATEGORIES
 from skope_ope.evaluators import logger_overlap
+from skope_ope.exceptions import LowOverlapWarning, OPEWarning
+from skope_ope.policies import OnlineClassifierPolicy, action_probabilities
+
+
+# -- what may have been meant ---------------------------------------------------------
+def logs_of(labels):
+    return BanditLogs(np.zeros((4, 1)), labels * 2, [1.0, 0, 0, 1], 0.5)
+
+
+LETTERS = logs_of(["mail", "none"])
+
+
+def value():
+    return DoublyRobust().fit(LETTERS).evaluate(UniformPolicy())
+
+
+def fitted_elsewhere():
+    model = ActionRewardModel(Ridge()).fit(logs_of(["mail", "nonne"]))
+    fitted = DoublyRobust(reward_model=FrozenEstimator(model)).fit(LETTERS)
+    return fitted.evaluate(UniformPolicy())
+
+
+def with_offers():
+    pandas = pytest.importorskip("pandas")
+    offers = pandas.DataFrame({"Mail": [True] * 4, "none": [True] * 4})
+    return LETTERS.replace(available=offers)
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (lambda: ConstantPolicy("zzz").fit(LETTERS), None),
+        (lambda: ConstantPolicy(1).fit(logs_of(["1", "2"])), "'1'?"),
+        (lambda: ConstantPolicy("1").fit(logs_of([1, 2])), "1?"),
+        # numbers are not misspelt
+        (lambda: ConstantPolicy(11).fit(logs_of([1, 10])), None),
+        (lambda: evaluate("x", LETTERS), None),
+        (lambda: evaluate("x", LETTERS, evaluators=["SNIPPS"]), "SNIPS?"),
+        (lambda: DoublyRobust().fit(LETTERS).score(ConstantPolicy("Mail")), "'mail'"),
+        (lambda: ConstantPolicy("Mail").fit(LETTERS), "'mail'"),
+        (lambda: action_probabilities(ConstantPolicy("male"), LETTERS), "'mail'"),
+        (lambda: BanditLogs([[0]], ["nonee"], [1.0], actions=["a", "none"]), "'none'"),
+        (fitted_elsewhere, "'nonne'"),
+        (lambda: value().confidence_interval(method="bootstrapp"), "'bootstrap'"),
+        (lambda: value().confidence_interval(method="cressie-read"), "'cressie_read'"),
+        (lambda: DRns(acceptance="quantil").fit(LETTERS), "'quantile'"),
+        (lambda: MultiLoggerDR(pooling="balnced").fit(LETTERS), "'balanced'"),
+        (lambda: ActionRewardModel(Ridge(), "onehot").fit(LETTERS), "'one_hot'"),
+        (lambda: SoftmaxPolicy(anchor="Logger").fit(LETTERS), "'logger'"),
+        (lambda: PropensityEstimator(calibration="sigmod").fit(LETTERS), "'sigmoid'"),
+        (lambda: DoublyRobust().set_params(cmx=3), "'cmax'"),
+        (lambda: UniformPolicy().set_params(bogus_name=3), None),
+        (lambda: compare_policies(UniformPolicy(), LETTERS, baseline="logr"), "'l"),
+        (with_offers, "'mail'"),
+        (
+            lambda: OnlineClassifierPolicy(initial=([[0.0]], ["Mail"])).reset(LETTERS),
+            "'mail'",
+        ),
+    ],
+)
+def test_hints(ask, answer):
+    with pytest.raises((ValueError, TypeError)) as info:
+        ask()
+    _, hint, meant = str(info.value).partition("Did you mean ")
+    if answer is None:
+        assert not hint
+    else:
+        assert meant.startswith(answer)
+
+
+def test_names_of_the_package():
+    for name, hint in (("DoubleRobust", "DoublyRobust"), ("dataset", "datasets")):
+        with pytest.raises(AttributeError, match=f"Did you mean '{hint}'"):
+            getattr(skope_ope, name)
+    with pytest.raises(AttributeError, match=r"no attribute '_path_of_nothing'\.$"):
+        skope_ope._path_of_nothing  # noqa: B018
+    assert not hasattr(skope_ope, "anything")
+
+
+# -- the line of the user -------------------------------------------------------------
+RARE = BanditLogs(
+    np.zeros((60, 1)),
+    np.arange(60) % 2,
+    np.arange(60) % 3 / 2,
+    np.where(np.arange(60) == 1, 1e-4, 0.5),
+    actions=[0, 1, 2],
+)
+OFTEN = ConstantPolicy(1).fit(RARE)
+
+
+def evaluated():
+    IPS().fit(RARE).evaluate(OFTEN)
+
+
+def scored():
+    IPS().fit(RARE).score(OFTEN)
+
+
+def scored_in_a_pipeline():
+    make_pipeline(PropensityClipper(1e-6), IPS()).fit(RARE).score(OFTEN)
+
+
+def scored_by_a_scorer():
+    PolicyScorer(SNIPS())(ConstantPolicy(2).fit(RARE), RARE)
+
+
+@pytest.mark.parametrize(
+    "call", [evaluated, scored, scored_in_a_pipeline, scored_by_a_scorer]
+)
+def test_warnings_point_at_the_line_of_the_user(call):
+    with pytest.warns(OPEWarning) as caught:
+        call()
+    assert {one.filename for one in caught} == {__file__}
+    assert {one.lineno for one in caught} == {call.__code__.co_firstlineno + 1}
+
+
+def test_warnings_can_be_made_errors_and_are_told_once():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(LowOverlapWarning):
+            evaluated()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            evaluated()
+    assert [one.category for one in caught].count(LowOverlapWarning) == 1
+
+
+# -- hidden characters ----------------------------------------------------------------
+# Controls, formats, lone surrogates, ends of lines: a terminal obeys them, shows the
+# letters around them in another order, or cannot write them.
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J\x1b]0;title\x07", r"\x1b[2J\x1b]0;title\x07"),
+        ("a\r\nb\tc\x00", r"a\r\nb\tc\x00"),
+        ("\x7f\x9b31m", r"\x7f\x9b31m"),
+        ("user\u202egnp.exe", r"user\u202egnp.exe"),
+        ("\u2066\u200b\ufeff\u2028\xad", r"\u2066\u200b\ufeff\u2028\xad"),
+        ("\udc80", r"\udc80"),
+        ("\U000e0041", r"\U000e0041"),
+        (3, "3"),
+        # letters of all languages stay
+        ("Zürich", "Zürich"),
+        ("東京\u3000", "東京\u3000"),
+        ("\u0645\u06cc\u200c\u062e\u0648", "\u0645\u06cc\u200c\u062e\u0648"),
+        ("👩\u200d💻", "👩\u200d💻"),
+        ("<b>&amp;a\xa0b", "<b>&amp;a\xa0b"),
+        ("", ""),
+    ],
+)
+def test_hidden_characters_are_told(text, shown):
+    assert str(OPEWarning(text)) == shown
+    assert str(OPEWarning(shown)) == shown
+    again = pickle.loads(pickle.dumps(OPEWarning(text, 0.5)))
+    assert (str(again), again.value) == (shown, 0.5)
+
+
+def test_no_hidden_character_is_passed_over():
+    every = map(chr, range(sys.maxunicode + 1))
+    hidden = [char for char in every if category(char) in HIDDEN]
+    shown = str(OPEWarning("".join(hidden)))
+    # joiners shape letters and emoji
+    assert {char for char in shown if category(char) in HIDDEN} == set("\u200c\u200d")
+
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e<script>alert('1')</script>&\x7f"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J"
@@ -61,8 +248,7 @@ def logs():
 def is_harmless(text, lines=True):
     """Tell whether nothing in a text but the end of a line is hidden."""
     return not any(
-        category(char) in HIDDEN_CATEGORIES and not (lines and char == "\n")
-        for char in text
+        category(char) in HIDDEN and not (lines and char == "\n") for char in text
     )
 
 
