@@ -1,19 +1,15 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-
 """A log of clicks in a file, with the columns of policies, and what runs on it."""
 
 import json
-import runpy
 
 import numpy as np
 import pytest
 
+from skope_ope.__main__ import main
 from skope_ope.datasets import make_bandit_logs
 
-main = runpy.run_module("skope_ope", run_name="skope-ope")[
-    "main"
-]  # python -m skope_ope
 COLUMNS = ("--action", "item", "--reward", "click", "--propensity", "p")
 COLUMNS += ("--context", "")
 CONTEXT = ("--context", "x*")  # the last one counts
