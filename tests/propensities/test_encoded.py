@@ -396,7 +396,7 @@ def test_a_call_warns_once(backend):
     # as the warning says; Ridge has a solver for sparse matrices and one for others
     auto = "auto" if Ridge().__sklearn_tags__().input_tags.sparse else False
     model = make_pipeline(ContextEncoder(sparse_output=auto), Ridge())
-    by_hand = evaluate(policy, logs, reward_model=model, cv=2, n_jobs=jobs)
+    by_hand = evaluate(policy, logs, reward_model=model, cv=2)
     assert by_hand["DoublyRobust"].value == table["DoublyRobust"].value
     with encoding_told(Ridge()) as told:  # and so does the next call
         DoublyRobust(reward_model=Ridge()).fit(logs)

@@ -353,7 +353,6 @@ def test_sizes_of_the_sample(folder, n_sample):
     [
         (Ridge(), "auto", (N, "all rounds")),
         (Ridge(), 60, (60, "a random sample")),
-        (Ridge(), N + 1, (N, "all rounds")),
         (SGD(random_state=0), 60, (60, "a random sample")),
         (SGD(random_state=0), None, (N, "all rounds, by partial_fit")),
     ],

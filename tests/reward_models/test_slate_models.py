@@ -101,9 +101,9 @@ def test_frames():
 @pytest.mark.parametrize(
     "evaluator",
     [
-        SlateDoublyRobust(cv=2),
-        SlateDirectMethod(reward_model=Ridge(), cv=2),
-        CascadeDR(reward_model=Ridge(), cv=2),
+        SlateDoublyRobust(),
+        SlateDirectMethod(reward_model=Ridge()),
+        CascadeDR(reward_model=Ridge()),
     ],
 )
 def test_models_of_slates_take_contexts_of_texts(evaluator):

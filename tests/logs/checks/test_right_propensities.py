@@ -150,7 +150,10 @@ def of_two_levels(seed):
 KINDS = [kind for name, kind in globals().items() if name.startswith("of_")]
 
 
-@pytest.mark.parametrize("seed", range(2))
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_right_logs_are_left_alone_and_wrong_ones_are_not(kind, seed):
     for case in kind(seed):
