@@ -29,7 +29,7 @@ frames in
 frame to reward model
     reward_models/test_design.py::test_values_do_not_change_by_labels_or_containers
 set_output of steps
-    propensities/test_base.py::test_output_settings_are_for_features
+    propensities/test_steps.py::test_output_settings_are_for_features
 set_output of models inside
     test_models_inside_follow_the_output_setting
 metadata requests
@@ -37,7 +37,7 @@ metadata requests
 metadata routing switched on
     test_with_routing_switched_on
 weights are routed
-    propensities/test_weight_requests.py::test_weights_are_routed
+    propensities/test_models_given.py::test_weights_are_routed
 displays
     displays/test_axes.py::test_plot_into_own_axes
 curves of scikit-learn

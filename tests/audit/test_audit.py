@@ -258,13 +258,13 @@ def test_slates_are_audited(build, policy):
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ((logs_of(), UniformPolicy()), TypeError, "policy comes before"),
-        ((logs_of(), logs_of()), TypeError, "policy comes before the logs"),
-        ((UniformPolicy(),), TypeError, r"SlateLogs or Lazy.*audit\(logs\) or audit\("),
+        ((logs_of(), UniformPolicy()), TypeError, "Policies come before"),
+        ((logs_of(), logs_of()), TypeError, "Policies come before logs"),
+        ((UniformPolicy(),), TypeError, r"SlateLogs or Lazy.*or audit\(logs\) without"),
         ((UniformPolicy(), X), TypeError, "logs must be .* got ndarray"),
         ((None,), TypeError, "logs must be BanditLogs, SlateLogs or Lazy"),
         (("log.csv",), TypeError, "logs must be .* got str"),
-        ((logs_of()[:0],), ValueError, "are empty: an audit needs at least one round"),
+        ((logs_of()[:0],), ValueError, "are empty: audit needs at least one round"),
         ((np.full((5, 3), 1 / 3), logs_of()), ValueError, r"shape \(5, 3\)"),
         ((np.ones((N, 2)) / 2, logs_of()), ValueError, r"\(300, 2\)"),
         ((np.ones((N, 3)), logs_of()), ValueError, "must sum to 1"),
@@ -293,5 +293,5 @@ def test_the_two_calls_and_the_method_agree():
     assert alone.to_dict() == audit(logs, random_state=0).to_dict()
     assert both.to_dict() == logs.audit(policy).to_dict()
     assert alone.facts.keys() < both.facts.keys()
-    with pytest.raises(TypeError, match="policy comes before the logs"):
+    with pytest.raises(TypeError, match="Policies come before logs"):
         logs.audit(logs)

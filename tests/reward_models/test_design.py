@@ -13,8 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skope_ope import ActionRewardModel, BanditLogs, DoublyRobust
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.reward_models import _design
-from skope_ope.reward_models._design import action_design, designs
 
 X = np.array([[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]])
 FEATURES = np.array([[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]])
@@ -55,56 +53,17 @@ def column_of(frame, name):
     return np.asarray(frame[name]).tolist()
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, sparse.csr_array])
-@pytest.mark.parametrize(
-    ("encoding", "fields", "right"),
-    [
-        ("one_hot", {}, np.eye(3)[CODES]),
-        ("action_context", {"action_context": FEATURES}, FEATURES[CODES]),
-        ("action_context", {"action_context": BY_ROUND}, BY_ROUND[[0, 1, 2], CODES]),
-    ],
-    ids=["one_hot", "action_context", "by round"],
-)
-def test_arrays_are_joined(container, encoding, fields, right):
-    logs = logs_of(container(X), **fields)
-    out = action_design(logs, CODES, encoding)
-    assert sparse.issparse(out) == sparse.issparse(logs.context)
-    if sparse.issparse(out):
-        assert out.format == "csr"
-        out = out.toarray()
-    assert_array_equal(out, np.hstack([X, right]))
-
-
 def test_indicators_follow_the_given_order():
     logs = logs_of(actions=["z", "b", "a", "c"])
-    out = action_design(logs, logs.action_index, "one_hot")
+    out = design(logs, "one_hot")
     assert_array_equal(out[:, 2:], [[0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]])
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_frames_get_the_label_as_a_column(library):
-    logs = logs_of(frame_of(library))
-    out = action_design(logs, CODES, "column")
-    assert type(out) is type(logs.context)
-    assert column_of(out, "action") == ["c", "a", "b"]
-    assert column_of(out, "u") == X[:, 0].tolist()
-    assert logs.context.shape == (3, 2)
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_frames_get_the_features_of_the_action_as_columns(library):
-    logs = logs_of(frame_of(library), action_context=FEATURES)
-    out = action_design(logs, CODES, "action_context")
-    assert out.shape == (3, 4)
-    assert column_of(out, "action_context_0") == [50, 10, 30]
-    assert column_of(out, "action_context_1") == [60, 20, 40]
 
 
 def test_labels_keep_their_type_in_frames():
     frame = frame_of("pandas")
     for labels in ([7, 8, 9], [0.5, 1.5, 2.5], [True, False, True]):
         logs = BanditLogs(frame, labels, np.ones(3))
-        out = action_design(logs, logs.action_index, "column")
+        out = design(logs, "column")
         assert out["action"].tolist() == labels
         assert out["action"].dtype == logs.actions.dtype
 
@@ -112,7 +71,7 @@ def test_labels_keep_their_type_in_frames():
 def test_rows_of_pandas_stay_together_whatever_the_index():
     frame = frame_of("pandas")
     frame.index = [5, 5, 0]
-    out = action_design(logs_of(frame), CODES, "column")
+    out = design(logs_of(frame), "column")
     assert out["action"].tolist() == ["c", "a", "b"]
     assert out.index.tolist() == [5, 5, 0]
 
@@ -121,94 +80,37 @@ def test_rows_of_pandas_stay_together_whatever_the_index():
 def test_a_context_column_of_that_name_is_refused(library):
     logs = logs_of(frame_of(library, ("action", "v")))
     with pytest.raises(ValueError, match=r"already has a column 'action'.*Rename"):
-        action_design(logs, CODES, "column")
+        design(logs, "column")
     logs = logs_of(
         frame_of(library, ("u", "action_context_1")), action_context=FEATURES
     )
     with pytest.raises(ValueError, match="already has a column 'action_context_1'"):
-        action_design(logs, CODES, "action_context")
+        design(logs, "action_context")
 
 
 def test_features_of_actions_are_needed():
     with pytest.raises(ValueError, match=r"needs logs with action_context.*one_hot"):
-        action_design(logs_of(), CODES, "action_context")
-
-
-# -- one action after the other ------------------------------------------------------
-
-
-def dense(X):
-    return X.toarray() if sparse.issparse(X) else np.asarray(X)
-
-
-@pytest.mark.parametrize("entries", [1, 8, 1 << 20])
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, sparse.csc_array])
-@pytest.mark.parametrize(
-    ("encoding", "fields"),
-    [
-        ("one_hot", {}),
-        ("action_context", {"action_context": FEATURES}),
-        ("action_context", {"action_context": BY_ROUND}),
-    ],
-    ids=["one hot", "action", "action by round"],
-)
-def test_designs_are_those_of_every_action(
-    encoding, fields, container, entries, monkeypatch
-):
-    monkeypatch.setattr(_design, "DESIGN_ENTRIES", entries)
-    logs = logs_of(container(X), **fields)
-    seen = np.zeros((3, 3), dtype=int)
-    for rows, column, found in designs(logs, CODES, encoding):
-        part = logs[rows]
-        codes = np.full(len(part), CODES[column])
-        assert_array_equal(dense(found), dense(action_design(part, codes, encoding)))
-        seen[rows, column] += 1
-    assert (seen == 1).all()
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_designs_of_frames(library):
-    for rows, column, found in designs(logs_of(frame_of(library)), CODES, "column"):
-        assert rows == slice(None)
-        assert column_of(found, "action") == [["a", "b", "c"][CODES[column]]] * 3
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("entries", [1, 8, 1 << 20])
-def test_indicators_of_frames_are_those_of_every_action(library, entries, monkeypatch):
-    monkeypatch.setattr(_design, "DESIGN_ENTRIES", entries)
-    frame = frame_of(library)
-    logs, before = logs_of(frame), np.asarray(frame).tolist()
-    seen = np.zeros((3, 3), dtype=int)
-    for rows, column, found in designs(logs, CODES, "one_hot"):
-        part = logs[rows]
-        wanted = action_design(part, np.full(len(part), CODES[column]), "one_hot")
-        assert type(found) is type(frame)
-        for name in ("u", "v", "action = a", "action = b", "action = c"):
-            assert column_of(found, name) == column_of(wanted, name)
-        seen[rows, column] += 1
-    assert (seen == 1).all()
-    assert np.asarray(frame).tolist() == before
+        design(logs_of(), "action_context")
 
 
 # -- indicators, whatever the container and the labels -----------------------------
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_frames_get_an_indicator_per_action(library):
-    out = action_design(logs_of(frame_of(library)), CODES, "one_hot")
+    out = design(logs_of(frame_of(library)), "one_hot")
     assert out.shape == (3, 5)
     assert column_of(out, "action = a") == [0.0, 1.0, 0.0]
     assert column_of(out, "action = b") == [0.0, 0.0, 1.0]
     assert column_of(out, "action = c") == [1.0, 0.0, 0.0]
     taken = logs_of(frame_of(library, ("action = b", "v")))
     with pytest.raises(ValueError, match="already has a column 'action = b'"):
-        action_design(taken, CODES, "one_hot")
+        design(taken, "one_hot")
 
 
 @pytest.mark.parametrize("encoding", ["one_hot", "action_context"])
 def test_numbered_columns_of_pandas_are_named_by_texts(encoding):
     frame = pytest.importorskip("pandas").DataFrame(X)
     logs = logs_of(frame, action_context=FEATURES)
-    assert action_design(logs, CODES, encoding).columns[:2].tolist() == ["0", "1"]
+    assert design(logs, encoding).columns[:2].tolist() == ["0", "1"]
     assert frame.columns.tolist() == [0, 1]
     model = ActionRewardModel(LinearRegression(), encoding)
     assert np.isfinite(model.fit(logs).predict_logs(logs)).all()
@@ -287,13 +189,6 @@ def test_linear_models_read_indicators_as_sparse_matrices(model, monkeypatch):
     else:
         whole = [inner.predict(X) for X in whole]
     name = "predict_proba" if hasattr(inner, "predict_proba") else "predict"
-    whole = np.column_stack(
-        [
-            getattr(inner, name)(action_design(logs, np.full(50, code), "one_hot"))
-            for code in range(6)
-        ]
-    )
-    whole = whole[:, 1::2] if name == "predict_proba" else whole
     predict, read = getattr(type(inner), name), []
 
     def watched(self, X):
@@ -312,6 +207,5 @@ def test_contexts_of_any_numbers(dtype):
     X = np.hstack([logs.context, np.tile([0.0, 1.0, 0.0], (20, 1))])
     for model in (Ridge(), make_pipeline(StandardScaler(), Ridge())):
         fitted = ActionRewardModel(model, "one_hot").fit(logs)
-        X = action_design(logs, np.full(20, 1), "one_hot")
         found = fitted.predict_logs(logs)[:, 1]
         assert_allclose(found, fitted.models_[0].predict(X), rtol=1e-6)

@@ -550,10 +550,10 @@ def test_all_intervals_at_once_and_false_deploys(global_random_seed):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"policies": [UniformPolicy()]}, TypeError, "got list"),
-        ({"policies": {}}, TypeError, r"got \{\}"),
+        ({"policies": [UniformPolicy()]}, TypeError, "got a list"),
+        ({"policies": {}}, ValueError, "policies is empty; name at least one"),
         ({"evaluator": UniformPolicy()}, TypeError, "policies expects an evaluator"),
-        ({"logs": np.zeros((3, 2))}, TypeError, "logs must be BanditLogs, got ndarray"),
+        ({"logs": np.zeros((3, 2))}, TypeError, "logs must be Bandit.* got ndarray"),
         ({"baseline": "none"}, ValueError, r"baseline must be one of.*'uniform'"),
         *(
             ({"level": level}, ValueError, "level must be a number in")

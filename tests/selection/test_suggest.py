@@ -142,7 +142,7 @@ def test_deterministic_loggers_that_differ_explore_together():
 
 def test_rewards_of_slots_are_a_check():
     logs, policy, _ = make_slate_logs(500, random_state=0, return_truth=True)
-    assert isinstance(suggest(logs, policy).check, IndependentSlotIPS)
+    assert isinstance(suggest(policy, logs).check, IndependentSlotIPS)
 
 
 def of_learner(n_rounds=900, **fields):
@@ -215,7 +215,7 @@ def test_every_stop_of_the_page_has_a_world():
 @pytest.mark.parametrize(("row", "world", "text"), STOPPED)
 def test_stops_are_those_of_the_page(row, world, text):
     logs, policy, _ = world()
-    found, row_of_page = suggest(logs, policy), TABLE.STOPS[row]
+    found, row_of_page = suggest(policy, logs), TABLE.STOPS[row]
     assert found.stop.startswith(row_of_page["says"]) and text in found.stop
     assert found.link == row_of_page["page"]
     assert found.evaluator is found.check is None and found.code == ""
@@ -356,7 +356,7 @@ def test_lazy_logs_are_refused(tmp_path):
     frame.to_csv(tmp_path / "log.csv", index=False)
     lazy = scan_logs(tmp_path / "log.csv", action="a", reward="r", propensity="p")
     with pytest.raises(TypeError, match="lazy"):
-        suggest(lazy)
+        suggest(None, lazy)
 
 
 def test_the_page_shows_the_tables(tmp_path):
@@ -371,7 +371,7 @@ def test_the_page_shows_the_tables(tmp_path):
 # -- what is shown ---------------------------------------------------------------------
 def test_text_tells_everything_once():
     logs, policy, _ = _situations.one_logger_unknown()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     text = " ".join(repr(found).split())
     for one in (*found.reasons, *found.doubts.values(), *found.questions):
         assert text.count(one) == 1
@@ -381,7 +381,7 @@ def test_text_tells_everything_once():
 
 def test_stop_comes_first_and_has_no_code():
     logs, policy, _ = _situations.deterministic()
-    text = repr(suggest(logs, policy))
+    text = repr(suggest(policy, logs))
     assert text.startswith("stop ")
     assert "import" not in text and "evaluator  " not in text
 
@@ -394,7 +394,7 @@ def test_html_is_escaped():
 
 def test_html_has_a_heading_once_and_code_as_it_is_written():
     logs, policy, _ = _situations.one_logger_unknown()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     html = found._repr_html_()
     for name, texts in (("because", found.reasons), ("ask", found.questions)):
         assert len(texts) > 1 and html.count(f">{name}<") == 1
@@ -405,6 +405,6 @@ def test_html_has_a_heading_once_and_code_as_it_is_written():
 
 def test_copies():
     logs, policy, _ = _situations.one_logger()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     for same in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
         assert repr(same) == repr(found)

@@ -138,7 +138,7 @@ def test_features_of_actions_give_one_model_for_all():
 # -- policies that learn --------------------------------------------------------------
 def test_the_horizon_lets_several_trajectories_fit():
     logs, policy, _ = _situations.learner_uniform()
-    evaluator = suggest(logs, policy).evaluator
+    evaluator = suggest(policy, logs).evaluator
     assert isinstance(evaluator, Replay)
     value = evaluator.fit(logs).evaluate(policy)
     assert 15 <= value.n_trajectories <= 25
@@ -148,13 +148,13 @@ def test_the_horizon_lets_several_trajectories_fit():
 @pytest.mark.filterwarnings("ignore")
 def test_the_horizon_of_other_loggers():
     logs, policy, _ = _situations.learner()
-    value = suggest(logs, policy).evaluator.fit(logs).evaluate(policy)
+    value = suggest(policy, logs).evaluator.fit(logs).evaluate(policy)
     assert value.n_trajectories >= 10
 
 
 def test_without_propensities_they_are_estimated_first():
     logs, policy, _ = _situations.learner_unknown()
-    found = suggest(logs, policy)
+    found = suggest(policy, logs)
     assert found.situation == "learner_unknown"
     assert "estimated_propensities" in found.doubts
     assert "fit_transform(logs)" in found.code
@@ -163,7 +163,7 @@ def test_without_propensities_they_are_estimated_first():
 def test_a_frozen_copy_does_not_learn():
     logs, policy, _ = _situations.learner_uniform()
     frozen = policy.fit(logs[:1500]).frozen()
-    assert suggest(logs[1500:], frozen).situation == "one_logger"
+    assert suggest(frozen, logs[1500:]).situation == "one_logger"
 
 
 @pytest.mark.thorough
@@ -184,7 +184,7 @@ def test_intervals_cover_the_life_of_a_learner():
             logs = _situations._of_actions(
                 seed, proba, 2000, propensity=_situations._own
             )
-            evaluator = suggest(logs, policy).evaluator.set_params(horizon=40)
+            evaluator = suggest(policy, logs).evaluator.set_params(horizon=40)
             if not seed:
                 truth = Replay(horizon=40, random_state=0).fit(long).score(policy)
             interval = evaluator.fit(logs).evaluate(policy).confidence_interval()

@@ -343,7 +343,7 @@ def test_repeats_by_hand():
         np.zeros(6),
         [0.6, 0.6, 0.4, 0.5, 0.5, 0.6],
     )
-    situation, choice, _ = _repeated_rounds._keys(logs, np.arange(6))
+    situation, choice, _ = _repeated_rounds._round_words(logs, np.arange(6))
     test = _repeated_rounds._Repeats(situation, choice, logs.propensity)
     # the second blue .6, the red .6, the second red of the other context .5; then all
     # actions of the first context have been seen
@@ -361,7 +361,7 @@ def test_the_expected_number_of_repeats_is_right():
         for seed in range(200):
             logs = logs_of_columns(softmax_rounds(seed, 200, scale, 6, flags))
             rows = np.arange(200)
-            situation, choice, _ = _repeated_rounds._keys(logs, rows)
+            situation, choice, _ = _repeated_rounds._round_words(logs, rows)
             test = _repeated_rounds._Repeats(situation, choice, logs.propensity)
             z.append(test.z)
         assert abs(np.mean(z)) < 4 / np.sqrt(200)
@@ -369,7 +369,7 @@ def test_the_expected_number_of_repeats_is_right():
 
 
 def test_many_rounds_are_looked_at_by_context(monkeypatch):
-    monkeypatch.setattr(_repeated_rounds, "MOST", 500)
+    monkeypatch.setattr(_repeated_rounds, "MOST_COMPARED", 500)
     columns = softmax_rounds(0, 2000)
     rows = np.append(np.arange(2000), np.arange(400))
     facts, [found] = _repeated_rounds.repeated_findings(logs_of_columns(columns, rows))

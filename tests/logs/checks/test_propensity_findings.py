@@ -106,7 +106,7 @@ def test_counts_where_the_law_is_known():
 def test_many_rounds_make_no_alarm_of_a_few_percent():
     action = np.random.default_rng(0).choice(2, 100_000, p=[0.515, 0.485])
     logs = plain_logs(action, np.full(100_000, 0.5))
-    assert logs.action_counts[0] - 50_000 > 8 * 158  # standard errors
+    assert logs._action_counts[0] - 50_000 > 8 * 158  # standard errors
     assert found(logs) == {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -117,7 +117,7 @@ def test_every_answer_says_what_is_wrong(world):
     of_log = audit(wrong)
     assert of_log.alarms[0].name == name
     assert verdict(value, audit=of_log).answer == "not supported"
-    suggested = suggest(wrong)
+    suggested = suggest(None, wrong)
     assert suggested.evaluator is None and stop in suggested.stop
 
 

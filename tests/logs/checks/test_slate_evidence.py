@@ -23,18 +23,20 @@ def test_ratios_have_mean_one():
     z = np.array([0.3, -1.0, 0.0, 1.5])
     orders = np.array(list(permutations(range(4))))
     for tilt in (0.5, 3.0):
-        ratio = _slate_order._ratio(z[orders], np.ones((24, 4), dtype=bool), tilt)
+        ratio = _slate_order._order_ratio(z[orders], np.ones((24, 4), dtype=bool), tilt)
         assert_allclose(ratio.mean(), 1)
     # of empty slots: those that are shown count
     shown = np.tile([True, False, True, False], (2, 1))
-    ratio = _slate_order._ratio(np.array([[1, 0, 2, 0], [2, 0, 1, 0.0]]), shown, 1.0)
+    ratio = _slate_order._order_ratio(
+        np.array([[1, 0, 2, 0], [2, 0, 1, 0.0]]), shown, 1.0
+    )
     assert_allclose(ratio, [2 / (1 + np.e), 2 * np.e / (1 + np.e)])
 
 
 def test_pages_are_told_by_those_of_other_blocks():
     """The score of a page does not depend on its order, or on later blocks."""
     logs = pages(400, 12, 4, 1, 12, passed=True)
-    block = _slate_order._blocks(400, None)
+    block = _slate_order._page_blocks(400, None)
     assert (np.bincount(block) > 20).all() and block.max() == 3
     slate = logs.slate.copy()
     slate[block >= 2] = slate[block >= 2][:, ::-1]
@@ -94,11 +96,11 @@ def test_pairs_that_are_never_seen_keep_their_level(monkeypatch):
 
 def test_many_short_pages_are_drawn_from(monkeypatch):
     logs = short_pages(500, True)
-    monkeypatch.setattr(_shared_pages, "MOST_CELLS", 4 * 40 * 100)
+    monkeypatch.setattr(_shared_pages, "MOST_OFFERED_CELLS", 4 * 40 * 100)
     assert _shared_pages.uniform_pair_findings(logs)[0] == {
         "candidates on the same page": "100 pages of 500 compared"
     }
-    monkeypatch.setattr(_shared_pages, "MOST_CELLS", 4 * 40 * 1000)
+    monkeypatch.setattr(_shared_pages, "MOST_OFFERED_CELLS", 4 * 40 * 1000)
     monkeypatch.setattr(_shared_pages, "MOST_WORK", 40**2 * 5)
     told = _shared_pages.uniform_pair_findings(short_pages(500))[0]
     assert told == {"candidates on the same page": "500 pages compared"}
@@ -109,5 +111,5 @@ def test_many_short_pages_are_drawn_from(monkeypatch):
 
 def test_of_very_many_pages_some_are_drawn(monkeypatch):
     logs = short_pages(500, True)
-    monkeypatch.setattr(_slate_order, "MOST_BYTES", 4 * 40 * 100)
+    monkeypatch.setattr(_slate_order, "MOST_OFFERED_BYTES", 4 * 40 * 100)
     assert " of 500 compared" in str(_slate_order.uniform_order_findings(logs)[0])
