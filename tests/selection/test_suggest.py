@@ -9,6 +9,7 @@ from html import unescape
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 
 from skope_ope import (
@@ -345,6 +346,24 @@ def test_what_is_no_log_is_refused():
         suggest(logs, policy)
     with pytest.raises(ValueError, match="empty"):
         suggest(None, logs[:0])
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"reward_model": object()}, TypeError, "reward_model must be a scikit-learn"),
+        ({"reward_model": "nocol"}, (KeyError, ValueError), "nocol"),
+        ({"reward_model": Ridge}, TypeError, "the class Ridge"),
+        ({"reward_model": np.ones((3, 3))}, ValueError, "shape"),
+        ({"cv": "five"}, ValueError, "cv must be 'prefit', a number or folds"),
+        ({"cv": "prefit"}, ValueError, "cv='prefit' needs a fitted reward_model"),
+        ({"cv": 1}, ValueError, "two folds"),
+    ],
+)
+def test_models_and_folds_are_checked(given, error, message):
+    logs, policy, _ = _situations.one_logger(n_rounds=200)
+    with pytest.raises(error, match=message):
+        suggest(policy, logs, **given)
 
 
 @pytest.mark.frames
