@@ -166,7 +166,7 @@ ROWS = {
         {
             "wrong values and errors": {"skope_ope.evaluate": wrong_on_files},
             "a total that forgets": {
-                "skope_ope.evaluators.load_summary": lambda path: 0
+                "skope_ope.evaluators.ValueSummary.load": lambda path: 0
             },
         },
         "--days 3 --rounds 4000",

@@ -72,10 +72,10 @@ def test_pairs_that_are_expected_of_short_pages(mask):
 @pytest.mark.theory
 @pytest.mark.parametrize("module", [_shared_pages, _slate_order])
 def test_evidence_of_right_logs_keeps_its_level(module, monkeypatch):
-    monkeypatch.setattr(module, "SURE", np.log(20))
+    monkeypatch.setattr(module, "SURE_OF_PAGES", np.log(20))
     find = getattr(module, "uniform_pair_findings", None)
     if module is _slate_order:
-        monkeypatch.setattr(module, "EFFECT", -1.0)
+        monkeypatch.setattr(module, "ORDER_EFFECT", -1.0)
         find = module.uniform_order_findings
     alarms = sum(bool(find(right_logs(seed))[1]) for seed in range(1000))
     assert alarms <= 50
@@ -84,8 +84,8 @@ def test_evidence_of_right_logs_keeps_its_level(module, monkeypatch):
 @pytest.mark.theory
 def test_pairs_that_are_never_seen_keep_their_level(monkeypatch):
     """A bound of one half is kept: of right logs fewer than half have such a pair."""
-    monkeypatch.setattr(_shared_pages, "SURE", -np.log(0.5))
-    monkeypatch.setattr(_shared_pages, "_told", lambda *args: ({}, []))
+    monkeypatch.setattr(_shared_pages, "SURE_OF_PAGES", -np.log(0.5))
+    monkeypatch.setattr(_shared_pages, "_pair_evidence", lambda *args: ({}, []))
     alarms = [
         bool(_shared_pages.uniform_pair_findings(pages_without(n, seed=seed))[1])
         for n in (1000, 1500)
