@@ -112,7 +112,7 @@ class _Field:
         return self.floats()
 
     def labels(self):
-        """Return texts, integers, floats or booleans, whichever all values are."""
+        """Return texts, integers, floats or booleans: what all values are."""
         if str in self.types:
             self.refuse({str}, "a text like others of this field")
             if "" in self.values:
