@@ -17,6 +17,7 @@ ROW = b'{"a": 0, "r": 1}\n'
 @pytest.fixture
 def read(tmp_path):
     """Function that reads the lines of a file."""
+    pytest.importorskip("pandas")
 
     def read_one(data, name="log.jsonl", **more):
         path = tmp_path / name
@@ -76,6 +77,7 @@ def test_files_without_an_end_and_damaged_files(read, data, message):
 
 @pytest.mark.frames
 def test_blank_lines_without_end_behind_a_header(tmp_path):
+    pytest.importorskip("narwhals")
     path = tmp_path / "log.csv.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b"subject,timestamp,experiment,variation\n" + b"\n" * (2**20 + 5))

@@ -293,6 +293,7 @@ def test_an_audit_tells_how_well_the_model_predicts(make):
 
 
 def lazy_of(logs, folder):
+    pytest.importorskip("pyarrow")
     rows = zip(
         logs.context[:, 0], logs.action, logs.reward, logs.propensity, strict=True
     )

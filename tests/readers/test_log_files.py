@@ -321,6 +321,7 @@ def test_probabilities_in_another_order_than_their_actions_are_refused(write, re
 
 
 def test_json_lines_are_what_the_csv_file_is(path, write, audited, refused):
+    pytest.importorskip("pandas")
     header, *rows = TEXT.splitlines()
     text = ""
     for row in rows:
