@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
-from sklearn.linear_model import Ridge
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from skope_ope import DoublyRobust, FunctionPolicy, evaluate
 from tests.engines import _laws
@@ -68,7 +68,7 @@ def _dies(home, X):
     return np.full((len(X), 3), 1 / 3)
 
 
-class Dies(Ridge):
+class Dies(RegressorMixin, BaseEstimator):
     def __init__(self, home):
         self.home = home
 
@@ -76,6 +76,9 @@ class Dies(Ridge):
         if os.getpid() != self.home:
             os._exit(1)
         return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
 
 
 def test_workers_that_die_again_and_again_end_the_call(cluster, monkeypatch, tmp_path):
