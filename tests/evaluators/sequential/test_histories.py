@@ -15,6 +15,7 @@ from skope_ope import (
     DRns,
     EpsilonGreedy,
     LinUCB,
+    Replay,
     UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs
@@ -436,3 +437,18 @@ def test_only_a_single_trace_has_one():
     ):
         _, result = traced(policy, **parameters)
         assert not hasattr(result, "progressive_policy_")
+
+
+class StartsEmpty(EpsilonGreedy):
+    """A policy that is reset with the actions of the logs, and with no round."""
+
+    def reset(self, logs):
+        assert len(logs) == 0 and logs.actions.tolist() == [0, 1]
+        return super().reset(logs)
+
+
+@pytest.mark.parametrize("evaluator", [Replay(horizon=20), DRns(horizon=20)], ids=repr)
+def test_every_trajectory_starts_without_a_round(evaluator):
+    logs = make_bandit_logs(400, n_actions=2, random_state=0)
+    value = quiet(evaluator.set_params(random_state=0).fit(logs), StartsEmpty())
+    assert value.n_trajectories > 1
