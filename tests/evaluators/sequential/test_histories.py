@@ -15,7 +15,6 @@ from skope_ope import (
     DRns,
     EpsilonGreedy,
     LinUCB,
-    Replay,
     UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs
@@ -447,8 +446,7 @@ class StartsEmpty(EpsilonGreedy):
         return super().reset(logs)
 
 
-@pytest.mark.parametrize("evaluator", [Replay(horizon=20), DRns(horizon=20)], ids=repr)
-def test_every_trajectory_starts_without_a_round(evaluator):
+def test_every_trajectory_starts_without_a_round():
     logs = make_bandit_logs(400, n_actions=2, random_state=0)
-    value = quiet(evaluator.set_params(random_state=0).fit(logs), StartsEmpty())
+    value = quiet(DRns(horizon=20, random_state=0).fit(logs), StartsEmpty())
     assert value.n_trajectories > 1
