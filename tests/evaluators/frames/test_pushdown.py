@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
 
 from skope_ope import (
     IPS,
@@ -470,6 +471,12 @@ def test_log_smoothing_needs_rewards_that_are_not_negative(frame_of):
     logs = in_memory(data, roles(), reward_range=(-1, 1))
     expected = evaluated(LOGGED, evaluators, logs)
     assert_allclose(found["one", "it"].value, expected["one", "it"].value, rtol=1e-12)
+
+
+def test_models_are_not_fitted_to_a_lazy_frame():
+    lazy = found_lazy(columns(60))
+    with pytest.raises(TypeError, match="cannot be fitted to a lazy frame"):
+        evaluated(LOGGED, {"DR": DoublyRobust(reward_model=Ridge())}, lazy)
 
 
 @backends
