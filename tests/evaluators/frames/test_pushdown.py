@@ -476,7 +476,7 @@ def test_log_smoothing_needs_rewards_that_are_not_negative(frame_of):
 def test_models_are_not_fitted_to_a_lazy_frame():
     lazy = found_lazy(columns(60))
     with pytest.raises(TypeError, match="cannot be fitted to a lazy frame"):
-        evaluated(LOGGED, {"DR": DoublyRobust(reward_model=Ridge())}, lazy)
+        DoublyRobust(reward_model=Ridge()).fit(lazy)
 
 
 @backends
