@@ -137,6 +137,29 @@ EVALUATORS = {
 }
 
 
+IN_GROUPS = [
+    DRns(reward_model="q_hat", horizon=3, n_splits=3),
+    DRns(reward_model="q_hat", horizon=4, normalize=True),
+    DRns(reward_model="q_hat", normalize=False, horizon=3, excess="weight"),
+    RejectionSampling(cmax=0.1, horizon=5),
+]
+
+
+@pytest.mark.parametrize("evaluator", IN_GROUPS, ids=repr)
+def test_groups_over_several_files(evaluator, tmp_path):
+    rng = np.random.default_rng(0)
+    logs = make_bandit_logs(250, n_actions=4, random_state=0)
+    logs = logs.replace(group=rng.integers(0, 25, 250)).with_columns(
+        pi=rng.dirichlet(np.full(4, 0.5), 250), q_hat=rng.random((250, 4))
+    )
+    lazy = written(logs, tmp_path, (0, 60, 61, 170, 250))
+    mine, other = (clone(evaluator).set_params(random_state=0) for _ in range(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        found = mine.fit(lazy).evaluate("pi")
+        assert_same(found, quiet(other.fit(logs), "pi"))
+
+
 def test_gains_that_are_not_known_say_what_to_do(lazy):
     policies = {"fixed": "pi", "learns": EpsilonGreedy()}
     walks = {"d": DRns(cv=HashKFold(3)), "rs": RejectionSampling(cmax=0.1)}
