@@ -192,12 +192,12 @@ if not TYPE_CHECKING:  # a type checker would take any name to be one of the pac
         if name in FOLDERS:
             return import_module(f"skope_ope.{name}")
         text = f"module 'skope_ope' has no attribute {name!r}."
+        if name.startswith("_"):  # asked for by tools: no reason to load all folders
+            raise AttributeError(text)
         homes = {}
         for folder in FOLDERS:
             module = import_module(f"skope_ope.{folder}")
-            homes |= dict.fromkeys(
-                getattr(module, "__all__", vars(module)), module.__name__
-            )
+            homes |= dict.fromkeys(module.__all__, module.__name__)
         if name in homes:
             text += f" Write: from {homes[name]} import {name}"
         else:

@@ -12,6 +12,27 @@ from skope_ope._harmless import harmless
 if TYPE_CHECKING:
     from typing import Literal
 
+__all__ = [
+    "AdaptiveLoggerWarning",
+    "BiasWarning",
+    "ExplorationWarning",
+    "FewEventsWarning",
+    "FewGroupsWarning",
+    "HorizonWarning",
+    "LearnedRoundsWarning",
+    "LoggerWarning",
+    "LogsWarning",
+    "LowOverlapWarning",
+    "ModelErrorWarning",
+    "OPEWarning",
+    "PropensityWarning",
+    "RowError",
+    "SingleTrajectoryWarning",
+    "SupportWarning",
+    "TailWarning",
+    "ZeroBaselineWarning",
+]
+
 
 class OPEWarning(UserWarning):
     """Base class of all warnings of skope_ope.
