@@ -13,7 +13,6 @@ from skope_ope import (
     IPS,
     SNDR,
     SNIPS,
-    BanditLogs,
     DirectMethod,
     DoublyRobust,
     MultiLoggerDR,
@@ -23,7 +22,7 @@ from skope_ope import (
 from skope_ope.exceptions import LoggerWarning, SupportWarning
 from tests._quiet import quiet
 from tests._worlds import d8, d8_logs
-from tests.evaluators.core._asked import bare_logs
+from tests.evaluators.core._asked import bare_logs, world
 from tests.evaluators.multi_logger._toy import TOY, VALUE
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -38,21 +37,6 @@ EVALUATORS = [
     DoublyRobust(reward_model="q_hat"),
     DirectMethod(reward_model="q_hat"),
 ]
-
-
-def world(n=300, offset=0.0, weighted=False):
-    rng = np.random.RandomState(0)
-    mu = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
-    pi = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
-    action = rng.randint(3, size=n)
-    return BanditLogs(
-        rng.normal(size=(n, 2)),
-        action,
-        offset + rng.normal(size=n),
-        mu[np.arange(n), action],
-        sample_weight=rng.random_sample(n) + 0.5 if weighted else None,
-        group=rng.randint(4, size=n),
-    ).with_columns(pi=pi, q_hat=offset + rng.normal(size=(n, 3)))
 
 
 # -- groups ---------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from skope_ope import (
 from skope_ope.exceptions import FewGroupsWarning, SupportWarning
 from tests._values import stated_value
 from tests._worlds import W1, d8, d8_logs
+from tests.evaluators.core._asked import world
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -41,21 +42,6 @@ def logs_of_d8(**fields):
 
 
 LOGS = logs_of_d8()
-
-
-def world(n=300, offset=0.0, weighted=False):
-    rng = np.random.RandomState(0)
-    mu = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
-    pi = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
-    action = rng.randint(3, size=n)
-    return BanditLogs(
-        rng.normal(size=(n, 2)),
-        action,
-        offset + rng.normal(size=n),
-        mu[np.arange(n), action],
-        sample_weight=rng.random_sample(n) + 0.5 if weighted else None,
-        group=rng.randint(4, size=n),
-    ).with_columns(pi=pi, q_hat=offset + rng.normal(size=(n, 3)))
 
 
 # -- numbers --------------------------------------------------------------------------
