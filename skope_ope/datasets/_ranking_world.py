@@ -22,7 +22,7 @@ from skope_ope.datasets._slate_rewards import (
     slot_discounts,
 )
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import as_numbers, check_labels
 from skope_ope.policies import UniformSlatePolicy
 from skope_ope.policies.slate._slate_policy import slate_policy

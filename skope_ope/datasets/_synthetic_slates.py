@@ -16,7 +16,7 @@ from sklearn.utils import Bunch, check_random_state
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.datasets._slate_rewards import slot_discounts
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.policies import (
     PlackettLuceSlatePolicy,
     ProductSlatePolicy,

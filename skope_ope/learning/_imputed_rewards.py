@@ -17,7 +17,7 @@ import numpy as np
 from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._base import check_logged_slates
 from skope_ope.evaluators.slate._second_moments import by_distribution, solve
-from skope_ope.logs._slate_logs import EMPTY, column_weights
+from skope_ope.logs._slate_fields import EMPTY, column_weights
 from skope_ope.policies.slate._slate_tables import distinct_rows, offered_slots
 
 UNIFORM_BYTES = 2**25  # of one table (rounds, candidates), where nothing is inverted

@@ -23,7 +23,7 @@ from skope_ope.learning._imputed_rewards import (
     queries_of,
 )
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import check_y
 from skope_ope.policies._base import first_best
 from skope_ope.policies._classifier_actor import refuse_to_score

@@ -32,6 +32,10 @@ from skope_ope.logs._validation import (
     check_sample_weight,
     plain,
 )
+from skope_ope.logs.checks._adaptive_logger import FIRST_ROUNDS, learning_findings
+from skope_ope.logs.checks._estimated_propensities import estimated_propensity_findings
+from skope_ope.logs.checks._lost_rows import choices_of, left_out_by_chance
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 
 if TYPE_CHECKING:
     from typing import Any
@@ -384,23 +388,17 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
     @cached_property
     def _quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of propensities."""
-        from skope_ope.logs.checks import _propensity_findings as tests
-
-        return tests.quick_propensity_findings(self)
+        return quick_propensity_findings(self)
 
     @cached_property
     def _estimated_propensity_findings(self) -> Any:
         """The same of estimated propensities, which decisions and audits ask for."""
-        from skope_ope.logs.checks import _estimated_propensities as tests
-
-        return tests.estimated_propensity_findings(self)
+        return estimated_propensity_findings(self)
 
     @cached_property
     def _learning_findings(self) -> Any:
         """Finding where the propensities of the first rounds follow earlier rewards."""
-        from skope_ope.logs.checks import _adaptive_logger as tests
-
-        return tests.learning_findings(self, tests.FIRST_ROUNDS)
+        return learning_findings(self, FIRST_ROUNDS)
 
     @property
     def _weighs_unevenly(self) -> bool:
@@ -410,15 +408,11 @@ class BanditLogs(Framed, Grouped, Recognised, Checked, RowContainer):
     @cached_property
     def _choices(self) -> Any:
         """What the rounds say about the actions that the logger could take."""
-        from skope_ope.logs.checks._lost_rows import choices_of
-
         return choices_of(self)
 
     @cached_property
     def _left_out_by_chance(self) -> Any:
         """Whether the logger could take the actions that it never took."""
-        from skope_ope.logs.checks._lost_rows import left_out_by_chance
-
         return left_out_by_chance(self)
 
     _inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)

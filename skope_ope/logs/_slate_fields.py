@@ -9,6 +9,7 @@ from skope_ope.logs._row_container import read_only
 from skope_ope.logs._validation import as_numbers
 
 EMPTY = -1  # an empty slot
+WEIGHT_COLUMN = "sample_weight"  # name of the column that weights the rounds
 
 
 def check_slate(slate):
@@ -102,3 +103,18 @@ def item_rows(logs, rounds, candidates):
     if len(table) != logs.max_candidates:  # a catalogue, whose rows the labels number
         candidates = logs.item_id[rounds, candidates]
     return table.take(candidates, axis=0)
+
+
+def column_weights(logs, of_part=False):
+    """Return the weights of slate logs or None; those `of_part` may all be zero."""
+    if WEIGHT_COLUMN not in logs.columns:
+        return None
+    name = f"the column {WEIGHT_COLUMN!r}"
+    weight = as_numbers(name, logs.columns[WEIGHT_COLUMN])
+    if weight.size and not (weight.min() >= 0 and (of_part or weight.any())):
+        raise ValueError(
+            f"{name} weights the rounds: it must be non-negative and positive "
+            f"somewhere, got {weight.min():.6g} to {weight.max():.6g}. Give a column "
+            "that is no weight another name."
+        )
+    return weight

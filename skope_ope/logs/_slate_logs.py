@@ -33,6 +33,7 @@ from skope_ope.logs._validation import (
     check_propensity,
     value_range,
 )
+from skope_ope.logs.checks._slate_order import quick_slate_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from skope_ope._types import Array, ArrayLike, Contexts, SlatePolicyLike
 
 REPLACEABLE = ["group", "logging_policy", "propensity", "reward", "timestamp"]
-WEIGHT_COLUMN = "sample_weight"  # name of the column that weights the rounds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -411,8 +411,6 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
     @cached_property
     def _quick_propensity_findings(self) -> Any:
         """Facts and findings of the tests that every value makes of the logger."""
-        from skope_ope.logs.checks._slate_order import quick_slate_findings
-
         return quick_slate_findings(self, is_uniform(self))
 
     def __repr__(self):
@@ -458,21 +456,6 @@ class SlateLogs(SlateFramed, Grouped, Recognised, Checked, RowContainer):
 
     def _repr_html_(self):
         return logs_html(self)
-
-
-def column_weights(logs, of_part=False):
-    """Return the weights of slate logs or None; those `of_part` may all be zero."""
-    if WEIGHT_COLUMN not in logs.columns:
-        return None
-    name = f"the column {WEIGHT_COLUMN!r}"
-    weight = as_numbers(name, logs.columns[WEIGHT_COLUMN])
-    if weight.size and not (weight.min() >= 0 and (of_part or weight.any())):
-        raise ValueError(
-            f"{name} weights the rounds: it must be non-negative and positive "
-            f"somewhere, got {weight.min():.6g} to {weight.max():.6g}. Give a column "
-            "that is no weight another name."
-        )
-    return weight
 
 
 def check_logging_policy(policy):

@@ -12,7 +12,8 @@ from scipy import sparse
 
 from skope_ope._meant import meant
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._slate_logs import EMPTY, SlateLogs
+from skope_ope.logs._slate_fields import EMPTY
+from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import as_numbers, is_frame
 
 ROUND_COLUMNS = ("expected_reward", "position")  # of rounds: the logs carry them along

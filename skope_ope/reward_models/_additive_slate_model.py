@@ -20,8 +20,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import add_columns, import_narwhals
 from skope_ope.logs._model_features import has_other_columns
 from skope_ope.logs._row_container import own, take_rows
-from skope_ope.logs._slate_fields import item_rows
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY, item_rows
 from skope_ope.logs._validation import check_y, is_frame
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.propensities._encoded import behind_encoder, fit_encoded, predictions_of

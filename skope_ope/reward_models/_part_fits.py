@@ -12,7 +12,7 @@ from skope_ope._part_tasks import merge_parts, named, task_count
 from skope_ope._progress import untold
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import FULL, HeldOut, sums_of_others
-from skope_ope.logs._slate_logs import column_weights
+from skope_ope.logs._slate_fields import column_weights
 from skope_ope.logs.lazy._partitions import read_partitions
 from skope_ope.propensities._weighted_fit import weight_parameter
 from skope_ope.reward_models._action_reward_model import warn_unweighted

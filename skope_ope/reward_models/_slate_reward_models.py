@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._progress import untold
 from skope_ope.logs._folds import UNCOVERED, HeldOut
 from skope_ope.logs._model_features import odd_rows
-from skope_ope.logs._slate_logs import column_weights
+from skope_ope.logs._slate_fields import column_weights
 from skope_ope.reward_models._action_reward_model import expected_reward
 from skope_ope.reward_models._additive_slate_model import (
     AdditiveSlateModel,

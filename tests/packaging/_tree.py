@@ -44,7 +44,7 @@ def tracked_files():
 def imports_of(path):
     """Tuples (node, name, at module level) of every module named in an import.
 
-    What only a type checker imports is loaded no more than what a function imports.
+    The level is None where only a type checker imports, which loads nothing.
     """
 
     def visit(node, top):
@@ -65,7 +65,8 @@ def imports_of(path):
                     and isinstance(child.test, ast.Name)
                     and child.test.id == "TYPE_CHECKING"
                 )
-                yield from visit(child, top and not (inner or typing_only))
+                below = None if typing_only or top is None else top and not inner
+                yield from visit(child, below)
 
     return tuple(visit(ast.parse(path.read_text()), True))
 

@@ -3,7 +3,8 @@
 """Weights of the rounds of some logs."""
 
 from skope_ope.logs._row_labels import check_row_labels
-from skope_ope.logs._slate_logs import SlateLogs, column_weights
+from skope_ope.logs._slate_fields import column_weights
+from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import as_numbers, check_length
 
 

@@ -15,7 +15,7 @@ from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import check_distributions, is_frame, plain
 from skope_ope.policies._action_probabilities import policy_probabilities
 from skope_ope.policies._adaptive import AdaptivePolicy

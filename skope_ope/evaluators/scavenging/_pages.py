@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skope_ope.logs._coded_labels import encode_labels
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import label_codes
 
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once

@@ -17,7 +17,7 @@ from skope_ope.evaluators.core._model_of_fit import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.exceptions import ModelErrorWarning
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_reward_models import (
     MeanSlateModel,

@@ -15,8 +15,7 @@ from scipy.stats import binom
 
 from skope_ope.exceptions import LogsWarning, PropensityWarning
 from skope_ope.logs._frame_pages import like_page_reward
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._slate_logs import column_weights
+from skope_ope.logs._slate_fields import EMPTY, column_weights
 from skope_ope.logs.checks._finding import Finding
 
 LOST_ROWS = "lost_rows"

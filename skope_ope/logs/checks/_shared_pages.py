@@ -14,8 +14,7 @@ from scipy import sparse
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._shown_numbers import figure
-from skope_ope.logs._slate_fields import EMPTY
-from skope_ope.logs._slate_logs import column_weights
+from skope_ope.logs._slate_fields import EMPTY, column_weights
 from skope_ope.logs._validation import plain
 from skope_ope.logs.checks._e_value import log_e_value
 from skope_ope.logs.checks._finding import Finding

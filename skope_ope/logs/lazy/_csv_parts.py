@@ -25,12 +25,11 @@ from skope_ope.logs._csv_file import (
 )
 from skope_ope.logs._texts import LABEL_KINDS, Texts, kinds_of
 from skope_ope.logs.lazy._column_types import is_text
-from skope_ope.logs.lazy._log_files import folder_columns
+from skope_ope.logs.lazy._log_files import folder_columns, import_parquet
 from skope_ope.logs.lazy._parquet_parts import (
     READERS,
     Scanned,
     constant_types,
-    import_parquet,
 )
 
 BLOCK = 1 << 25  # bytes of a partition

@@ -94,9 +94,18 @@ def _expand(path, format, passed):
     return files
 
 
+def import_parquet():
+    """Raise where pyarrow is missing."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "parquet files need pyarrow: pip install 'skope-ope[lazy]'."
+        ) from error
+
+
 def _remote(uri, format, passed):
     """Return the files of a URI."""
-    from skope_ope.logs.lazy._parquet_parts import import_parquet
     from skope_ope.logs.lazy._remote_files import remote_paths
 
     import_parquet()

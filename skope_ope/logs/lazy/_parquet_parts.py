@@ -11,7 +11,7 @@ from types import MappingProxyType
 from skope_ope._meant import meant
 from skope_ope.logs._contexts import COLUMNS_LISTED
 from skope_ope.logs.lazy._column_types import common_type, label_kind
-from skope_ope.logs.lazy._log_files import folder_columns
+from skope_ope.logs.lazy._log_files import folder_columns, import_parquet
 from skope_ope.logs.lazy._partitions import STRETCH, ParquetPart
 
 READERS = 8  # threads that read footers, most of whose time is spent waiting
@@ -149,16 +149,6 @@ def scan_parquet(files, constants=None, row_groups=None):
                 for rows in stretches(size)
             ]
     return Scanned(parts, schemas, constant_types(constants))
-
-
-def import_parquet():
-    """Raise where pyarrow is missing."""
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "parquet files need pyarrow: pip install 'skope-ope[lazy]'."
-        ) from error
 
 
 def _footer(file):

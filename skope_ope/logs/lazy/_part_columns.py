@@ -14,7 +14,8 @@ from skope_ope.logs._coded_labels import ColumnCodes, column_codes
 from skope_ope.logs._columns_of_labels import check_tables
 from skope_ope.logs._known_rows import FileRows
 from skope_ope.logs._row_container import Own
-from skope_ope.logs._slate_logs import WEIGHT_COLUMN, SlateLogs
+from skope_ope.logs._slate_fields import WEIGHT_COLUMN
+from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import label_codes, remedy_of
 from skope_ope.logs.lazy._column_types import is_text
 

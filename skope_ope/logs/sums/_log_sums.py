@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from skope_ope.logs._slate_logs import WEIGHT_COLUMN
+from skope_ope.logs._slate_fields import WEIGHT_COLUMN
 from skope_ope.logs.sums import _log_table, _pair_sums, _sampled_logs
 from skope_ope.logs.sums._group_sums import FEW, WordsOfGroups, sums_of_groups
 from skope_ope.logs.sums._merged_labels import merged_labels, placed

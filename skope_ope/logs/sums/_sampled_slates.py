@@ -8,8 +8,8 @@ rows of pages are missing. Other slates are not kept.
 
 import numpy as np
 
-from skope_ope.logs._slate_fields import is_uniform
-from skope_ope.logs._slate_logs import WEIGHT_COLUMN, SlateLogs, column_weights
+from skope_ope.logs._slate_fields import WEIGHT_COLUMN, column_weights, is_uniform
+from skope_ope.logs._slate_logs import SlateLogs
 
 FEWEST = 2_000  # rounds where pages offer different candidates:
 MOST_BYTES = 8_000_000  # of what these offer

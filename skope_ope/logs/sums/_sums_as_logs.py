@@ -15,6 +15,10 @@ from skope_ope.logs._propensity_audit import (
     law_by_action,
     same_gap_z,
 )
+from skope_ope.logs.checks._adaptive_logger import learning_findings
+from skope_ope.logs.checks._lost_rows import choices_of_sums, left_out_by_chance
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._slate_order import quick_slate_findings
 from skope_ope.logs.sums import _sampled_logs
 from skope_ope.logs.sums._sampled_slates import UNIFORM, slates_of
 
@@ -135,9 +139,6 @@ class SumsAsLogs:
     @cached_property
     def _quick_propensity_findings(self):
         """Facts and findings of the tests that every value makes of propensities."""
-        from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
-        from skope_ope.logs.checks._slate_order import quick_slate_findings
-
         if not self.n:
             return {}, []
         if self.actions is None:
@@ -153,8 +154,6 @@ class SumsAsLogs:
     @cached_property
     def _learning_findings(self):
         """Finding where the propensities of the first rounds follow earlier rewards."""
-        from skope_ope.logs.checks._adaptive_logger import learning_findings
-
         if not len(self.first) or self.actions is None:
             return []
         return learning_findings(_sampled_logs.logs_of(self, self.first))
@@ -167,15 +166,11 @@ class SumsAsLogs:
     @cached_property
     def _choices(self):
         """What the rounds tell of the actions that the logger could take."""
-        from skope_ope.logs.checks._lost_rows import choices_of_sums
-
         return choices_of_sums(self)
 
     @cached_property
     def _left_out_by_chance(self):
         """Whether the logger could take the actions that it never took."""
-        from skope_ope.logs.checks._lost_rows import left_out_by_chance
-
         return left_out_by_chance(self)
 
     @property

@@ -15,7 +15,7 @@ from skope_ope.logs._coded_labels import encode_labels
 from skope_ope.logs._frames import column_of, opened_frame
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels, check_row_labels
-from skope_ope.logs._slate_logs import EMPTY, column_weights
+from skope_ope.logs._slate_fields import EMPTY, column_weights
 from skope_ope.logs._validation import check_labels, is_frame, plain
 from skope_ope.logs.lazy._kind_of import kind_of
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
 from skope_ope.policies.slate._slate_base import IndependentSlots
 from skope_ope.policies.slate._slate_tables import entries, offered_slots, row_values

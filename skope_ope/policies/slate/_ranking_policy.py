@@ -16,8 +16,7 @@ from skope_ope._meant import meant
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import own
-from skope_ope.logs._slate_fields import item_rows
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY, item_rows
 from skope_ope.logs._validation import as_numbers, check_y
 from skope_ope.policies._base import first_best
 from skope_ope.policies._learned_rounds import remember_rows

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from skope_ope._progress import TellsOfFit
 from skope_ope._sklearn import Estimator
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import check_y
 from skope_ope.policies._base import FitFree
 from skope_ope.policies.slate._slate_tables import (

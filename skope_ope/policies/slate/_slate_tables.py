@@ -9,7 +9,7 @@ import numpy as np
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import own
 from skope_ope.logs._row_labels import check_output_labels
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_fields import EMPTY
 from skope_ope.logs._validation import PROBA_TOLERANCE, as_numbers
 from skope_ope.logs.lazy._kind_of import kind_of
 
