@@ -89,6 +89,7 @@ OPTIONAL = {
 CIRCLES = {
     ("evaluators.core._base", "evaluators._lazy_values"),
     ("evaluators.static._known_of_sums", "evaluators.static._snips"),
+    ("evaluators.static._known_of_sums", "evaluators.static._snips"),
     ("evaluators._value_table", "displays"),
     ("selection._policy_comparison", "displays"),
 }
