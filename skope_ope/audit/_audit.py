@@ -13,12 +13,12 @@ from skope_ope.audit._model_facts import reward_model_facts
 from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._result import Audit, explained
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
+from skope_ope.evaluators._policies_of_call import policies_by_name
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._policies_of_call import policies_by_name
 
 if TYPE_CHECKING:
     from typing import Any, Literal
@@ -83,7 +83,9 @@ def audit(
     """
     if logs is None:
         policies, logs = None, policies
-    named = policies_by_name("audit", policies, logs, n_jobs, alone="audit(logs)")
+    named = policies_by_name(
+        "audit", policies, logs, reward_model, cv, n_jobs, alone="audit(logs)"
+    )
     for policy in named.values():
         if isinstance(policy, AdaptivePolicy):
             raise TypeError(

@@ -11,6 +11,7 @@ from skope_ope._parallel import one_call
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._lazy_values import lazy_table
 from skope_ope.evaluators._passes import values_of
+from skope_ope.evaluators._policies_of_call import policies_by_name
 from skope_ope.evaluators._prepared import for_recorded, prepared
 from skope_ope.evaluators._recommended import (
     LEARNS,
@@ -22,7 +23,6 @@ from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import rows_of, warn_once
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
-from skope_ope.policies._policies_of_call import policies_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,7 +152,7 @@ def quiet_table(
     verbose=0,
 ):
     """Return what `evaluate` does; the warnings of the values are in them alone."""
-    wanted = policies_by_name("evaluate", policies, logs, n_jobs)
+    wanted = policies_by_name("evaluate", policies, logs, reward_model, cv, n_jobs)
     if isinstance(logs, LazyLogs):
         how = {"random_state": random_state, "n_jobs": n_jobs}
         asked = prepared(policies, logs, evaluators, reward_model, cv, **how)

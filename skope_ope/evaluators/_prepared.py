@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope._meant import meant
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._memory_logs import MemoryLogs
+from skope_ope.evaluators._policies_of_call import policies_by_name
 from skope_ope.evaluators.frames._frame_log import FIRST
 from skope_ope.evaluators.parts._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
@@ -22,7 +23,6 @@ from skope_ope.policies._action_probabilities import (
     unwrap,
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._policies_of_call import policies_by_name
 from skope_ope.policies.slate._slate_policy import slate_policy
 from skope_ope.reward_models._part_models import check_model_column, part_models
 from skope_ope.reward_models._sources import model_and_folds
@@ -96,7 +96,7 @@ def prepared(
     n_sample="auto",
 ):
     """Return what a call asks of a log; see `summarize`."""
-    policies = policies_by_name("summarize", policies, logs, n_jobs)
+    policies = policies_by_name("summarize", policies, logs, reward_model, cv, n_jobs)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
     by = (by,) if isinstance(by, str) else by or ()

@@ -209,17 +209,26 @@ def _fold_pairs(cv, logs, position, y=None):
         groups = None if ordered else logs.group
         y = getattr(logs, "action", None) if y is None else y
         return cv.split(logs, y, groups=groups)
-    if isinstance(cv, str) or not isinstance(cv, Iterable):
+    check_folds(cv)
+    return cv
+
+
+def check_folds(cv):
+    """Raise where `cv` gives no folds of any rounds."""
+    if _is_fold_count(cv):
+        if cv is not None and cv < 2:
+            raise ValueError(f"cv must be at least 2 folds, got {cv}.")
+    elif isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         raise TypeError(
             "cv must be a number of folds, a splitter or pairs (train, test), got "
             f"{cv!r}."
         )
-    return cv
 
 
 def numbered_folds(cv, logs, position):
     """Return the fold of every row, where all that is said is their number."""
     # `cv`: see `HeldOut`; `position`: see `repeated_positions`.
+    check_folds(cv)
     cv = 5 if cv is None else int(cv)
     groups, unit = logs.group_index, "rounds"
     if groups is not None:
@@ -227,11 +236,11 @@ def numbered_folds(cv, logs, position):
     elif position is not None:
         groups = position  # a round drawn twice must stay on one side
     n_units = len(logs) if groups is None else len(np.unique(groups))
-    if n_units < 2 or cv < 2:
+    if n_units < 2:
         raise ValueError(
-            f"cross-fitting needs at least two {unit} and two folds, got {n_units} "
-            f"{unit} and cv={cv}. Pass predictions as an array, a number, or a fitted "
-            "model as FrozenEstimator(model)."
+            f"cross-fitting needs at least two {unit}, got {n_units}. Pass "
+            "predictions as an array, a number, or a fitted model as "
+            "FrozenEstimator(model)."
         )
     n_splits = min(cv, n_units)
     logger = getattr(logs, "logger_index", None)

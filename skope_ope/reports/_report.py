@@ -21,10 +21,10 @@ import numpy as np
 from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
+from skope_ope.evaluators._policies_of_call import SINGLE, policies_by_name
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._known_rows import column_words, combined
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._policies_of_call import SINGLE, policies_by_name
 from skope_ope.reports._result import Report
 from skope_ope.selection._compare_policies import check_comparison, comparison_of
 from skope_ope.selection._policy_comparison import LOGGER
@@ -135,7 +135,7 @@ def report(
     """
     target = checked_path(path)
     policies = policies_by_name(
-        "report", policies, logs, n_jobs, single=SINGLE, lazy=False
+        "report", policies, logs, reward_model, cv, n_jobs, single=SINGLE, lazy=False
     )
     check_comparison(policies, baseline, level)
     if thresholds is not None and not isinstance(thresholds, VerdictThresholds):

@@ -7,7 +7,6 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._progress import untold
 from skope_ope.logs._folds import UNCOVERED, HeldOut
@@ -174,5 +173,4 @@ def given_slate_source(model, fittable):
 def frozen_slate_source(model, cv, fittable):
     """Return a model that was fitted beforehand, where `cv` is "prefit"."""
     check_prefit(model, cv)
-    check_is_fitted(model)
     return FrozenSlateModel(fittable(model))

@@ -199,11 +199,13 @@ def frozen_source(model, cv):
 
 
 def check_prefit(model, cv):
-    """Raise unless the word `cv` is "prefit", and there is a model."""
+    """Raise unless the word `cv` is "prefit", and there is a fitted model."""
     if cv != "prefit":
         raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
     if model is None:
         raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
+    if hasattr(model, "fit"):
+        check_is_fitted(model)
 
 
 def given_source(model, logs):

@@ -18,6 +18,7 @@ from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._lazy_values import refuse_adaptive
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._names import evaluator_named
+from skope_ope.evaluators._policies_of_call import SINGLE, policies_by_name
 from skope_ope.evaluators._prepared import has_many_terms, prepared, refuse_learning
 from skope_ope.evaluators._recommended import recommended_evaluator
 from skope_ope.evaluators._row_names import row_of
@@ -34,7 +35,6 @@ from skope_ope.logs._known_range import known_range
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.logs.lazy._lazy_rows import all_rows, rows_told_by_files
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._policies_of_call import SINGLE, policies_by_name
 from skope_ope.reward_models._part_models import hash_folds
 from skope_ope.selection._policy_comparison import LOGGER, PolicyComparison
 from skope_ope.selection._policy_scorer import check_search_evaluator
@@ -143,7 +143,7 @@ def compare_policies(
     ('deploy', 'new')
     """
     policies = policies_by_name(
-        "compare_policies", policies, logs, n_jobs, single=SINGLE
+        "compare_policies", policies, logs, reward_model, cv, n_jobs, single=SINGLE
     )
     check_comparison(policies, baseline, level)
     how = {

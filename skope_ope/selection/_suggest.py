@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._parallel import run_tasks
 from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
+from skope_ope.evaluators._policies_of_call import policies_by_name
 from skope_ope.evaluators._recommended import (
     learns,
     misfit_reason,
@@ -23,7 +24,6 @@ from skope_ope.evaluators._recommended import (
     recommended_evaluator,
 )
 from skope_ope.evaluators.adaptive_logger import AdaptiveDR
-from skope_ope.evaluators.core._model_of_fit import checked_model
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.multi_logger import MultiLoggerIPS
@@ -47,13 +47,10 @@ from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.slate import IndependentSlotIPS, SlateIPS
 from skope_ope.evaluators.static import SNIPS
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._folds import folds_of
 from skope_ope.logs._propensity_audit import acting_loggers, estimating_step
 from skope_ope.logs._slate_fields import has_slot_rewards
 from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
-from skope_ope.policies._policies_of_call import policies_by_name
 from skope_ope.propensities import LoggerPropensityEstimator, PropensityEstimator
-from skope_ope.reward_models._sources import check_prefit
 from skope_ope.selection._suggested_doubts import (
     ADAPTIVE,
     BLIND,
@@ -150,12 +147,8 @@ def suggest(
     AdaptiveDR()
     """
     alone = "suggest(None, logs)"
-    named = policies_by_name("suggest", policies, logs, n_jobs, lazy=False, alone=alone)
-    checked_model(SNIPS(), logs, reward_model)
-    if isinstance(cv, str):
-        check_prefit(reward_model, cv)
-    elif cv is not None:
-        folds_of(cv, logs)
+    asked = policies, logs, reward_model, cv, n_jobs
+    named = policies_by_name("suggest", *asked, lazy=False, alone=alone)
     given = {"reward_model": clone(reward_model, safe=False), "cv": cv}
     given = {name: one for name, one in given.items() if one is not None}
     if random_state is not None:  # the same for all policies, whoever works on them

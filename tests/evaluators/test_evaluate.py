@@ -621,7 +621,7 @@ def test_evaluators_that_are_not_static_are_asked_one_by_one():
             ValueError,
             "DRns",
         ),
-        ({"cv": 1}, ValueError, "at least two rounds and two folds"),
+        ({"cv": 1}, ValueError, "at least 2 folds"),
         ({"cv": 2.5}, TypeError, "cv must be a number of folds"),
         ({"cv": "five"}, ValueError, "cv must be 'prefit', a number or folds"),
         ({"cv": []}, ValueError, "cv gives no test round"),

@@ -357,7 +357,7 @@ def test_what_is_no_log_is_refused():
         ({"reward_model": np.ones((3, 3))}, ValueError, "shape"),
         ({"cv": "five"}, ValueError, "cv must be 'prefit', a number or folds"),
         ({"cv": "prefit"}, ValueError, "cv='prefit' needs a fitted reward_model"),
-        ({"cv": 1}, ValueError, "two folds"),
+        ({"cv": 1}, ValueError, "2 folds"),
     ],
 )
 def test_models_and_folds_are_checked(given, error, message):

@@ -6,12 +6,18 @@ from numbers import Real
 
 from skope_ope._sklearn import HasMethods
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._folds import check_folds
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs._validation import is_vector, is_y
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
 from skope_ope.reward_models._part_models import check_model_column
 from skope_ope.reward_models._slate_reward_models import given_slate_source
-from skope_ope.reward_models._sources import given_source, is_source, refuse_non_models
+from skope_ope.reward_models._sources import (
+    check_prefit,
+    given_source,
+    is_source,
+    refuse_non_models,
+)
 
 # What may stand for a reward model, and how rounds are held out of its fits.
 REWARD_MODEL_CONSTRAINTS = {
@@ -32,13 +38,27 @@ def checked_model(evaluator, logs, model):
         if not lazy and is_y(model, len(logs)):
             return None
         raise ValueError(_vector_refused(model, None if lazy else len(logs)))
-    name = "reward_model"
-    refuse_non_models(model, name)
-    if evaluator._uses_model:
-        return model
+    refuse_non_models(model, "reward_model")
+    if not evaluator._uses_model:
+        _check_unused(logs, model)
+    return model
+
+
+def check_model_of_call(logs, reward_model, cv):
+    """Raise where no evaluator can use a reward model, or folds, for these logs."""
+    if reward_model is not None and not is_source(reward_model):
+        _check_unused(logs, reward_model)
+    if isinstance(cv, str):
+        check_prefit(reward_model, cv)
+    else:
+        check_folds(cv)
+
+
+def _check_unused(logs, model):
+    lazy = isinstance(logs, LazyLogs)
     if hasattr(model, "fit") and not hasattr(model, "predict"):
         raise TypeError(
-            f"{name} is {type(model).__name__}, which has no predict. Pass a "
+            f"reward_model is {type(model).__name__}, which has no predict. Pass a "
             "scikit-learn model, or leave it out."
         )
     if lazy and isinstance(model, str):
@@ -47,7 +67,6 @@ def checked_model(evaluator, logs, model):
         given_source(model, None if lazy else logs)
     else:
         given_slate_source(model, lambda model: model)
-    return model
 
 
 def _vector_refused(vector, n_rounds):

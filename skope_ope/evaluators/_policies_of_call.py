@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The policies and the logs of a call, checked in one place for all calls."""
+"""The arguments that all calls share, checked in one place."""
 
 from collections.abc import Mapping
 from numbers import Number
@@ -8,6 +8,7 @@ from numbers import Number
 import numpy as np
 
 from skope_ope._parallel import check_n_jobs
+from skope_ope.evaluators.core._model_of_fit import check_model_of_call
 from skope_ope.logs import BanditLogs, LazyLogs, SlateLogs
 
 LOGS = (BanditLogs, SlateLogs, LazyLogs)
@@ -15,9 +16,19 @@ SINGLE = "the policy"  # what one is called that came without a name
 
 
 def policies_by_name(
-    call, policies, logs, n_jobs=None, *, single=None, lazy=True, alone=None
+    call,
+    policies,
+    logs,
+    reward_model=None,
+    cv=None,
+    n_jobs=None,
+    *,
+    single=None,
+    lazy=True,
+    alone=None,
 ):
     """Return the policies of a call by name; one without a name is called `single`."""
+    # A reward model and folds that no evaluator of the call uses are checked, too.
     if not isinstance(logs, LOGS) or isinstance(policies, LOGS):
         wrong = (
             f"logs must be BanditLogs, SlateLogs or LazyLogs, got {_type_name(logs)}"
@@ -45,6 +56,7 @@ def policies_by_name(
             f"{_type_name(policies)}."
         )
     check_n_jobs(n_jobs)
+    check_model_of_call(logs, reward_model, cv)
     if not isinstance(policies, Mapping):
         return {single: policies}
     if not policies:

@@ -1,0 +1,62 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A reward model and folds are checked by all calls, used or not."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+from skope_ope import (
+    UniformPolicy,
+    UniformSlatePolicy,
+    audit,
+    compare_policies,
+    evaluate,
+    report,
+    suggest,
+    summarize,
+)
+from skope_ope.datasets import make_bandit_logs, make_slate_logs
+
+BANDIT = make_bandit_logs(60, random_state=0)
+SLATES = make_slate_logs(60, random_state=0)
+ONLY_WEIGHTS = (
+    partial(evaluate, evaluators=["IPS"]),
+    partial(summarize, evaluators=["IPS"]),
+)
+CALLS = [evaluate, summarize, audit, compare_policies, report, suggest]
+WRONG = [
+    ({"reward_model": "banana"}, ValueError, "not a column"),
+    ({"reward_model": object()}, TypeError, "must be a scikit-learn"),
+    ({"reward_model": Ridge}, TypeError, "is the class Ridge"),
+    ({"reward_model": np.zeros((3, 2))}, ValueError, "must have shape"),
+    ({"reward_model": Ridge(), "cv": "prefit"}, NotFittedError, "not fitted"),
+    ({"cv": "prefit"}, ValueError, "needs a fitted reward_model, got None"),
+    ({"cv": 1}, ValueError, "at least 2 folds, got 1"),
+    ({"cv": "five"}, ValueError, "cv must be 'prefit', a number or folds"),
+    ({"cv": 2.5}, TypeError, "cv must be a number of folds, a splitter"),
+]
+
+
+@pytest.mark.parametrize("call", [*CALLS, *ONLY_WEIGHTS])
+@pytest.mark.parametrize(("arguments", "error", "words"), WRONG)
+def test_the_model_and_the_folds_of_a_call(call, arguments, error, words):
+    policies = {"a": UniformPolicy(), "b": 0}
+    with pytest.raises(error, match=words):
+        call(policies, BANDIT, **arguments)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(("arguments", "error", "words"), WRONG)
+def test_the_model_and_the_folds_of_a_call_about_slates(call, arguments, error, words):
+    policies = {"a": UniformSlatePolicy(SLATES.n_slots), "b": SLATES.slate}
+    wrong_model = not isinstance(
+        arguments.get("reward_model"), (Ridge, type, type(None))
+    )
+    if wrong_model:
+        error, words = TypeError, "must be a scikit-learn regressor"
+    with pytest.raises(error, match=words):
+        call(policies, SLATES, **arguments)
