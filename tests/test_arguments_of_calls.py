@@ -19,7 +19,7 @@ from skope_ope import (
     suggest,
     summarize,
 )
-from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
 
 BANDIT = make_bandit_logs(60, random_state=0)
 SLATES = make_slate_logs(60, random_state=0)
@@ -60,3 +60,20 @@ def test_the_model_and_the_folds_of_a_call_about_slates(call, arguments, error, 
         error, words = TypeError, "must be a scikit-learn regressor"
     with pytest.raises(error, match=words):
         call(policies, SLATES, **arguments)
+
+
+@pytest.mark.parametrize("source", ["array", "column"])
+def test_a_policy_of_logged_actions_gets_no_reward_model(source):
+    own = BANDIT.propensity
+    logs, policy = (
+        (BANDIT, own) if source == "array" else (BANDIT.with_columns(p=own), "p")
+    )
+    table = evaluate(policy, logs)
+    assert list(table) == ["IPS", "SNIPS"]
+    suggestion = suggest(policy, logs)
+    assert type(suggestion.evaluator).__name__ == "SNIPS"
+    assert suggestion.evaluator.fit(logs).evaluate(policy).value == table["SNIPS"].value
+    learner = make_adaptive_logs(3000, means=(0.6, 0.4), random_state=0)
+    assert (
+        type(suggest(np.full(3000, 0.5), learner).evaluator).__name__ == "AdaptiveIPS"
+    )

@@ -183,13 +183,16 @@ def without(evaluators, left_out, lacking, need):
 
 def for_recorded(policies, logs, evaluators, left_out):
     """Return the same without models, where these have nothing to predict for."""
-    # That is where of a policy no more is recorded than the logged actions'
-    # probability.
-    named = [one for one in policies.values() if _is_name(one)]
-    tables = [logs.columns[one] for one in named if one in logs.columns]
-    if all(np.ndim(table) > 1 for table in tables):
+    if not any(is_of_logged_actions(one, logs) for one in policies.values()):
         return evaluators, left_out
     return without(evaluators, left_out, lambda one: one._uses_model, ALL_ACTIONS)
+
+
+def is_of_logged_actions(policy, logs):
+    """Whether a policy is an array, or column, for the logged actions alone."""
+    table = logs.columns.get(policy) if _is_name(policy) else policy
+    is_array = isinstance(table, (list, tuple)) or hasattr(table, "__array__")
+    return is_array and np.ndim(table) == 1
 
 
 def has_many_terms(evaluator):

@@ -195,7 +195,8 @@ def _as_rows(rows, n_rounds):
 
 
 def _is_fold_count(cv):
-    return cv is None or isinstance(cv, (int, np.integer))
+    whole = isinstance(cv, (int, np.integer)) and not isinstance(cv, bool)
+    return cv is None or whole
 
 
 def _fold_pairs(cv, logs, position, y=None):

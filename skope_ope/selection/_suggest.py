@@ -17,13 +17,14 @@ from sklearn.utils import check_random_state
 from skope_ope._parallel import run_tasks
 from skope_ope._types import PolicyLike, RandomSeed, RewardModelLike, SplitterLike
 from skope_ope.evaluators._policies_of_call import policies_by_name
+from skope_ope.evaluators._prepared import is_of_logged_actions
 from skope_ope.evaluators._recommended import (
     learns,
     misfit_reason,
     misfits,
     recommended_evaluator,
 )
-from skope_ope.evaluators.adaptive_logger import AdaptiveDR
+from skope_ope.evaluators.adaptive_logger import AdaptiveDR, AdaptiveIPS
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.multi_logger import MultiLoggerIPS
@@ -78,6 +79,10 @@ ESTIMATORS = {
     "PropensityEstimator": PropensityEstimator,
     "LoggerPropensityEstimator": LoggerPropensityEstimator,
 }
+NO_MODEL = (
+    "Only the policy's probability of the logged actions is known, and a reward model "
+    "needs those of all actions."
+)
 CERTAIN_PROPENSITY = 1 - 1e-9  # a propensity that leaves no choice
 
 
@@ -171,6 +176,10 @@ def _one(policy, logs, given, seed):
     if found["stop"] is not None:
         found |= {"evaluator": None, "check": None}
         return Suggestion(**found)
+    if found["evaluator"]._uses_model and is_of_logged_actions(policy, logs):
+        adaptive = isinstance(found["evaluator"], AdaptiveDR)
+        found["evaluator"] = AdaptiveIPS() if adaptive else found["check"]
+        found |= {"check": None, "reasons": (NO_MODEL, *found["reasons"][:-1])}
     if "reward_model" not in given:
         found["evaluator"], told = with_model_of_actions(found["evaluator"], logs)
         found["reasons"] += told
