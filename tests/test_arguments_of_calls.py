@@ -16,6 +16,7 @@ from skope_ope import (
     compare_policies,
     evaluate,
     report,
+    scan_logs,
     suggest,
     summarize,
 )
@@ -77,3 +78,19 @@ def test_a_policy_of_logged_actions_gets_no_reward_model(source):
     assert (
         type(suggest(np.full(3000, 0.5), learner).evaluator).__name__ == "AdaptiveIPS"
     )
+
+
+def test_an_audit_of_lazy_logs_takes_the_policies_that_evaluate_takes(tmp_path):
+    """Few lazy rounds come into memory, but what is refused does not depend on that."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(
+        {"a": BANDIT.action, "r": BANDIT.reward, "p": BANDIT.propensity}
+    )
+    frame.to_parquet(tmp_path / "logs.parquet")
+    lazy = scan_logs(tmp_path, action="a", reward="r", propensity="p")
+    for call in (evaluate, audit):
+        with pytest.raises(TypeError, match=r"is an array, and lazy logs .* columns="):
+            call(np.full((60, 3), 1 / 3), lazy)
+        with pytest.raises(ValueError, match=r"is 'pi', .* scan_logs\(..., columns="):
+            call("pi", lazy)

@@ -14,6 +14,7 @@ from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._result import Audit, explained
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.evaluators._policies_of_call import policies_by_name
+from skope_ope.evaluators._prepared import check_columns, refuse_arrays
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs.lazy._lazy_logs import LazyLogs
@@ -105,6 +106,8 @@ def audits(policies, logs, random_state=0, n_jobs=None, *model):
     how = random_state, n_jobs, *model
     if isinstance(logs, LazyLogs):
         refuse_frame(logs)
+        refuse_arrays(policies)
+        check_columns(logs, policies)
         few = small_logs(logs, n_jobs)
         if few is None:
             return lazy_audits(policies, logs, *how)

@@ -133,7 +133,7 @@ def prepared(
             evaluators, left_out, has_many_terms, ALL_PRODUCTS
         )
     if lazy:
-        check_columns(logs, policies, by, evaluators)
+        check_columns(logs, policies, by, evaluators.values())
         logs = narrowed(logs, policies, evaluators, reward_model, by)
     return Prepared(
         policies,
@@ -230,7 +230,7 @@ def _is_name(one):
     return isinstance(one, str)
 
 
-def check_columns(lazy, policies, by, evaluators):
+def check_columns(lazy, policies, by=(), evaluators=()):
     """Raise where a policy or `by` names a column that the logs do not have."""
     named = {_who(name): one for name, one in policies.items() if _is_name(one)}
     for who, column in [*named.items(), *(("by", one) for one in by)]:
@@ -244,7 +244,7 @@ def check_columns(lazy, policies, by, evaluators):
         names = known.get(column)
         if who == "by" or isinstance(names, str) or lazy._log_type is not BanditLogs:
             continue
-        for arm in {getattr(one, "match", "action") for one in evaluators.values()}:
+        for arm in {getattr(one, "match", "action") for one in evaluators}:
             labels = lazy.loggers if arm == "logger" else lazy.actions
             if labels is not None and len(names) != len(labels):
                 raise ValueError(

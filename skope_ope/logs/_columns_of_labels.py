@@ -87,7 +87,8 @@ def _width_of_lists(column):
 
 def check_order(what, columns, labels, remedy, are="actions"):
     """Raise where columns are named like the labels, and stand in another order."""
-    if labels is None or isinstance(columns, str) or len(columns) != len(labels):
+    lists = labels is not None and len(columns) and not isinstance(columns, str)
+    if not lists or len(columns) != len(labels):
         return
     names, texts = list(map(str, columns)), list(map(str, labels.tolist()))
     known, first = set(texts), names[0]
