@@ -47,6 +47,11 @@ def quietly(call, *args, **given):
         return call(*args, **given)
 
 
+def value_of(evaluator, logs, policy="pi", **given):
+    """The value of a policy, in silence."""
+    return quietly(lambda: evaluator.fit(logs).evaluate(policy, **given))
+
+
 def interval_of(value, *args, **given):
     """Its confidence interval, in silence."""
     return quietly(value.confidence_interval, *args, **given)
