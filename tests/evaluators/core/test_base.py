@@ -79,9 +79,12 @@ def test_fit_sets_what_it_learned():
         clone(fitted).score(UniformPolicy())
     fitted.left_over_ = 1
     assert not hasattr(fitted.fit(LOGS[:20]), "left_over_")
-    wrong = IPS(cmax="large")  # is told in fit, not before
+
+
+def test_parameters_are_validated_in_fit_not_before():
+    evaluator = IPS(cmax="large")
     with pytest.raises(ValueError, match="'cmax' parameter of IPS must be a float"):
-        wrong.fit(LOGS)
+        evaluator.fit(LOGS)
 
 
 def test_tags():
@@ -176,6 +179,11 @@ def test_a_warning_is_given_for_every_evaluation():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)
         assert len(fitted.evaluate(UniformPolicy()).warnings) == 1  # they are kept
+
+
+def test_html():
+    html = IPS(cmax=2.0).fit(LOGS)._repr_html_()
+    assert "cmax" in html and len(html) < 100_000
 
 
 # -- what stands for a policy ---------------------------------------------------------
