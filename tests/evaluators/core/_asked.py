@@ -8,11 +8,27 @@ import numpy as np
 
 from skope_ope import (
     IPS,
+    SNDR,
+    SNIPS,
     BanditLogs,
+    DirectMethod,
+    DoublyRobust,
     UniformPolicy,
     UniformSlatePolicy,
     compare_policies,
 )
+from tests._worlds import d8, d8_logs
+
+D8 = d8()
+D8_LOGS = d8_logs().with_columns(half=np.repeat(["early", "late"], 4))
+EVALUATORS = [
+    IPS(),
+    IPS(cmax=2.0),
+    SNIPS(),
+    SNDR(reward_model="q_hat"),
+    DoublyRobust(reward_model="q_hat"),
+    DirectMethod(reward_model="q_hat"),
+]
 
 
 def bare_logs(action, reward, propensity=None, **fields):
