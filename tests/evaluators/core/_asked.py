@@ -40,20 +40,17 @@ def bare_logs(action, reward, propensity=None, **fields):
     return BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
 
 
-def world(n=300, offset=0.0, weighted=False):
+def world(n=300, offset=0.0, weighted=False, **fields):
     """Rounds of four groups, with a policy and predictions as columns."""
     rng = np.random.RandomState(0)
     mu = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
     pi = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
     action = rng.randint(3, size=n)
-    return BanditLogs(
-        rng.normal(size=(n, 2)),
-        action,
-        offset + rng.normal(size=n),
-        mu[np.arange(n), action],
-        sample_weight=rng.random_sample(n) + 0.5 if weighted else None,
-        group=rng.randint(4, size=n),
-    ).with_columns(pi=pi, q_hat=offset + rng.normal(size=(n, 3)))
+    about = rng.normal(size=(n, 2)), action, offset + rng.normal(size=n)
+    omega = rng.random_sample(n) + 0.5 if weighted else None
+    fields = {"sample_weight": omega, "group": rng.randint(4, size=n)} | fields
+    logs = BanditLogs(*about, mu[np.arange(n), action], **fields)
+    return logs.with_columns(pi=pi, q_hat=offset + rng.normal(size=(n, 3)))
 
 
 def quietly(call, *args, **given):
