@@ -40,6 +40,12 @@ def bare_logs(action, reward, propensity=None, **fields):
     return BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
 
 
+# nobody ever took the third of the actions
+NEVER = bare_logs(
+    np.arange(400) % 2, np.random.RandomState(0).rand(400), 0.5, actions=[0, 1, 2]
+)
+
+
 def world(n=300, offset=0.0, weighted=False, **fields):
     """Rounds of four groups, with a policy and predictions as columns."""
     rng = np.random.RandomState(0)

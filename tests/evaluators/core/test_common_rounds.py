@@ -19,11 +19,10 @@ from skope_ope import (
     SlateIPS,
     SlateLogs,
     compare_policies,
-    summarize,
 )
 from skope_ope.exceptions import SupportWarning, TailWarning
 from skope_ope.policies import EmpiricalSlatePolicy
-from tests.evaluators.core._asked import logged_value, quietly, value_of
+from tests.evaluators.core._asked import logged_value, value_of
 
 N = 600
 RNG = np.random.RandomState(0)
@@ -49,11 +48,9 @@ EVALUATORS = {
 def logs_of(reward=REWARD, sample_weight=None, **fields):
     about = X[:, None], SLATE, reward
     logs = SlateLogs(*about, n_candidates=4, logging_policy=LOGGER, **fields)
-    return (
-        logs
-        if sample_weight is None
-        else logs.with_columns(sample_weight=sample_weight)
-    )
+    if sample_weight is None:
+        return logs
+    return logs.with_columns(sample_weight=sample_weight)
 
 
 LOGS = logs_of()
@@ -265,15 +262,3 @@ def test_values_of_other_evaluators_are_cut_to_the_common_rounds():
     decay = PositionScavenging(attention=attention, random_state=0)
     pair, _ = subtracted(one, value_of(decay, logs, FIRST))
     assert np.isfinite(pair.value) and np.isnan(pair.standard_error)
-
-
-def test_sums_of_other_rounds_are_not_subtracted():
-    logs = logs_of(group=np.arange(N))
-    policies = {"a": UNSHOWN, "b": OTHER, "c": FIRST}
-    given = {"evaluators": {"PI": PseudoInverse()}}
-    table = quietly(lambda: summarize(policies, logs, **given).values())
-    a, b, c = (table[name, "PI"] for name in policies)
-    for other in (b, c):
-        with pytest.raises(ValueError, match="about different rounds"):
-            a - other
-    assert (c - c).value == 0

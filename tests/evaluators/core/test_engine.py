@@ -7,6 +7,7 @@ import os
 import tracemalloc
 import warnings
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -262,15 +263,6 @@ def test_values_do_not_depend_on_jobs(model, fields):
     assert_array_equal(one, two)
 
 
-@pytest.mark.thorough
-def test_processes_give_the_same_values():
-    logs, policy = many_logs(), FunctionPolicy(by_kind)
-    one = numbers(evaluate(policy, logs, evaluators=["SNIPS"]))
-    with parallel_config("loky"):
-        two = numbers(evaluate(policy, logs, evaluators=["SNIPS"], n_jobs=2))
-    assert_array_equal(one, two)
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_policy_is_asked_once_about_every_round(n_jobs):
     logs, asked = many_logs(N if n_jobs > 1 else 500), []  # several chunks, at least
@@ -313,12 +305,16 @@ def warns(X):
     "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
 )
 def test_what_workers_warn_of_is_told_once(backend):
-    with parallel_config(backend), warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("default")
-        # whole stretches: a chunk that is left over is asked about here
-        n = 2 * 8 * (ENTRIES // K)
-        evaluate(FunctionPolicy(warns), many_logs(n), n_jobs=2, evaluators=["IPS"])
+    # whole stretches: a chunk that is left over is asked about here
+    logs, policy = many_logs(2 * 8 * (ENTRIES // K)), FunctionPolicy(warns)
+    call = partial(evaluate, policy, logs, evaluators=["SNIPS"])
+    found = []
+    for n_jobs in (1, 2):
+        with parallel_config(backend), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("default")
+            found.append(numbers(call(n_jobs=n_jobs)))
     assert [str(one.message) for one in told].count("this policy is old") == 1
+    assert_array_equal(*found)
 
 
 # -- what is kept for as long as a value ----------------------------------------------

@@ -3,7 +3,6 @@
 """Intervals by name: their options, one-sided bounds, and what they rest on."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ from skope_ope import (
     UniformPolicy,
     evaluate,
 )
-from skope_ope.exceptions import FewEventsWarning, SupportWarning, TailWarning
+from skope_ope.exceptions import FewEventsWarning, SupportWarning
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,
@@ -401,16 +400,6 @@ def test_one_round(method):
     found = interval_of(value, method=method, **options)
     unknown = method in ("student", "normal")
     assert np.isnan(found).all() if unknown else found == (0, 1)
-
-
-@pytest.mark.parametrize("method", ["student", "normal"])
-def test_no_width_is_warned_of(method):
-    value = make_value(rate=0.0)
-    with pytest.warns(TailWarning, match="the interval has no width"):
-        assert value.confidence_interval(method=method) == (0.0, 0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert make_value().confidence_interval(method=method).width > 0
 
 
 # -- the jackknife --------------------------------------------------------------------

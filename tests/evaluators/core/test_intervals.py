@@ -78,8 +78,9 @@ def share_that_covers(truth, make_value, least=-np.inf):
 @of_rounds
 def test_a_log_without_a_click_is_no_certainty(evaluator):
     value = value_of(evaluator, *clicks(200, 5, 0.0))
-    with pytest.warns(TailWarning, match="no width"):
-        assert value.confidence_interval(method="student") == (0, 0)
+    for method in ("student", "normal"):
+        with pytest.warns(TailWarning, match="no width"):
+            assert value.confidence_interval(method=method) == (0, 0)
     with pytest.warns(FewEventsWarning, match="0.0 effective events") as caught:
         interval = value.confidence_interval()
     assert caught[0].message.value == 0

@@ -38,6 +38,7 @@ from skope_ope.exceptions import (
 from tests.evaluators.core._asked import (
     D8,
     D8_LOGS,
+    NEVER,
     bare_logs,
     interval_of,
     quietly,
@@ -87,14 +88,7 @@ def test_the_fixed_log():
     assert caught[0].filename == __file__  # it points at the caller
 
 
-N = 400
-RNG = np.random.RandomState(0)
-NEVER = bare_logs(  # nobody ever took the third action
-    np.arange(N) % 2, RNG.random_sample(N), 0.5, actions=[0, 1, 2]
-)
-
-
-NOTHING, HALF = np.tile([[[0.0, 0.0, 1.0]], [[0.5, 0.5, 0.0]]], (1, N, 1))
+NOTHING, HALF = np.tile([[[0.0, 0.0, 1.0]], [[0.5, 0.5, 0.0]]], (1, 400, 1))
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")

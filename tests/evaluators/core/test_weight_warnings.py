@@ -27,7 +27,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning, SupportWarning
-from tests.evaluators.core._asked import bare_logs, quietly, value_of
+from tests.evaluators.core._asked import NEVER, bare_logs, quietly, value_of
 
 
 def logs_of_weights(w, reward=None, **fields):
@@ -166,12 +166,6 @@ def test_weights_that_are_alike(n):
 
 
 # -- support --------------------------------------------------------------------------
-NEVER = bare_logs(  # nobody ever took the third action
-    np.arange(400) % 2,
-    np.random.RandomState(0).random_sample(400),
-    0.5,
-    actions=[0, 1, 2],
-)
 
 
 @pytest.mark.parametrize(
