@@ -3,7 +3,6 @@
 """What a pass over the rounds takes, refuses and asks for, alone and with workers."""
 
 import gc
-import os
 import tracemalloc
 import warnings
 import weakref
@@ -281,19 +280,6 @@ def test_a_policy_is_asked_once_about_every_round(n_jobs):
 
     with pytest.raises(ValueError, match=f"must sum to 1 .* at row {row} "):
         evaluate(FunctionPolicy(faulty), logs, n_jobs=n_jobs, evaluators=["IPS"])
-
-
-def exits(X):
-    os._exit(1)
-
-
-@pytest.mark.thorough
-def test_a_worker_that_dies_is_a_sentence():
-    with (
-        parallel_config("loky"),
-        pytest.raises(RuntimeError, match=r"a worker process died.*n_jobs=1"),
-    ):
-        evaluate(FunctionPolicy(exits), many_logs(), n_jobs=2)
 
 
 def warns(X):
