@@ -87,7 +87,7 @@ FAMILIES = [
 ]
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:the standard error of SlateDirectM")
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
 def outcome(evaluator, policy, logs):
@@ -132,7 +132,6 @@ def test_only_the_logged_candidates_are_known():
     refused(IndependentSlotIPS(), logged - 1, ValueError, "Slates are integers")
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_floats_of_zeros_and_ones_are_ambiguous():
     both = (np.arange(2 * N).reshape(N, 2) % 2).astype(float)
     refused(IndependentSlotIPS(), both, TypeError, "may be slates or probabilities")
