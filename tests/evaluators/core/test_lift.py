@@ -156,8 +156,8 @@ def test_a_negative_baseline_keeps_the_sign_of_the_gain():
     low, high = interval_of(number)
     assert low < number.value < high
     # the same numbers with both signs turned, and a gain with its sign turned
-    errors = gain.standard_error, base.standard_error, -covariance_of(gain, base)
-    found = fieller_interval(gain.value, -base.value, *errors, N - 1)
+    moments = gain.value, -base.value, gain.standard_error, base.standard_error
+    found = fieller_interval(*moments, -covariance_of(gain, base), N - 1)
     assert_allclose(limits(lift)[1], found)
 
 
