@@ -8,11 +8,27 @@ import numpy as np
 
 from skope_ope import (
     IPS,
+    SNDR,
+    SNIPS,
     BanditLogs,
+    DirectMethod,
+    DoublyRobust,
     UniformPolicy,
     UniformSlatePolicy,
     compare_policies,
 )
+from tests._worlds import d8, d8_logs
+
+D8 = d8()
+D8_LOGS = d8_logs().with_columns(half=np.repeat(["early", "late"], 4))
+EVALUATORS = [
+    IPS(),
+    IPS(cmax=2.0),
+    SNIPS(),
+    SNDR(reward_model="q_hat"),
+    DoublyRobust(reward_model="q_hat"),
+    DirectMethod(reward_model="q_hat"),
+]
 
 
 def bare_logs(action, reward, propensity=None, **fields):
@@ -24,20 +40,23 @@ def bare_logs(action, reward, propensity=None, **fields):
     return BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
 
 
-def world(n=300, offset=0.0, weighted=False):
+# nobody ever took the third of the actions
+NEVER = bare_logs(
+    np.arange(400) % 2, np.random.RandomState(0).rand(400), 0.5, actions=[0, 1, 2]
+)
+
+
+def world(n=300, offset=0.0, weighted=False, **fields):
     """Rounds of four groups, with a policy and predictions as columns."""
     rng = np.random.RandomState(0)
     mu = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
     pi = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
     action = rng.randint(3, size=n)
-    return BanditLogs(
-        rng.normal(size=(n, 2)),
-        action,
-        offset + rng.normal(size=n),
-        mu[np.arange(n), action],
-        sample_weight=rng.random_sample(n) + 0.5 if weighted else None,
-        group=rng.randint(4, size=n),
-    ).with_columns(pi=pi, q_hat=offset + rng.normal(size=(n, 3)))
+    about = rng.normal(size=(n, 2)), action, offset + rng.normal(size=n)
+    omega = rng.random_sample(n) + 0.5 if weighted else None
+    fields = {"sample_weight": omega, "group": rng.randint(4, size=n)} | fields
+    logs = BanditLogs(*about, mu[np.arange(n), action], **fields)
+    return logs.with_columns(pi=pi, q_hat=offset + rng.normal(size=(n, 3)))
 
 
 def quietly(call, *args, **given):
@@ -45,6 +64,11 @@ def quietly(call, *args, **given):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return call(*args, **given)
+
+
+def value_of(evaluator, logs, policy="pi", **given):
+    """The value of a policy, in silence."""
+    return quietly(lambda: evaluator.fit(logs).evaluate(policy, **given))
 
 
 def interval_of(value, *args, **given):

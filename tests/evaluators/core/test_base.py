@@ -1,7 +1,5 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every evaluator shares; test_common.py holds each of them to it."""
-
 import warnings
 
 import joblib
@@ -35,12 +33,13 @@ from skope_ope.base import BaseEvaluator, EvaluatorTags
 from skope_ope.exceptions import OPEWarning
 from tests._quiet import quiet
 from tests._values import stated_value
+from tests.evaluators.core._asked import quietly
 
 N = 60
 RNG = np.random.RandomState(0)
 LOGS = BanditLogs(
     RNG.normal(size=(N, 3)),
-    np.array(["a", "b"])[np.arange(N) % 2],
+    list("ab") * (N // 2),
     RNG.random_sample(N),
     np.full(N, 0.5),
 )
@@ -61,22 +60,25 @@ def test_a_subclass_writes_one_method():
         result = fitted.evaluate(UniformPolicy())
     assert result.value == pytest.approx(LOGS.reward.mean())
     assert caught[0].filename == __file__
-    with pytest.warns(OPEWarning):
-        assert fitted.score(None, LOGS[:5]) == pytest.approx(LOGS.reward[:5].mean())
-    with pytest.warns(OPEWarning):
-        weighted = fitted.score(None, sample_weight=np.arange(N))
-    assert weighted == pytest.approx(np.average(LOGS.reward, weights=np.arange(N)))
+    omega = np.arange(N)
+    for given, expected in (
+        ({"logs": LOGS[:5]}, LOGS.reward[:5].mean()),
+        ({"sample_weight": omega}, np.average(LOGS.reward, weights=omega)),
+    ):
+        with pytest.warns(OPEWarning):
+            assert fitted.score(None, **given) == pytest.approx(expected)
 
 
 def test_fit_sets_what_it_learned():
     fitted = IPS().fit(LOGS)
     assert fitted.logs_ is LOGS
     assert fitted.actions_.tolist() == ["a", "b"]
-    assert fitted.n_actions_ == 2
-    assert fitted.n_features_in_ == 3
+    assert (fitted.n_actions_, fitted.n_features_in_) == (2, 3)
     assert not hasattr(clone(fitted), "logs_")
     with pytest.raises(NotFittedError):
         clone(fitted).score(UniformPolicy())
+    fitted.left_over_ = 1
+    assert not hasattr(fitted.fit(LOGS[:20]), "left_over_")
 
 
 def test_parameters_are_validated_in_fit_not_before():
@@ -87,12 +89,9 @@ def test_parameters_are_validated_in_fit_not_before():
 
 def test_tags():
     tags = get_tags(DoublyRobust())
-    assert isinstance(tags, EvaluatorTags)
-    assert isinstance(tags, Tags)
-    assert tags.estimator_type == "policy_evaluator"
-    assert tags.handles == ("bandit",)
-    assert tags.needs_propensity
-    assert tags.needs_reward_model
+    assert isinstance(tags, EvaluatorTags) and isinstance(tags, Tags)
+    assert (tags.estimator_type, tags.handles) == ("policy_evaluator", ("bandit",))
+    assert tags.needs_propensity and tags.needs_reward_model
     assert not tags.order_dependent
     assert not get_tags(IPS()).needs_reward_model
     assert not get_tags(DirectMethod()).needs_propensity
@@ -106,31 +105,25 @@ def test_logs_and_policies_are_no_metadata():
         assert not hasattr(DoublyRobust(), "set_fit_request")
 
 
-def test_evaluators_without_a_model_ignore_one():
-    fitted = IPS().fit(LOGS, Ridge())
-    assert fitted.score(UniformPolicy()) == IPS().fit(LOGS).score(UniformPolicy())
-
-
 def test_a_model_may_be_given_to_fit_or_to_the_constructor():
     first = DoublyRobust(reward_model=Ridge(), cv=3).fit(LOGS)
     second = DoublyRobust(cv=3).fit(LOGS, Ridge())
-    assert first.score(UniformPolicy()) == second.score(UniformPolicy())
+    assert value_of(first) == value_of(second)
     assert second.reward_model is None  # fit does not write to parameters
     with pytest.raises(ValueError, match="constructor and to fit; give it once"):
         first.fit(LOGS, Ridge())
+    # what needs none ignores it
+    assert value_of(IPS().fit(LOGS, Ridge())) == value_of(IPS().fit(LOGS))
 
 
 def test_a_refit_forgets_the_logs_before():
-    evaluator = DoublyRobust().fit(LOGS)
-    evaluator.fit(LOGS[:20])
-    expected = DoublyRobust().fit(LOGS[:20]).score(UniformPolicy())
-    assert evaluator.score(UniformPolicy()) == expected
+    again = DoublyRobust().fit(LOGS).fit(LOGS[:20])
+    assert value_of(again) == value_of(DoublyRobust().fit(LOGS[:20]))
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-@pytest.mark.parametrize(
-    "evaluator",
-    [
+def test_only_fit_changes_a_fitted_evaluator():
+    for evaluator in (
         IPS(),
         IPS(cmax="auto"),
         SNIPS(),
@@ -139,18 +132,14 @@ def test_a_refit_forgets_the_logs_before():
         DRos(lam="auto"),
         MRDR(),
         DirectMethod(reward_model=Ridge()),
-    ],
-    ids=repr,
-)
-def test_only_fit_changes_a_fitted_evaluator(evaluator):
-    fitted = evaluator.fit(LOGS)
-    before = joblib.hash(fitted), dict(vars(fitted))
-    result = fitted.evaluate(UniformPolicy())
-    fitted.score(UniformPolicy(), LOGS[:30], np.arange(30))
-    dict(result.diagnostics)
-    assert len(result.round_values) == N
-    assert joblib.hash(fitted) == before[0]
-    assert vars(fitted).keys() == before[1].keys()
+    ):
+        fitted = evaluator.fit(LOGS)
+        before = joblib.hash(fitted), vars(fitted).keys()
+        result = fitted.evaluate(UniformPolicy())
+        fitted.score(UniformPolicy(), LOGS[:30], np.arange(30))
+        dict(result.diagnostics)
+        assert len(result.round_values) == N
+        assert (joblib.hash(fitted), vars(fitted).keys()) == before
 
 
 class Raises(Ridge):
@@ -175,18 +164,11 @@ def test_an_interrupted_refit_leaves_the_old_one_whole(cls):
     with pytest.raises(RuntimeError, match="too many rounds"):
         evaluator.fit(LOGS)
     assert all(vars(evaluator)[name] is old for name, old in before.items())
-    assert evaluator.logs_ is before["logs_"]
     assert value_of(evaluator) == value
 
 
 def value_of(evaluator):
     return quiet(evaluator, UniformPolicy()).value
-
-
-def test_a_refit_drops_what_the_old_one_found():
-    evaluator = IPS().fit(LOGS)
-    evaluator.left_over_ = 1
-    assert not hasattr(evaluator.fit(LOGS[:20]), "left_over_")
 
 
 def test_a_warning_is_given_for_every_evaluation():
@@ -201,8 +183,7 @@ def test_a_warning_is_given_for_every_evaluation():
 
 def test_html():
     html = IPS(cmax=2.0).fit(LOGS)._repr_html_()
-    assert "cmax" in html
-    assert len(html) < 100_000
+    assert "cmax" in html and len(html) < 100_000
 
 
 # -- what stands for a policy ---------------------------------------------------------
@@ -215,25 +196,20 @@ def rows_of_pi(X):
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-@pytest.mark.parametrize(
-    "policy",
-    [
+def test_what_stands_for_a_policy():
+    fitted, single = IPS().fit(WITH_PI), PI.astype(np.float32)
+    expected = fitted.evaluate(PI).round_values
+    for policy in (
         "pi",
         PI.tolist(),
         sparse.csr_matrix(PI),
-        PI.astype(np.float32),
         FunctionPolicy(rows_of_pi),
         FrozenEstimator(FunctionPolicy(rows_of_pi)),
         WITH_PI.columns["logged"],
         "logged",
-    ],
-    ids=["column", "list", "sparse", "float32", "policy", "frozen", "logged", "of it"],
-)
-def test_what_stands_for_a_policy(policy):
-    fitted = IPS().fit(WITH_PI)
-    single = getattr(policy, "dtype", 0) == np.float32
-    expected = fitted.evaluate(PI.astype(np.float32) if single else PI)
-    found = fitted.evaluate(policy)
+    ):
+        assert_array_equal(fitted.evaluate(policy).round_values, expected)
+    found, expected = (fitted.evaluate(pi) for pi in (single, single.astype(float)))
     assert_array_equal(found.round_values, expected.round_values)
 
 
@@ -251,10 +227,6 @@ def test_policies_follow_the_actions_of_the_logs():
     assert value_of(fitted) == pytest.approx(LOGS.reward.mean())
     taken = LOGS.reward[LOGS.action == "b"].mean()
     assert fitted.score(ConstantPolicy("b")) == pytest.approx(taken)
-
-
-def test_what_is_no_policy_is_refused():
-    fitted = IPS().fit(LOGS)
     with pytest.raises(TypeError, match="a policy is expected, got BanditLogs"):
         fitted.evaluate(LOGS)
     with pytest.raises(ValueError, match="60 rounds and 2 actions"):
@@ -268,36 +240,18 @@ def test_sample_weights_are_multiplied():
 
     def found(own=None, given=None):
         fitted = IPS().fit(LOGS.replace(sample_weight=own))
-        return quiet(fitted, PI) if given is None else weighted(fitted, given)
-
-    def weighted(fitted, given):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OPEWarning)
-            return fitted.evaluate(PI, sample_weight=given)
+        return quietly(fitted.evaluate, PI, sample_weight=given)
 
     for own, given, omega in ((None, a, a), (a, None, a), (a, b, a * b)):
-        one = found(own, given)
-        assert one.value == pytest.approx(np.average(w, weights=omega), rel=1e-12)
+        expected = np.average(w, weights=omega)
+        assert found(own, given).value == pytest.approx(expected, rel=1e-12)
     plain = found()
     for own, given in ((None, np.full(N, 3.0)), (a, 1 / a)):  # equal: no matter
         one = found(own, given)
         assert (one.value, one.standard_error) == (plain.value, plain.standard_error)
 
 
-@pytest.mark.parametrize(
-    ("own", "given", "match"),
-    [
-        (None, np.zeros(N), "non-negative and positive somewhere"),
-        (None, -np.ones(N), "non-negative and positive somewhere"),
-        (
-            np.arange(N) < 9,
-            np.arange(N) >= 9,
-            "is zero in every round: no round counts",
-        ),
-        (None, np.ones(N - 1), "sample_weight"),
-    ],
-)
-def test_sample_weights_that_cannot_be(own, given, match):
-    logs = LOGS if own is None else LOGS.replace(sample_weight=own.astype(float))
-    with pytest.raises(ValueError, match=match):
-        IPS().fit(logs).evaluate(UniformPolicy(), sample_weight=given)
+def test_sample_weights_that_leave_no_round():
+    logs = LOGS.replace(sample_weight=1.0 * (np.arange(N) < 9))
+    with pytest.raises(ValueError, match="is zero in every round: no round counts"):
+        IPS().fit(logs).evaluate(UniformPolicy(), sample_weight=np.arange(N) >= 9)

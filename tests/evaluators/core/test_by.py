@@ -9,34 +9,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import (
-    IPS,
-    SNDR,
-    SNIPS,
-    DirectMethod,
-    DoublyRobust,
-    MultiLoggerDR,
-    MultiLoggerIPS,
-    UniformPolicy,
-)
+from skope_ope import IPS, SNIPS, MultiLoggerDR, MultiLoggerIPS, UniformPolicy
 from skope_ope.exceptions import LoggerWarning, SupportWarning
 from tests._quiet import quiet
-from tests._worlds import d8, d8_logs
-from tests.evaluators.core._asked import bare_logs, world
+from tests._worlds import d8_logs
+from tests.evaluators.core._asked import D8, D8_LOGS, EVALUATORS, bare_logs, world
 from tests.evaluators.multi_logger._toy import TOY, VALUE
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-
-D8 = d8()
-LOGS = d8_logs().with_columns(half=np.repeat(["early", "late"], 4))
-EVALUATORS = [
-    IPS(),
-    IPS(cmax=2.0),
-    SNIPS(),
-    SNDR(reward_model="q_hat"),
-    DoublyRobust(reward_model="q_hat"),
-    DirectMethod(reward_model="q_hat"),
-]
 
 
 # -- groups ---------------------------------------------------------------------------
@@ -56,18 +36,9 @@ def test_groups_are_evaluated_alone(evaluator, offset, weighted):
         assert_allclose(group.value, alone.value, rtol=1e-10)
         assert_allclose(group.standard_error, alone.standard_error, rtol=1e-7)
         assert_allclose(group.round_values, alone.round_values, rtol=1e-9)
-        assert_allclose(
-            group.confidence_interval(), alone.confidence_interval(), rtol=1e-7
-        )
+        limits = (one.confidence_interval() for one in (group, alone))
+        assert_allclose(*limits, rtol=1e-7)
         assert group.estimator == f"{result.estimator} of {label!r}"
-
-
-def test_groups_of_means_average_to_the_value():
-    result = DoublyRobust(reward_model="q_hat").fit(LOGS).evaluate(D8.pi)
-    groups = result.by("half")
-    assert list(groups) == ["early", "late"]
-    total = sum(group.n_rounds * group.value for group in groups.values())
-    assert_allclose(total / 8, result.value, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -76,26 +47,35 @@ def test_groups_of_means_average_to_the_value():
     ids=["array", "list", "field", "text"],
 )
 def test_keys_of_groups(key):
-    groups = IPS().fit(LOGS).evaluate(D8.pi).by(key)
+    groups = IPS().fit(D8_LOGS).evaluate(D8.pi).by(key)
     assert [group.n_rounds for group in groups.values()] == [3, 2, 3]
     values = [group.value for group in groups.values()]
     assert_allclose(values, [3.2 / 3, 1 / 6, 4.1666667 / 3], rtol=1e-7)
 
 
-def test_groups_of_one_round_and_of_groups():
-    result = IPS().fit(LOGS).evaluate(D8.pi)
+def test_halves_single_rounds_and_differences():
+    fitted = IPS().fit(D8_LOGS)
+    result = fitted.evaluate(D8.pi)
+    halves = result.by("half")
+    assert list(halves) == ["early", "late"]
+    total = sum(group.n_rounds * group.value for group in halves.values())
+    assert_allclose(total / 8, result.value, rtol=1e-12)
+    nested = halves["late"].by([0, 0, 1, 1])
+    assert_allclose(nested[1].value, 1.5)
     alone = result.by(np.arange(8))
     assert all(np.isnan(group.standard_error) for group in alone.values())
-    nested = result.by("half")["late"].by([0, 0, 1, 1])
-    assert_allclose(nested[1].value, 1.5)
-
-
-def test_groups_of_a_difference():
-    fitted = IPS().fit(LOGS)
-    difference = fitted.evaluate(D8.pi) - fitted.evaluate(UniformPolicy())
-    groups = difference.by("half")
-    d = difference.round_values
-    assert_allclose([g.value for g in groups.values()], [d[:4].mean(), d[4:].mean()])
+    difference = result - fitted.evaluate(UniformPolicy())
+    found, d = difference.by("half"), difference.round_values
+    assert_allclose([g.value for g in found.values()], [d[:4].mean(), d[4:].mean()])
+    # groups may be numbers and texts at once, and values are taken by them
+    label = np.array([0, "a", 1, "a", 0, 1, "b", "b"], dtype=object)
+    result = SNIPS().fit(d8_logs(group=label)).evaluate(D8.pi)
+    found, again = result.by("group"), result.by([str(g) for g in label])
+    assert list(found) == [0, "a", 1, "b"]
+    for label, part in found.items():
+        assert_allclose(part.value, again[str(label)].value)
+    with pytest.raises(ValueError, match="does not hold its logs"):
+        pickle.loads(pickle.dumps(result)).by("action")
 
 
 @pytest.mark.parametrize(
@@ -110,44 +90,22 @@ def test_groups_of_a_difference():
 )
 def test_keys_that_cannot_be(key, match):
     with pytest.raises(ValueError, match=match):
-        IPS().fit(LOGS).evaluate(D8.pi).by(key)
+        IPS().fit(D8_LOGS).evaluate(D8.pi).by(key)
 
 
 def test_groups_without_an_estimate_are_nan_and_said_to_be():
-    logs = bare_logs([0, 0, 1, 1], [1, 0, 1, 0], 0.5)
-    pi = np.tile([1.0, 0.0], (4, 1))
-    result = SNIPS().fit(logs).evaluate(pi)
+    logs, key = bare_logs([0, 0, 1, 1], [1, 0, 1, 0], 0.5), list("aabb")
+    result = SNIPS().fit(logs).evaluate(np.tile([1.0, 0.0], (4, 1)))
     with pytest.warns(SupportWarning, match="1 of 2 groups have no estimate, 'b'"):
-        groups = result.by(["a", "a", "b", "b"])
+        groups = result.by(key)
     assert np.isnan(groups["b"].value)
     assert [type(warning) for warning in groups["b"].warnings] == [SupportWarning]
-    assert groups["a"].value == 0.5
-    assert not groups["a"].warnings
+    assert groups["a"].value == 0.5 and not groups["a"].warnings
     # what all rounds say nothing about, no group knows
     logs = bare_logs([0, 0, 1, 1], [1, 0, 1, 0], 0.5, actions=[0, 1, 2])
     result = IPS().fit(logs).evaluate(np.tile([0.0, 0.0, 1.0], (4, 1)))
-    assert np.isnan(result.value)
-    groups = result.by(["a", "a", "b", "b"])
-    assert np.isnan([group.value for group in groups.values()]).all()
-    assert all(group.warnings for group in groups.values())
-
-
-def test_labels_of_several_types():
-    """Groups may be numbers and texts at once, and values are taken by them."""
-    group = np.array([0, "a", 1, "a", 0, 1, "b", "b"], dtype=object)
-    logs = d8_logs(group=group)
-    value = SNIPS().fit(logs).evaluate(d8().pi)
-    found, again = value.by("group"), value.by([str(g) for g in group])
-    assert list(found) == [0, "a", 1, "b"]
-    for label, part in found.items():
-        assert_allclose(part.value, again[str(label)].value)
-
-
-def test_names_of_pickled_values_are_refused():
-    logs = d8_logs()
-    value = SNIPS().fit(logs).evaluate(np.full((8, 3), 1 / 3))
-    with pytest.raises(ValueError, match="does not hold its logs"):
-        pickle.loads(pickle.dumps(value)).by("action")
+    for one in (result, *result.by(key).values()):
+        assert np.isnan(one.value) and one.warnings
 
 
 # -- labels of any kind ---------------------------------------------------------------
@@ -247,8 +205,7 @@ def test_means_of_balanced_terms_by_logger_are_no_values():
     [warned] = [w.message for w in seen if w.category is LoggerWarning]
     assert warned.value == 2 and seen[0].filename == __file__
     assert all(warned in v.warnings for v in found.values())
-    again = pickle.loads(pickle.dumps(result))
-    assert doubts(again, logs.logger)
+    assert doubts(pickle.loads(pickle.dumps(result)), logs.logger)
     for pooling in ("naive", "weighted"):
         other = quiet(MultiLoggerIPS(pooling=pooling).fit(logs), pi)
         assert not doubts(other, "logger")
@@ -258,37 +215,25 @@ def test_means_of_balanced_terms_by_logger_are_no_values():
 @pytest.mark.parametrize("evaluator", BALANCED, ids=str)
 def test_every_balanced_form_warns(evaluator):
     logs, pi = drawn()
-    result = quiet(evaluator.fit(logs), pi)
+    result, other = (quiet(evaluator.fit(logs), one) for one in (pi, 1 - pi))
     assert doubts(result, "logger") and doubts(result, logs.logger * 10)
-    assert doubts(result - quiet(evaluator.fit(logs), 1 - pi), "logger")
-    assert not doubts(result - quiet(evaluator.fit(logs), 1 - pi), "coin")
+    assert doubts(result - other, "logger") and not doubts(result - other, "coin")
     part = result.by("coin")[0]
     assert doubts(part, logs.logger[logs.columns["coin"] == 0])
-
-
-@pytest.mark.parametrize("key", ["x", "coin", "action", "day"])
-def test_groups_with_the_mixture_of_all_rounds_are_silent(key, global_random_seed):
-    logs, pi = drawn(seed=global_random_seed)
-    result = quiet(MultiLoggerIPS(pooling="balanced").fit(logs), pi)
-    assert not doubts(result, key)
+    alike = logs.replace(logger_proba=np.tile(logs.propensity[:, None], 2))
+    assert not doubts(quiet(evaluator.fit(alike), pi), "logger")
 
 
 def test_days_on_which_other_loggers_acted(global_random_seed):
-    """A logger that takes over in the middle of day 2."""
     logs, pi = drawn(seed=global_random_seed)
-    order = np.argsort(logs.logger, kind="stable")
-    logs, pi = logs[order], pi[order]
-    day = np.arange(len(logs)) // 400
     result = quiet(MultiLoggerIPS(pooling="balanced").fit(logs), pi)
-    [doubt] = doubts(result, day)
+    for key in ("x", "coin", "action", "day"):  # have the mixture of all rounds
+        assert not doubts(result, key)
+    # a logger that takes over in the middle of day 2
+    order = np.argsort(logs.logger, kind="stable")
+    result = quiet(MultiLoggerIPS(pooling="balanced").fit(logs[order]), pi[order])
+    [doubt] = doubts(result, np.arange(len(logs)) // 400)
     assert doubt.value == 4  # not day 2, which has the mixture of the log
-
-
-def test_loggers_that_are_alike_give_values():
-    logs, pi = drawn()
-    alike = logs.replace(logger_proba=np.tile(logs.propensity[:, None], 2))
-    result = quiet(MultiLoggerIPS(pooling="balanced").fit(alike), pi)
-    assert not doubts(result, "logger")
 
 
 def test_groups_that_one_logger_serves(global_random_seed):

@@ -3,7 +3,6 @@
 """What a pass over the rounds takes, refuses and asks for, alone and with workers."""
 
 import gc
-import os
 import tracemalloc
 import warnings
 import weakref
@@ -26,6 +25,7 @@ from skope_ope import (
 )
 from skope_ope.base import BasePolicy
 from skope_ope.exceptions import SupportWarning
+from tests.evaluators.core._asked import interval_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 BLOCK, ENTRIES = 20_000, 1 << 20  # no more rounds, or probabilities, at once
@@ -47,108 +47,77 @@ def values(table):
     return [number for v in table.values() for number in (v.value, v.standard_error)]
 
 
-@pytest.mark.parametrize("change", ["float32", "fortran", "strided", "lists"])
-def test_any_kind_of_table(change):
-    arrays, pi, q_hat = make_arrays(300)
-    pi, q_hat = (table.astype(np.float32).astype(float) for table in (pi, q_hat))
+def test_any_kind_of_table():
+    arrays, *tables = make_arrays(300)
+    pi, q_hat = (table.astype(np.float32).astype(float) for table in tables)
     logs = BanditLogs(**arrays)
     expected = values(evaluate(pi, logs, reward_model=q_hat))
-    as_other = {
-        "float32": lambda table: table.astype(np.float32),
-        "fortran": np.asfortranarray,
-        "strided": lambda table: np.repeat(table, 2, axis=1)[:, ::2],
-        "lists": lambda table: table.tolist(),
-    }[change]
-    found = evaluate(as_other(pi), logs, reward_model=as_other(q_hat))
-    assert_allclose(values(found), expected, rtol=1e-12)
-
-
-def test_a_constant_model_is_not_expanded():
-    arrays, pi, _ = make_arrays(300)
-    logs = BanditLogs(**arrays)
-    expected = evaluate(pi, logs, reward_model=np.full(pi.shape, 0.3))
-    found = evaluate(pi, logs, reward_model=0.3)
-    assert_allclose(values(found), values(expected), rtol=1e-12, atol=1e-15)
-
-
-def test_integer_probabilities():
-    arrays, _, q_hat = make_arrays(300)
-    logs = BanditLogs(**arrays)
+    for as_other in (
+        lambda table: table.astype(np.float32),
+        np.asfortranarray,
+        lambda table: np.repeat(table, 2, axis=1)[:, ::2],  # strided
+        lambda table: table.tolist(),
+    ):
+        found = evaluate(as_other(pi), logs, reward_model=as_other(q_hat))
+        assert_allclose(values(found), expected, rtol=1e-12)
+    # integers are probabilities as well, and a number is a table
     greedy = np.eye(4, dtype=int)[q_hat.argmax(axis=1)]
     found = evaluate(greedy, logs, reward_model=q_hat)
     expected = evaluate(greedy.astype(float), logs, reward_model=q_hat)
     assert values(found) == values(expected)
+    found, expected = (
+        evaluate(pi, logs, reward_model=one) for one in (0.3, np.full(pi.shape, 0.3))
+    )
+    assert_allclose(values(found), values(expected), rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_model_values_that_are_not_finite_are_named(bad):
-    n_rounds = BLOCK + 100
-    arrays, pi, q_hat = make_arrays(n_rounds)
-    row = n_rounds - 3  # in the second block
-    q_hat[row, 2] = bad
-    with pytest.raises(
-        ValueError, match=f"reward_model must be finite, got {bad} at row {row} "
-    ):
-        evaluate(pi, BanditLogs(**arrays), reward_model=q_hat)
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (np.nan, "must sum to 1 over the actions, got nan"),
-        (np.inf, "must sum to 1 over the actions, got inf"),
-        (-0.5, "must not be negative, got -0.5"),
-        (1.5, "must sum to 1 over the actions, got"),
-    ],
-)
 @pytest.mark.parametrize("n_actions", [4, 40])
-def test_faulty_probabilities_are_named(entry, message, n_actions):
+def test_faults_of_the_second_block_are_named(n_actions):
     n_rounds = BLOCK + 100
-    arrays, pi, _ = make_arrays(n_rounds, n_actions)
-    row = n_rounds - 3
-    pi[row, 2] = entry
-    with pytest.raises(ValueError, match=f"policy {message}.* at row {row}"):
-        evaluate(pi, BanditLogs(**arrays), reward_model=0.5)
-
-
-@pytest.mark.parametrize("entry", [np.nan, -0.1, 1.1])
-def test_faulty_probabilities_of_logged_actions_are_named(entry):
-    arrays, pi, _ = make_arrays(50)
-    logs = BanditLogs(**arrays)
-    logged = pi[np.arange(50), arrays["action"]]
-    logged[31] = entry
-    with pytest.raises(ValueError, match=f"got {entry} at row 31"):
-        evaluate(logged, logs, evaluators=["IPS"])
+    arrays, pi, q_hat = make_arrays(n_rounds, n_actions)
+    logs, row = BanditLogs(**arrays), n_rounds - 3
+    kept, sums = pi[row, 2], "must sum to 1 over the actions, got"
+    for entry, message in (
+        (np.nan, f"{sums} nan"),
+        (np.inf, f"{sums} inf"),
+        (-0.5, "must not be negative, got -0.5"),
+        (1.5, sums),
+    ):
+        pi[row, 2] = entry
+        with pytest.raises(ValueError, match=f"policy {message}.* at row {row}"):
+            evaluate(pi, logs, reward_model=0.5)
+    pi[row, 2] = kept
+    for bad in (np.nan, np.inf, -np.inf):
+        q_hat[row, 2] = bad
+        told = f"reward_model must be finite, got {bad} at row {row} "
+        with pytest.raises(ValueError, match=told):
+            evaluate(pi, logs, reward_model=q_hat)
 
 
 def test_missing_mass_is_weighted():
     """In all three ways in which it is known."""
     arrays, pi, _ = make_arrays(90)
-    arrays["action"] = arrays["action"] % 3
-    omega = np.random.RandomState(1).random_sample(90)
-    rare = np.arange(90) % 3 == 0
-    omega[rare] = 0
-    arrays["action"][rare] = 3  # logged by rounds of weight zero alone
-    mu = np.tile([0.3, 0.3, 0.4, 0.0], (90, 1))
-    mu[rare] = 0.25
-    own = mu[np.arange(90), arrays["action"]]
-    certain = np.where(np.arange(90) % 3 == 1, 1.0, 0.5)
-    logged = pi[np.arange(90), arrays["action"]]
+    rounds = np.arange(90)
+    rare, certain = rounds % 3 == 0, np.where(rounds % 3 == 1, 1.0, 0.5)
+    omega = np.where(rare, 0, np.random.RandomState(1).random_sample(90))
+    # the last action is logged by rounds of weight zero alone
+    action = arrays["action"] = np.where(rare, 3, arrays["action"] % 3)
+    mu = np.where(rare[:, None], 0.25, [0.3, 0.3, 0.4, 0.0])
+    logged = pi[rounds, action]
     for fields, lost in (
         ({"propensity": np.full(90, 0.25)}, pi[:, 3]),
-        ({"propensity": own, "logging_proba": mu}, pi[:, 3]),
+        ({"propensity": mu[rounds, action], "logging_proba": mu}, pi[:, 3]),
         ({"propensity": certain}, np.where(certain == 1, 1 - logged, pi[:, 3])),
     ):
         logs = BanditLogs(**{**arrays, **fields}, actions=range(4))
         with pytest.warns(SupportWarning) as caught:
             result = IPS().fit(logs).evaluate(pi, sample_weight=omega)
-        mass = omega @ lost / omega.sum()
-        assert_allclose(result.diagnostics["unsupported_mass"], mass)
+        mass, rows = omega @ lost / omega.sum(), np.flatnonzero(omega)
         assert_allclose(caught[0].message.value, mass)
-        rows = np.flatnonzero(omega)
         with pytest.warns(SupportWarning):
             kept = IPS().fit(logs[rows]).evaluate(pi[rows], sample_weight=omega[rows])
-        assert_allclose(kept.diagnostics["unsupported_mass"], mass)
+        for one in (result, kept):
+            assert_allclose(one.diagnostics["unsupported_mass"], mass)
         assert_allclose(result.effective_sample_size, kept.effective_sample_size)
     # rows of weight zero alone want what was never logged
     pi = np.where(rare[:, None], [0, 0, 0, 1.0], [0.5, 0.5, 0, 0])
@@ -158,10 +127,10 @@ def test_missing_mass_is_weighted():
 
 
 # -- memory ---------------------------------------------------------------------------
-def peak_of(call):
+def peak_of(call, *args, **given):
     tracemalloc.start()
     try:
-        call()
+        call(*args, **given)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -170,7 +139,7 @@ def peak_of(call):
 def logs_of_many_actions(n_rounds, n_actions):
     arrays, _, _ = make_arrays(n_rounds, 3)
     arrays["action"] = np.random.RandomState(0).randint(n_actions, size=n_rounds)
-    arrays["propensity"] = np.full(n_rounds, 1 / n_actions)
+    arrays["propensity"] = 1 / n_actions
     return BanditLogs(**arrays, actions=np.arange(n_actions))
 
 
@@ -188,7 +157,7 @@ def uniform_of(n_actions, asked):
 @pytest.mark.parametrize("policy", [UniformPolicy(), uniform_of(10_000, [])])
 def test_many_actions_take_a_bounded_memory(policy):
     logs = logs_of_many_actions(3_000, 10_000)  # a table of them has 240 MB
-    assert peak_of(lambda: evaluate(policy, logs)) < 50e6
+    assert peak_of(evaluate, policy, logs) < 50e6
 
 
 @pytest.mark.thorough
@@ -197,7 +166,7 @@ def test_memory_does_not_grow_with_the_rounds():
         arrays, pi, q_hat = make_arrays(n_rounds, n_actions=10)
         first, second = BanditLogs(**arrays), BanditLogs(**arrays)
         evaluate(pi, first, reward_model=q_hat)
-        return peak_of(lambda: evaluate(pi, second, reward_model=q_hat)) / 2**20
+        return peak_of(evaluate, pi, second, reward_model=q_hat) / 2**20
 
     small, large = evaluate_arrays(200_000), evaluate_arrays(600_000)
     assert large < 8
@@ -207,59 +176,46 @@ def test_memory_does_not_grow_with_the_rounds():
 @pytest.mark.parametrize("n_actions", [3, 500])
 def test_a_policy_is_asked_for_chunks(n_actions):
     asked, n_rounds = [], 2 * BLOCK + 100
-    evaluate(
-        uniform_of(n_actions, asked),
-        logs_of_many_actions(n_rounds, n_actions),
-        reward_model=0.5,
-    )
+    logs = logs_of_many_actions(n_rounds, n_actions)
+    evaluate(uniform_of(n_actions, asked), logs, reward_model=0.5)
     assert sum(asked) == n_rounds
     assert max(asked) <= max(ENTRIES // n_actions, BLOCK)
 
 
-def test_a_block_has_a_bounded_number_of_entries():
-    asked, n_actions = [], 10_000
-    fitted = IPS().fit(logs_of_many_actions(1_000, n_actions))
-    peak = peak_of(lambda: fitted.score(uniform_of(n_actions, asked)))
-    assert sum(asked) == 1_000
-    assert max(asked) * n_actions <= ENTRIES
-    assert peak < 6 * 8 * ENTRIES
+class Counting(ConstantPolicy):
+    """Notes how many rounds it is asked about."""
+
+    asked = ()
+
+    def logged_proba(self, logs):
+        Counting.asked += (len(logs),)
+        return super().logged_proba(logs)
+
+    def mass_on(self, logs, codes):
+        return super().mass_on(logs, codes)
 
 
 def test_memory_does_not_follow_the_number_of_actions():
-    logs = logs_of_many_actions(3_000, 10_000)
-    evaluator, action = IPS().fit(logs), int(logs.action[0])
+    asked, n_actions = [], 10_000
+    logs = logs_of_many_actions(3_000, n_actions)
+    score, action = IPS().fit(logs).score, int(logs.action[0])
+    peak = peak_of(score, uniform_of(n_actions, asked))
+    assert sum(asked) == 3_000 and max(asked) * n_actions <= ENTRIES
+    assert peak < 6 * 8 * ENTRIES
     for policy in (ConstantPolicy(action), UniformPolicy()):
-        assert (
-            peak_of(partial(evaluator.score, policy)) < 8e6
-        )  # a table has 240e6 bytes
-
-
-def test_many_actions_without_tables_take_blocks_of_many_rows():
-    class Counting(ConstantPolicy):
-        calls = 0
-
-        def logged_proba(self, logs):
-            type(self).calls += 1
-            return super().logged_proba(logs)
-
-        def mass_on(self, logs, codes):
-            return super().mass_on(logs, codes)
-
-    logs = logs_of_many_actions(2_000, 10_000)
-    IPS().fit(logs).score(Counting(int(logs.action[0])))
-    assert Counting.calls == 1
+        assert peak_of(score, policy) < 8e6  # a table has 240e6 bytes
+    score(Counting(action))  # without a table all rows are one block
+    assert Counting.asked == (3_000,)
 
 
 @pytest.mark.few_cases(1)
-@pytest.mark.parametrize(
-    "kind", [np.float32, pytest.param(np.asfortranarray, id="fortran")]
-)
+@pytest.mark.parametrize("kind", [np.float32, np.asfortranarray])
 def test_tables_are_converted_block_by_block(kind):
     n = 400_000  # a table of floats has 13 MB
     arrays, pi, q_hat = make_arrays(n)
     logs, pi, q_hat = BanditLogs(**arrays), kind(pi), kind(q_hat)
     evaluate(pi, logs, reward_model=q_hat)  # what logs tell once
-    assert peak_of(lambda: evaluate(pi, logs, reward_model=q_hat)) < 6e6
+    assert peak_of(evaluate, pi, logs, reward_model=q_hat) < 6e6
 
 
 # -- workers --------------------------------------------------------------------------
@@ -281,13 +237,9 @@ def many_logs(n=N, **fields):
 def numbers(table):
     return [
         number
-        for value in table.values()
-        for number in (*value.round_values, value.standard_error, *limits(value))
+        for v in table.values()
+        for number in (*v.round_values, v.value, v.standard_error, *interval_of(v))
     ]
-
-
-def limits(value):
-    return value.value, *value.confidence_interval()
 
 
 @pytest.mark.few_cases(1)
@@ -295,54 +247,31 @@ def limits(value):
 @pytest.mark.parametrize("fields", [["group", "sample_weight"], ["reward_range"], []])
 def test_values_do_not_depend_on_jobs(model, fields):
     rng = np.random.default_rng(1)
-    given = {
+    known = {
         "group": rng.integers(N // 5, size=N),
         "sample_weight": rng.integers(3, size=N).astype(float),
         "reward_range": (0.0, 1.0),  # whose rounds bound the weights in the pass
     }
-    logs = many_logs(**{name: given[name] for name in fields})
-    policy, evaluators = FunctionPolicy(by_kind), ["SNIPS", "DoublyRobust"]
+    logs = many_logs(**{name: known[name] for name in fields})
+    given = {"reward_model": model, "evaluators": ["SNIPS", "DoublyRobust"]}
     with parallel_config("threading"):
         one, two = (
-            numbers(
-                evaluate(
-                    policy,
-                    logs,
-                    reward_model=model,
-                    evaluators=evaluators,
-                    n_jobs=n_jobs,
-                )
-            )
+            numbers(evaluate(FunctionPolicy(by_kind), logs, n_jobs=n_jobs, **given))
             for n_jobs in (None, 2)
         )
     assert_array_equal(one, two)
 
 
-@pytest.mark.thorough
-def test_processes_give_the_same_values():
-    logs, policy = many_logs(), FunctionPolicy(by_kind)
-    one = numbers(evaluate(policy, logs, evaluators=["SNIPS"]))
-    with parallel_config("loky"):
-        two = numbers(evaluate(policy, logs, evaluators=["SNIPS"], n_jobs=2))
-    assert_array_equal(one, two)
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_policy_is_asked_once_about_every_round(n_jobs):
-    asked = []
+    logs, asked = many_logs(N if n_jobs > 1 else 500), []  # several chunks, at least
 
     def watched(X):
         asked.extend(X[:, 0].tolist())
         return by_kind(X)
 
-    logs = many_logs(N if n_jobs > 1 else 500)  # several chunks, at least
     evaluate(FunctionPolicy(watched), logs, n_jobs=n_jobs, evaluators=["IPS", "SNIPS"])
     assert sorted(asked) == sorted(logs.context[:, 0].tolist())
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_faulty_row_is_named_whoever_finds_it(n_jobs):
-    logs = many_logs(N if n_jobs > 1 else 500)
     row = len(logs) - 3
     last = logs.context[row, 0]
 
@@ -351,19 +280,6 @@ def test_a_faulty_row_is_named_whoever_finds_it(n_jobs):
 
     with pytest.raises(ValueError, match=f"must sum to 1 .* at row {row} "):
         evaluate(FunctionPolicy(faulty), logs, n_jobs=n_jobs, evaluators=["IPS"])
-
-
-def exits(X):
-    os._exit(1)
-
-
-@pytest.mark.thorough
-def test_a_worker_that_dies_is_a_sentence():
-    with (
-        parallel_config("loky"),
-        pytest.raises(RuntimeError, match=r"a worker process died.*n_jobs=1"),
-    ):
-        evaluate(FunctionPolicy(exits), many_logs(), n_jobs=2)
 
 
 def warns(X):
@@ -375,12 +291,16 @@ def warns(X):
     "backend", ["threading", pytest.param("loky", marks=pytest.mark.thorough)]
 )
 def test_what_workers_warn_of_is_told_once(backend):
-    with parallel_config(backend), warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("default")
-        # whole stretches: a chunk that is left over is asked about here
-        n = 2 * 8 * (ENTRIES // K)
-        evaluate(FunctionPolicy(warns), many_logs(n), n_jobs=2, evaluators=["IPS"])
+    # whole stretches: a chunk that is left over is asked about here
+    logs, policy = many_logs(2 * 8 * (ENTRIES // K)), FunctionPolicy(warns)
+    call = partial(evaluate, policy, logs, evaluators=["SNIPS"])
+    found = []
+    for n_jobs in (1, 2):
+        with parallel_config(backend), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("default")
+            found.append(numbers(call(n_jobs=n_jobs)))
     assert [str(one.message) for one in told].count("this policy is old") == 1
+    assert_array_equal(*found)
 
 
 # -- what is kept for as long as a value ----------------------------------------------
@@ -410,9 +330,7 @@ class Asked(BasePolicy):
     def _proba(self, X, available):
         for row in np.asarray(X)[:, 0].tolist():
             self.times[row] = self.times.get(row, 0) + 1
-        score = np.exp(
-            np.outer(X[:, 0], np.arange(FEW)) * 0.3 + self.shift * np.arange(FEW)
-        )
+        score = np.exp((0.3 * X[:, :1] + self.shift) * np.arange(FEW))
         return score / score.sum(axis=1, keepdims=True)
 
     @property
@@ -447,26 +365,28 @@ def test_a_table_that_is_shown_asks_policies_and_models_once(logs):
     assert AskedRidge.n_predicted == predicted
 
 
+def three_policies():
+    return {name: Asked(0.3 * i).fit(X) for i, name in enumerate("abc")}
+
+
 @pytest.mark.parametrize("logs", [LOGS, FULL])
 @pytest.mark.parametrize("baseline", ["logger", "a"])
 def test_a_comparison_asks_every_policy_once(logs, baseline):
-    policies = {name: Asked(0.3 * i).fit(X) for i, name in enumerate("abc")}
+    policies = three_policies()
     comparison = compare_policies(policies, logs, baseline=baseline)
     assert repr(comparison) and comparison.p_values and comparison.sentence
     assert all(policy.once for policy in policies.values())
 
 
 def test_workers_change_nothing():
-    policies = {name: Asked(0.3 * i).fit(X) for i, name in enumerate("abc")}
-    one, two, many = (compare_policies(policies, FULL, n_jobs=n) for n in (1, 2, 999))
-    assert repr(one) == repr(two) == repr(many)
-    assert one.p_values == two.p_values == many.p_values
+    policies, jobs = three_policies(), (1, 2, 999)
+    one, *others = (compare_policies(policies, FULL, n_jobs=n) for n in jobs)
+    for other in others:
+        assert (repr(other), other.p_values) == (repr(one), one.p_values)
     table = evaluate(policies, FULL, evaluators=["SNIPS"])
-    found = [
-        table.confidence_intervals(method="bootstrap", n_resamples=50, n_jobs=n)
-        for n in (1, 2, 999)
-    ]
-    assert found[0] == found[1] == found[2]
+    given = {"method": "bootstrap", "n_resamples": 50}
+    one, *others = (table.confidence_intervals(n_jobs=n, **given) for n in jobs)
+    assert others == [one, one]
     with pytest.raises(ValueError, match="does not use n_jobs"):
         table["a", "SNIPS"].confidence_interval(n_jobs=2)
 

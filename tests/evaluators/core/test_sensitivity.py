@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,14 +22,14 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.intervals import breakdown_gamma, sensitivity_bounds, student_interval
-from tests.evaluators.core._asked import logged_value, quietly
+from tests.evaluators.core._asked import bare_logs, logged_value, quietly
 
 N = 300
 LOGS, POLICY = make_bandit_logs(N, random_state=3, return_truth=True)[:2]
 
 
-def value_of(logs=LOGS, **given):
-    return quietly(SNIPS().fit(logs).evaluate, POLICY, **given)
+def value_of(logs=LOGS, policy=POLICY, **given):
+    return quietly(SNIPS().fit(logs).evaluate, policy, **given)
 
 
 def weights(logs=LOGS):
@@ -49,16 +50,13 @@ def test_bounds_are_those_of_the_rounds():
 
 
 def test_sample_weights_and_groups():
-    omega = np.arange(N) % 3.0
-    group = np.arange(N) // 3
+    omega, rows = np.arange(N) % 3.0, np.repeat(np.arange(N), 2)
     about = weights(), LOGS.reward, LOGS.propensity, [1, 2]
-    low, high = sensitivity_bounds(*about, sample_weight=omega)
-    for logs in (LOGS, LOGS.replace(group=group)):
+    expected = sensitivity_bounds(*about, sample_weight=omega)
+    for logs in (LOGS, LOGS.replace(group=np.arange(N) // 3)):
         found = value_of(logs, sample_weight=omega).sensitivity([1, 2])
-        assert_allclose(found.low, low)
-        assert_allclose(found.high, high)
+        assert_allclose([found.low, found.high], expected)
     # groups of copies are rounds: neither bounds nor intervals see the copies
-    rows = np.repeat(np.arange(N), 2)
     # without a known range, of which a round of twice as many may bring half
     about = LOGS.context, LOGS.action, 2 * LOGS.reward, LOGS.propensity
     logs = BanditLogs(*about, actions=LOGS.actions)
@@ -67,25 +65,27 @@ def test_sample_weights_and_groups():
     assert_allclose([again.low, again.high], [once.low, once.high])
     assert again.interval_low < again.low and again.interval_high > again.high
     assert_allclose(again.interval_low, once.interval_low, atol=0.02)
+    one = value_of(LOGS.replace(group=np.zeros(N)))  # bounds, and no interval
+    found = quietly(one.sensitivity, [2])
+    assert found.low < one.value < found.high
 
 
 def test_intervals_hold_the_sampling_error_of_the_bounds():
-    logs = BanditLogs(
-        LOGS.context, LOGS.action, LOGS.reward * 1.5, LOGS.propensity
-    )  # no known range: Student's interval
+    about = LOGS.context, LOGS.action, LOGS.reward * 1.5, LOGS.propensity
+    logs = BanditLogs(*about)  # no known range: Student's interval
     value = value_of(logs)
     found = quietly(value.sensitivity, [1, 3], level=0.9)
     plain = quietly(value.confidence_interval, 0.9)
     assert (found.interval_low[0], found.interval_high[0]) == tuple(plain)
     w, r, p = weights(logs), logs.reward, logs.propensity
-    for end, sign in ((found.low[1], -1), (found.high[1], 1)):
-        heavy = sign * (r - end) > 0
+    answers = found.interval_low[1], found.interval_high[1]
+    for k, end in enumerate((found.low[1], found.high[1])):
+        heavy = r > end if k else r < end
         extreme = w * p + (w - w * p) * np.where(heavy, 3, 1 / 3)
         assert_allclose(extreme @ r / extreme.sum(), end)
         z = extreme * (r - end) / extreme.mean()
         limits = student_interval(end, z.std(ddof=1) / np.sqrt(N), N - 1, 0.9)
-        answer = found.interval_low[1] if sign < 0 else found.interval_high[1]
-        assert_allclose(answer, limits[0] if sign < 0 else limits[1])
+        assert_allclose(answers[k], limits[k])
 
 
 @pytest.mark.parametrize("gamma", [1e17, 1e100])
@@ -100,23 +100,17 @@ def test_huge_odds_ratios_reach_the_rewards(gamma):
 
 def test_intervals_grow_with_gamma_from_that_of_the_value():
     # where few rounds tell: what may not have been seen counts at every gamma
-    rng = np.random.default_rng(0)
-    mu, action = np.tile([0.9, 0.07, 0.03], (60, 1)), rng.integers(0, 2, 60)
-    logs = BanditLogs(
-        np.zeros((60, 1)),
-        action,
-        (rng.random(60) < 0.4).astype(float),
-        mu[0][action],
-        actions=[0, 1, 2],
-        logging_proba=mu,
-    )
+    rng, mu = np.random.default_rng(0), np.tile([0.9, 0.07, 0.03], (60, 1))
+    action = rng.integers(0, 2, 60)
+    fields = {"actions": [0, 1, 2], "logging_proba": mu}
+    logs = bare_logs(action, (rng.random(60) < 0.4) * 1.0, mu[0][action], **fields)
     for target in ([0.5, 0.5, 0.0], [0.4, 0.3, 0.3]):
-        value = quietly(SNIPS().fit(logs).evaluate, np.tile(target, (60, 1)))
-        found = value.sensitivity([1, 1 + 1e-9, 1.5, 4])
-        assert_allclose(found.interval_low[1], found.interval_low[0], atol=1e-6)
-        assert_allclose(found.interval_high[1], found.interval_high[0], atol=1e-6)
-        assert (np.diff(found.interval_low) <= 1e-6).all()
-        assert (np.diff(found.interval_high) >= -1e-6).all()
+        found = value_of(logs, np.tile(target, (60, 1))).sensitivity(
+            [1, 1 + 1e-9, 1.5, 4]
+        )
+        for limits, sign in ((found.interval_low, -1), (found.interval_high, 1)):
+            assert_allclose(limits[1], limits[0], atol=1e-6)
+            assert (sign * np.diff(limits) >= -1e-6).all()
 
 
 def test_breakdown_is_that_of_the_rounds():
@@ -145,32 +139,16 @@ def test_breakdown_with_the_sampling_error():
     assert_allclose(value.sensitivity(above, level=0.5).interval_high, 0.9, atol=1e-6)
 
 
-def test_one_group_has_bounds_and_no_interval():
-    value = value_of(LOGS.replace(group=np.zeros(N)))
-    found = quietly(value.sensitivity, [2])
-    assert found.low < value.value < found.high
-
-
-def slates():
-    rng = np.random.default_rng(0)
-    slate = np.argsort(rng.random((50, 3)), axis=1)[:, :2]
-    return SlateLogs(
-        np.zeros((50, 1)),
-        slate,
-        rng.random(50),
-        n_candidates=3,
-        logging_policy=UniformSlatePolicy(2),
-    )
-
-
 def others():
-    yield IPS().fit(LOGS).evaluate(POLICY)
-    yield SNIPS(cmax=2).fit(LOGS).evaluate(POLICY)
-    yield DoublyRobust().fit(LOGS).evaluate(POLICY)
-    yield SNDR().fit(LOGS).evaluate(POLICY)
+    rng, uniform = np.random.default_rng(0), UniformSlatePolicy(2)
+    slate = np.argsort(rng.random((50, 3)), axis=1)[:, :2]
+    about = np.zeros((50, 1)), slate, rng.random(50)
+    slates = SlateLogs(*about, n_candidates=3, logging_policy=uniform)
+    for evaluator in (IPS(), SNIPS(cmax=2), DoublyRobust(), SNDR()):
+        yield evaluator.fit(LOGS).evaluate(POLICY)
     yield logged_value(LOGS)
     yield value_of() - logged_value(LOGS)
-    yield SlateIPS(self_normalized=True).fit(slates()).evaluate(UniformSlatePolicy(2))
+    yield SlateIPS(self_normalized=True).fit(slates).evaluate(uniform)
 
 
 def test_others_refuse_in_a_sentence():
@@ -186,45 +164,39 @@ def test_others_refuse_in_a_sentence():
 def test_what_is_refused_in_a_sentence():
     value = value_of()
     far, base = (pickle.loads(pickle.dumps(v)) for v in (value, logged_value(LOGS)))
-    with pytest.raises(ValueError, match="weights of the rounds, and values do n"):
-        far.sensitivity()
     never = np.zeros(N, dtype=int), LOGS.reward, np.ones(N)
-    logs = BanditLogs(LOGS.context, *never, actions=[0, 1])
-    nothing = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
-    with pytest.raises(ValueError, match="this one is NaN"):
-        nothing.sensitivity()
-    uniform = quietly(SNIPS().fit(LOGS).evaluate, UniformPolicy())
-    others_mean = logged_value(make_bandit_logs(N, random_state=4))
+    nothing = BanditLogs(LOGS.context, *never, actions=[0, 1])
+    hidden = "hidden reasons change the value of a policy"
+    other = logged_value(make_bandit_logs(N, random_state=4))
+    for one, gamma, match in (
+        (far, 2, "weights of the rounds, and values do n"),
+        (value_of(nothing, ConstantPolicy(1)), 2, "this one is NaN"),
+        *((value, gamma, "gamma") for gamma in (0.5, [], [1, 0])),
+    ):
+        with pytest.raises(ValueError, match=match):
+            one.sensitivity(gamma)
+    with pytest.raises(TypeError, match="gamma must hold numbers"):
+        value.sensitivity("2")
     for baseline, error, match in (
-        (base, ValueError, "hidden reasons change the value of a policy"),
-        (uniform, ValueError, "hidden reasons change the value of a policy"),
-        (others_mean, ValueError, "come from different rounds"),
+        (base, ValueError, hidden),
+        (value_of(policy=UniformPolicy()), ValueError, hidden),
+        (other, ValueError, "come from different rounds"),
         *((x, TypeError, "must be a number") for x in ("logger", None, True, [0.5])),
         (np.nan, ValueError, "baseline must be finite"),
     ):
         with pytest.raises(error, match=match):
             value.breakdown_gamma(baseline)
-    for gamma in (0.5, [], [1, 0]):
-        with pytest.raises(ValueError, match="gamma"):
-            value.sensitivity(gamma)
-    with pytest.raises(TypeError, match="gamma must hold numbers"):
-        value.sensitivity("2")
-    for level in (0, 1, "95%"):
-        with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
-            value.sensitivity(level=level)
-        with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
-            value.breakdown_gamma(0.5, level=level)
+    for ask in (value.sensitivity, partial(value.breakdown_gamma, 0.5)):
+        for level in (0, 1, "95%"):
+            with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
+                ask(level=level)
 
 
 def test_table():
     found = value_of().sensitivity([1, 1.5])
-    assert found.to_records()[1] == {
-        "gamma": 1.5,
-        "low": found.low[1],
-        "high": found.high[1],
-        "interval_low": found.interval_low[1],
-        "interval_high": found.interval_high[1],
-    }
+    names = ("low", "high", "interval_low", "interval_high")
+    expected = {"gamma": 1.5} | {name: getattr(found, name)[1] for name in names}
+    assert found.to_records()[1] == expected
     lines = repr(found).splitlines()
     assert len(lines) == 3 and lines[0].split()[:3] == ["gamma", "low", "high"]
     assert lines[2].split()[0] == "1.5"

@@ -39,34 +39,23 @@ class Foreign:
         return np.tile([0, 1], (len(logs), 1))
 
 
-class Marginals:
-    """A slate policy as far as its marginals."""
+class Saying:
+    """A slate policy as far as the answers of some methods."""
 
-    def __init__(self, proba):
-        self.proba = np.asarray(proba, dtype=float)
-
-    def slot_marginals(self, logs):
-        return self.proba
+    def __init__(self, **answers):
+        for name, answer in answers.items():
+            setattr(self, name, lambda *_, answer=answer: np.asarray(answer))
 
 
-class Probabilities:
-    """A slate policy as far as the probabilities of the logged slates."""
-
-    def __init__(self, proba):
-        self.proba = proba
-
-    def slate_proba(self, logs, slates):
-        return self.proba
+def marginals(table):
+    return Saying(slot_marginals=table)
 
 
 class Moves:
     """A slate policy that says where it moves what was shown, and no more."""
 
     def __init__(self, policy):
-        self.policy = policy
-
-    def shown_marginals(self, logs):
-        return self.policy.shown_marginals(logs)
+        self.shown_marginals = policy.shown_marginals
 
 
 N = 240
@@ -75,21 +64,16 @@ THIRDS = np.full((N, 2, 3), 1 / 3)
 
 def clicked(seed):
     """Rankings of two of three candidates, with their clicks and features."""
-    rng = np.random.RandomState(seed)
-    n, logger = N, UniformSlatePolicy(2)
-    empty = SlateLogs(np.zeros((n, 1)), np.full((n, 2), -1), np.zeros(n))
-    empty = SlateLogs(empty.context, empty.slate, empty.reward, n_candidates=3)
-    slates = logger.sample(empty, rng)
-    return SlateLogs(
-        np.zeros((n, 1)),
-        slates,
-        slot_reward=(rng.random_sample((n, 2)) < 0.3 + 0.2 * (slates == 0)) * 1.0,
-        n_candidates=3,
-        item_features=np.array([[3.0], [1.0], [2.0]]),
-        logging_policy=logger,
-    )
+    rng, context = np.random.RandomState(seed), np.zeros((N, 1))
+    fields = {"n_candidates": 3, "logging_policy": UniformSlatePolicy(2)}
+    empty = SlateLogs(context, np.full((N, 2), -1), np.zeros(N), n_candidates=3)
+    slates = UniformSlatePolicy(2).sample(empty, rng)
+    fields["item_features"] = np.array([[3.0], [1.0], [2.0]])
+    clicks = (rng.random_sample((N, 2)) < 0.3 + 0.2 * (slates == 0)) * 1.0
+    return SlateLogs(context, slates, slot_reward=clicks, **fields)
 
 
+SLOTS = PseudoInverse()
 FAMILIES = [
     SlateIPS(),
     PseudoInverse(),
@@ -103,7 +87,7 @@ FAMILIES = [
 ]
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:the standard error of SlateDirectM")
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
 def outcome(evaluator, policy, logs):
@@ -129,10 +113,9 @@ def refused(evaluator, policy, error, match):
 
 def test_an_object_with_the_three_methods():
     logs = clicked(0)
-    expected = IndependentSlotIPS().fit(logs).score(UniformSlatePolicy(2))
-    assert IndependentSlotIPS().fit(logs).score(Foreign()) == pytest.approx(expected)
-    expected = SlateIPS().fit(logs).score(UniformSlatePolicy(2))
-    assert SlateIPS().fit(logs).score(Foreign()) == pytest.approx(expected)
+    for evaluator in (IndependentSlotIPS(), SlateIPS()):
+        score = evaluator.fit(logs).score
+        assert score(Foreign()) == pytest.approx(score(UniformSlatePolicy(2)))
     drawn = SlateDirectMethod(reward_model=LinearRegression(), n_samples=3).fit(logs)
     assert drawn.score(Foreign()) == pytest.approx(drawn.score(np.tile([0, 1], (N, 1))))
     refused(CascadeIPS(), Foreign(), TypeError, "Foreign has no prefix_proba")
@@ -149,49 +132,32 @@ def test_only_the_logged_candidates_are_known():
     refused(IndependentSlotIPS(), logged - 1, ValueError, "Slates are integers")
 
 
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_floats_of_zeros_and_ones_are_ambiguous():
-    logs = clicked(0)
     both = (np.arange(2 * N).reshape(N, 2) % 2).astype(float)
     refused(IndependentSlotIPS(), both, TypeError, "may be slates or probabilities")
-    fitted = IndependentSlotIPS().fit(logs.with_columns(p=both))
+    logs = clicked(0).with_columns(p=both)
+    fitted = IndependentSlotIPS().fit(logs)
     fitted.score(both.astype(int))
     # a column holds what it holds elsewhere, in whatever part of the rounds
     assert fitted.score("p") == fitted.score(both == 1)
-    assert fitted.score("p", logs=fitted.logs_[:1]) == IndependentSlotIPS().fit(
-        fitted.logs_[:1]
-    ).score((both == 1)[:1])
+    first = IndependentSlotIPS().fit(logs[:1]).score((both == 1)[:1])
+    assert fitted.score("p", logs=logs[:1]) == first
 
 
 @pytest.mark.parametrize(
     ("evaluator", "policy", "error", "match"),
     [
-        (
-            PseudoInverse(),
-            np.zeros((N, 1), int),
-            ValueError,
-            "the policy fills 1 slots",
-        ),
-        (
-            PseudoInverse(),
-            Marginals(THIRDS[:, :1]),
-            ValueError,
-            "the policy fills 1 sl",
-        ),
-        (
-            PseudoInverse(),
-            Marginals(THIRDS[:1]),
-            ValueError,
-            r"shape \(240, n_slots, 3",
-        ),
-        (PseudoInverse(), Marginals(THIRDS[:, :, :2]), ValueError, "n_slots, 3"),
-        (PseudoInverse(), Marginals(1.5 * THIRDS), ValueError, "a sum of 1.5 at row 0"),
-        (PseudoInverse(), Marginals(-THIRDS), ValueError, "non-negative"),
-        (PseudoInverse(), Marginals(np.nan * THIRDS), ValueError, "non-negative"),
-        (PseudoInverse(), Probabilities([0.5] * N), TypeError, "no slot_marginals"),
-        (SlateIPS(), Probabilities([0.5] * 3), ValueError, "shape"),
-        (SlateIPS(), Probabilities([2.0] * N), ValueError, r"in \[0, 1\]"),
-        (SlateIPS(), Marginals(THIRDS), TypeError, "no slate_proba"),
+        (SLOTS, np.zeros((N, 1), int), ValueError, "the policy fills 1 slots"),
+        (SLOTS, marginals(THIRDS[:, :1]), ValueError, "the policy fills 1 slots"),
+        (SLOTS, marginals(THIRDS[:1]), ValueError, r"shape \(240, n_slots, 3"),
+        (SLOTS, marginals(THIRDS[:, :, :2]), ValueError, "n_slots, 3"),
+        (SLOTS, marginals(1.5 * THIRDS), ValueError, "a sum of 1.5 at row 0"),
+        (SLOTS, marginals(-THIRDS), ValueError, "non-negative"),
+        (SLOTS, marginals(np.nan * THIRDS), ValueError, "non-negative"),
+        (SLOTS, Saying(slate_proba=[0.5] * N), TypeError, "no slot_marginals"),
+        (SlateIPS(), Saying(slate_proba=[0.5] * 3), ValueError, "shape"),
+        (SlateIPS(), Saying(slate_proba=[2.0] * N), ValueError, r"in \[0, 1\]"),
+        (SlateIPS(), marginals(THIRDS), TypeError, "no slate_proba"),
     ],
 )
 def test_what_policies_say_is_checked(evaluator, policy, error, match):
@@ -203,16 +169,14 @@ def test_every_family_takes_the_same_policies(evaluator, global_random_seed):
     logs = clicked(global_random_seed)
     regressor = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
     ranking = RankingPolicy(FrozenEstimator(regressor), 2)
-    slates = ranking.deterministic_slates(logs)
-    named = logs.with_columns(s=slates, q=ranking.slot_marginals(logs))
+    slates, shares = ranking.deterministic_slates(logs), ranking.slot_marginals(logs)
+    named = logs.with_columns(s=slates, q=shares)
     expected = outcome(evaluator, slates, logs)
-    for policy in (ranking, FrozenEstimator(ranking), slates.tolist(), "s"):
-        assert_same(outcome(evaluator, policy, named), expected)
     pipeline = Pipeline([("policy", FrozenEstimator(ranking))])
-    assert_same(outcome(evaluator, pipeline, logs), expected)
+    for policy in (ranking, FrozenEstimator(ranking), slates.tolist(), "s", pipeline):
+        assert_same(outcome(evaluator, policy, named), expected)
     # marginals are enough where no slate is matched, and no slate can be drawn
-    marginals = ranking.slot_marginals(logs)
-    by_array = outcome(evaluator, marginals, logs)
+    by_array = outcome(evaluator, shares, logs)
     assert_same(outcome(evaluator, "q", named), by_array)
     whole = (SlateIPS, CascadeIPS, ExplorationScavenging, SlateDirectMethod)
     if isinstance(evaluator, whole):
@@ -236,16 +200,16 @@ def test_policies_that_move_what_was_shown(evaluator, global_random_seed):
             assert "depends on the logged slate: neither weights" in found
 
 
+ROWS = "has 2 rows, the logs have 240: .*with_columns"
+KIND = "a slate policy is expected.*got "
+
+
 @pytest.mark.few_cases
 @pytest.mark.parametrize("evaluator", FAMILIES, ids=repr)
 @pytest.mark.parametrize(
     ("policy", "error", "match"),
     [
-        (
-            np.array([[0, 1], [2, -1]]),
-            ValueError,
-            "has 2 rows, the logs have 240: .*with_columns",
-        ),
+        (np.array([[0, 1], [2, -1]]), ValueError, ROWS),
         (np.zeros(240, int), TypeError, r"got ndarray of shape \(240,\)"),
         (np.full((240, 2), 3), ValueError, "candidate 3 at row 0, slot 0.* 0 to 2"),
         (np.full((240, 2), -2), ValueError, "candidate -2 at row 0, slot 0"),
@@ -253,9 +217,9 @@ def test_policies_that_move_what_was_shown(evaluator, global_random_seed):
         (np.full((240, 2), 0.3), TypeError, "serves IndependentSlotIPS, and Pseudo"),
         ([[0, 1], [0]], ValueError, "no rectangular array"),
         ("target", ValueError, "'target' is not a column"),
-        (UniformPolicy(), TypeError, "a slate policy is expected.*got UniformPolicy"),
-        (Marginals, TypeError, "got the class Marginals; make an instance"),
-        (clicked(0)[:2], TypeError, "a slate policy is expected.*got SlateLogs"),
+        (UniformPolicy(), TypeError, f"{KIND}UniformPolicy"),
+        (Foreign, TypeError, "got the class Foreign; make an instance"),
+        (clicked(0)[:2], TypeError, f"{KIND}SlateLogs"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -267,18 +231,14 @@ def test_what_is_no_slate_policy_is_refused_alike(evaluator, policy, error, matc
 
 
 def test_candidates_that_are_not_offered_are_refused_by_every_family():
-    logs = clicked(0)
-    offered = np.ones((240, 3), dtype=bool)
-    offered[5, 3 - logs.slate[5].sum()] = False  # the one that was not shown
-    logs = SlateLogs(
-        logs.context,
-        logs.slate,
-        slot_reward=logs.slot_reward,
-        candidates=offered,
-        logging_policy=logs.logging_policy,
-    )
+    logs, offered = clicked(0), np.ones((240, 3), dtype=bool)
+    left_out = 3 - logs.slate[5].sum()  # the one that was not shown
+    offered[5, left_out] = False
+    fields = {"candidates": offered, "logging_policy": logs.logging_policy}
+    about = {"slot_reward": logs.slot_reward} | fields
+    logs = SlateLogs(logs.context, logs.slate, **about)
     slates = logs.slate.copy()
-    slates[5, 0] = 3 - slates[5].sum()
+    slates[5, 0] = left_out
     for evaluator in FAMILIES:
         with pytest.raises(ValueError, match="row 5, slot 0, which is not offered"):
             evaluator.fit(logs).evaluate(slates)

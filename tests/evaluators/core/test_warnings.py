@@ -31,11 +31,19 @@ from skope_ope.exceptions import (
     LogsWarning,
     LowOverlapWarning,
     ModelErrorWarning,
+    OPEWarning,
     PropensityWarning,
     SupportWarning,
 )
-from tests._worlds import d8
-from tests.evaluators.core._asked import bare_logs, quietly
+from tests.evaluators.core._asked import (
+    D8,
+    D8_LOGS,
+    NEVER,
+    bare_logs,
+    interval_of,
+    quietly,
+    value_of,
+)
 
 
 # -- groups ---------------------------------------------------------------------------
@@ -44,26 +52,22 @@ def group_alarms(evaluator, group, action=None):
     n = len(group)
     action = np.arange(n) % 2 if action is None else action
     reward = np.random.RandomState(0).normal(size=n)
-    logs = bare_logs(action, reward, [0.5] * n, actions=[0, 1], group=group)
-    value = quietly(evaluator.fit(logs).evaluate, np.full((n, 2), 0.5))
-    return [one.value for one in value.warnings if isinstance(one, FewGroupsWarning)]
+    logs = bare_logs(action, reward, 0.5, actions=[0, 1], group=group)
+    told = value_of(evaluator, logs, np.full((n, 2), 0.5)).warnings
+    return [one.value for one in told if isinstance(one, FewGroupsWarning)]
 
 
-SIZES = np.array([50] + [1] * 60)  # one of them has nearly half of the rounds
-
-
-@pytest.mark.parametrize(
-    ("group", "numbers"),
-    [
+def test_few_groups():
+    sizes = np.array([50] + [1] * 60)  # one of them has nearly half of the rounds
+    effective = 110**2 / (sizes @ sizes)
+    for group, numbers in (
         (np.arange(40), []),
         (np.repeat(np.arange(60), 3), []),
         (np.arange(39), [39]),
-        (np.repeat(np.arange(61), SIZES), [pytest.approx(110**2 / (SIZES @ SIZES))]),
+        (np.repeat(np.arange(61), sizes), [pytest.approx(effective)]),
         (np.zeros(5), [1]),
-    ],
-)
-def test_few_groups(group, numbers):
-    assert group_alarms(IPS(), group) == numbers
+    ):
+        assert group_alarms(IPS(), group) == numbers
 
 
 def test_an_arm_of_one_group():
@@ -77,81 +81,55 @@ def test_an_arm_of_one_group():
 
 
 def test_the_fixed_log():
-    log = d8()
-    logs = BanditLogs(log.x.reshape(-1, 1), log.action, log.reward, log.propensity)
     with pytest.warns(LowOverlapWarning, match="3.3 effective rounds of 8") as caught:
-        result = IPS().fit(logs).evaluate(log.pi)
+        result = IPS().fit(D8_LOGS).evaluate(D8.pi)
     assert caught[0].message.value == pytest.approx(3.328, abs=5e-4)
     assert result.warnings == (caught[0].message,)
     assert caught[0].filename == __file__  # it points at the caller
 
 
-N = 400
-RNG = np.random.RandomState(0)
-NEVER = BanditLogs(  # nobody ever took the third action
-    np.zeros((N, 1)),
-    np.arange(N) % 2,
-    RNG.random_sample(N),
-    np.full(N, 0.5),
-    actions=[0, 1, 2],
-)
+NOTHING, HALF = np.tile([[[0.0, 0.0, 1.0]], [[0.5, 0.5, 0.0]]], (1, 400, 1))
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
 def test_estimates_that_cannot_be_formed():
-    nothing = np.tile([0.0, 0.0, 1.0], (N, 1))
     for evaluator in (IPS(), SNIPS()):
         with pytest.warns(SupportWarning) as caught:
-            result = evaluator.fit(NEVER).evaluate(nothing)
-        assert np.isnan(result.value)
-        assert np.isnan(result.standard_error)
+            result = evaluator.fit(NEVER).evaluate(NOTHING)
+        none = f"{result.estimator} has no estimate: the policy takes no logged"
+        assert any(str(w.message).startswith(none) for w in caught)
+        assert np.isnan([result.value, result.standard_error]).all()
         assert any(np.isnan(warning.message.value) for warning in caught)
-        overlap = [w for w in result.warnings if isinstance(w, LowOverlapWarning)]
-        assert [one.value for one in overlap] == [0.0]
-        assert "gives all logged actions probability 0" in str(overlap[0])
-        told = f"{type(evaluator).__name__} has no estimate: the policy takes no logged"
-        assert any(str(w.message).startswith(told) for w in caught)
-
-
-@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
-def test_a_model_extrapolates_with_a_warning():
-    nothing = np.tile([0.0, 0.0, 1.0], (N, 1))
+        [low] = [w for w in result.warnings if isinstance(w, LowOverlapWarning)]
+        assert low.value == 0
+        assert "gives all logged actions probability 0" in str(low)
     with pytest.warns(SupportWarning, match="extrapolates") as caught:
-        result = DoublyRobust().fit(NEVER, 0.25).evaluate(nothing)
-    assert result.value == 0.25
-    assert caught[0].message.value == 1.0
+        result = DoublyRobust().fit(NEVER, 0.25).evaluate(NOTHING)
+    assert (result.value, caught[0].message.value) == (0.25, 1.0)
 
 
 def test_the_direct_method_says_what_its_error_leaves_out():
-    fitted = DirectMethod().fit(NEVER, 0.25)
     with pytest.warns(ModelErrorWarning, match="To include it, use DoublyRobust"):
-        fitted.evaluate(np.tile([0.5, 0.5, 0.0], (N, 1)))
+        DirectMethod().fit(NEVER, 0.25).evaluate(HALF)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DoublyRobust().fit(NEVER, 0.25).evaluate(np.tile([0.5, 0.5, 0.0], (N, 1)))
+        DoublyRobust().fit(NEVER, 0.25).evaluate(HALF)
 
 
 def test_the_remedy_names_the_step_for_several_loggers():
-    rng = np.random.RandomState(0)
-    action = rng.randint(2, size=400)
-    wrong = {"context": np.zeros((400, 1)), "action": action, "reward": 2 * action}
-    wrong["propensity"] = np.tile([0.2, 0.3], 200)
+    action, p = np.random.RandomState(0).randint(2, size=400), np.tile([0.2, 0.3], 200)
     for logger, step in (
         (None, " PropensityEstimator"),
         (np.repeat(["a", "b"], 200), " LoggerPropensityEstimator"),
         (np.repeat("a", 400), " PropensityEstimator"),
     ):
-        logs = BanditLogs(**wrong, logger=logger)
+        logs = bare_logs(action, 2 * action, p, logger=logger)
         with pytest.warns(PropensityWarning) as warned:
             IPS().fit(logs).evaluate(UniformPolicy())
         assert len(warned) == 2  # of the weights, and of the propensities
         assert all(step in str(w.message) for w in warned)
-
-
-def test_without_propensities_the_error_names_what_needs_none():
-    logs = bare_logs([0, 1, 1, 0], 1.0)
     with pytest.raises(ValueError, match="or ExplorationScavenging where the logger"):
-        IPS().fit(logs)
+        IPS().fit(bare_logs([0, 1, 1, 0], 1.0))
 
 
 def test_rewards_that_have_not_arrived_are_told_by_every_evaluator():
@@ -172,11 +150,9 @@ def test_rewards_that_have_not_arrived_are_told_by_every_evaluator():
 # -- one round, or group, has all the weight -------------------------------------------
 def one_match(n=60, **fields):
     """Uniform logs in which a single round does what the policy does."""
-    rng = np.random.default_rng(0)
-    action = np.zeros(n, dtype=int)
-    action[7] = 1
-    about = rng.random((n, 1)), action, rng.random(n), np.full(n, 0.5)
-    return BanditLogs(*about, actions=[0, 1], **fields)
+    action = (np.arange(n) == 7).astype(int)
+    reward = np.random.default_rng(0).random(n)
+    return bare_logs(action, reward, 0.5, actions=[0, 1], **fields)
 
 
 TWO_LOGGERS = {"logger": np.arange(60) % 2, "logger_proba": np.full((60, 2), 0.5)}
@@ -196,70 +172,54 @@ TWO_LOGGERS = {"logger": np.arange(60) % 2, "logger_proba": np.full((60, 2), 0.5
     ],
 )
 def test_one_round_of_all_the_weight_tells_no_spread(evaluator, fields):
-    logs = one_match(**fields)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
-    unit = "group" if logs.group is not None else "round"
+    with pytest.warns(OPEWarning) as caught:
+        value = evaluator.fit(one_match(**fields)).evaluate(ConstantPolicy(1))
+    unit = "group" if "group" in fields else "round"
     told = [str(w.message) for w in caught]
     assert sum(f"one {unit} has all the weight" in text for text in told) == 1
     assert not any("its own variance" in text for text in told)
     assert np.isfinite(value.value) and np.isnan(value.standard_error)
-    assert np.isnan(quietly(value.confidence_interval)).all()
+    assert np.isnan(interval_of(value)).all()
     ranged = one_match(reward_range=(0, 1), **fields)
-    value = quietly(lambda: evaluator.fit(ranged).evaluate(ConstantPolicy(1)))
-    assert quietly(value.confidence_interval) == (0, 1)
+    assert interval_of(value_of(evaluator, ranged, ConstantPolicy(1))) == (0, 1)
 
 
 def test_one_slate_of_all_the_weight_tells_no_spread():
-    slate = np.tile([0, 1], (60, 1))
+    slate, target = np.tile([0, 1], (60, 1)), np.tile([2, 1], (60, 1))
     slate[3] = [2, 1]
-    reward, target = np.random.default_rng(0).random(60), np.tile([2, 1], (60, 1))
-    for width, known in ((2, True), (1, False)):  # weights of both signs, or of one
-        logs = SlateLogs(
-            np.zeros((60, 1)),
-            slate[:, :width],
-            reward,
-            n_candidates=3,
-            logging_policy=UniformSlatePolicy(width),
-        )
-        some = slice(5) if known else slice(60)
-        evaluator = PseudoInverse(self_normalized=True).fit(logs[some])
-        value = quietly(evaluator.evaluate, target[some, :width])
-        assert (value.standard_error > 0) == known
+    reward = np.random.default_rng(0).random(60)
+    evaluator = PseudoInverse(self_normalized=True)
+    for width, n in ((2, 5), (1, 60)):  # weights of both signs, or of one
+        given = {"n_candidates": 3, "logging_policy": UniformSlatePolicy(width)}
+        logs = SlateLogs(np.zeros((60, 1)), slate[:, :width], reward, **given)
+        value = value_of(evaluator, logs[:n], target[:n, :width])
         told = any("one round has all the weight" in str(w) for w in value.warnings)
-        assert told != known and np.isnan(value.standard_error) != known
+        known = width == 2
+        assert (value.standard_error > 0) == known
+        assert told == np.isnan(value.standard_error) == (not known)
 
 
 def test_one_group_of_all_the_weight():
     """Several rounds, but of one user: their deviations sum to zero."""
-    rng = np.random.default_rng(0)
-    group = np.arange(60) // 10
+    rng, group = np.random.default_rng(0), np.arange(60) // 10
     action = np.where(group == 3, rng.integers(0, 2, 60), 0)
-    logs = BanditLogs(
-        rng.random((60, 1)),
-        action,
-        rng.random(60),
-        np.full(60, 0.5),
-        actions=[0, 1],
-        group=group,
+    logs = bare_logs(action, rng.random(60), 0.5, actions=[0, 1], group=group)
+    value, alone = (
+        value_of(SNIPS(), one, ConstantPolicy(1))
+        for one in (logs, logs.replace(group=None))
     )
-    value = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
     assert np.isnan(value.standard_error)
     assert any("one group has all the weight" in str(w) for w in value.warnings)
-    alone = logs.replace(group=None)
-    assert quietly(SNIPS().fit(alone).evaluate, ConstantPolicy(1)).standard_error > 0
+    assert alone.standard_error > 0
 
 
 def test_tables_and_comparisons_say_that_they_cannot_tell():
-    logs = one_match()
-    table = quietly(evaluate, ConstantPolicy(1), logs, evaluators=["SNIPS", "IPS"])
+    logs, policy = one_match(), ConstantPolicy(1)
+    table = quietly(evaluate, policy, logs, evaluators=["SNIPS", "IPS"])
     row = table.to_records()[0]
     assert np.isnan([row["standard_error"], row["low"], row["high"]]).all()
     assert "one round has all the weight" in " ".join(repr(table).split())
-    found = quietly(
-        compare_policies, {"one": ConstantPolicy(1)}, logs, evaluator=SNIPS()
-    )
+    found = quietly(compare_policies, {"one": policy}, logs, evaluator=SNIPS())
     assert found.decision == "undecided"
     assert "no standard error" in found.sentence
 
@@ -267,11 +227,9 @@ def test_tables_and_comparisons_say_that_they_cannot_tell():
 # -- a value outside the range of the rewards ------------------------------------------
 def heavy_logs(n=200, **fields):
     """A log with more than its share of rare actions, all of them rewarded."""
-    rng = np.random.default_rng(0)
     action = (np.arange(n) % 10 == 0).astype(int)
-    p = np.where(action == 1, 0.07, 0.93)
-    about = rng.random((n, 1)), action, np.where(action == 1, 1.0, 0.5), p
-    return BanditLogs(*about, actions=[0, 1], **fields)
+    about = action, np.where(action == 1, 1.0, 0.5), np.where(action == 1, 0.07, 0.93)
+    return bare_logs(*about, actions=[0, 1], **fields)
 
 
 def outside(value):
@@ -279,35 +237,32 @@ def outside(value):
 
 
 def test_a_value_outside_the_range_warns_when_it_is_made():
-    logs = heavy_logs(reward_range=(0, 1))
+    logs, policy = heavy_logs(reward_range=(0, 1)), ConstantPolicy(1)
     with pytest.warns(LowOverlapWarning) as caught:
-        value = IPS().fit(logs).evaluate(ConstantPolicy(1))
+        value = IPS().fit(logs).evaluate(policy)
     [text] = outside(value)
     assert text in [str(w.message) for w in caught]
     assert "the value, 1.429, lies outside the range of the rewards, 0 to 1" in text
     # tables tell it once, not again for the interval
-    table = quietly(evaluate, ConstantPolicy(1), logs, evaluators=["IPS"])
+    table = quietly(evaluate, policy, logs, evaluators=["IPS"])
     assert " ".join(repr(table).split()).count("lies outside the range") == 1
     assert value._repr_html_().count("lies outside the range") == 1
     # without a range nothing is known to be impossible
-    assert not outside(quietly(IPS().fit(heavy_logs()).evaluate, ConstantPolicy(1)))
-    inside = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
+    assert not outside(value_of(IPS(), heavy_logs(), policy))
+    inside = value_of(SNIPS(), logs, policy)
     assert inside.value == 1 and not outside(inside)
+    # and rounding is not outside
+    logs = make_bandit_logs(300, random_state=0)
+    logs = logs.replace(reward=np.ones(300))
+    for evaluator in (SNIPS(), SNDR(), DoublyRobust()):
+        assert not outside(value_of(evaluator, logs, UniformPolicy()))
 
 
 def test_so_does_every_evaluator():
     x = np.arange(40) % 2
-    action = x.copy()
-    action[::4] = 1 - x[::4]
+    action = np.where(np.arange(40) % 4 == 0, 1 - x, x)
     logs = BanditLogs(x[:, None], action, np.ones(40), actions=[0, 1])
-    policy = np.stack([x == 1, x == 0], axis=1).astype(float)
+    policy = np.eye(2)[x]
     policy[0] = policy[0, ::-1]
-    value = quietly(ExplorationScavenging().fit(logs).evaluate, 1 - policy)
+    value = value_of(ExplorationScavenging(), logs, policy)
     assert value.value > 1 and len(outside(value)) == 1
-
-
-def test_rounding_is_not_outside():
-    logs = make_bandit_logs(300, random_state=0)
-    logs = logs.replace(reward=np.ones(300))
-    for evaluator in (SNIPS(), SNDR(), DoublyRobust()):
-        assert not outside(quietly(evaluator.fit(logs).evaluate, UniformPolicy()))

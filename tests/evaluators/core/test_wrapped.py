@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Searches and Pipelines wherever a policy or an evaluator is taken."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -71,45 +73,55 @@ def clipped(evaluator):
     return Pipeline([("clip", PropensityClipper(LOW)), ("ev", evaluator)])
 
 
+TWO = {"scoring": SCORING, "cv": 2}
+DRAWN = {"random_state": 0, **TWO}
 SEARCHES = [
-    GridSearchCV(DoublyRobust(), GRID, scoring=SCORING, cv=2),
-    RandomizedSearchCV(
-        DoublyRobust(), GRID, n_iter=2, scoring=SCORING, cv=2, random_state=0
-    ),
-    HalvingGridSearchCV(
-        DoublyRobust(), GRID, scoring=SCORING, cv=2, random_state=0, min_resources=100
-    ),
+    GridSearchCV(DoublyRobust(), GRID, **TWO),
+    RandomizedSearchCV(DoublyRobust(), GRID, n_iter=2, **DRAWN),
+    HalvingGridSearchCV(DoublyRobust(), GRID, min_resources=100, **DRAWN),
     OPESearchCV(DoublyRobust(), GRID, scoring=SCORING, random_state=0, n_splits=2),
     SlopeSearch(DoublyRobust(), GRID, scoring=SCORING),
 ]
 PIPELINES = [
     clipped(DoublyRobust()),
-    GridSearchCV(
-        clipped(DoublyRobust()), {"ev__cmax": [2.0, 1.5]}, scoring=SCORING, cv=2
-    ),
+    GridSearchCV(clipped(DoublyRobust()), {"ev__cmax": [2.0, 1.5]}, **TWO),
     Pipeline([("clip", PropensityClipper(LOW)), ("search", SEARCHES[0])]),
 ]
+WRAPPED = [*SEARCHES, *PIPELINES]
 
 
 def ids(value):
     return type(value).__name__
 
 
-@pytest.fixture(scope="module", params=[*SEARCHES, *PIPELINES], ids=ids)
+@pytest.fixture(scope="module", params=WRAPPED, ids=ids)
 def fitted(request):
     return clone(request.param).fit(TRAIN)
 
 
+def inside(found, kind):
+    """The estimator of a class that searches and Pipelines hold."""
+    while not isinstance(found, kind):
+        found = getattr(found, "best_estimator_", None) or found.steps[-1][1]
+    return found
+
+
 def plain_of(fitted):
     """Return the evaluator inside, unfitted, and the test rounds that it meets."""
-    found, clips = fitted, False
-    while not isinstance(found, DoublyRobust):
-        clips = clips or hasattr(found, "steps")
-        found = getattr(found, "best_estimator_", None) or found.steps[-1][1]
-    return clone(found), PropensityClipper(LOW).fit_transform(TEST) if clips else TEST
+    clips = hasattr(getattr(fitted, "best_estimator_", fitted), "steps")
+    logs = PropensityClipper(LOW).fit_transform(TEST) if clips else TEST
+    return clone(inside(fitted, DoublyRobust)), logs
+
+
+def is_refused(call, error, match):
+    with pytest.raises(error, match=match):
+        call()
 
 
 # -- as evaluators --------------------------------------------------------------------
+
+
+POLICIES = {"new": TARGET, "uniform": UNIFORM}
 
 
 @pytest.mark.few_cases(3)
@@ -120,29 +132,19 @@ def test_evaluate(fitted):
         [value] = evaluate(TARGET, TEST, evaluators=evaluators).values()
         assert value.value == expected.value
         assert value.standard_error == expected.standard_error
-    policies, given = {"new": TARGET, "uniform": UNIFORM}, {"reward_model": Ridge()}
-    table = evaluate(policies, TEST, evaluators={"s": fitted, "IPS": IPS()}, **given)
-    assert list(table) == [(p, e) for p in policies for e in ("s", "IPS")]
-    alone = evaluate(policies, logs, evaluators={"s": plain}, **given)
-    others = evaluate(policies, TEST, evaluators=["IPS"], **given)
+    given = {"reward_model": Ridge()}
+    table = evaluate(POLICIES, TEST, evaluators={"s": fitted, "IPS": IPS()}, **given)
+    assert list(table) == [(p, e) for p in POLICIES for e in ("s", "IPS")]
+    alone = evaluate(POLICIES, logs, evaluators={"s": plain}, **given)
+    others = evaluate(POLICIES, TEST, evaluators=["IPS"], **given)
     for key, value in table.items():
         assert value.value == (alone if key[1] == "s" else others)[key].value
-
-
-@pytest.mark.few_cases(3)
-def test_compare_policies(fitted):
-    plain, logs = plain_of(fitted)
-    policies = {"new": TARGET, "uniform": UNIFORM}
-    found = compare_policies(policies, TEST, evaluator=fitted)
-    expected = compare_policies(policies, logs, evaluator=plain)
+    found = compare_policies(POLICIES, TEST, evaluator=fitted)
+    expected = compare_policies(POLICIES, logs, evaluator=plain)
     assert found.sentence == expected.sentence
-    for name in policies:
+    for name in POLICIES:
         assert found[name].value == expected[name].value
         assert found.differences[name].value == expected.differences[name].value
-
-
-@pytest.mark.few_cases(3)
-def test_report(fitted):
     page = report({"new": TARGET}, TEST, evaluators={"mine": fitted})
     assert "mine" in page.to_html()
 
@@ -155,47 +157,44 @@ def test_summarize(fitted):
 
 
 def test_a_summary_is_of_one_log():
-    evaluators = [clipped(IPS()), SNIPS()]
-    with pytest.raises(
-        ValueError, match=r"summary needs the same rounds.* Summarize it"
-    ):
-        summarize({"new": TARGET}, TEST, evaluators=evaluators)
+    given = {"evaluators": [clipped(IPS()), SNIPS()]}
+    with pytest.raises(ValueError, match=r"needs the same rounds.* Summarize it"):
+        summarize({"new": TARGET}, TEST, **given)
+
+
+def the_scorers_agree(one, plain, logs):
+    """What is wrapped scores the test rounds as what is inside does what it meets."""
+    policy = ClassifierPolicy(LogisticRegression()).fit(TRAIN)
+    assert PolicyScorer(one)(policy, TEST) == PolicyScorer(plain)(policy, logs)
+    candidate = IPS().fit(TRAIN)
+    expected = EvaluatorScorer(TARGET, validator=plain)(candidate, logs)
+    assert EvaluatorScorer(TARGET, validator=one)(candidate, TEST) == expected
 
 
 def test_scorers(fitted):
-    plain, logs = plain_of(fitted)
-    policy = ClassifierPolicy(LogisticRegression()).fit(TRAIN)
-    expected = PolicyScorer(plain)(policy, logs)
-    assert PolicyScorer(fitted)(policy, TEST) == expected
-    candidate = IPS().fit(TRAIN)
-    expected = EvaluatorScorer(TARGET, validator=plain)(candidate, logs)
-    assert EvaluatorScorer(TARGET, validator=fitted)(candidate, TEST) == expected
+    the_scorers_agree(fitted, *plain_of(fitted))
 
 
 @pytest.mark.few_cases(2)
-@pytest.mark.parametrize("search", [*SEARCHES, *PIPELINES], ids=ids)
+@pytest.mark.parametrize("search", WRAPPED, ids=ids)
 def test_scorers_fit_what_is_not_fitted(search):
     plain, logs = plain_of(clone(search).fit(TEST))
-    policy = ClassifierPolicy(LogisticRegression()).fit(TRAIN)
-    score = PolicyScorer(search)(policy, TEST)
-    assert score == PolicyScorer(plain)(policy, logs)
-    candidate = IPS().fit(TRAIN)
-    score = EvaluatorScorer(TARGET, validator=search)(candidate, TEST)
-    assert score == EvaluatorScorer(TARGET, validator=plain)(candidate, logs)
+    the_scorers_agree(search, plain, logs)
     assert not hasattr(search, "best_estimator_")  # nothing is written to the user's
 
 
 @pytest.mark.thorough
 def test_searches_score_by_searches():
-    policy = ClassifierPolicy(LogisticRegression())
-    grid = {"epsilon": [0.1, 0.5]}
-    for scorer in (PolicyScorer(SEARCHES[0]), PolicyScorer(clipped(IPS()))):
+    given = {"error_score": "raise"}
+    policy, grid = ClassifierPolicy(LogisticRegression()), {"epsilon": [0.1, 0.5]}
+    for evaluator in (SEARCHES[0], clipped(IPS())):
         for kind in (GridSearchCV, OPESearchCV):
-            search = kind(policy, grid, scoring=scorer, cv=2, error_score="raise")
+            scorer = PolicyScorer(evaluator)
+            search = kind(policy, grid, scoring=scorer, cv=2, **given)
             assert np.isfinite(search.fit(TRAIN).best_score_)
     scorer = EvaluatorScorer(TARGET, validator=clipped(SNIPS()))
     for cv in (2, None):
-        search = OPESearchCV(IPS(), GRID, scoring=scorer, cv=cv, error_score="raise")
+        search = OPESearchCV(IPS(), GRID, scoring=scorer, cv=cv, **given)
         assert np.isfinite(search.fit(TRAIN).best_score_)
 
 
@@ -211,63 +210,67 @@ def test_steps_as_they_were_fitted_or_else_fitted_anew():
     assert not hasattr(pipe[0], "n_features_in_")
 
 
-def test_steps_that_do_nothing():
-    for pipe in (
-        Pipeline([("ev", IPS())]),
-        Pipeline([("a", "passthrough"), ("e", IPS())]),
-    ):
-        [(name, value)] = evaluate(TARGET, TEST, evaluators=[pipe]).items()
+def test_names_of_pipelines_and_what_is_recommended():
+    for steps in ([("ev", IPS())], [("a", "passthrough"), ("e", IPS())]):
+        [(name, value)] = evaluate(TARGET, TEST, evaluators=[Pipeline(steps)]).items()
         assert (name, value.row_id) == ("IPS", TEST.row_id)
-
-
-def test_logs_without_propensities_are_evaluated_after_an_estimator():
-    logs = TEST.replace(propensity=None)
-    pipe = make_pipeline(PropensityEstimator(), IPS())
-    [(name, value)] = evaluate(TARGET, logs, evaluators=[pipe]).items()
-    assert name == "IPS after PropensityEstimator"
+    # logs without propensities are evaluated after an estimator
+    logs, pipe = (
+        TEST.replace(propensity=None),
+        make_pipeline(PropensityEstimator(), IPS()),
+    )
+    table = evaluate(TARGET, logs, evaluators=[pipe])
+    [(name, value)] = table.items()
+    assert name == "IPS after PropensityEstimator" and name in repr(table)
     assert value.value == pipe.fit(logs).score(TARGET)
-    assert name in repr(evaluate(TARGET, logs, evaluators=[pipe]))
-
-
-def test_the_rule_recommends_no_row_of_other_rounds():
+    # the rule recommends no row of other rounds
     evaluators = {"plain": DoublyRobust(), "clipped": clipped(DoublyRobust())}
     assert evaluate(TARGET, TEST, evaluators=evaluators).recommended == "plain"
-    only = evaluate(TARGET, TEST, evaluators={"clipped": clipped(DoublyRobust())})
-    assert only.recommended is None
+    evaluators.pop("plain")
+    assert evaluate(TARGET, TEST, evaluators=evaluators).recommended is None
+
+
+def calls_of(policy, logs, evaluator):
+    """The three calls that take an evaluator, of one policy."""
+    policies = {"new": policy}
+    yield partial(evaluate, policy, logs, evaluators=[evaluator])
+    yield partial(summarize, policies, logs, evaluators=[evaluator])
+    yield partial(compare_policies, policies, logs, evaluator=evaluator)
 
 
 def test_what_is_not_fitted_evaluates_nothing():
-    search = SEARCHES[0]
-    calls = [
-        lambda: evaluate(TARGET, TEST, evaluators=[search]),
-        lambda: summarize({"new": TARGET}, TEST, evaluators=[search]),
-        lambda: compare_policies({"new": TARGET}, TEST, evaluator=search),
-    ]
-    for call in calls:
-        with pytest.raises(NotFittedError, match="GridSearchCV is not fitted yet"):
-            call()
-    unchosen = clone(search).set_params(refit=False).fit(TRAIN)
-    with pytest.raises(TypeError, match="no best_estimator_: with refit=False"):
-        evaluate(TARGET, TEST, evaluators=[unchosen])
-    for scorer in (PolicyScorer(unchosen), PolicyScorer(clone(unchosen))):
-        with pytest.raises(TypeError, match="no best_estimator_: with refit=False"):
-            scorer(ClassifierPolicy().fit(TRAIN), TEST)
+    for call in calls_of(TARGET, TEST, SEARCHES[0]):
+        is_refused(call, NotFittedError, "GridSearchCV is not fitted yet")
+    unchosen = clone(SEARCHES[0]).set_params(refit=False).fit(TRAIN)
+    policy = ClassifierPolicy().fit(TRAIN)
+    for call in (
+        partial(evaluate, TARGET, TEST, evaluators=[unchosen]),
+        partial(PolicyScorer(unchosen), policy, TEST),
+        partial(PolicyScorer(clone(unchosen)), policy, TEST),
+    ):
+        is_refused(call, TypeError, "no best_estimator_: with refit=False")
 
 
 def test_what_has_no_evaluator_inside():
     policy = GridSearchCV(ClassifierPolicy(), {}, scoring=PolicyScorer(IPS()), cv=2)
-    with pytest.raises(
-        TypeError, match=r"expects an evaluator .* got ClassifierPolicy"
+    array = clipped(DoublyRobust(reward_model=np.zeros((5, 2))))
+    for call, match in (
+        (partial(PolicyScorer, policy), "expects an evaluator .* got ClassifierPolicy"),
+        (
+            partial(EvaluatorScorer, TARGET, validator=policy),
+            "must be an evaluator .* ClassifierPolicy",
+        ),
+        (
+            partial(PolicyScorer, make_pipeline(StandardScaler(), Ridge())),
+            "expects an evaluator .* got Ridge",
+        ),
+        (partial(PolicyScorer, array), "whose reward_model is an array"),
+        (
+            partial(evaluate, TARGET, TEST, evaluators=[policy.fit(TRAIN)]),
+            "names or evaluators, got ClassifierPolicy",
+        ),
     ):
-        PolicyScorer(policy)
-    with pytest.raises(TypeError, match=r"must be an evaluator .* ClassifierPolicy"):
-        EvaluatorScorer(TARGET, validator=policy)
-    with pytest.raises(TypeError, match=r"expects an evaluator .* got Ridge"):
-        PolicyScorer(make_pipeline(StandardScaler(), Ridge()))
-    with pytest.raises(TypeError, match="whose reward_model is an array"):
-        PolicyScorer(clipped(DoublyRobust(reward_model=np.zeros((5, 2)))))
-    with pytest.raises(TypeError, match="names or evaluators, got ClassifierPolicy"):
-        evaluate(TARGET, TEST, evaluators=[policy.fit(TRAIN)])
+        is_refused(call, TypeError, match)
 
 
 def test_lazy_logs(tmp_path):
@@ -276,26 +279,15 @@ def test_lazy_logs(tmp_path):
     path.write_text("action,reward,p,x\n" + "a,1,.5,1\nb,0,.5,2\n" * 20)
     columns = {"action": "action", "reward": "reward", "propensity": "p"}
     lazy = scan_logs(path, context=["x"], **columns)
-    memory = lazy.head(40)
-    search = GridSearchCV(
-        SNIPS(), {"cmax": [1.5]}, scoring=EvaluatorScorer(UNIFORM, IPS()), cv=2
-    ).fit(memory)
-    for found in (
-        evaluate(UNIFORM, lazy, evaluators=[search]),
-        summarize(UNIFORM, lazy, evaluators=[search]).values(),
-    ):
-        expected = SNIPS(cmax=1.5).fit(memory).score(UNIFORM)
-        assert found["SNIPS"].value == pytest.approx(expected)
-    found = compare_policies({"u": UNIFORM}, lazy, evaluator=search)
-    assert found["u"].value == pytest.approx(expected)
-    pipe = clipped(SNIPS())
-    for call in (
-        lambda: evaluate(UNIFORM, lazy, evaluators=[pipe]),
-        lambda: summarize({"u": UNIFORM}, lazy, evaluators=[pipe]),
-        lambda: compare_policies({"u": UNIFORM}, lazy, evaluator=pipe),
-    ):
-        with pytest.raises(TypeError, match="PropensityClipper first, take rounds in"):
-            call()
+    memory, scoring = lazy.head(40), EvaluatorScorer(UNIFORM, IPS())
+    search = GridSearchCV(SNIPS(), {"cmax": [1.5]}, scoring=scoring, cv=2).fit(memory)
+    expected = pytest.approx(SNIPS(cmax=1.5).fit(memory).score(UNIFORM))
+    table, summary, found = (call() for call in calls_of(UNIFORM, lazy, search))
+    assert table["SNIPS"].value == expected
+    assert summary.values()["new", "SNIPS"].value == expected
+    assert found["new"].value == expected
+    for call in calls_of(UNIFORM, lazy, clipped(SNIPS())):
+        is_refused(call, TypeError, "PropensityClipper first, take rounds in")
 
 
 # -- displays -------------------------------------------------------------------------
@@ -306,15 +298,14 @@ def test_lazy_logs(tmp_path):
 def test_displays(fitted, logs):
     inner, made = plain_of(fitted)
     rounds = PropensityClipper(LOW).fit_transform(TRAIN) if made is not TEST else TRAIN
-    inner = inner.fit(rounds)
-    made, policies = None if logs is None else made, {"t": TARGET, "u": UNIFORM}
+    inner, made = inner.fit(rounds), None if logs is None else made
     for display, target, attribute in (
         (PolicyValueDisplay, TARGET, "value"),
         (WeightsDisplay, TARGET, "weights"),
         (SupportDisplay, TARGET, "effective_rounds"),
         (ClippingCurveDisplay, TARGET, "value"),
         (ConvergenceDisplay, TARGET, "value"),
-        (PolicyComparisonDisplay, policies, "gain"),
+        (PolicyComparisonDisplay, POLICIES, "gain"),
     ):
         found = display.from_evaluator(fitted, target, logs=logs)
         expected = display.from_evaluator(inner, target, logs=made)
@@ -336,46 +327,41 @@ def test_displays_of_special_evaluators():
 # -- as policies ----------------------------------------------------------------------
 
 ACTOR = ClassifierPolicy(LogisticRegression(), epsilon=0.1)
-EPSILONS = {"epsilon": [0.1, 0.5]}
-POLICIES = [
-    GridSearchCV(ACTOR, EPSILONS, scoring=PolicyScorer(IPS()), cv=2),
-    RandomizedSearchCV(ACTOR, EPSILONS, n_iter=2, scoring=PolicyScorer(IPS()), cv=2),
-    HalvingGridSearchCV(ACTOR, EPSILONS, scoring=PolicyScorer(IPS()), cv=2),
-    OPESearchCV(ACTOR, EPSILONS, scoring=PolicyScorer(IPS()), cv=2),
+ASKED = ACTOR, {"epsilon": [0.1, 0.5]}
+BY_IPS = {"scoring": PolicyScorer(IPS()), "cv": 2}
+WRAPPED_POLICIES = [
+    GridSearchCV(*ASKED, **BY_IPS),
+    RandomizedSearchCV(*ASKED, n_iter=2, **BY_IPS),
+    HalvingGridSearchCV(*ASKED, **BY_IPS),
+    OPESearchCV(*ASKED, **BY_IPS),
     make_pipeline(PropensityClipper(LOW), ACTOR),
 ]
 
 
 @pytest.mark.few_cases(2)
-@pytest.mark.parametrize("search", POLICIES, ids=ids)
+@pytest.mark.parametrize("search", WRAPPED_POLICIES, ids=ids)
 def test_policies(search):
     policy = clone(search).fit(TRAIN, TRAIN.action)
-    inner = policy
-    while not isinstance(inner, ClassifierPolicy):
-        inner = getattr(inner, "best_estimator_", None) or inner.steps[-1][1]
+    inner = inside(policy, ClassifierPolicy)
     expected = IPS().fit(TEST).score(inner)
-    assert evaluate(policy, TEST, evaluators=["IPS"])["IPS"].value == expected
-    found = compare_policies({"new": policy}, TEST, evaluator=IPS())
-    assert found["new"].value == expected
-    assert summarize({"n": policy}, TEST, evaluators=["IPS"]).values()["n", "IPS"].value
+    table, summary, found = (call() for call in calls_of(policy, TEST, IPS()))
+    for value in (table["IPS"], summary.values()["new", "IPS"], found["new"]):
+        assert value.value == pytest.approx(expected, rel=1e-12)
     assert PolicyScorer(IPS())(policy, TEST) == PolicyScorer(IPS())(inner, TEST)
-    scorer = EvaluatorScorer(policy, validator=IPS())
-    assert scorer(SNIPS().fit(TEST), TEST) <= 0
+    assert EvaluatorScorer(policy, validator=IPS())(SNIPS().fit(TEST), TEST) <= 0
     display = PolicyValueDisplay.from_evaluator(IPS().fit(TEST), policy)
     assert display.value[0] == expected
 
 
 def test_slate_policies_and_evaluators():
-    logs = make_slate_logs(300, random_state=0)
-    scoring = PolicyScorer(SlateIPS())
-    ranker = RankingPolicy(Ridge(), 3, temperature=1.0)
-    search = GridSearchCV(ranker, {"temperature": [1.0, 2.0]}, scoring=scoring, cv=2)
-    search.fit(logs, logs.reward)
-    best = search.best_estimator_
+    logs, ranker = make_slate_logs(300, random_state=0), RankingPolicy(Ridge(), 3)
+    given = {"scoring": PolicyScorer(SlateIPS()), "cv": 2}
+    ranker.set_params(temperature=1.0)
+    search = GridSearchCV(ranker, {"temperature": [1.0, 2.0]}, **given)
+    best = search.fit(logs, logs.reward).best_estimator_
     expected = SlateIPS().fit(logs).score(best)
-    tuned = GridSearchCV(
-        SlateIPS(), {"self_normalized": [False]}, scoring=EvaluatorScorer(best), cv=2
-    ).fit(logs)
+    given["scoring"] = EvaluatorScorer(best)
+    tuned = GridSearchCV(SlateIPS(), {"self_normalized": [False]}, **given).fit(logs)
     assert evaluate(search, logs, evaluators=[tuned])["SlateIPS"].value == expected
     found = compare_policies({"new": search}, logs, evaluator=tuned)
     assert found["new"].value == expected
