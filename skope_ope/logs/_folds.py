@@ -239,8 +239,8 @@ def numbered_folds(cv, logs, position):
     n_units = len(logs) if groups is None else len(np.unique(groups))
     if n_units < 2:
         raise ValueError(
-            f"cross-fitting needs at least two {unit}, got {n_units}. Pass "
-            "predictions as an array, a number, or a fitted model as "
+            f"cross-fitting needs at least two {unit} to hold one out, got {n_units} "
+            f"{unit}. Pass predictions as an array, a number, or a fitted model as "
             "FrozenEstimator(model)."
         )
     n_splits = min(cv, n_units)

@@ -176,7 +176,7 @@ def _one(policy, logs, given, seed):
     if found["stop"] is not None:
         found |= {"evaluator": None, "check": None}
         return Suggestion(**found)
-    if found["evaluator"]._uses_model and is_of_logged_actions(policy, logs):
+    if is_of_logged_actions(policy, logs) and _last(found["evaluator"])._uses_model:
         adaptive = isinstance(found["evaluator"], AdaptiveDR)
         found["evaluator"] = AdaptiveIPS() if adaptive else found["check"]
         found |= {"check": None, "reasons": (NO_MODEL, *found["reasons"][:-1])}
@@ -189,9 +189,14 @@ def _one(policy, logs, given, seed):
     return Suggestion(**found, code=code_for(found))
 
 
+def _last(evaluator):
+    """Return an evaluator, without the steps before it."""
+    return evaluator[-1] if hasattr(evaluator, "steps") else evaluator
+
+
 def _with_given(evaluator, given, seed):
     """Return an evaluator with the model, the folds and the seed of the call."""
-    last = evaluator[-1] if hasattr(evaluator, "steps") else evaluator
+    last = _last(evaluator)
     if seed is not None:
         given = given | {"random_state": None}  # in place of the suggested seed
     names = last.get_params(deep=False)
@@ -454,7 +459,7 @@ def code_for(found):
 
 
 def _code_lines(evaluators, steps):
-    last = [one[-1] if hasattr(one, "steps") else one for one in evaluators]
+    last = list(map(_last, evaluators))
     names = {}
     for where, name in sorted(
         {name for one in [*last, *steps] for name in _classes(one)}
