@@ -15,10 +15,7 @@ from skope_ope import (
     audit,
 )
 from skope_ope.datasets import make_slate_logs
-from skope_ope.policies import (
-    EmpiricalSlatePolicy,
-    SampledSlatePolicy,
-)
+from skope_ope.policies import EmpiricalSlatePolicy, SampledSlatePolicy
 from tests._quiet import quiet
 from tests.audit._told import names, of_policy
 

@@ -27,11 +27,7 @@ from skope_ope import (
     compare_policies,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from skope_ope.exceptions import (
-    LearnedRoundsWarning,
-    LowOverlapWarning,
-    SupportWarning,
-)
+from skope_ope.exceptions import LearnedRoundsWarning, LowOverlapWarning, SupportWarning
 from skope_ope.policies import EmpiricalSlatePolicy
 from skope_ope.readers import read_open_bandit
 from skope_ope.selection import PolicyComparison

@@ -191,11 +191,7 @@ def nothing_that_the_policy_takes():
 STOPPED = [
     ("deterministic", _situations.deterministic, "no choice"),
     ("deterministic", _situations.deterministic_unknown, "no choice"),
-    (
-        "deterministic, several loggers",
-        deterministic_loggers_and_a_learner,
-        "frozen()",
-    ),
+    ("deterministic, several loggers", deterministic_loggers_and_a_learner, "frozen()"),
     ("misfit", misfit, "do not fit the logged actions"),
     ("learner_weighted", learner_weighted, "sample weights"),
     ("slates_unknown", _situations.slates_unknown, ""),
