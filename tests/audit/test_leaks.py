@@ -162,6 +162,9 @@ def test_slates():
     context = np.column_stack([rng.normal(size=2000), reward])
     assert found(SlateLogs(context, slate, reward))[0].columns == (1,)
     assert found(SlateLogs(context[:, :1], slate, reward)) == []
+    _, action, visit, bought = visits()
+    logs = SlateLogs(bought[:, None] * 1.0, action[:, None], visit * 1.0)
+    assert len(found(logs)) == 1
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
@@ -204,16 +207,12 @@ def test_a_difference_of_two_columns(name):
     assert "determine the reward" in one.advice[1]
 
 
-def test_a_product_of_two_columns():
+def test_a_product_of_two_columns_or_a_column_and_the_action():
     columns = np.random.default_rng(0).normal(size=(2000, 2))
     [one] = beside_noise(columns, columns.prod(axis=1))
     assert set(one.columns) == {4, 5}
-
-
-def test_a_reward_made_of_a_column_and_the_action():
     rng = np.random.default_rng(0)
-    revenue = rng.normal(size=2000)
-    action = rng.integers(0, 3, 2000)
+    revenue, action = rng.normal(size=2000), rng.integers(0, 3, 2000)
     [one] = beside_noise(revenue, revenue - np.array([0.0, 1.0, 3.0])[action], action)
     assert (one.severity, one.columns) == ("warning", (4,))
     assert "and the action" in one.found
@@ -298,12 +297,6 @@ def test_rewards_that_follow_from_context_and_action_are_quiet():
         reward = (action == label) & (label > 0)
         noisy = np.where(rng.random(3000) < 0.8, label, 0)
         assert of_visits(noisy, action, reward) == []
-
-
-def test_slates_of_visits():
-    _, action, visit, bought = visits()
-    logs = SlateLogs(bought[:, None] * 1.0, action[:, None], visit * 1.0)
-    assert len(found(logs)) == 1
 
 
 # -- findings that another one explains ------------------------------------------------
