@@ -68,11 +68,9 @@ def test_confounded_rule():
 def test_confounded_s_is_uniform(global_random_seed):
     # With K = 2 the share s_1 / (s_1 + s_2) has mean 1/2 by symmetry, and
     # P(s_1 > s_2 / 2) has a closed form; both over 20,000 rows.
-    n = 20_000
-    y = np.arange(n) % 2
-    logs, rewards = make_logs_from_classification(
-        np.zeros((n, 1)), y, random_state=global_random_seed
-    )
+    n, seed = 20_000, global_random_seed
+    X, y = np.zeros((n, 1)), np.arange(n) % 2
+    logs, rewards = make_logs_from_classification(X, y, random_state=seed)
     share = (logs.logging_proba[:, 0] - 0.7 * rewards[:, 0]) / 0.3
     assert abs(share.mean() - 0.5) < 4.5 * sem(share)
     # s_1 <= s_2 / 2: integral over s_2 in [.2, 1] of (s_2 / 2 - .1) / .9 / .9
@@ -130,9 +128,8 @@ def test_logging_by_probabilities():
     proba = np.random.RandomState(0).dirichlet(np.ones(4), size=40)
     logs, _ = make_logs_from_classification(X, y, logging=proba, random_state=0)
     assert_array_equal(logs.logging_proba, proba)
-    logs, _ = make_logs_from_classification(
-        X, y, logging=[0.0, 0.5, 0.0, 0.5], random_state=0
-    )
+    half = [0.0, 0.5, 0.0, 0.5]
+    logs, _ = make_logs_from_classification(X, y, logging=half, random_state=0)
     assert set(logs.action.tolist()) == {1, 3}
     assert_array_equal(logs.propensity, 0.5)
 
@@ -163,11 +160,9 @@ def test_contexts_keep_their_container():
 
 
 def test_more_actions_than_labels():
-    X, y = problem(n=20)
-    logs, rewards = make_logs_from_classification(
-        X, y, actions=[9, 0, 1, 2, 3], random_state=0
-    )
-    assert_array_equal(logs.actions, [9, 0, 1, 2, 3])
+    (X, y), actions = problem(n=20), [9, 0, 1, 2, 3]
+    logs, rewards = make_logs_from_classification(X, y, actions=actions, random_state=0)
+    assert_array_equal(logs.actions, actions)
     assert_array_equal(rewards[:, 0], 0.0)
     one, rewards = make_logs_from_classification(X, np.zeros(20, int), random_state=0)
     assert_allclose(one.propensity, 1.0)
@@ -217,10 +212,11 @@ class FixedUniforms(np.random.RandomState):
 
 def drawn(proba, u):
     """Actions and propensities of a logger with these probabilities."""
-    y = np.arange(len(proba)) % proba.shape[1]
-    logs, _ = make_logs_from_classification(
-        np.zeros((len(proba), 1)), y, logging=proba, random_state=FixedUniforms(u)
-    )
+    y, rng = np.arange(len(proba)) % proba.shape[1], u
+    if not isinstance(u, int):
+        rng = FixedUniforms(u)
+    X = np.zeros((len(proba), 1))
+    logs, _ = make_logs_from_classification(X, y, logging=proba, random_state=rng)
     return logs.action_index, logs.propensity
 
 
@@ -242,13 +238,7 @@ def test_impossible_actions_are_never_drawn(u):
 
 def test_frequencies(global_random_seed):
     proba = np.tile([0.05, 0.6, 0.0, 0.35], (20_000, 1))
-    logs, _ = make_logs_from_classification(
-        np.zeros((20_000, 1)),
-        np.arange(20_000) % 4,
-        logging=proba,
-        random_state=global_random_seed,
-    )
-    counts = np.bincount(logs.action_index, minlength=4)
+    counts = np.bincount(drawn(proba, global_random_seed)[0], minlength=4)
     error = np.sqrt(len(proba) * proba[0] * (1 - proba[0]))
     assert (np.abs(counts - len(proba) * proba[0]) <= 4.5 * error).all()
 
