@@ -45,29 +45,23 @@ def test_intervals_hold_together(found):
     assert found.to_records()[0]["answer"] == ""
 
 
-def test_relative_gains_are_those_of_the_values(found):
-    assert list(found.lifts) == list(found.differences)
-    for name, lift in found.lifts.items():
-        assert lift.gain == found.differences[name].value
-        ratio = found[name].value / found.reference.value
-        assert lift.value == pytest.approx(ratio - 1, rel=1e-12)
-
-
 def test_relative_gains_stand_beside_the_gains(found):
     baseline, *others = found.to_records()
-    assert np.isnan(
-        [baseline["lift"], baseline["lift_low"], baseline["lift_high"]]
-    ).all()
-    answers = set()
+    names, answers = ("lift", "lift_low", "lift_high"), set()
+    assert np.isnan([baseline[name] for name in names]).all()
+    assert list(found.lifts) == list(found.differences)
     for record in others:
-        lift = found[record["policy"]].lift(found.reference)
-        assert record["lift"] == lift.value
+        name, reference = record["policy"], found.reference
+        lift = found[name].lift(reference)
+        assert lift.gain == found.lifts[name].gain == found.differences[name].value
+        ratio = found[name].value / reference.value
+        assert lift.value == pytest.approx(ratio - 1, rel=1e-12)
+        assert record["lift"] == lift.value == found.lifts[name].value
         limits = lift.confidence_interval(1 - (1 - 0.9) / 2)
         assert (record["lift_low"], record["lift_high"]) == limits
         for end in ("low", "high"):  # a relative gain never contradicts its gain
-            assert np.sign(record[f"lift_{end}"]) == np.sign(
-                record[f"difference_{end}"]
-            )
+            gain = record[f"difference_{end}"]
+            assert np.sign(record[f"lift_{end}"]) == np.sign(gain)
         answers.add(record["answer"])
     assert len(answers) == 2
     again = found.to_records(0.99)[1]
@@ -177,11 +171,13 @@ def test_numbers_of_a_column_have_one_format(found):
     assert all(row[1][0] in "+-" for row in rows)
 
 
-def test_html(found):
+def test_html_and_pickle(found):
     text = found._repr_html_()
     assert "gains over uniform" in text and found.sentence in text
     hostile = type(found)({"<b>": found["fitted"]}, found["uniform"], "uniform")
     assert "<b>" not in hostile._repr_html_()
+    again = pickle.loads(pickle.dumps(found))
+    assert again.sentence == found.sentence and repr(again) == repr(found)
 
 
 def test_frame(found):
@@ -198,11 +194,6 @@ def test_the_logger_stands_below_the_table():
     low, high = found.reference.confidence_interval(0.95)
     text = f"The logger: {logs.reward.mean():.3f} ({low:.3f} to {high:.3f})."
     assert text in repr(found) and text in found._repr_html_()
-
-
-def test_a_pickle_decides_alike(found):
-    again = pickle.loads(pickle.dumps(found))
-    assert again.sentence == found.sentence and repr(again) == repr(found)
 
 
 def test_plot(found, pyplot):
