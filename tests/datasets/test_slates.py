@@ -269,19 +269,16 @@ def test_reciprocal_rank_by_hand():
     assert_array_equal(reciprocal_rank([0, 0, 1], [[0, 1], [-1, 2]]), [0, 1 / 2])
 
 
-@pytest.mark.parametrize(
-    ("grades", "slates", "error", "message"),
-    [
-        ([-1, 0], [[0, 1]], ValueError, "grades must be at least 0, got -1"),
-        ([1, 0], [[0, 2]], ValueError, "candidates 0 to 1 or -1, got 0 to 2"),
-        ([1, 0], [[-2, 1]], ValueError, "got -2 to 1"),
-        ([1, 0], [[0.0, 1.0]], TypeError, "slates must hold integers"),
-        ([1, 0], [0, 1], TypeError, r"shape \(2,\)"),
-        ([[1, 0]] * 3, [[0, 1]] * 2, ValueError, "grades has 3 rows, slates has 2"),
-        ([np.nan, 0], [[0, 1]], ValueError, "grades must be finite"),
-    ],
-)
-def test_bad_grades_and_slates(grades, slates, error, message):
-    for reward in (dcg, ndcg, err, reciprocal_rank):
-        with pytest.raises(error, match=message):
-            reward(grades, np.array(slates))
+def test_bad_grades_and_slates():
+    for error, grades, slates, message in (
+        (ValueError, [-1, 0], [[0, 1]], "grades must be at least 0, got -1"),
+        (ValueError, [1, 0], [[0, 2]], "candidates 0 to 1 or -1, got 0 to 2"),
+        (ValueError, [1, 0], [[-2, 1]], "got -2 to 1"),
+        (TypeError, [1, 0], [[0.0, 1.0]], "slates must hold integers"),
+        (TypeError, [1, 0], [0, 1], r"shape \(2,\)"),
+        (ValueError, [[1, 0]] * 3, [[0, 1]] * 2, "grades has 3 rows, slates has 2"),
+        (ValueError, [np.nan, 0], [[0, 1]], "grades must be finite"),
+    ):
+        for reward in (dcg, ndcg, err, reciprocal_rank):
+            with pytest.raises(error, match=message):
+                reward(grades, np.array(slates))

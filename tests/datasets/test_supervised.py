@@ -169,30 +169,27 @@ def test_more_actions_than_labels():
     assert_array_equal(rewards, np.ones((20, 1)))
 
 
-@pytest.mark.parametrize(
-    ("params", "error", "match"),
-    [
-        ({"logging": "random"}, ValueError, "'random'"),
-        ({"logging": [0.5, 0.5]}, ValueError, r"\(20, 4\)"),
-        ({"logging": [0.5, 0.5, 0.5, 0.5]}, ValueError, "sum to 1"),
-        ({"logging": [-0.5, 0.5, 0.5, 0.5]}, ValueError, "negative"),
-        ({"logging": 0.25}, ValueError, "logging"),
-        ({"actions": [0, 1, 2]}, ValueError, "not among actions"),
-        ({"y": np.zeros((20, 2, 2))}, ValueError, "shape"),
-        ({"y": np.full((20, 2), 2)}, ValueError, "row 0, column 0"),
-        ({"y": np.full((20, 2), "a")}, ValueError, "MultiLabelBinarizer"),
-        ({"y": np.full(20, np.nan)}, ValueError, "missing label"),
-        ({"y": np.zeros(0)}, ValueError, "at least one row"),
-        ({"y": np.zeros((20, 2)), "actions": [1]}, ValueError, "columns of y"),
-        ({"y": [0, 1]}, ValueError, "20 rows"),
-        ({"logging": LogisticRegression()}, TypeError, "Wrap it"),
-        ({"logging": ConstantPolicy(77)}, ValueError, r"do not know: \[77\]"),
-    ],
-)
-def test_bad_input(params, error, match):
+def test_bad_input():
     X, y = problem(n=20)
-    with pytest.raises(error, match=match):
-        make_logs_from_classification(X, **{"y": y, **params})
+    for error, params, match in (
+        (ValueError, {"logging": "random"}, "'random'"),
+        (ValueError, {"logging": [0.5, 0.5]}, r"\(20, 4\)"),
+        (ValueError, {"logging": [0.5, 0.5, 0.5, 0.5]}, "sum to 1"),
+        (ValueError, {"logging": [-0.5, 0.5, 0.5, 0.5]}, "negative"),
+        (ValueError, {"logging": 0.25}, "logging"),
+        (ValueError, {"actions": [0, 1, 2]}, "not among actions"),
+        (ValueError, {"y": np.zeros((20, 2, 2))}, "shape"),
+        (ValueError, {"y": np.full((20, 2), 2)}, "row 0, column 0"),
+        (ValueError, {"y": np.full((20, 2), "a")}, "MultiLabelBinarizer"),
+        (ValueError, {"y": np.full(20, np.nan)}, "missing label"),
+        (ValueError, {"y": np.zeros(0)}, "at least one row"),
+        (ValueError, {"y": np.zeros((20, 2)), "actions": [1]}, "columns of y"),
+        (ValueError, {"y": [0, 1]}, "20 rows"),
+        (TypeError, {"logging": LogisticRegression()}, "Wrap it"),
+        (ValueError, {"logging": ConstantPolicy(77)}, r"do not know: \[77\]"),
+    ):
+        with pytest.raises(error, match=match):
+            make_logs_from_classification(X, **{"y": y, **params})
 
 
 # Draws of a logger

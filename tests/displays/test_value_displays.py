@@ -60,32 +60,27 @@ def test_values_and_intervals_are_those_of_the_table(table, level, method):
         assert display.value[i] == result.value
         ends = result.confidence_interval(level, method)
         assert (display.low[i], display.high[i]) == ends
+    display = PolicyValueDisplay.from_values(table)
+    assert display.leaves_bias_out == [False, False, "the error of the reward model"]
+    assert display.methods == [v.confidence_interval().method for v in table.values()]
 
 
 def test_one_value_and_evaluators(table):
     display = PolicyValueDisplay.from_values(table["SNIPS"])
     assert display.keys == ["SNIPS"]
     assert_array_equal(display.value, [table["SNIPS"].value])
-    evaluator = IPS().fit(LOGS)
-    one = PolicyValueDisplay.from_evaluator(evaluator, POLICY, level=0.9)
+    make, evaluator = PolicyValueDisplay.from_evaluator, IPS().fit(LOGS)
+    one = make(evaluator, POLICY, level=0.9)
     assert one.keys == ["IPS"]
     assert_array_equal(one.value, [evaluator.score(POLICY)])
-    several = PolicyValueDisplay.from_evaluator(evaluator, POLICIES)
-    assert several.keys == [("sharp", "IPS"), ("uniform", "IPS")]
-    part = PolicyValueDisplay.from_evaluator(evaluator, POLICY, logs=LOGS[:100])
+    assert make(evaluator, POLICIES).keys == [("sharp", "IPS"), ("uniform", "IPS")]
+    part = make(evaluator, POLICY, logs=LOGS[:100])
     assert_array_equal(part.value, [evaluator.score(POLICY, LOGS[:100])])
     evaluators = {"plain": evaluator, "normalised": SNIPS().fit(LOGS)}
-    display = PolicyValueDisplay.from_evaluator(evaluators, POLICY)
-    assert display.keys == ["plain", "normalised"]
-    display = PolicyValueDisplay.from_evaluator(evaluators, POLICIES)
+    assert make(evaluators, POLICY).keys == ["plain", "normalised"]
+    display = make(evaluators, POLICIES)
     assert display.keys[:2] == [("sharp", "plain"), ("sharp", "normalised")]
     assert display.value[1] == evaluators["normalised"].score(POLICY)
-
-
-def test_what_intervals_leave_out(table):
-    display = PolicyValueDisplay.from_values(table)
-    assert display.leaves_bias_out == [False, False, "the error of the reward model"]
-    assert display.methods == [v.confidence_interval().method for v in table.values()]
 
 
 def test_marks_are_drawn(pyplot):

@@ -66,15 +66,19 @@ def test_numbers_are_those_of_the_diagnostics():
     assert_allclose(display.altered_share, told["altered_rows"])
 
 
-def test_weights_of_d8():
+def test_weights_of_d8_and_no_weights_at_all():
     """Effective size 3.328 and largest share .418 of the specification."""
     w = [0.2, 1 / 3, 4, 0.2, 1 / 6, 1 / 6, 3, 1.5]
     display = WeightsDisplay.from_values(w)
     assert_allclose(display.effective_sample_size, 3.328, atol=5e-4)
     assert_allclose(display.max_weight_share, 0.418, atol=5e-4)
-    assert_allclose(display.share_of_largest(2 / 8), 7 / np.sum(w))
-    assert_allclose(display.share_of_largest(0), 4 / np.sum(w))
-    assert_allclose(display.share_of_largest(1), 1)
+    for share, expected in ((2 / 8, 7 / np.sum(w)), (0, 4 / np.sum(w)), (1, 1)):
+        assert_allclose(display.share_of_largest(share), expected)
+    display = WeightsDisplay.from_values(np.zeros(3))
+    assert np.isnan(display.effective_sample_size)
+    assert np.isnan(display.max_weight_share)
+    assert np.isnan(display.share_of_largest(0.5))
+    assert display.zero_share == 1
 
 
 def test_other_logs_and_arrays():
@@ -85,14 +89,6 @@ def test_other_logs_and_arrays():
     logged = WEIGHTS * LOGS.propensity
     display = WeightsDisplay.from_evaluator(evaluator, logged)
     assert_allclose(display.weights, WEIGHTS)
-
-
-def test_no_weights_at_all():
-    display = WeightsDisplay.from_values(np.zeros(3))
-    assert np.isnan(display.effective_sample_size)
-    assert np.isnan(display.max_weight_share)
-    assert np.isnan(display.share_of_largest(0.5))
-    assert display.zero_share == 1
 
 
 def test_bad_weights_fractions_and_evaluators():
@@ -139,6 +135,9 @@ def test_plot_shows_what_clipping_takes(pyplot):
     labels = [t.get_text() for t in display.ax_.get_legend().get_texts()]
     assert "left by IPS" in labels
     assert "% of the weights are altered" in display.ax_.get_title()
+    display.plot(color="green", line_kw={"linewidth": 5})
+    assert display.bars_[0].get_facecolor()[:3] == pytest.approx((0, 0.5, 0), abs=0.01)
+    assert display.line_.get_linewidth() == 5
 
 
 @pytest.mark.few_cases(1)
@@ -151,13 +150,6 @@ def test_plot_of_degenerate_weights(pyplot, weights):
     assert "nan" not in display.ax_.get_title()
     if max(weights):
         assert_array_equal(max(display.line_.get_data().values), 1)
-
-
-def test_keywords(pyplot):
-    display = WeightsDisplay.from_values(WEIGHTS)
-    display.plot(color="green", line_kw={"linewidth": 5})
-    assert display.bars_[0].get_facecolor()[:3] == pytest.approx((0, 0.5, 0), abs=0.01)
-    assert display.line_.get_linewidth() == 5
 
 
 def test_shares_of_the_value_by_hand():
@@ -194,14 +186,11 @@ def test_the_shape_of_pareto_tails(index):
     assert shapes.std(ddof=1) == pytest.approx(errors.mean(), rel=0.6)
 
 
-def test_bounded_weights_have_a_negative_shape():
+def test_bounded_weights_zeros_and_units():
     rng = np.random.RandomState(0)
     assert tail_shape(rng.random_sample(5000))[0] < 0
     shape, error = tail_shape(rng.exponential(size=20_000))
     assert abs(shape) < 4 * error  # an exponential tail has shape 0
-
-
-def test_zeros_do_not_enter_and_units_do_not_matter():
     draws = np.random.RandomState(0).pareto(1.5, 3000)
     padded = np.concatenate([np.zeros(9000), draws])
     assert tail_shape(padded) == tail_shape(draws)
@@ -209,18 +198,15 @@ def test_zeros_do_not_enter_and_units_do_not_matter():
 
 
 def test_no_shape_without_a_tail():
-    assert np.isnan(tail_shape(np.zeros(100))).all()
-    assert np.isnan(tail_shape(np.arange(50.0))).all()  # too few
-    assert np.isnan(tail_shape(np.full(5000, 4.0))).all()  # all alike
+    for weights in (np.zeros(100), np.arange(50.0), np.full(5000, 4.0)):
+        assert np.isnan(tail_shape(weights)).all()  # nothing, too few, all alike
     # lumps: a few weights times what hardly varies, where a fit finds k above 2
     rng = np.random.RandomState(0)
     for n in (2000, 12_000):
         sizes = rng.choice([1.67, 2.86, 6.67], n) * rng.normal(1, 0.05, n)
         sizes[:20] *= 15
         assert np.isnan(tail_shape(sizes)).all()
-
-
-def test_a_heavy_tail_of_which_the_largest_are_alike_reaches_a_bound():
+    # a heavy tail of which the largest are alike reaches a bound
     heavy = np.sort(np.random.RandomState(0).pareto(1 / 1.5, 3000))
     heavy[-5:] = heavy[-1] * np.array([0.9, 1, 1, 1, 1])
     assert np.isnan(tail_shape(heavy)).all()
@@ -326,9 +312,6 @@ def test_an_action_that_chance_left_out_is_told():
     display = shown(propensity=np.full(6, 1 / 3), logging_proba=proba)
     assert display.unsupported_mass == 0
     assert_allclose(display.untold_mass, 0.3)
-
-
-def test_without_propensities():
     evaluator = DirectMethod().fit(six_rounds(propensity=None))
     display = SupportDisplay.from_evaluator(evaluator, POLICY)
     assert_allclose(display.unsupported_mass, 0.3)
@@ -359,31 +342,25 @@ def test_slots_by_hand(known):
 
 
 def test_shares_from_values():
-    display = SupportDisplay.from_values([0.2, 0.5, 0.3], [0.4, 0.6, 0.0])
+    make, shares = SupportDisplay.from_values, ([0.2, 0.5, 0.3], [0.4, 0.6, 0.0])
+    display = make(*shares)
     assert display.labels == [0, 1, 2]
     assert_allclose(display.unsupported_mass, 0.3)
-    given = {"labels": "abc", "unsupported": [0.1, 0, 0.3]}
-    display = SupportDisplay.from_values([0.2, 0.5, 0.3], [0.4, 0.6, 0.0], **given)
+    display = make(*shares, labels="abc", unsupported=[0.1, 0, 0.3])
     assert display.labels == ["a", "b", "c"]
     assert_allclose(display.unsupported_mass, 0.4)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (([0.5, 0.4], [0.5, 0.5]), "policy_share must hold .* 2 that sum to 0.9"),
-        (([0.5, 0.5], [1.5, -0.5]), "logger_share must .*, the least of them -0.5"),
-        (([0.5, 0.5], [1.0]), "logger_share has 1 entries, policy_share has 2"),
+    names, even = ("policy_share", "logger_share", "labels", "unsupported"), [0.5, 0.5]
+    for arguments, message in (
+        (([0.5, 0.4], even), "policy_share must hold .* 2 that sum to 0.9"),
+        ((even, [1.5, -0.5]), "logger_share must .*, the least of them -0.5"),
+        ((even, [1.0]), "logger_share has 1 entries, policy_share has 2"),
         (([], []), "policy_share must hold"),
-        (([0.5, 0.5], [1, 0], ["a"]), "labels must have 2 entries, got 1"),
-        (([0.5, 0.5], [1, 0], None, [0, 0.6]), "got 0.6 of 0.5 at entry 1"),
-        (([0.5, 0.5], [1, 0], None, [0.1]), "unsupported has 1 entries"),
-    ],
-)
-def test_bad_shares(arguments, message):
-    names = "policy_share", "logger_share", "labels", "unsupported"
-    with pytest.raises(ValueError, match=message):
-        SupportDisplay.from_values(**dict(zip(names, arguments, strict=False)))
+        ((even, [1, 0], ["a"]), "labels must have 2 entries, got 1"),
+        ((even, [1, 0], None, [0, 0.6]), "got 0.6 of 0.5 at entry 1"),
+        ((even, [1, 0], None, [0.1]), "unsupported has 1 entries"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(**dict(zip(names, arguments, strict=False)))
 
 
 def test_what_no_support_is_known_of():
@@ -421,12 +398,18 @@ def test_plot_of_support(pyplot):
     assert low > high
 
 
-def test_plot_of_what_is_supported(pyplot):
+def test_plot_of_what_is_supported_and_of_what_has_no_round(pyplot):
     display = shown(np.tile([0.4, 0.6, 0.0], (6, 1))).plot()
     title = display.ax_.get_title("left")
     assert title == "the policy does nothing that is never done by the logger"
     labels = [text.get_text() for text in display.axes_[1].get_legend().get_texts()]
     assert labels == ["logger", "policy"]
+    third = np.full((6, 3), 1 / 3)
+    logs = six_rounds(propensity=third[:, 0], logging_proba=third)
+    policy = ConstantPolicy("c").fit(logs)
+    display = SupportDisplay.from_evaluator(IPS().fit(logs), policy).plot()
+    title = display.ax_.get_title("left")
+    assert title.endswith("\n100.0% of it has no effective round in the log")
 
 
 def test_plot_of_many_actions(pyplot):
@@ -454,12 +437,3 @@ def test_long_labels_leave_room_for_the_data(pyplot):
     assert width > display.figure_.bbox.width / 3
     boxes = [one.get_window_extent() for one in display.ax_.get_yticklabels()]
     assert not any(a.overlaps(b) for a, b in pairwise(boxes))
-
-
-def test_untold_actions_are_in_the_title(pyplot):
-    third = np.full((6, 3), 1 / 3)
-    logs = six_rounds(propensity=third[:, 0], logging_proba=third)
-    policy = ConstantPolicy("c").fit(logs)
-    display = SupportDisplay.from_evaluator(IPS().fit(logs), policy).plot()
-    title = display.ax_.get_title("left")
-    assert title.endswith("\n100.0% of it has no effective round in the log")

@@ -111,16 +111,12 @@ def test_only_epsilon_greedy_explores(told):
 
 
 def test_all_probabilities_of_a_trace(tmp_path, capsys):
-    path = tmp_path / "trace.jsonl"
-    lines = [
-        {
-            "request": {"tokens": k},
-            "route": {"model": "abc"[k % 3], "probs": {"a": 0.2, "b": 0.3, "c": 0.5}},
-            "solved": k % 2,
-        }
-        for k in range(60)
-    ]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    path, probs = tmp_path / "trace.jsonl", {"a": 0.2, "b": 0.3, "c": 0.5}
+    with path.open("w") as file:
+        for k in range(60):
+            route = {"model": "abc"[k % 3], "probs": probs}
+            line = {"request": {"tokens": k}, "route": route, "solved": k % 2}
+            file.write(f"{json.dumps(line)}\n")
     roles = ("--action", "route.model", "--reward", "solved", *EVEN)
     given = ("route.probs", "route.probs.c,route.probs.b,route.probs.a")
     given += ("c=route.probs.c,b=route.probs.b,a=route.probs.a",)
@@ -133,15 +129,13 @@ def test_all_probabilities_of_a_trace(tmp_path, capsys):
     code, text = answers.pop()
     assert code != 2
     assert "propensity 0.2 to 0.5" in text
+    both = ("--propensity", "estimate", "--logging-proba", "route.probs")
     for words, message in (
         (
             ("--propensity", "route.probs", "--context", "request"),
             "route.probs is an object of a, b, c: use --logging-proba.",
         ),
-        (
-            ("--propensity", "estimate", "--logging-proba", "route.probs"),
-            "--propensity estimate and --logging-proba are both given",
-        ),
+        (both, "--propensity estimate and --logging-proba are both given"),
     ):
         code, text = told_by(capsys, path, *roles, *words)
         assert code == 2 and message in text
