@@ -132,13 +132,6 @@ def test_a_notebook_shows_the_page_in_a_frame(found):
     assert unescape(inner) == found.to_html()
 
 
-def test_logs_without_propensities_are_told_how_to_get_them():
-    with pytest.warns(UserWarning):
-        found = report({"new": NEW}, LOGS.replace(propensity=None, logging_proba=None))
-    assert found.decision == "undecided"
-    assert "What to do: The logs have no propensities." in " ".join(str(found).split())
-
-
 def test_a_group_in_the_context_is_told():
     pd = pytest.importorskip("pandas")
     logs = LOGS[:1000]

@@ -202,6 +202,7 @@ def test_another_baseline_is_named_throughout():
 def test_without_propensities_nothing_is_decided():
     found = quiet_report({"new": NEW}, LOGS.replace(propensity=None))
     assert found.decision == "undecided"
+    assert "What to do: The logs have no propensities." in " ".join(str(found).split())
     page = found.to_html()
     assert "No evaluator of this table is recommended" in page
     assert "The reward model is right for the actions of the policy" in page

@@ -47,6 +47,7 @@ from skope_ope import (
 )
 from skope_ope.base import BaseEvaluator
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, OPEWarning
+from tests._quiet import quiet
 from tests._values import stated_value
 from tests._worlds import W1, d8_logs, exact_moments
 from tests.selection._logs import losses_of, problem
@@ -78,12 +79,17 @@ def test_expected_loss_is_squared_bias_and_both_variances():
     assert expected == pytest.approx(0.22**2 + 0.541166667 + 1.556766667, abs=1e-8)
 
 
-def test_default_validator_is_doubly_robust_of_the_held_out_rounds():
+@pytest.mark.parametrize("permuted", [False, True])
+def test_default_validator_is_doubly_robust_of_the_held_out_rounds(permuted):
     logs, policy = problem()
-    evaluator = IPS().fit(logs[:200])
+    if permuted:  # by the user: rows stay so
+        logs = logs[np.random.RandomState(0).permutation(len(logs))]
     held_out = logs[200:]
-    gap = evaluator.score(policy) - DoublyRobust().fit(held_out).score(policy)
-    assert EvaluatorScorer(policy)(evaluator, held_out) == -(gap**2)
+    for evaluator in (IPS().fit(logs[:200]), DRns(random_state=0).fit(logs[:200])):
+        gap = quiet(evaluator, policy).value - DoublyRobust().fit(held_out).score(
+            policy
+        )
+        assert EvaluatorScorer(policy)(evaluator, held_out) == -(gap**2)
 
 
 def test_default_validator_of_a_learner_has_the_horizon_of_the_candidate():
@@ -160,16 +166,12 @@ def test_displays(pyplot):
 
 def test_several_scores():
     logs, policy = problem()
-    scorers = {
-        "policy": EvaluatorScorer(policy),
-        "uniform": EvaluatorScorer(UniformPolicy()),
-    }
-    both = GridSearchCV(DRos(), {"lam": [1, 100]}, scoring=scorers, refit="policy")
-    alone = GridSearchCV(DRos(), {"lam": [1, 100]}, scoring=scorers["policy"])
-    np.testing.assert_array_equal(
-        both.fit(logs).cv_results_["mean_test_policy"],
-        alone.fit(logs).cv_results_["mean_test_score"],
-    )
+    named, grid = {"policy": policy, "uniform": UniformPolicy()}, {"lam": [1, 100]}
+    scorers = {name: EvaluatorScorer(one) for name, one in named.items()}
+    both = GridSearchCV(DRos(), grid, scoring=scorers, refit="policy").fit(logs)
+    alone = GridSearchCV(DRos(), grid, scoring=scorers["policy"]).fit(logs)
+    expected = alone.cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(both.cv_results_["mean_test_policy"], expected)
     assert np.isfinite(both.cv_results_["mean_test_uniform"]).all()
 
 
@@ -204,16 +206,6 @@ def test_what_changes_deep_inside_is_noticed(what):
     assert not np.array_equal(before, after)
 
 
-def test_rows_that_the_user_permuted_stay_permuted():
-    logs, policy = problem()
-    permuted = logs[np.random.RandomState(0).permutation(len(logs))]
-    train, test = permuted[:200], permuted[200:]
-    evaluator = DRns(random_state=0).fit(train)
-    gap = evaluator.evaluate(policy).value
-    gap -= DoublyRobust().fit(test).score(policy)
-    assert EvaluatorScorer(policy)(evaluator, test) == -(gap**2)
-
-
 @pytest.mark.thorough
 def test_nested_search():
     logs, policy = problem()
@@ -241,14 +233,17 @@ def test_steps_are_applied_to_held_out_rows_where_propensities_are_missing():
     assert scorer(clipping, logs[200:]) == -(gap**2)
 
 
-def test_scorers_travel():
+def test_scorers_travel_and_leave_the_users_validator_alone():
     logs, policy = problem()
-    scorer = EvaluatorScorer(policy, DoublyRobust())
+    forest = RandomForestRegressor(3)
+    scorer = EvaluatorScorer(policy, DoublyRobust(reward_model=forest))
     evaluator, held_out = IPS().fit(logs[:200]), logs[200:]
-    copy = pickle.loads(pickle.dumps(scorer))
-    assert copy(evaluator, held_out) == scorer(evaluator, held_out)
+    score = scorer(evaluator, held_out)
+    assert scorer(evaluator, held_out) == score  # a clone is seeded
+    assert forest.random_state is None and not hasattr(forest, "estimators_")
+    assert pickle.loads(pickle.dumps(scorer))(evaluator, held_out) == score
     search = GridSearchCV(IPS(), {"cmax": [None, 1.0]}, scoring=scorer)
-    assert clone(search).scoring(evaluator, held_out) == scorer(evaluator, held_out)
+    assert clone(search).scoring(evaluator, held_out) == score
     assert repr(scorer).startswith("EvaluatorScorer(ClassifierPolicy(")
 
 
@@ -392,15 +387,6 @@ def test_horizons_of_validators_must_agree():
         scorer(evaluator, logs[150:])
 
 
-def test_the_users_validator_is_cloned_and_seeded():
-    logs, policy = problem()
-    forest = RandomForestRegressor(3)
-    scorer = EvaluatorScorer(policy, DoublyRobust(reward_model=forest))
-    evaluator = IPS().fit(logs[:200])
-    assert scorer(evaluator, logs[200:]) == scorer(evaluator, logs[200:])
-    assert forest.random_state is None and not hasattr(forest, "estimators_")
-
-
 def test_biased_validators_are_told():
     policy, learner = UniformPolicy(), EpsilonGreedy()
     for q in (0.05, 0.0):
@@ -415,18 +401,14 @@ def test_biased_validators_are_told():
     assert warned[0].filename == __file__
 
 
-def test_fitted_searches_are_scored_by_their_best_evaluator():
+def test_fitted_searches_are_scored_by_their_best():
     logs, policy = problem()
     pipe = Pipeline([("clip", PropensityClipper(0.5)), ("ev", IPS())])
-    scorer = EvaluatorScorer(policy)
+    scorer, held_out = EvaluatorScorer(policy), logs[200:]
     search = GridSearchCV(pipe, {"clip__low": [0.1]}, scoring=scorer, cv=2).fit(logs)
-    assert scorer(search, logs[200:]) == scorer(search.best_estimator_, logs[200:])
-
-
-def test_policy_search_object_as_policy():
-    logs, _ = problem()
+    assert scorer(search, held_out) == scorer(search.best_estimator_, held_out)
     found = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.1]}, scoring="accuracy")
-    found.fit(logs.context, logs.action)
-    evaluator, held_out = IPS().fit(logs[:200]), logs[200:]
+    found.fit(logs.context, logs.action)  # a search over policies is a policy
+    evaluator = IPS().fit(logs[:200])
     score = EvaluatorScorer(found)(evaluator, held_out)
     assert score == EvaluatorScorer(found.best_estimator_)(evaluator, held_out)
